@@ -1,0 +1,100 @@
+# Hostler: every task of the project. `make` lists them; each one sets up what it needs.
+
+PYTHON ?= python3
+UV     ?= $(shell command -v uv 2>/dev/null)
+SHELL  := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN  := $(VENV)/bin
+# Two stamps: the pinned packages, and the project installed in place on top of them.
+PACKAGES := $(VENV)/.packages
+READY    := $(VENV)/.ready
+
+# $(call step,what,command): one line a step; the command's output only when it fails.
+define step
+@printf '%-34s' '$(1)'; if output=$$($(2) 2>&1); then echo ok; else echo FAILED; printf '%s\n' "$$output"; exit 1; fi
+endef
+
+# An environment does not survive a move of its folder: build it anew then.
+ifneq ($(shell cat $(PACKAGES) 2>/dev/null),$(CURDIR))
+.PHONY: $(PACKAGES)
+endif
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: $(READY) ## set up .venv with the pinned packages and the project itself
+	@:
+
+$(PACKAGES): requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "error: Hostler needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo 'not there')"; \
+	  echo "hint: name another one, for example: make deps PYTHON=python3.12"; exit 2; }
+ifneq ($(UV),)
+	$(call step,environment,$(UV) venv --clear --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(VENV))
+	$(call step,pinned packages,$(UV) pip install --python $(BIN)/python --require-hashes -r requirements/dev.txt)
+else
+	$(call step,environment,$(PYTHON) -m venv --clear $(VENV))
+	$(call step,pinned packages,$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements/dev.txt)
+endif
+	@printf '%s\n' '$(CURDIR)' > $@
+
+$(READY): $(PACKAGES) pyproject.toml src/hostler/_version.py
+ifneq ($(UV),)
+	$(call step,hostler itself,$(UV) pip install --python $(BIN)/python --no-deps --no-build-isolation -e .)
+else
+	$(call step,hostler itself,$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .)
+endif
+	@touch $@
+
+.PHONY: demo
+demo: deps ## place a small fleet under three policies, and explain a refusal
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash demo/run
+
+.PHONY: check
+check: deps ## lint, format, types, architecture, generated references
+	$(call step,ruff check,$(BIN)/ruff check --quiet --output-format concise .)
+	$(call step,ruff format,$(BIN)/ruff format --check .)
+	$(call step,mypy,$(BIN)/mypy $(wildcard src tests bench tools))
+	$(call step,architecture,$(BIN)/lint-imports)
+	$(call step,generated references,$(BIN)/python -m tools.references --check)
+
+.PHONY: test
+test: check ## check, then all tests but the long ones
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile $(ARGS)
+
+.PHONY: test-long
+test-long: deps ## the long tests
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile -m long $(ARGS)
+
+.PHONY: bench
+bench: deps ## measure the engine; prints a table and writes JSON
+	@$(BIN)/python -m bench engine $(ARGS)
+
+.PHONY: docs
+docs: deps ## write the generated references under docs/reference anew
+	@$(BIN)/python -m tools.references
+
+# Hashes must be those of the public registry, whatever this machine is set up to use beside it.
+COMPILE = env -u UV_FIND_LINKS -u UV_INDEX -u UV_EXTRA_INDEX_URL $(or $(UV),build/lock/bin/uv) --no-config pip compile --quiet --upgrade \
+  --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' pyproject.toml
+
+.PHONY: lock
+lock: ## pin the newest versions that pyproject.toml allows in requirements/*.txt
+ifeq ($(UV),)
+	$(call step,uv in a folder of its own,$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --disable-pip-version-check uv)
+endif
+	$(call step,requirements/runtime.txt,$(COMPILE) -o requirements/runtime.txt)
+	$(call step,requirements/dev.txt,$(COMPILE) -c requirements/runtime.txt --group dev -o requirements/dev.txt)
+	$(call step,no address of a registry in them,! grep -n '://' requirements/runtime.txt requirements/dev.txt)
+
+.PHONY: clean
+clean: ## remove the environment, builds and caches
+	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find src tests bench tools demo -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

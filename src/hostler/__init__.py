@@ -1,0 +1,1 @@
+"""Hostler decides where guests run on hosts. See ``docs/quickstart.md`` for the public API."""

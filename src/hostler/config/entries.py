@@ -1,0 +1,99 @@
+"""What the formats ``Fleet`` and ``Config`` share: version and kind, names, amounts as people write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+from msgspec import Meta
+
+from hostler.config.documents import Document, kind_of
+from hostler.config.strict import invalid, located
+from hostler.config.wording import Path, did_you_mean, quote
+from hostler.errors import QuantityError
+from hostler.model import Amounts, parse_ratio, parse_resource
+
+__all__ = [
+    "API_VERSION",
+    "MAX_NAME",
+    "Quantities",
+    "Quantity",
+    "check_kind",
+    "check_name",
+    "read_amounts",
+    "read_ratios",
+    "write_amounts",
+    "write_ratios",
+]
+
+API_VERSION = "hostler/v1"
+MAX_NAME = 253  # characters, as in Kubernetes
+
+Quantity = str | int | float
+Quantities = Annotated[dict[str, Quantity], Meta(description="Resource to amount, such as {memory: 2Gi}.")]
+
+
+def check_kind(document: Document, kind: str) -> None:
+    """Refuse a document that is not of this kind and of the version that we read."""
+    version, found = kind_of(document)
+    if version != API_VERSION:
+        raise invalid(document, ("apiVersion",), f"is {quote(version)}", hint=f"write '{API_VERSION}'")
+    if found != kind:
+        raise invalid(
+            document, ("kind",), f"is {quote(found)}, not '{kind}'", hint=did_you_mean(found, [kind])
+        )
+
+
+def check_name(document: Document, path: Path, name: str) -> None:
+    """Refuse a name that is empty, too long, or has whitespace or control characters."""
+    if 0 < len(name) <= MAX_NAME and " " not in name and name.isprintable():
+        return
+    if not name:
+        raise invalid(document, path, "is empty", hint="give it a name")
+    if len(name) > MAX_NAME:
+        raise invalid(document, path, f"is longer than {MAX_NAME} characters", hint="choose a shorter name")
+    raise invalid(
+        document, path, f"is {quote(name)}", hint="names have no whitespace and no control characters"
+    )
+
+
+def read_amounts(
+    document: Document, path: Path, values: Mapping[str, Quantity], *, keep_zeros: bool = False
+) -> Amounts:
+    """Read amounts such as ``{cpu: 1500m}``; zeros are dropped unless they mean something."""
+    found = _read_each(document, path, values, parse_resource)
+    return found if keep_zeros else tuple(pair for pair in found if pair[1])
+
+
+def read_ratios(document: Document, path: Path, values: Mapping[str, Quantity]) -> Amounts:
+    """Read overcommit ratios such as ``{cpu: 1.5}`` to millionths."""
+    return _read_each(document, path, values, lambda _, value: parse_ratio(value))
+
+
+def write_amounts(values: Amounts, write: Callable[[str, int], str]) -> dict[str, object]:
+    """Write amounts as people do, one resource at a time."""
+    return {name: write(name, amount) for name, amount in values}
+
+
+def write_ratios(values: Amounts) -> dict[str, object]:
+    """Write ratios in millionths as plain numbers; a float shows six decimals of them exactly."""
+    return {
+        name: ratio // 1_000_000 if ratio % 1_000_000 == 0 else ratio / 1_000_000 for name, ratio in values
+    }
+
+
+def _read_each(
+    document: Document, path: Path, values: Mapping[str, Quantity], parse: Callable[[str, Quantity], int]
+) -> Amounts:
+    found: list[tuple[str, int]] = []
+    for name, value in values.items():
+        if not name:
+            raise invalid(
+                document, (*path, name), "is a resource without a name", hint='name it, for example "cpu"'
+            )
+        try:
+            found.append((name, parse(name, value)))
+        except QuantityError as error:
+            raise located(document, (*path, name), error) from None
+    found.sort()
+    return tuple(found)

@@ -1,0 +1,149 @@
+"""Host and guest entries of a fleet file to the model, ``count`` expanded.
+
+Used by :mod:`hostler.config.fleet`.
+"""
+
+from __future__ import annotations
+
+from hostler.config.documents import Document
+from hostler.config.entries import check_name, read_amounts, read_ratios
+from hostler.config.fleet_constraints import (
+    read_device_requests,
+    read_devices,
+    read_labels,
+    read_taints,
+    read_term,
+    read_tolerations,
+)
+from hostler.config.fleet_file import GuestEntry, HostEntry
+from hostler.config.strict import invalid, located
+from hostler.config.wording import Path, quote
+from hostler.errors import InputError
+from hostler.model import Guest, GuestSpec, Host, WeightedTerm, may_give
+
+__all__ = ["read_guests", "read_hosts"]
+
+
+def read_hosts(document: Document, path: Path, entry: HostEntry) -> list[Host]:
+    """Read one entry: one host, or ``count`` of them."""
+    names = _expand(document, path, entry)
+    host = Host(
+        name=names[0],
+        uid=entry.uid or names[0],
+        version=entry.version,
+        capacity=read_amounts(document, (*path, "capacity"), entry.capacity),
+        devices=read_devices(document, (*path, "devices"), entry.devices) if entry.devices else (),
+        labels=read_labels(document, (*path, "labels"), entry.labels),
+        taints=read_taints(document, (*path, "taints"), entry.taints) if entry.taints else (),
+        cordoned=entry.cordoned,
+        overcommit=read_ratios(document, (*path, "overcommit"), entry.overcommit),
+        # A zero counts: it beats what the policy reserves.
+        reserve=read_amounts(document, (*path, "reserve"), entry.reserve, keep_zeros=True),
+        rank=entry.rank,
+    )
+    for resource, _ in host.overcommit:
+        try:
+            may_give(host, resource)
+        except InputError as error:
+            raise located(document, (*path, "overcommit", resource), error) from None
+    if len(names) == 1:
+        return [host]
+    return [
+        Host(
+            name=name,
+            uid=name,
+            version=host.version,
+            capacity=host.capacity,
+            devices=host.devices,
+            labels=host.labels,
+            taints=host.taints,
+            cordoned=host.cordoned,
+            overcommit=host.overcommit,
+            reserve=host.reserve,
+            rank=host.rank,
+        )
+        for name in names
+    ]
+
+
+def read_guests(
+    document: Document, path: Path, entry: GuestEntry, specs: dict[GuestSpec, GuestSpec]
+) -> list[Guest]:
+    """Read one entry: one guest, or ``count`` of them; equal specs become one object, kept in ``specs``."""
+    names = _expand(document, path, entry)
+    check_name(document, (*path, "namespace"), entry.namespace)
+    if "/" in entry.namespace:
+        raise invalid(
+            document, (*path, "namespace"), f"is {quote(entry.namespace)}", hint="a namespace has no '/'"
+        )
+    spec = _read_spec(document, path, entry)
+    spec = specs.setdefault(spec, spec)
+    on_devices = tuple(entry.on_devices)
+    if on_devices:
+        wanted = sum(request.count for request in spec.devices)
+        if not entry.host:
+            raise invalid(
+                document, path, "has 'on_devices' but no 'host'", hint="name the host where it runs"
+            )
+        if len(on_devices) != wanted:
+            raise invalid(
+                document,
+                (*path, "on_devices"),
+                f"names {len(on_devices)} devices, not {wanted}",
+                hint="name one for each device that the guest asks for",
+            )
+    if entry.draw_key is not None and entry.draw_key >= 2**64:
+        raise invalid(document, (*path, "draw_key"), "is too large", hint="it is below 2^64")
+    return [
+        Guest(
+            name=name,
+            uid=entry.uid or f"{entry.namespace}/{name}",
+            version=entry.version,
+            spec=spec,
+            host=entry.host,
+            on_devices=on_devices,
+            draw_key=entry.draw_key,
+        )
+        for name in names
+    ]
+
+
+def _read_spec(document: Document, path: Path, entry: GuestEntry) -> GuestSpec:
+    return GuestSpec(
+        requests=read_amounts(document, (*path, "requests"), entry.requests),
+        devices=read_device_requests(document, (*path, "devices"), entry.devices) if entry.devices else (),
+        priority=entry.priority,
+        policy=entry.policy,
+        host_name=entry.host_name,
+        host_selector=read_labels(document, (*path, "host_selector"), entry.host_selector),
+        host_affinity=tuple(
+            read_term(document, (*path, "host_affinity", index), term)
+            for index, term in enumerate(entry.host_affinity)
+        ),
+        preferred_hosts=tuple(
+            WeightedTerm(one.weight, read_term(document, (*path, "preferred_hosts", index, "term"), one.term))
+            for index, one in enumerate(entry.preferred_hosts)
+        ),
+        tolerations=read_tolerations(document, (*path, "tolerations"), entry.tolerations)
+        if entry.tolerations
+        else (),
+        namespace=entry.namespace,
+        labels=read_labels(document, (*path, "labels"), entry.labels),
+        prepare=tuple(entry.prepare),
+    )
+
+
+def _expand(document: Document, path: Path, entry: HostEntry | GuestEntry) -> list[str]:
+    """Return the entry's names: its own, or NAME-0 … with zeros before, so that they sort as numbers do."""
+    check_name(document, (*path, "name"), entry.name)
+    if entry.count is None:
+        return [entry.name]
+    for key in ("uid", "draw_key"):
+        if getattr(entry, key, None):
+            raise invalid(
+                document, (*path, key), "cannot stand beside 'count'", hint="each one needs its own"
+            )
+    width = len(str(entry.count - 1))
+    names = [f"{entry.name}-{number:0{width}d}" for number in range(entry.count)]
+    check_name(document, (*path, "name"), names[-1])
+    return names

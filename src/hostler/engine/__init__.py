@@ -1,0 +1,19 @@
+"""The pure engine: facts in, decisions out; no I/O, no clock, no thread."""
+
+from hostler.engine.engine import Engine
+from hostler.engine.framework import Wake
+from hostler.engine.policies import BUILT_IN, DEFAULT_POLICY, find_policy, typical_mix
+from hostler.engine.registry import ENTRY_POINT_GROUP, Registry
+from hostler.engine.view import ClusterView
+
+__all__ = [
+    "BUILT_IN",
+    "DEFAULT_POLICY",
+    "ENTRY_POINT_GROUP",
+    "ClusterView",
+    "Engine",
+    "Registry",
+    "Wake",
+    "find_policy",
+    "typical_mix",
+]

@@ -1,0 +1,67 @@
+"""Third parties' plugins behind the engine's own contracts: answers are checked before they count."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hostler.engine.framework import Filter, Scorer
+from hostler.engine.kernels_layout import Int16s, Int64s
+from hostler.engine.view import ClusterView
+from hostler.errors import PluginError
+from hostler.model import GuestSpec, Reason
+
+__all__ = ["ForeignFilter", "ForeignScorer"]
+
+_MAX_SCORE = 2**40  # leaves room for weights of a million in 64 bits
+
+
+class ForeignFilter:
+    """A third party's filter; its verdicts become reason codes."""
+
+    is_static = False
+
+    def __init__(self, plugin: Filter, view: ClusterView) -> None:
+        self._plugin = plugin
+        self.name = plugin.name  # type: ignore[misc]
+        self.cures = plugin.cures  # type: ignore[misc]
+        codes = [view.reasons.number(Reason(plugin.name, reason)) for reason in plugin.reasons]
+        self._codes = np.array([0, *codes], dtype=np.int16)
+
+    def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int16s | None:
+        """Return reason codes."""
+        verdicts = _checked(self.name, self._plugin.evaluate(spec, rows), rows)
+        if len(verdicts) and (verdicts.min() < 0 or verdicts.max() >= len(self._codes)):
+            raise PluginError(f"filter {self.name!r} returned a verdict outside 0..{len(self._codes) - 1}")
+        return self._codes[verdicts]
+
+
+class ForeignScorer:
+    """A third party's scorer."""
+
+    is_static = False
+
+    def __init__(self, plugin: Scorer) -> None:
+        self._plugin = plugin
+        self.name = plugin.name  # type: ignore[misc]
+        self.normalizer = plugin.normalizer  # type: ignore[misc]
+
+    def applies(self, spec: GuestSpec) -> bool:
+        """Say yes: the engine cannot know."""
+        return True
+
+    def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
+        """Return raw scores."""
+        scores = _checked(self.name, self._plugin.evaluate(spec, rows), rows)
+        if len(scores) and (scores.min() < -_MAX_SCORE or scores.max() > _MAX_SCORE):
+            raise PluginError(f"scorer {self.name!r} returned a score beyond 2^40", hint="scale the scores down")
+        return scores
+
+
+def _checked(name: str, answer: object, rows: Int64s) -> Int64s:
+    array = np.asarray(answer)
+    if array.shape != rows.shape or array.dtype.kind not in "iu":
+        raise PluginError(
+            f"plugin {name!r} returned {array.dtype} of shape {array.shape} for {len(rows)} hosts",
+            hint="evaluate must return one integer per row",
+        )
+    return array.astype(np.int64)

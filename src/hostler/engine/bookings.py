@@ -1,0 +1,155 @@
+"""Placements on the books: settle, move, change, release, park. The only code that books outside a kernel run."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.engine.framework import Wake
+from hostler.engine.randomness import BACKOFF, draw, guest_key
+from hostler.engine.records import BOUND, QUEUED, GuestRecord
+from hostler.engine.shapes import Shape
+from hostler.engine.state import State
+from hostler.errors import FactError
+from hostler.model import Guest
+
+__all__ = ["Bookings"]
+
+
+class Bookings:
+    """Keeps host columns, guests by host, and parked guests in step with the records."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def settle(self, record: GuestRecord, shape: Shape) -> None:
+        """Book a guest that runs on ``record.host`` by a fact; park it while that host is away."""
+        state = self._state
+        row = state.cluster.row_of.get(record.host)
+        uid = record.guest.uid
+        if row is None:
+            state.parked.setdefault(record.host, set()).add(uid)
+            state.guests[uid] = record
+            return
+        why = state.cluster.why_not_book(row, shape)
+        if why is not None:
+            raise FactError(f"guest {record.guest.name!r} cannot be booked on {record.host!r}: {why}")
+        devices = self._devices(row, shape, record)
+        state.cluster.book(row, shape, devices, uid)
+        state.guests[uid] = msgspec.structs.replace(record, devices=devices)
+
+    def unpark(self, uid: str, row: int) -> None:
+        """Book a parked guest, whose host is there now."""
+        state = self._state
+        record = state.guests[uid]
+        shape = state.shape(record)
+        if state.cluster.why_not_book(row, shape) is not None:
+            state.parked.setdefault(record.host, set()).add(uid)
+            return
+        devices = self._devices(row, shape, record, strict=False)
+        state.cluster.book(row, shape, devices, uid)
+        state.guests[uid] = msgspec.structs.replace(record, devices=devices)
+
+    def release(self, record: GuestRecord) -> None:
+        """Give back what a placed guest holds."""
+        state = self._state
+        uid = record.guest.uid
+        parked = state.parked.get(record.host)
+        if parked is not None and uid in parked:
+            parked.discard(uid)
+            if not parked:
+                del state.parked[record.host]
+            return
+        row = state.cluster.row_of[record.host]
+        state.cluster.unbook(row, state.shape(record), record.devices, uid)
+        state.improve(row, Wake.ROOM_FREED)
+
+    def move(self, record: GuestRecord, host: str) -> None:
+        """Book a placed guest elsewhere: somebody else bound it there."""
+        moved = msgspec.structs.replace(record, state=BOUND, host=host, devices=record.guest.on_devices)
+        self._swap(record, moved)
+
+    def change(self, record: GuestRecord, guest: Guest, shape: int) -> None:
+        """Take a newer fact about a placed guest: another spec, another host, or a confirmation."""
+        host = guest.host or record.host
+        keeps_devices = host == record.host and guest.spec.devices == record.guest.spec.devices
+        devices = guest.on_devices or (record.devices if keeps_devices else ())
+        state = BOUND if guest.host else record.state
+        changed = msgspec.structs.replace(record, guest=guest, shape=shape, state=state, host=host, devices=devices)
+        if guest.host:
+            self._state.ready.pop(guest.uid, None)
+            policy = record.guest.spec.policy or self._state.profiles.policies[0].name
+            if host == record.host:
+                self._state.turns.confirm(policy, record.seq)
+            else:
+                self._state.turns.forget(policy, record.seq)
+        self._swap(record, changed)
+
+    def _swap(self, before: GuestRecord, after: GuestRecord) -> None:
+        """Release one booking and make the other, or refuse and leave everything as it was."""
+        state = self._state
+        self.release(before)
+        try:
+            self.settle(after, state.shape(after))
+        except FactError:
+            self.settle(before, state.shape(before))
+            raise
+
+    def rebook_devices(self, row: int) -> None:
+        """Book devices again after a host's devices changed."""
+        state = self._state
+        records = (state.guests[uid] for uid in state.cluster.guests_on[row])
+        state.cluster.rebook_devices(row, [(state.shape(r), r.devices) for r in records])
+
+    def back_off(self, record: GuestRecord, note: str) -> None:
+        """Queue a guest again after something outside failed."""
+        state = self._state
+        errors = record.errors + 1
+        waiting = msgspec.structs.replace(
+            record, state=QUEUED, host="", devices=(), errors=errors, answer=None, note=note, total=None
+        )
+        state.guests[record.guest.uid] = waiting
+        until = state.now + self.backoff(waiting, errors)
+        key = state.wait_key(state.shape(record))
+        state.queue.back_off(record.guest.uid, record.guest.spec.priority, record.arrival, key, until)
+
+    def backoff(self, record: GuestRecord, failures: int) -> int:
+        """Return min(initial * 2^(n-1), max), plus a jitter drawn for this guest and attempt."""
+        rules = self._state.rules
+        base = min(rules.backoff_initial_ns << min(failures - 1, 40), rules.backoff_max_ns)
+        roll = draw(self._state.seed, guest_key(record.guest), record.attempts, BACKOFF)
+        return base + base * rules.jitter_percent * (roll % 1024) // (100 * 1024)
+
+    def _devices(self, row: int, shape: Shape, record: GuestRecord, *, strict: bool = True) -> tuple[int, ...]:
+        """Return the devices that a guest holds by a fact; where it does not say, those the policy would choose."""
+        if not shape.asks:
+            return ()
+        host = self._state.cluster.host(row)
+        wanted = record.devices
+        if wanted:
+            kinds = [d.kind for d in shape.spec.devices for _ in range(d.count)]
+            fits = len(wanted) == len(kinds) and all(
+                0 <= at < len(host.devices) and host.devices[at].kind == kind
+                for at, kind in zip(wanted, kinds, strict=False)
+            )
+            if fits:
+                return wanted
+            if strict:
+                raise FactError(f"guest {record.guest.name!r} names devices that host {host.name!r} does not have")
+        slot = self._state.cache.slot(shape, self._state.profiles.number(shape.spec.policy))
+        chosen = self._state.cache.choose_devices(slot, row, 0, shape.device_count)
+        return chosen or self._roomiest(row, shape)
+
+    def _roomiest(self, row: int, shape: Shape) -> tuple[int, ...]:
+        """Return the devices with the most left for a guest that runs there although it does not fit."""
+        host = self._state.cluster.host(row)
+        left = self._state.cluster.device_left(row)
+        taken: list[int] = []
+        for device in shape.spec.devices:
+            of_kind = [at for at, d in enumerate(host.devices) if d.kind == device.kind]
+            chosen = sorted(of_kind, key=lambda at: (-left[at], at))[: device.count]
+            if len(chosen) < device.count:
+                return ()
+            for at in chosen:
+                left[at] -= device.milli
+            taken.extend(chosen)
+        return tuple(taken)

@@ -1,0 +1,317 @@
+"""The verdict cache: per shape and policy, what every host row says, kept fresh by the touch log.
+
+A slot costs about twenty bytes a row. Slots are bounded by memory; the least recently used shape gives up its slot.
+Column filters and scorers are evaluated here for rows whose marks changed (or, for plugins that look at more, for
+rows that were touched); everything else happens in the kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hostler.engine import kernels_run
+from hostler.engine.cluster import Cluster
+from hostler.engine.kernels_layout import BLOCK, CacheColumns, Int32s, Int64s, ShapeColumns
+from hostler.engine.profiles import Profile, Profiles
+from hostler.engine.shapes import Shape
+
+__all__ = ["RunResult", "VerdictCache"]
+
+_BUDGET_BYTES = 128 * 2**20
+_MIN_SLOTS = 16
+_MAX_SLOTS = 4096
+
+
+class RunResult:
+    """What the kernel decided for a run of guests."""
+
+    def __init__(self, guests: int, devices: int, codes: int) -> None:
+        self.rows: Int64s = np.full(guests, -1, dtype=np.int64)
+        self.totals: Int64s = np.zeros(guests, dtype=np.int64)
+        self.devices: Int64s = np.zeros((guests, max(devices, 1)), dtype=np.int64)
+        self.counts: Int32s = np.zeros((guests, codes), dtype=np.int32)
+
+
+class VerdictCache:
+    """Slots for (shape, policy) pairs over all host rows."""
+
+    def __init__(self, cluster: Cluster, profiles: Profiles) -> None:
+        self._cluster = cluster
+        self._profiles = profiles
+        self._slot_of: dict[tuple[int, int], int] = {}  # in order of last use
+        self._shape_in: list[tuple[Shape, int] | None] = []
+        self._marks_seen: list[int] = []
+        self._touch_seen: list[int] = []
+        self._layout: tuple[int, ...] = ()
+        self.tick = np.zeros(1, dtype=np.int64)
+
+    @property
+    def slots(self) -> int:
+        """Return how many shapes may be cached at once."""
+        rows = self._cluster.row_capacity
+        per_slot = rows * (2 + 2 + 8 + 8 + 8 * (self._profiles.width + self._profiles.normal_width))
+        return max(_MIN_SLOTS, min(_MAX_SLOTS, _BUDGET_BYTES // per_slot))
+
+    def use_profiles(self, profiles: Profiles) -> None:
+        """Forget everything: other policies decide from now on."""
+        self._profiles = profiles
+        self._layout = ()
+
+    def slot(self, shape: Shape, policy: int) -> int:
+        """Return the slot of a shape under a policy, fresh as far as Python code goes."""
+        self._fit()
+        key = (shape.number, policy)
+        slot = self._slot_of.pop(key, -1)
+        if slot < 0:
+            slot = self._claim()
+            self._fill(slot, shape, policy)
+        self._slot_of[key] = slot
+        self._refresh_outer(slot, shape, self._profiles.profiles[policy])
+        return slot
+
+    def shape_in(self, slot: int) -> Shape:
+        """Return the shape that holds a slot."""
+        held = self._shape_in[slot]
+        assert held is not None
+        return held[0]
+
+    def distinct_limit(self) -> int:
+        """Return how many distinct shapes one run may have."""
+        return self.slots
+
+    def run(self, slots: Sequence[int], draws: Sequence[int], devices: int) -> RunResult:
+        """Let the kernel decide a run of guests and book what it places."""
+        result = RunResult(len(slots), devices, self._counts.shape[1])
+        kernels_run.decide_run(
+            self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._cache_columns(),
+            self._cluster.log(), np.array(slots, dtype=np.int64), np.array(draws, dtype=np.uint64), result.rows,
+            result.totals, result.devices, result.counts,
+        )  # fmt: skip
+        return result
+
+    def codes(self, slot: int) -> tuple[Int64s, Int32s]:
+        """Return the fresh reason code of every row in use, and the hosts counted by code."""
+        self._refresh([slot])
+        return self._code[slot, : self._cluster.rows].astype(np.int64), self._counts[slot]
+
+    def is_feasible(self, slot: int) -> bool:
+        """Say whether any host takes the shape now."""
+        self._refresh([slot])
+        return bool(self._counts[slot, 0] > 0)
+
+    def raw_scores(self, slot: int, rows: Int64s) -> tuple[Int64s, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
+        """Return every scorer's raw scores on the given rows, as integers and as floats."""
+        whole = np.zeros((self._profiles.width, len(rows)), dtype=np.int64)
+        real = np.zeros((self._profiles.width, len(rows)), dtype=np.float64)
+        kernels_run.raw_scores(
+            self._cluster.columns(), self._shape_columns(), self._profiles.columns(), slot, rows, whole, real
+        )
+        return whole, real
+
+    def choose_devices(self, slot: int, row: int, draw: int, count: int) -> tuple[int, ...]:
+        """Return the devices that the policy would give the shape on a row, fewer when they do not fit."""
+        out = np.zeros(max(count, 1), dtype=np.int64)
+        taken = kernels_run.taken_devices(
+            self._cluster.columns(), self._shape_columns(), self._profiles.columns(), slot, row, np.uint64(draw), out
+        )
+        return tuple(int(d) for d in out[:taken]) if taken > 0 else ()
+
+    # -- internals -------------------------------------------------------------------------------------------------
+
+    def _refresh(self, slots: Sequence[int]) -> None:
+        kernels_run.refresh_slots(
+            self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._cache_columns(),
+            self._cluster.log(), np.array(slots, dtype=np.int64),
+        )  # fmt: skip
+
+    def _fit(self) -> None:
+        """Size the arrays for the cluster and the policies; a change of size empties the cache."""
+        self._profiles.columns()
+        tables = self._cluster.tables
+        layout = (self._cluster.layout_version, len(tables.models), self._profiles.width, self._profiles.normal_width)
+        if layout == self._layout:
+            if len(tables.reasons) > self._counts.shape[1]:
+                counts = np.zeros((self._counts.shape[0], 2 * len(tables.reasons)), dtype=np.int32)
+                counts[:, : self._counts.shape[1]] = self._counts
+                self._counts = counts
+            return
+        self._layout = layout
+        self._slot_of.clear()
+        self._shape_in = []
+        self._marks_seen = []
+        self._touch_seen = []
+        self._allocate(min(8, self.slots))
+
+    def _allocate(self, slots: int) -> None:
+        """Make arrays for so many slots; those in use keep their content."""
+        rows = self._cluster.row_capacity
+        resources, models = self._cluster.resource_capacity, len(self._cluster.tables.models)
+        width, normal = self._profiles.width, self._profiles.normal_width
+        blocks = -(-rows // BLOCK)
+        keep = len(self._shape_in)
+
+        def array(name: str, shape: tuple[int, ...], dtype: type, fill: int = 0) -> None:
+            fresh = np.full((slots, *shape), fill, dtype=dtype)
+            if keep:
+                fresh[:keep] = getattr(self, name)[:keep]
+            setattr(self, name, fresh)
+
+        array("_policy", (), np.int32)
+        array("_request", (resources,), np.int64)
+        array("_scored", (2,), np.int64)
+        array("_asks", (), np.int32)
+        if not keep:
+            self._ask_width = 1
+        array("_ask_kind", (self._ask_width,), np.int16)
+        array("_ask_count", (self._ask_width,), np.int64)
+        array("_ask_milli", (self._ask_width,), np.int64)
+        array("_ask_model", (self._ask_width, models), np.int8)
+        array("_tag", (), np.int32, -1)
+        array("_gpu", (3,), np.int64)
+        array("_outer_code", (rows,), np.int16)
+        array("_outer_raw", (width, rows if self._has_column_scorers() else 0), np.int64)
+        array("_active", (width,), np.int8)
+        array("_seen", (), np.int64, -1)
+        array("_code", (rows,), np.int16)
+        array("_base", (rows if normal else 1,), np.int64)
+        array("_total", (rows,), np.int64)
+        array("_raw", (normal, rows), np.int64)
+        if not keep:
+            self._counts = np.zeros((slots, 2 * len(self._cluster.tables.reasons)), dtype=np.int32)
+        else:
+            counts = np.zeros((slots, self._counts.shape[1]), dtype=np.int32)
+            counts[:keep] = self._counts[:keep]
+            self._counts = counts
+        array("_best", (blocks,), np.int32, -1)
+        array("_low", (normal,), np.int64)
+        array("_high", (normal,), np.int64)
+        self._row_stamp = np.zeros(rows, dtype=np.int64)
+        self._block_stamp = np.zeros(blocks, dtype=np.int64)
+
+    def _has_column_scorers(self) -> bool:
+        return any(not s.is_kernel for p in self._profiles.profiles for s in p.scorers)
+
+    def _claim(self) -> int:
+        """Return a free slot, taking the least recently used one when all are taken."""
+        if len(self._shape_in) < len(self._policy):
+            self._shape_in.append(None)
+            self._marks_seen.append(-1)
+            self._touch_seen.append(-1)
+            return len(self._shape_in) - 1
+        if len(self._policy) < self.slots:
+            self._allocate(min(self.slots, 2 * len(self._policy)))
+            return self._claim()
+        oldest = next(iter(self._slot_of))
+        return self._slot_of.pop(oldest)
+
+    def _fill(self, slot: int, shape: Shape, policy: int) -> None:
+        """Write a shape's columns into a slot, unseen."""
+        if len(shape.asks) > self._ask_width:
+            self._widen_asks(len(shape.asks))
+        self._shape_in[slot] = (shape, policy)
+        self._policy[slot] = policy
+        self._request[slot] = 0
+        for resource, amount in shape.amounts:
+            self._request[slot, resource] = amount
+        self._scored[slot] = shape.scored
+        self._asks[slot] = len(shape.asks)
+        for at, ask in enumerate(shape.asks):
+            self._ask_kind[slot, at] = ask.kind
+            self._ask_count[slot, at] = ask.count
+            self._ask_milli[slot, at] = ask.milli
+            self._ask_model[slot, at] = 0
+            self._ask_model[slot, at, list(ask.models) if ask.models else slice(None)] = 1
+        self._tag[slot] = shape.tag
+        self._gpu[slot] = shape.gpu
+        self._outer_code[slot] = 0
+        self._outer_raw[slot] = 0
+        self._active[slot] = 0
+        self._seen[slot] = -1
+        self._low[slot] = 0
+        self._high[slot] = 0
+        self._marks_seen[slot] = -1
+        self._touch_seen[slot] = -1
+
+    def _widen_asks(self, width: int) -> None:
+        for name in ("_ask_kind", "_ask_count", "_ask_milli", "_ask_model"):
+            old = getattr(self, name)
+            fresh = np.zeros((old.shape[0], width, *old.shape[2:]), dtype=old.dtype)
+            fresh[:, : old.shape[1]] = old
+            setattr(self, name, fresh)
+        self._ask_width = width
+
+    def _refresh_outer(self, slot: int, shape: Shape, profile: Profile) -> None:
+        """Evaluate column filters and scorers on rows that changed since the slot saw them."""
+        cluster = self._cluster
+        marks_end, touch_end = cluster.marks.log_end, cluster.log_end
+        if self._marks_seen[slot] == marks_end and (profile.is_static or self._touch_seen[slot] == touch_end):
+            return
+        first = self._marks_seen[slot] < 0
+        rows = None if first else cluster.marks.changed_since(self._marks_seen[slot])
+        if not profile.is_static and rows is not None:
+            rows = cluster.touched_since(self._touch_seen[slot])
+        if rows is None:
+            rows = np.arange(cluster.rows)
+        active = profile.active(shape.spec)
+        if active != [bool(a) for a in self._active[slot, : len(active)]]:
+            self._active[slot, : len(active)] = active
+            self._seen[slot] = -1
+            rows = np.arange(cluster.rows)
+        rows = rows[cluster.columns().present[rows] != 0]
+        if len(rows):
+            self._evaluate(slot, shape, profile, rows, active)
+        self._marks_seen[slot] = marks_end
+        self._touch_seen[slot] = touch_end
+
+    def _evaluate(self, slot: int, shape: Shape, profile: Profile, rows: Int64s, active: list[bool]) -> None:
+        codes = np.zeros(len(rows), dtype=np.int16)
+        for column_filter in profile.filters:
+            verdict = column_filter.evaluate(shape.spec, rows)
+            if verdict is not None:
+                codes = np.where(codes == 0, verdict, codes)
+        self._outer_code[slot, rows] = codes
+        for x, scorer in enumerate(profile.scorers):
+            if not scorer.is_kernel and active[x]:
+                self._outer_raw[slot, x, rows] = scorer.plugin.evaluate(shape.spec, rows)  # type: ignore[union-attr]
+        if len(self._cluster.tables.reasons) > self._counts.shape[1]:
+            self._fit()
+
+    def _shape_columns(self) -> ShapeColumns:
+        return ShapeColumns(
+            self._policy, self._request, self._scored, self._asks, self._ask_kind, self._ask_count, self._ask_milli,
+            self._ask_model, self._tag, self._gpu, self._outer_code, self._outer_raw, self._active,
+        )  # fmt: skip
+
+    def _cache_columns(self) -> CacheColumns:
+        return CacheColumns(
+            self._seen, self._code, self._base, self._total, self._raw, self._counts, self._best, self._low,
+            self._high, self._row_stamp, self._block_stamp, self.tick,
+        )  # fmt: skip
+
+    _policy: Int32s
+    _request: Int64s
+    _scored: Int64s
+    _asks: Int32s
+    _ask_width: int
+    _ask_kind: np.ndarray[tuple[int, ...], np.dtype[np.int16]]
+    _ask_count: Int64s
+    _ask_milli: Int64s
+    _ask_model: np.ndarray[tuple[int, ...], np.dtype[np.int8]]
+    _tag: Int32s
+    _gpu: Int64s
+    _outer_code: np.ndarray[tuple[int, ...], np.dtype[np.int16]]
+    _outer_raw: Int64s
+    _active: np.ndarray[tuple[int, ...], np.dtype[np.int8]]
+    _seen: Int64s
+    _code: np.ndarray[tuple[int, ...], np.dtype[np.int16]]
+    _base: Int64s
+    _total: Int64s
+    _raw: Int64s
+    _counts: Int32s
+    _best: Int32s
+    _low: Int64s
+    _high: Int64s
+    _row_stamp: Int64s
+    _block_stamp: Int64s

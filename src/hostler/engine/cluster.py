@@ -1,0 +1,367 @@
+"""The columnar state of all hosts: what they may give, what is used, and how they are marked.
+
+Rows are stable: a host keeps its row while it is there, and a freed row is used again. Every change of a row is
+written to the touch log, from which cached verdicts learn what to look at again. Bookings from outside (facts) may
+exceed a host's limit; decisions never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hostler.engine.kernels_layout import TAGS, HostColumns, Int16s, Int32s, Int64s, TouchLog
+from hostler.engine.marks import Marks
+from hostler.engine.name_order import NameOrder
+from hostler.engine.randomness import name_hash
+from hostler.engine.shapes import Shape
+from hostler.engine.tables import Tables
+from hostler.errors import FactError
+from hostler.model import GUESTS, MAX_AMOUNT, Amounts, Host, may_give
+
+__all__ = ["Cluster", "LimitSet"]
+
+LimitSet = tuple[Amounts, Amounts]  # overcommit and reserve of a policy
+MAX_DEVICES = 64
+
+
+class Cluster:
+    """Hosts in rows, bookings in columns."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.row_of: dict[str, int] = {}
+        self.host_at: list[Host | None] = []
+        self.guests_on: list[set[str]] = []
+        self.free_rows: list[int] = []
+        self.order = NameOrder()
+        self.marks = Marks()
+        self.limit_sets: list[LimitSet] = [((), ())]
+        self.layout_version = 0  # changes when arrays were replaced, so that caches size themselves again
+        self._allocate(rows=64, resources=8, devices=0)
+        self._log_rows: Int32s = np.zeros(4096, dtype=np.int32)
+        self._log_end: Int64s = np.zeros(1, dtype=np.int64)
+
+    # -- hosts -----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.row_of)
+
+    def put(self, host: Host) -> int:
+        """Add a host, or change the one of that name; what is booked there stays booked. Return its row."""
+        self.check(host)
+        known = self.row_of.get(host.name)
+        row = self._new_row(host.name) if known is None else known
+        if known is None:
+            if self.order.add(host.name):
+                self._write_name_keys()
+            else:
+                self._name_key[row] = self.order.keys[host.name]
+        self._write(row, host)
+        return row
+
+    def put_many(self, hosts: Sequence[Host]) -> None:
+        """Add or change many hosts; names are sorted once."""
+        for host in hosts:
+            self.check(host)
+        fresh = [host.name for host in hosts if host.name not in self.row_of]
+        self._reserve_rows(len(fresh))
+        for name in fresh:
+            self._new_row(name)
+        self.order.add_many(fresh)
+        for host in hosts:
+            self._write(self.row_of[host.name], host)
+        self._write_name_keys()
+
+    def remove(self, name: str) -> set[str]:
+        """Take a host away; return the uids of the guests that were booked there."""
+        row = self.row_of.pop(name)
+        guests = self.guests_on[row]
+        self.guests_on[row] = set()
+        self.host_at[row] = None
+        self.order.remove(name)
+        self._present[row] = 0
+        for column in (self._limit, self._used, self._scored):
+            column[..., row] = 0
+        for table in (self._device_left, self._device_size, self._tags):
+            table[row] = 0
+        self._device_kind[row] = -1
+        self.marks.clear(row)
+        self.free_rows.append(row)
+        self.touch(row)
+        return guests
+
+    def check(self, host: Host) -> None:
+        """Refuse a host that no front could send, before anything changes."""
+        if not host.name:
+            raise FactError("a host has no name")
+        if len(host.devices) > MAX_DEVICES:
+            raise FactError(f"host {host.name!r} has {len(host.devices)} devices; at most {MAX_DEVICES} are supported")
+        for device in host.devices:
+            if not 0 < device.milli <= MAX_AMOUNT:
+                raise FactError(f"host {host.name!r} has a device of {device.milli} milli-units")
+        for name, amount in (*host.capacity, *host.reserve):
+            if not 0 <= amount <= MAX_AMOUNT:
+                raise FactError(f"host {host.name!r} has {amount} of {name}, which is not between 0 and 2^62")
+        for resource, _ in host.capacity:
+            for overcommit, reserve in self.limit_sets:
+                may_give(host, resource, overcommit, reserve)
+
+    def host(self, row: int) -> Host:
+        """Return the host in a row."""
+        host = self.host_at[row]
+        if host is None:
+            raise FactError(f"row {row} holds no host")
+        return host
+
+    # -- bookings --------------------------------------------------------------------------------------------------
+
+    def why_not_book(self, row: int, shape: Shape) -> str | None:
+        """Return why a booking from outside is impossible (sums beyond 2^62), or None."""
+        for resource, amount in shape.amounts:
+            if resource < self._used.shape[0] and int(self._used[resource, row]) + amount > MAX_AMOUNT:
+                return f"more than 2^62 of {self.tables.resources.values[resource]} would be booked"
+        return None
+
+    def book(self, row: int, shape: Shape, devices: Sequence[int], uid: str) -> None:
+        """Book a guest on a row and log the touch."""
+        self._shift(row, shape, devices, 1)
+        self.guests_on[row].add(uid)
+
+    def unbook(self, row: int, shape: Shape, devices: Sequence[int], uid: str) -> None:
+        """Give back what a guest held on a row and log the touch."""
+        self._shift(row, shape, devices, -1)
+        self.guests_on[row].discard(uid)
+
+    def _shift(self, row: int, shape: Shape, devices: Sequence[int], sign: int) -> None:
+        self.fit_layout()
+        used = self._used
+        for resource, amount in shape.amounts:
+            used[resource, row] += sign * amount
+        self._scored[0, row] += sign * shape.scored[0]
+        self._scored[1, row] += sign * shape.scored[1]
+        if devices:
+            at = 0
+            for ask in shape.asks:
+                for _ in range(ask.count):
+                    if at < len(devices) and devices[at] < self._device_left.shape[1]:
+                        self._device_left[row, devices[at]] -= sign * ask.milli
+                    at += 1
+        if shape.tag >= 0:
+            self._tags[row, shape.tag] += sign
+        self.touch(row)
+
+    def rebook_devices(self, row: int, bookings: Iterable[tuple[Shape, Sequence[int]]]) -> None:
+        """Set the devices' free units anew from all bookings of a row, after the host's devices changed."""
+        self._device_left[row] = self._device_size[row]
+        for shape, devices in bookings:
+            at = 0
+            for ask in shape.asks:
+                for _ in range(ask.count):
+                    if at < len(devices) and devices[at] < self._device_left.shape[1]:
+                        self._device_left[row, devices[at]] -= ask.milli
+                    at += 1
+        self.touch(row)
+
+    def used(self, row: int, resource: int) -> int:
+        """Return how much of a resource is booked on a row."""
+        return int(self._used[resource, row])
+
+    def limit(self, row: int, resource: int, limit_set: int = 0) -> int:
+        """Return how much of a resource a row may give under a limit set."""
+        return int(self._limit[limit_set, resource, row])
+
+    def device_left(self, row: int) -> list[int]:
+        """Return the free milli-units of the row's devices."""
+        return [int(v) for v in self._device_left[row, : len(self.host(row).devices)]]
+
+    # -- columns ---------------------------------------------------------------------------------------------------
+
+    def touch(self, row: int) -> None:
+        """Log that a row changed."""
+        end = int(self._log_end[0])
+        self._log_rows[end % len(self._log_rows)] = row
+        self._log_end[0] = end + 1
+
+    def touched_since(self, position: int) -> Int64s | None:
+        """Return the rows touched since a log position, or None when the log does not reach back that far."""
+        end = int(self._log_end[0])
+        if position < 0 or end - position > len(self._log_rows):
+            return None
+        at = np.arange(position, end) % len(self._log_rows)
+        return np.unique(self._log_rows[at]).astype(np.int64)
+
+    @property
+    def log_end(self) -> int:
+        """Return the position after the last touch."""
+        return int(self._log_end[0])
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows are in use, holes included."""
+        return len(self.host_at)
+
+    @property
+    def row_capacity(self) -> int:
+        """Return how many rows the arrays have."""
+        return int(self._present.shape[0])
+
+    @property
+    def resource_capacity(self) -> int:
+        """Return how many resources the arrays have room for."""
+        return int(self._used.shape[0])
+
+    def columns(self) -> HostColumns:
+        """Return the arrays for a kernel."""
+        self._rows_used[0] = len(self.host_at)
+        return HostColumns(
+            self._rows_used, self._present, self._limit, self._used, self._scored, self._rank, self._name_key,
+            self._name_hash, self._device_left, self._device_size, self._device_kind, self._device_model, self._tags,
+        )  # fmt: skip
+
+    def log(self) -> TouchLog:
+        """Return the touch log for a kernel."""
+        return TouchLog(self._log_rows, self._log_end)
+
+    def use_limit_sets(self, limit_sets: Sequence[LimitSet]) -> None:
+        """Replace the limit sets that policies bring; every row's limits are computed anew."""
+        for host in self.host_at:
+            if host is not None:
+                for resource, _ in host.capacity:
+                    for overcommit, reserve in limit_sets:
+                        may_give(host, resource, overcommit, reserve)
+        self.limit_sets = list(limit_sets)
+        self._limit = np.zeros((len(limit_sets), *self._used.shape), dtype=np.int64)
+        for row, host in enumerate(self.host_at):
+            if host is not None:
+                self._write_limits(row, host)
+        self.layout_version += 1
+
+    def fit_layout(self) -> None:
+        """Make room for resources that were interned since the arrays were made."""
+        if len(self.tables.resources) > self._used.shape[0]:
+            self._allocate(self._present.shape[0], 2 * len(self.tables.resources), self._device_left.shape[1])
+
+    def copy(self, tables: Tables) -> Cluster:
+        """Return an independent twin."""
+        twin = Cluster.__new__(Cluster)
+        twin.__dict__.update(self.__dict__)
+        twin.tables = tables
+        for name, value in self.__dict__.items():
+            if isinstance(value, np.ndarray):
+                setattr(twin, name, value.copy())
+        twin.row_of = self.row_of.copy()
+        twin.host_at = self.host_at.copy()
+        twin.guests_on = [guests.copy() for guests in self.guests_on]
+        twin.free_rows = self.free_rows.copy()
+        twin.order = self.order.copy()
+        twin.marks = self.marks.copy()
+        twin.limit_sets = self.limit_sets.copy()
+        return twin
+
+    # -- internals -------------------------------------------------------------------------------------------------
+
+    def _new_row(self, name: str) -> int:
+        if self.free_rows:
+            row = self.free_rows.pop()
+        else:
+            row = len(self.host_at)
+            self._reserve_rows(1)
+            self.host_at.append(None)
+            self.guests_on.append(set())
+        self.row_of[name] = row
+        return row
+
+    def _reserve_rows(self, extra: int) -> None:
+        needed = len(self.host_at) + extra
+        if needed > self._present.shape[0]:
+            rows = max(needed, 2 * self._present.shape[0])
+            self._allocate(rows, self._used.shape[0], self._device_left.shape[1])
+        if needed > len(self._log_rows) // 2:
+            ring = np.zeros(4 * needed, dtype=np.int32)
+            end = int(self._log_end[0])
+            for position in range(max(0, end - len(self._log_rows)), end):
+                ring[position % len(ring)] = self._log_rows[position % len(self._log_rows)]
+            self._log_rows = ring
+
+    def _write(self, row: int, host: Host) -> None:
+        """Write a host's own columns; bookings are not touched."""
+        for name, _ in host.capacity:
+            self.tables.resources.number(name)
+        self.fit_layout()
+        if len(host.devices) > self._device_left.shape[1]:
+            self._allocate(self._present.shape[0], self._used.shape[0], len(host.devices))
+        before = self.host_at[row]
+        self.host_at[row] = host
+        self._present[row] = 1
+        self._rank[row] = host.rank
+        self._name_hash[row] = name_hash(host.name)
+        self._write_limits(row, host)
+        if before is None or before.devices != host.devices:
+            self._write_devices(row, host)
+        self.marks.write(row, host)
+        self.touch(row)
+
+    def _write_limits(self, row: int, host: Host) -> None:
+        self._limit[:, :, row] = 0
+        for at, (overcommit, reserve) in enumerate(self.limit_sets):
+            for name, _ in host.capacity:
+                number = self.tables.resources.number(name)
+                self._limit[at, number, row] = may_give(host, name, overcommit, reserve)
+            if not any(name == GUESTS for name, _ in host.capacity):
+                self._limit[at, 0, row] = MAX_AMOUNT
+
+    def _write_devices(self, row: int, host: Host) -> None:
+        """Write the devices as entirely free; the engine books what runs there again (``rebook_devices``)."""
+        self._device_kind[row] = -1
+        self._device_size[row] = 0
+        for at, device in enumerate(host.devices):
+            self._device_kind[row, at] = self.tables.kinds.number(device.kind)
+            self._device_model[row, at] = self.tables.models.number(device.model)
+            self._device_size[row, at] = device.milli
+        self._device_left[row] = self._device_size[row]
+
+    def _write_name_keys(self) -> None:
+        for name, row in self.row_of.items():
+            self._name_key[row] = self.order.keys[name]
+
+    def _allocate(self, rows: int, resources: int, devices: int) -> None:
+        """Replace all arrays by larger ones with the same content."""
+        old = self.__dict__
+
+        def grown(name: str, shape: tuple[int, ...], dtype: type, fill: int = 0) -> None:
+            array = np.full(shape, fill, dtype=dtype)
+            if name in old:
+                array[tuple(slice(0, n) for n in old[name].shape)] = old[name]
+            setattr(self, name, array)
+
+        grown("_present", (rows,), np.int8)
+        grown("_limit", (len(self.limit_sets), resources, rows), np.int64)
+        grown("_used", (resources, rows), np.int64)
+        grown("_scored", (2, rows), np.int64)
+        grown("_rank", (rows,), np.int64)
+        grown("_name_key", (rows,), np.int64)
+        grown("_name_hash", (rows,), np.uint64)
+        grown("_device_left", (rows, devices), np.int64)
+        grown("_device_size", (rows, devices), np.int64)
+        grown("_device_kind", (rows, devices), np.int16, -1)
+        grown("_device_model", (rows, devices), np.int16)
+        grown("_tags", (rows, TAGS), np.int32)
+        self._rows_used = np.zeros(1, dtype=np.int64)
+        self.marks.fit(rows)
+        self.layout_version += 1
+
+    _present: np.ndarray[tuple[int], np.dtype[np.int8]]
+    _limit: Int64s
+    _used: Int64s
+    _scored: Int64s
+    _rank: Int64s
+    _name_key: Int64s
+    _name_hash: np.ndarray[tuple[int], np.dtype[np.uint64]]
+    _device_left: Int64s
+    _device_size: Int64s
+    _device_kind: Int16s
+    _device_model: Int16s
+    _tags: Int32s
+    _rows_used: Int64s

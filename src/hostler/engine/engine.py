@@ -1,0 +1,185 @@
+"""The engine: facts in, decisions out.
+
+It does no I/O, reads no clock and owns no thread. One list of events and steps gives the same actions bit for bit,
+in a simulation, on a live cluster, in a what-if and in a bug report. Path of a fact: ``apply`` changes the books and
+notes what improved; ``step`` wakes those whom the improvement can cure, decides what is queued, and returns actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heappop
+
+import msgspec
+
+from hostler.engine.bookings import Bookings
+from hostler.engine.cycle import Cycle
+from hostler.engine.facts import Facts
+from hostler.engine.queue import QUEUE_NAMES
+from hostler.engine.reasons import reason_counts
+from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, STATE_NAMES, GuestRecord
+from hostler.engine.registry import Registry
+from hostler.engine.state import State
+from hostler.engine.waking import WaitIndex
+from hostler.errors import UnknownNameError
+from hostler.model import (
+    Abandon,
+    Action,
+    Bind,
+    Decision,
+    Event,
+    GuestsArrived,
+    Host,
+    HostsJoined,
+    Policy,
+    QueueRules,
+)
+
+__all__ = ["Engine"]
+
+
+class Engine:
+    """Decides where guests go. The first policy is the default for guests that name none."""
+
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        clock_start: int = 0,
+        seed: int = 0,
+        *,
+        rules: QueueRules | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        self._use(State(policies, clock_start, seed, rules or QueueRules(), registry or Registry()))
+
+    def _use(self, state: State) -> None:
+        self.state = state
+        self._facts = Facts(state)
+        self._waits = WaitIndex(state)
+        self._cycle = Cycle(state, self._waits)
+        self._bookings = Bookings(state)
+
+    # -- driving ---------------------------------------------------------------------------------------------------
+
+    def apply(self, event: Event) -> None:
+        """Take a fact; a refused one raises and leaves the state as it was."""
+        self._facts.apply(event)
+
+    def apply_many(self, batch: GuestsArrived | HostsJoined) -> None:
+        """Take many facts at once, as columns; all of them or none."""
+        self._facts.apply(batch)
+
+    def step(self, now: int, limit: int | None = None) -> list[Action]:
+        """Decide what is queued, at most ``limit`` guests, and return what to do. Time never runs backwards."""
+        state = self.state
+        state.now = max(state.now, now)
+        actions: list[Action] = []
+        self._expire(actions)
+        self._bind_ready(actions)
+        self._waits.wake()
+        state.queue.release(state.now)
+        actions.extend(self._cycle.decide(limit))
+        return actions
+
+    def next_due(self) -> int | None:
+        """Return when a step is next worth while: now, at a later time, or None for never without a new fact."""
+        state = self.state
+        if state.ready or (state.improvements and state.queue.waiting):
+            return state.now
+        times = [state.queue.next_due(state.now)]
+        while state.deadlines and not self._is_live(*state.deadlines[0]):
+            heappop(state.deadlines)
+        if state.deadlines:
+            times.append(state.deadlines[0][0])
+        return min((t for t in times if t is not None), default=None)
+
+    def fork(self) -> Engine:
+        """Return an independent twin, for what-ifs: neither can disturb the other."""
+        twin = Engine.__new__(Engine)
+        twin._use(self.state.copy())
+        return twin
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """Return the engine's time."""
+        return self.state.now
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """Return the policies, the default first."""
+        return self.state.profiles.policies
+
+    def hosts(self) -> Iterator[Host]:
+        """Iterate over the hosts by name."""
+        cluster = self.state.cluster
+        return (cluster.host(cluster.row_of[name]) for name in cluster.order.names)
+
+    def guests(self) -> Iterator[str]:
+        """Iterate over the uids of all guests in order of arrival."""
+        return iter(self.state.guests)
+
+    def decision(self, uid: str) -> Decision:
+        """Return the last decision about a guest, in short form."""
+        state = self.state
+        record = state.guests.get(uid)
+        if record is None:
+            raise UnknownNameError(f"there is no guest with uid {uid!r}")
+        reasons = reason_counts(state.tables, record.counts)
+        return Decision(
+            guest=record.guest.name,
+            uid=uid,
+            seq=record.seq,
+            at=record.decided_at,
+            policy=record.guest.spec.policy or state.profiles.policies[0].name,
+            state=self.state_of(record),
+            attempt=record.attempts,
+            host=record.host,
+            devices=record.devices,
+            total=record.total,
+            hosts=record.feasible + sum(c.hosts for c in reasons),
+            feasible=record.feasible,
+            reasons=reasons,
+            note=record.note,
+        )
+
+    def state_of(self, record: GuestRecord) -> str:
+        """Return the name of a guest's state."""
+        if record.state == QUEUED:
+            return QUEUE_NAMES[self.state.queue.entries[record.guest.uid].state]
+        return "parked" if self.state.is_parked(record) else STATE_NAMES[record.state]
+
+    # -- internals -------------------------------------------------------------------------------------------------
+
+    def _is_live(self, at: int, number: int, uid: str) -> bool:
+        """Say whether a deadline still matters."""
+        record = self.state.guests.get(uid)
+        if record is None or record.deadline != at:
+            return False
+        if record.state == ASKED:
+            return record.ask == number
+        return record.state == PREPARING and record.seq == number and uid not in self.state.ready
+
+    def _expire(self, actions: list[Action]) -> None:
+        """Act on deadlines that passed: an ignorable answer is done without, everything else tries again later."""
+        state = self.state
+        while state.deadlines and state.deadlines[0][0] <= state.now:
+            at, number, uid = heappop(state.deadlines)
+            if not self._is_live(at, number, uid):
+                continue
+            record = state.guests[uid]
+            if record.state == PREPARING:
+                actions.append(Abandon(uid, record.guest.name, record.seq, record.host, "not prepared in time"))
+                self._facts.give_back(record, "not prepared in time")
+            else:
+                self._facts.time_out(record)
+
+    def _bind_ready(self, actions: list[Action]) -> None:
+        """Hand out the binds of guests whose preparation is done."""
+        state = self.state
+        for uid in state.ready:
+            record = state.guests[uid]
+            state.guests[uid] = msgspec.structs.replace(record, state=ASSUMED)
+            actions.append(Bind(uid, record.guest.name, record.seq, record.host, record.devices))
+        state.ready.clear()

@@ -1,0 +1,309 @@
+"""How facts change the state: hosts and guests that come, change and go, and answers from outside.
+
+Every handler checks first and changes afterwards, so that a refused fact leaves the state as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from hostler.engine.bookings import Bookings
+from hostler.engine.framework import Wake
+from hostler.engine.profiles import Profiles
+from hostler.engine.records import ASKED, ASSUMED, BOUND, PLACED_STATES, PREPARING, QUEUED, GuestRecord
+from hostler.engine.state import State
+from hostler.errors import FactError
+from hostler.model import (
+    Answered,
+    BindFailed,
+    Event,
+    Guest,
+    GuestArrived,
+    GuestBound,
+    GuestChanged,
+    GuestLeft,
+    GuestsArrived,
+    Host,
+    HostChanged,
+    HostJoined,
+    HostLeft,
+    HostsJoined,
+    PolicyChanged,
+    Prepared,
+)
+
+__all__ = ["Facts"]
+
+
+class Facts:
+    """Applies events to the state."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._bookings = Bookings(state)
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            HostJoined: lambda e: self._host(e.host),
+            HostChanged: lambda e: self._host(e.host),
+            HostsJoined: self._hosts_joined,
+            HostLeft: self._host_left,
+            GuestArrived: lambda e: self._guest(e.guest),
+            GuestChanged: lambda e: self._guest(e.guest),
+            GuestsArrived: self._guests_arrived,
+            GuestLeft: self._guest_left,
+            GuestBound: self._guest_bound,
+            BindFailed: self._bind_failed,
+            Answered: self._answered,
+            Prepared: self._prepared,
+            PolicyChanged: self._policy_changed,
+        }
+
+    def apply(self, event: Event) -> None:
+        """Change the state by one fact."""
+        handler = self._handlers.get(type(event))
+        if handler is None:
+            raise FactError(f"{type(event).__name__} is not an event")
+        handler(event)
+        if event.at > self._state.now:
+            self._state.now = event.at
+
+    # -- hosts -----------------------------------------------------------------------------------------------------
+
+    def _is_news(self, host: Host) -> bool:
+        """Say whether a fact about a host is newer than what is known; contradictions are refused."""
+        state = self._state
+        row = state.cluster.row_of.get(host.name)
+        if row is None:
+            left_at = state.left_hosts.get(host.uid or host.name)
+            return left_at is None or not host.version or host.version > left_at
+        known = state.cluster.host(row)
+        if host == known:
+            return False
+        if host.uid != known.uid or not host.version:
+            return host.uid == known.uid or host.uid not in state.left_hosts
+        if host.version == known.version:
+            raise FactError(
+                f"two different facts about host {host.name!r} have version {host.version}",
+                hint="raise the version with every change",
+            )
+        return host.version > known.version
+
+    def _host(self, host: Host) -> None:
+        if not self._is_news(host):
+            return
+        state = self._state
+        state.cluster.check(host)
+        row = state.cluster.row_of.get(host.name)
+        had_devices = state.cluster.host(row).devices if row is not None else ()
+        is_new = row is None
+        row = state.cluster.put(host)
+        self._after_put(host, row, is_new=is_new, devices_changed=had_devices != host.devices)
+
+    def _hosts_joined(self, event: HostsJoined) -> None:
+        state = self._state
+        if len({host.name for host in event.hosts}) < len(event.hosts):
+            raise FactError("two hosts of one fact share a name")
+        fresh = [host for host in event.hosts if self._is_news(host)]
+        known = {h.name: state.cluster.host(state.cluster.row_of[h.name]) for h in fresh if h.name in state.cluster.row_of}
+        state.cluster.put_many(fresh)
+        for host in fresh:
+            before = known.get(host.name)
+            changed = before is not None and before.devices != host.devices
+            self._after_put(host, state.cluster.row_of[host.name], is_new=before is None, devices_changed=changed)
+
+    def _after_put(self, host: Host, row: int, *, is_new: bool, devices_changed: bool) -> None:
+        state = self._state
+        state.left_hosts.pop(host.uid or host.name, None)
+        if is_new:
+            state.improve(row, Wake.HOST_JOINED)
+            for uid in sorted(state.parked.pop(host.name, ())):
+                self._bookings.unpark(uid, row)
+        else:
+            state.improve(row, Wake.HOST_GREW, Wake.MARKS_CHANGED)
+            if devices_changed:
+                self._bookings.rebook_devices(row)
+
+    def _host_left(self, event: HostLeft) -> None:
+        state = self._state
+        row = state.cluster.row_of.get(event.name)
+        if row is None:
+            return
+        known = state.cluster.host(row)
+        if event.uid and event.uid != known.uid:
+            return
+        guests = state.cluster.remove(event.name)
+        state.improved_rows.discard(row)
+        if guests:
+            state.parked.setdefault(event.name, set()).update(guests)
+        state.left_hosts[known.uid or known.name] = known.version
+
+    # -- guests ----------------------------------------------------------------------------------------------------
+
+    def _guest(self, guest: Guest) -> None:
+        state = self._state
+        if not guest.uid or not guest.name:
+            raise FactError("a guest has no name or no uid")
+        if guest.uid in state.left_guests:
+            return
+        record = state.guests.get(guest.uid)
+        if record is None:
+            self._new_guest(guest)
+            return
+        known = record.guest
+        if guest == known or (guest.version and guest.version < known.version):
+            return
+        if guest.version and guest.version == known.version:
+            raise FactError(
+                f"two different facts about guest {guest.name!r} have version {guest.version}",
+                hint="raise the version with every change",
+            )
+        self._changed_guest(record, guest)
+
+    def _new_guest(self, guest: Guest) -> None:
+        state = self._state
+        number = state.shapes.number(guest.spec)
+        shape = state.shapes.shapes[number]
+        key = (number, state.profiles.number(guest.spec.policy))
+        state.arrivals += 1
+        if not guest.host:
+            state.guests[guest.uid] = GuestRecord(guest, number, QUEUED, state.arrivals)
+            state.queue.activate(guest.uid, guest.spec.priority, state.arrivals, key)
+            return
+        record = GuestRecord(guest, number, BOUND, state.arrivals, guest.host, guest.on_devices)
+        self._bookings.settle(record, shape)
+
+    def _guests_arrived(self, event: GuestsArrived) -> None:
+        state = self._state
+        count = len(event.names)
+        uids = event.uids or event.names
+        hosts = event.hosts or ("",) * count
+        if not len(uids) == len(hosts) == len(event.spec_of) == count:
+            raise FactError("the columns of guests_arrived differ in length")
+        if len(set(uids)) < count or not all(uids) or not all(event.names):
+            raise FactError("guests_arrived has an empty or repeated uid")
+        if any(not 0 <= s < len(event.specs) for s in event.spec_of):
+            raise FactError("guests_arrived names a spec that it does not carry")
+        if any(uid in state.guests for uid in uids):
+            raise FactError("guests_arrived names a guest that is already known", hint="send guest_changed instead")
+        for spec in event.specs:
+            state.shapes.number(spec)
+            state.profiles.number(spec.policy)
+        for name, uid, spec_at, host in zip(event.names, uids, event.spec_of, hosts, strict=True):
+            if uid not in state.left_guests:
+                self._new_guest(Guest(name=name, uid=uid, spec=event.specs[spec_at], host=host))
+
+    def _changed_guest(self, record: GuestRecord, guest: Guest) -> None:
+        """Take a newer fact about a known guest; a fact without a host never unbinds."""
+        state = self._state
+        number = state.shapes.number(guest.spec)
+        key = (number, state.profiles.number(guest.spec.policy))
+        uid = guest.uid
+        if record.state in PLACED_STATES:
+            self._bookings.change(record, guest, number)
+            return
+        if guest.host:
+            state.queue.remove(uid)
+            changed = msgspec.structs.replace(
+                record, guest=guest, shape=number, state=BOUND, host=guest.host, devices=guest.on_devices, answer=None
+            )
+            self._bookings.settle(changed, state.shapes.shapes[number])
+            return
+        if guest.spec == record.guest.spec:
+            state.guests[uid] = msgspec.structs.replace(record, guest=guest)
+            return
+        state.guests[uid] = msgspec.structs.replace(
+            record, guest=guest, shape=number, state=QUEUED, refusals=0, errors=0, answer=None
+        )
+        state.queue.activate(uid, guest.spec.priority, record.arrival, key)
+
+    def _guest_left(self, event: GuestLeft) -> None:
+        state = self._state
+        record = state.guests.get(event.uid)
+        if record is not None:
+            if record.state in PLACED_STATES:
+                self._bookings.release(record)
+                state.turns.forget(self._policy_name(record), record.seq)
+            state.queue.remove(event.uid)
+            state.ready.pop(event.uid, None)
+            del state.guests[event.uid]
+        state.bury(event.uid)
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def _guest_bound(self, event: GuestBound) -> None:
+        state = self._state
+        record = state.guests.get(event.uid)
+        if record is None:
+            return
+        if record.host == event.host and record.state in PLACED_STATES:
+            state.turns.confirm(self._policy_name(record), record.seq)
+            state.ready.pop(event.uid, None)
+            state.guests[event.uid] = msgspec.structs.replace(record, state=BOUND, errors=0, refusals=0, note="")
+            return
+        if record.state in PLACED_STATES:
+            self._bookings.move(record, event.host)
+            state.turns.forget(self._policy_name(record), record.seq)
+            return
+        state.queue.remove(event.uid)
+        moved = msgspec.structs.replace(record, state=BOUND, host=event.host, devices=(), answer=None)
+        self._bookings.settle(moved, state.shape(record))
+
+    def _bind_failed(self, event: BindFailed) -> None:
+        record = self._state.guests.get(event.uid)
+        if record is not None and record.state == ASSUMED and record.host == event.host:
+            self.give_back(record, f"bind failed: {event.reason}" if event.reason else "bind failed")
+
+    def _answered(self, event: Answered) -> None:
+        state = self._state
+        record = state.guests.get(event.uid)
+        if record is None or record.state != ASKED or record.ask != event.ask:
+            return
+        policy = state.profiles.profiles[state.profiles.number(record.guest.spec.policy)].policy
+        if event.error and not (policy.ask and policy.ask.ignorable):
+            self._bookings.back_off(record, f"no usable answer: {event.error}")
+            return
+        answer = msgspec.structs.replace(event, scores=(), refused=()) if event.error else event
+        state.guests[event.uid] = msgspec.structs.replace(record, state=QUEUED, answer=answer)
+        state.queue.activate(event.uid, record.guest.spec.priority, record.arrival, state.wait_key(state.shape(record)))
+
+    def time_out(self, record: GuestRecord) -> None:
+        """An answer did not come in time."""
+        self._answered(Answered(uid=record.guest.uid, ask=record.ask, error="it did not come in time"))
+
+    def _prepared(self, event: Prepared) -> None:
+        state = self._state
+        record = state.guests.get(event.uid)
+        if record is None or record.state != PREPARING or record.host != event.host or event.uid in state.ready:
+            return
+        if event.error:
+            self.give_back(record, f"not prepared: {event.error}")
+        else:
+            state.ready[event.uid] = None
+
+    def give_back(self, record: GuestRecord, note: str) -> None:
+        """Undo a placement that could not be carried out; the guest tries again after a backoff."""
+        state = self._state
+        self._bookings.release(record)
+        state.turns.forget(self._policy_name(record), record.seq)
+        state.ready.pop(record.guest.uid, None)
+        self._bookings.back_off(record, note)
+
+    # -- policies --------------------------------------------------------------------------------------------------
+
+    def _policy_changed(self, event: PolicyChanged) -> None:
+        state = self._state
+        profiles = Profiles(event.policies, state.cluster, state.registry)
+        for record in state.guests.values():
+            if record.state not in PLACED_STATES:
+                profiles.number(record.guest.spec.policy)
+        state.cluster.use_limit_sets(profiles.limit_sets)
+        state.profiles = profiles
+        state.cache.use_profiles(profiles)
+        for uid, entry in list(state.queue.entries.items()):
+            key = state.wait_key(state.shape(state.guests[uid]))
+            state.queue.activate(uid, entry.priority, entry.arrival, key)
+
+    def _policy_name(self, record: GuestRecord) -> str:
+        return record.guest.spec.policy or self._state.profiles.policies[0].name

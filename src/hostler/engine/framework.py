@@ -1,0 +1,101 @@
+"""What a plugin is: the contracts between the engine and the code that filters and scores.
+
+Three kinds exist. *Kernel scorers* are numbered operations inside the kernels; their class only names the operation
+and encodes its arguments. *Column* filters and scorers are Python over numpy, evaluated for changed rows only: the
+built-in ones look at marks (labels, taints, cordons), those of third parties at whatever ``ClusterView`` shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+
+from hostler.engine.kernels_layout import Int16s, Int64s
+from hostler.engine.tables import Table
+from hostler.engine.view import ClusterView
+from hostler.model import GuestSpec
+from hostler.model.policies import Normalizer
+
+__all__ = ["ColumnFilter", "ColumnScorer", "Factory", "Filter", "KernelScorer", "Plugin", "Scorer", "Wake"]
+
+
+class Wake(StrEnum):
+    """What can cure a refusal: the events that a waiting guest is woken by."""
+
+    HOST_JOINED = "a host joins"
+    ROOM_FREED = "a guest leaves or shrinks, or a bind fails"
+    HOST_GREW = "a host's limits or devices grow"
+    MARKS_CHANGED = "a host's labels, taints or cordon change"
+    GUEST_CHANGED = "the guest itself changes"
+    POLICY_CHANGED = "the policies change"
+
+
+class Plugin(Protocol):
+    """What all plugins have."""
+
+    name: ClassVar[str]
+
+
+class KernelScorer(Plugin, Protocol):
+    """A scorer that runs inside the kernels."""
+
+    operation: ClassVar[int]
+    normalizer: ClassVar[Normalizer]
+    is_float: ClassVar[bool]
+    wants_mix: ClassVar[bool]
+
+    def parameters(self, resources: Table[str]) -> Sequence[int]:
+        """Encode the arguments as integers."""
+
+    def applies(self, spec: GuestSpec) -> bool:
+        """Say whether the scorer has anything to say about a shape."""
+
+
+class ColumnFilter(Plugin, Protocol):
+    """A built-in filter on marks; returns reason codes, 0 for hosts that pass."""
+
+    cures: ClassVar[frozenset[Wake]]
+    is_static: ClassVar[bool]
+
+    def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int16s | None:
+        """Return a code per row, or None when the filter passes every row."""
+
+
+class ColumnScorer(Plugin, Protocol):
+    """A built-in scorer on marks."""
+
+    normalizer: ClassVar[Normalizer]
+    is_static: ClassVar[bool]
+
+    def applies(self, spec: GuestSpec) -> bool:
+        """Say whether the scorer has anything to say about a shape."""
+
+    def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
+        """Return a raw score per row."""
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """A third party's filter: returns 0 for a host that passes, else 1 + an index into ``reasons``."""
+
+    name: str
+    reasons: Sequence[str]
+    cures: frozenset[Wake]
+
+    def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
+        """Judge the given host rows for one shape."""
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """A third party's scorer: returns one integer per host row; ``normalizer`` says how it is scaled."""
+
+    name: str
+    normalizer: Normalizer
+
+    def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
+        """Score the given host rows for one shape; more is better when the weight is positive."""
+
+
+Factory: TypeAlias = Callable[[ClusterView, Mapping[str, object]], object]

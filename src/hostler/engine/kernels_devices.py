@@ -1,0 +1,253 @@
+"""Kernels for devices: which fit, which are taken, and how much a host's free devices are worth to a typical mix.
+
+The gpu-sharing scores follow the formulas of the FGD artifact (Weng et al., "Beware of Fragmentation", USENIX ATC 2023)
+to the last bit: integers are truncated where it truncates, sums run in its order, and nothing is fused.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+MAX_SPEC_CPU = 128000.0
+MAX_SPEC_GPU = 8000.0
+WHOLE = 1000
+
+
+@njit(cache=True, nogil=True)
+def mix64(x):
+    """Return splitmix64's finaliser of an unsigned 64-bit number."""
+    z = x + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def device_verdict(left, kind, model, ask_kind, ask_count, ask_milli, ask_model, asks, scratch):
+    """Return 0 when all device requests of a shape fit one host, else 1 + 3 * request + (0 none, 1 model, 2 room).
+
+    O(asks * D). ``left``, ``kind``, ``model``: (D,) of the host; ``ask_*``: of the shape; ``scratch``: (D,).
+    """
+    width = left.shape[0]
+    if asks > 1:
+        for d in range(width):
+            scratch[d] = left[d]
+    for a in range(asks):
+        of_kind = 0
+        of_model = 0
+        fitting = 0
+        for d in range(width):
+            if kind[d] != ask_kind[a]:
+                continue
+            of_kind += 1
+            if ask_model[a, model[d]] == 0:
+                continue
+            of_model += 1
+            room = scratch[d] if asks > 1 else left[d]
+            if room >= ask_milli[a]:
+                fitting += 1
+        if fitting < ask_count[a]:
+            if of_kind == 0:
+                return 1 + 3 * a
+            if of_model == 0:
+                return 2 + 3 * a
+            return 3 + 3 * a
+        if asks > 1:  # later requests see what earlier ones leave, fullest device first
+            for _ in range(ask_count[a]):
+                pick = fullest_fitting(scratch, kind, model, ask_kind[a], ask_milli[a], ask_model[a])
+                scratch[pick] -= ask_milli[a]
+    return 0
+
+
+@njit(cache=True, nogil=True)
+def fullest_fitting(left, kind, model, want_kind, milli, want_model):
+    """Return the fitting device with the least left, lowest index on ties; -1 for none. O(D)."""
+    pick = -1
+    for d in range(left.shape[0]):
+        if kind[d] == want_kind and left[d] >= milli and want_model[model[d]] != 0:
+            if pick < 0 or left[d] < left[pick]:
+                pick = d
+    return pick
+
+
+@njit(cache=True, nogil=True)
+def choose_devices(left, kind, model, ask_kind, ask_count, ask_milli, ask_model, asks, rule, draw, scratch, out):
+    """Write the chosen device indices of all requests to ``out``; return how many. O(count * D).
+
+    Whole devices are always the lowest indices that are free. A share goes where ``rule`` says: 0 lowest index, 1 least
+    left (best), 2 most left (worst), 3 at random. (Rule 4, fgd, is resolved by the caller for a single share.)
+    """
+    width = left.shape[0]
+    for d in range(width):
+        scratch[d] = left[d]
+    n = 0
+    for a in range(asks):
+        milli = ask_milli[a]
+        first = n
+        for k in range(ask_count[a]):
+            pick = -1
+            seen = 0
+            for d in range(width):
+                if kind[d] != ask_kind[a] or scratch[d] < milli or ask_model[a, model[d]] == 0:
+                    continue
+                taken = False
+                for j in range(first, n):
+                    if out[j] == d:
+                        taken = True
+                if taken:
+                    continue
+                seen += 1
+                if pick < 0:
+                    pick = d
+                elif milli < WHOLE:
+                    if rule == 1 or rule == 4:
+                        if scratch[d] < scratch[pick]:
+                            pick = d
+                    elif rule == 2:
+                        if scratch[d] > scratch[pick]:
+                            pick = d
+                    elif rule == 3:
+                        roll = mix64(draw ^ np.uint64(7919 * (n + 1) + 104729 * seen))
+                        if roll % np.uint64(seen) == np.uint64(0):
+                            pick = d
+            if pick < 0:
+                return -1
+            out[n] = pick
+            n += 1
+        for j in range(first, n):
+            scratch[out[j]] -= milli
+    return n
+
+
+@njit(cache=True, nogil=True)
+def fragmentation(left, n, cpu_left, model, lo, hi, mix_cpu, mix_milli, mix_count, mix_share, mix_level, mix_model,
+                  level_from, level_to, level_milli, fitting, small):
+    """Return the expected fragment F of one host, in milli-devices. O(levels * D + mix).
+
+    ``left``: (D,) of which the first ``n`` count; ``lo:hi``: the policy's mix; ``fitting``, ``small``: scratch by level.
+    Each class is summed in mix order, then the classes in the order q1, q2, q4, xl, xr, no access.
+    """
+    idle = 0
+    for i in range(n):
+        idle += left[i]
+    for level in range(level_from, level_to):
+        milli = level_milli[level]
+        count = 0
+        below = 0
+        for i in range(n):
+            if left[i] >= milli:
+                count += 1
+            else:
+                below += left[i]
+        fitting[level - level_from] = count
+        small[level - level_from] = below
+    q1 = 0.0
+    q2 = 0.0
+    q4 = 0.0
+    xl = 0.0
+    xr = 0.0
+    no_access = 0.0
+    whole = float(idle)
+    for m in range(lo, hi):
+        share = mix_share[m]
+        has_cpu = cpu_left >= mix_cpu[m]
+        if mix_milli[m] == 0:
+            if has_cpu:
+                xl += share * whole
+            else:
+                xr += share * whole
+        elif model < 0 or mix_model[m, model] == 0:
+            no_access += share * whole
+        elif fitting[mix_level[m]] >= mix_count[m]:
+            if has_cpu:
+                q2 += share * float(small[mix_level[m]])
+            else:
+                q4 += share * whole
+        elif has_cpu:
+            q2 += share * whole
+        else:
+            q1 += share * whole
+    return q1 + q2 + q4 + xl + xr + no_access
+
+
+@njit(cache=True, nogil=True)
+def sigmoid_score(delta):
+    """Return int(100 * sigmoid(delta / 1000))."""
+    return int(100.0 * (1.0 / (1.0 + math.exp(-(delta / 1000.0)))))
+
+
+@njit(cache=True, nogil=True)
+def gather(device_left, device_kind, gpu_kind, left, index):
+    """Copy the gpus of one host to ``left`` and their positions to ``index``; return how many. O(D)."""
+    n = 0
+    for d in range(device_left.shape[0]):
+        if device_kind[d] == gpu_kind:
+            left[n] = device_left[d]
+            index[n] = d
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def take_fullest(left, n, milli, count):
+    """Subtract ``milli`` from the ``count`` fullest fitting devices of ``left``. O(count * n)."""
+    used = np.uint64(0)
+    for _ in range(count):
+        pick = -1
+        for i in range(n):
+            free = (used >> np.uint64(i)) & np.uint64(1) == np.uint64(0)
+            if free and left[i] >= milli and (pick < 0 or left[i] < left[pick]):
+                pick = i
+        if pick < 0:
+            return
+        left[pick] -= milli
+        used |= np.uint64(1) << np.uint64(pick)
+
+
+@njit(cache=True, nogil=True)
+def packing_score(left, n, size_sum, milli, count):
+    """Score a host as GpuPacking does: partly used devices first, then partly used hosts, then small free hosts."""
+    idle = 0
+    for i in range(n):
+        idle += left[i]
+    if idle == size_sum:
+        return max(33 - n, n)
+    used = np.uint64(0)
+    free_taken = 0
+    left_percent = 0
+    for _ in range(count):
+        pick = -1
+        for i in range(n):
+            if (used >> np.uint64(i)) & np.uint64(1) == np.uint64(0) and left[i] >= milli:
+                if pick < 0 or left[i] < left[pick]:
+                    pick = i
+        if pick < 0:
+            break
+        used |= np.uint64(1) << np.uint64(pick)
+        if left[pick] >= WHOLE:
+            free_taken += 1
+        left_percent += left[pick] * 100 // WHOLE
+    if free_taken > 0:
+        return max(50 - free_taken, 33)
+    return max(100 - left_percent // 10, 50)
+
+
+@njit(cache=True, nogil=True)
+def clustering_score(tags, own_tag, idle):
+    """Score a host as GpuClustering does: hosts that hold only guests of the same device tag first."""
+    base = int(25 * (8000 - idle) / 8000.0)
+    same = tags[own_tag] > 0
+    others = False
+    for t in range(tags.shape[0]):
+        if t != own_tag and tags[t] > 0:
+            others = True
+    if same and not others:
+        return base + 75
+    if same:
+        return base + 50
+    if not others:
+        return base + 25
+    return base

@@ -1,0 +1,154 @@
+"""The arrays that kernels read and write, and the numbers that both sides of the border share.
+
+Each tuple groups the columns of one thing. Sizes in the comments: H host rows, R resources, D devices of the widest
+host, L limit sets, S shape slots, Q device requests of the widest shape, M device models, P policies, X scorers of the
+widest policy, N normalised scorers, C reason codes, B blocks of ``BLOCK`` rows, T device tags, E entries of all typical
+mixes. Arrays grow by being replaced, so every call builds the tuples anew.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "BLOCK",
+    "DEVICE_RULES",
+    "NORMALIZERS",
+    "TAGS",
+    "TIES",
+    "CacheColumns",
+    "HostColumns",
+    "Int16s",
+    "Int32s",
+    "Int64s",
+    "PolicyColumns",
+    "ShapeColumns",
+    "TouchLog",
+]
+
+Int8s: TypeAlias = NDArray[np.int8]
+Int16s: TypeAlias = NDArray[np.int16]
+Int32s: TypeAlias = NDArray[np.int32]
+Int64s: TypeAlias = NDArray[np.int64]
+Uint64s: TypeAlias = NDArray[np.uint64]
+Floats: TypeAlias = NDArray[np.float64]
+
+BLOCK = 64  # rows whose best is remembered together: one placement costs a scan of BLOCK rows and H / BLOCK bests
+TAGS = 17  # device tags of a guest: 0 shares one device, k takes k whole devices (16 stands for 16 and more)
+PARAMS = 48  # integer parameters of one scorer
+
+ABSENT = -1  # the code of a row without a host
+FITS = 0
+
+NORMALIZERS = {"none": 0, "max": 1, "reverse_max": 2, "min_max": 3}
+TIES = {"fewer_guests": 1, "rank": 2, "name": 3, "random": 4, "after_last": 5}
+DEVICE_RULES = {"lowest": 0, "best": 1, "worst": 2, "random": 3, "fgd": 4}
+
+OP_OUTER = 0
+OP_LEAST_ALLOCATED = 1
+OP_MOST_ALLOCATED = 2
+OP_CAPACITY_RATIO = 3
+OP_BALANCED = 4
+OP_UTILIZATION = 5
+OP_FREE_CAPACITY = 6
+OP_FGD = 7
+OP_GPU_BEST_FIT = 8
+OP_DOT_PRODUCT = 9
+OP_GPU_CLUSTERING = 10
+OP_GPU_PACKING = 11
+
+
+class HostColumns(NamedTuple):
+    """The cluster: one column entry per host row."""
+
+    rows: Int64s  # (1,) rows in use, holes included
+    present: Int8s  # (H,)
+    limit: Int64s  # (L, R, H) what a host may give
+    used: Int64s  # (R, H); row 0 counts guests
+    scored: Int64s  # (2, H) cpu and memory with the defaults that Kubernetes scores by
+    rank: Int64s  # (H,)
+    name_key: Int64s  # (H,) sorts like the host's name
+    name_hash: Uint64s  # (H,)
+    device_left: Int64s  # (H, D)
+    device_size: Int64s  # (H, D)
+    device_kind: Int16s  # (H, D), -1 where there is none
+    device_model: Int16s  # (H, D)
+    tags: Int32s  # (H, TAGS) guests on the host by device tag
+
+
+class ShapeColumns(NamedTuple):
+    """The shapes that hold a slot of the cache."""
+
+    policy: Int32s  # (S,)
+    request: Int64s  # (S, R)
+    scored: Int64s  # (S, 2)
+    asks: Int32s  # (S,) device requests in use
+    ask_kind: Int16s  # (S, Q)
+    ask_count: Int64s  # (S, Q)
+    ask_milli: Int64s  # (S, Q)
+    ask_model: Int8s  # (S, Q, M) 1 where the model will do
+    tag: Int32s  # (S,) device tag, -1 for none
+    gpu_millis: Int64s  # (S, 3) milli per gpu, count, total; zero without a gpu request
+    outer_code: Int16s  # (S, H) verdict of the filters outside the kernel
+    outer_raw: Int64s  # (S, X, H) raw scores made outside the kernel
+    active: Int8s  # (S, X) 0 where a scorer has nothing to say about the shape
+
+
+class PolicyColumns(NamedTuple):
+    """The policies, compiled."""
+
+    limit_set: Int32s  # (P,)
+    checks: Int8s  # (P, 2) whether resources and devices are filtered
+    scorers: Int32s  # (P,)
+    op: Int32s  # (P, X)
+    weight: Int64s  # (P, X)
+    normalizer: Int32s  # (P, X)
+    normal_slot: Int32s  # (P, X) index among the normalised scorers, -1 for none
+    is_float: Int8s  # (P,)
+    params: Int64s  # (P, X, PARAMS)
+    ties: Int32s  # (P, 4)
+    has_moving_ties: Int8s  # (P,) 1 where the tie keys change from one decision to the next
+    device_rule: Int32s  # (P,)
+    last_key: Int64s  # (P,) name key after which the next round-robin turn begins
+    cpu: Int64s  # (1,) the resource number of cpu
+    gpu_kind: Int16s  # (1,)
+    resource_code: Int16s  # (R,)
+    device_code: Int16s  # (kinds, 3)
+    mix_from: Int32s  # (P,)
+    mix_to: Int32s  # (P,)
+    mix_cpu: Int64s  # (E,)
+    mix_milli: Int64s  # (E,)
+    mix_count: Int64s  # (E,)
+    mix_share: Floats  # (E,)
+    mix_level: Int32s  # (E,) index of mix_milli among the policy's distinct sizes
+    mix_model: Int8s  # (E, M)
+    level_from: Int32s  # (P,)
+    level_to: Int32s  # (P,)
+    level_milli: Int64s  # (levels,)
+
+
+class CacheColumns(NamedTuple):
+    """What each shape slot knows of each host row."""
+
+    seen: Int64s  # (S,) position in the touch log up to which the slot is fresh; -1 for never
+    code: Int16s  # (S, H)
+    base: Int64s  # (S, H) sum of the scorers that need no normalising; (S, 1) when no policy normalises
+    total: Int64s  # (S, H)
+    raw: Int64s  # (S, N, H)
+    counts: Int32s  # (S, C) hosts by code; column 0 counts the feasible ones
+    best: Int32s  # (S, B) the best row of each block, -1 for none
+    low: Int64s  # (S, N)
+    high: Int64s  # (S, N)
+    row_stamp: Int64s  # (H,) scratch: the last refresh that saw the row
+    block_stamp: Int64s  # (B,)
+    tick: Int64s  # (1,)
+
+
+class TouchLog(NamedTuple):
+    """The rows that changed, in order, as a ring."""
+
+    rows: Int32s
+    end: Int64s  # (1,) how many were ever written

@@ -1,0 +1,291 @@
+"""Kernels for one host row: does the shape fit, and what does each scorer say.
+
+Resource scores are kube-scheduler's (integer division throughout, fractions in float64); the VM strategies keep their
+float and unbounded integer scores. Scorers are numbered operations, because passing functions to a kernel costs far
+more than the work they do.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from hostler.engine.kernels_devices import (
+    MAX_SPEC_CPU,
+    MAX_SPEC_GPU,
+    WHOLE,
+    clustering_score,
+    fragmentation,
+    gather,
+    packing_score,
+    sigmoid_score,
+    take_fullest,
+)
+from hostler.engine.kernels_layout import (
+    OP_BALANCED,
+    OP_CAPACITY_RATIO,
+    OP_DOT_PRODUCT,
+    OP_FGD,
+    OP_FREE_CAPACITY,
+    OP_GPU_BEST_FIT,
+    OP_GPU_CLUSTERING,
+    OP_GPU_PACKING,
+    OP_LEAST_ALLOCATED,
+    OP_MOST_ALLOCATED,
+    OP_UTILIZATION,
+)
+
+_SAFE = 1 << 56  # below it, a hundredfold still fits 64 bits
+MEBIBYTE = 1 << 20
+GIBIBYTE = 1 << 30
+
+
+@njit(cache=True, nogil=True)
+def percent(part, whole):
+    """Return floor(100 * part / whole) for 0 <= part <= whole, exact up to 2^62."""
+    if whole < _SAFE:
+        return part * 100 // whole
+    quotient = np.uint64(0)
+    rest = np.uint64(0)
+    p = np.uint64(part)
+    w = np.uint64(whole)
+    for bit in range(6, -1, -1):  # long division: 100 = 0b1100100
+        quotient = quotient * np.uint64(2)
+        rest = rest * np.uint64(2)
+        while rest >= w:
+            rest -= w
+            quotient += np.uint64(1)
+        if (100 >> bit) & 1:
+            rest += p
+        while rest >= w:
+            rest -= w
+            quotient += np.uint64(1)
+    return np.int64(quotient)
+
+
+@njit(cache=True, nogil=True)
+def allocated_score(most, params, limit, used, scored, h, request, scored_request):
+    """Return kube-scheduler's LeastAllocated or MostAllocated. ``params``: n, then resource, weight, scored column."""
+    total = np.int64(0)
+    weights = np.int64(0)
+    for i in range(params[0]):
+        r = params[1 + 3 * i]
+        weight = params[2 + 3 * i]
+        column = params[3 + 3 * i]
+        capacity = limit[r, h]
+        if capacity == 0 or (column < 0 and request[r] == 0):
+            continue
+        if column >= 0:
+            asked = scored[column, h] + scored_request[column]
+        else:
+            asked = used[r, h] + request[r]
+        if most:
+            total += weight * percent(min(asked, capacity), capacity)
+        elif asked <= capacity:
+            total += weight * percent(capacity - asked, capacity)
+        weights += weight
+    return total // weights if weights > 0 else np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def ratio_score(params, limit, used, scored, h, request, scored_request):
+    """Return kube-scheduler's RequestedToCapacityRatio; after the resources come the points: n, then use, score."""
+    n = params[0]
+    points = 1 + 3 * n
+    total = np.int64(0)
+    weights = np.int64(0)
+    for i in range(n):
+        r = params[1 + 3 * i]
+        column = params[3 + 3 * i]
+        capacity = limit[r, h]
+        if column < 0 and request[r] == 0:
+            continue
+        asked = scored[column, h] + scored_request[column] if column >= 0 else used[r, h] + request[r]
+        use = 100 if capacity == 0 or asked > capacity else percent(asked, capacity)
+        score = broken_line(params, points, use)
+        if score > 0:
+            total += score * params[2 + 3 * i]
+            weights += params[2 + 3 * i]
+    return np.int64(math.floor(total / weights + 0.5)) if weights > 0 else np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def broken_line(params, at, use):
+    """Interpolate a line of points with Go's division, which truncates toward zero."""
+    n = params[at]
+    for i in range(n):
+        x = params[at + 1 + 2 * i]
+        y = params[at + 2 + 2 * i]
+        if use <= x:
+            if i == 0:
+                return y
+            x0 = params[at - 1 + 2 * i]
+            y0 = params[at + 2 * i]
+            rise = (y - y0) * (use - x0)
+            step = abs(rise) // (x - x0)
+            return y0 + (step if rise >= 0 else -step)
+    return params[at + 2 * n]
+
+
+@njit(cache=True, nogil=True)
+def balance(params, limit, used, h, request, with_request):
+    """Return floor((1 - sigma) * 100) of the used fractions, sigma being their standard deviation."""
+    n = 0
+    total = 0.0
+    first = 0.0
+    second = 0.0
+    for i in range(params[0]):
+        r = params[1 + 3 * i]
+        if limit[r, h] == 0 or (params[3 + 3 * i] < 0 and request[r] == 0):
+            continue
+        asked = used[r, h] + (request[r] if with_request else 0)
+        fraction = min(float(asked) / float(limit[r, h]), 1.0)
+        total += fraction
+        if n == 0:
+            first = fraction
+        elif n == 1:
+            second = fraction
+        n += 1
+    sigma = 0.0
+    if n == 2:
+        sigma = abs((first - second) / 2.0)
+    elif n > 2:
+        mean = total / n
+        squares = 0.0
+        for i in range(params[0]):
+            r = params[1 + 3 * i]
+            if limit[r, h] == 0 or (params[3 + 3 * i] < 0 and request[r] == 0):
+                continue
+            asked = used[r, h] + (request[r] if with_request else 0)
+            fraction = min(float(asked) / float(limit[r, h]), 1.0)
+            squares += (fraction - mean) * (fraction - mean)
+        sigma = math.sqrt(squares / n)
+    return np.int64((1.0 - sigma) * 100.0)
+
+
+@njit(cache=True, nogil=True)
+def balanced_score(params, limit, used, h, request):
+    """Return kube-scheduler's balanced allocation from 1.36 on: how much the guest improves the balance."""
+    change = 50 + balance(params, limit, used, h, request, True) - balance(params, limit, used, h, request, False)
+    half = abs(change) // 2
+    return 50 + (half if change >= 0 else -half)
+
+
+@njit(cache=True, nogil=True)
+def utilization(params, limit, used, h):
+    """Return 0.4 cpu + 0.4 memory + 0.2 storage of what is used before the guest; a host without any counts 0."""
+    value = 0.0
+    for i in range(3):
+        whole = limit[params[i], h]
+        part = float(used[params[i], h]) / float(whole) if whole > 0 else 0.0
+        value = value + (0.2 if i == 2 else 0.4) * part
+    return value
+
+
+@njit(cache=True, nogil=True)
+def free_capacity(params, limit, used, h):
+    """Return free milli-cores + free MiB of memory + free GiB of storage before the guest."""
+    cpu = limit[params[0], h] - used[params[0], h]
+    memory = limit[params[1], h] - used[params[1], h]
+    storage = limit[params[2], h] - used[params[2], h]
+    return cpu + memory // MEBIBYTE + storage // GIBIBYTE
+
+
+@njit(cache=True, nogil=True)
+def score_row(hosts, shapes, policies, limit, s, p, x, h, scratch):
+    """Return the raw score of scorer ``x`` for slot ``s`` on row ``h`` as (integer, float); one of them counts."""
+    op = policies.op[p, x]
+    params = policies.params[p, x]
+    used = hosts.used
+    request = shapes.request[s]
+    if op == OP_LEAST_ALLOCATED or op == OP_MOST_ALLOCATED:
+        most = op == OP_MOST_ALLOCATED
+        value = allocated_score(most, params, limit, used, hosts.scored, h, request, shapes.scored[s])
+        return value, 0.0
+    if op == OP_BALANCED:
+        return balanced_score(params, limit, used, h, request), 0.0
+    if op == OP_CAPACITY_RATIO:
+        return ratio_score(params, limit, used, hosts.scored, h, request, shapes.scored[s]), 0.0
+    if op == OP_UTILIZATION:
+        return np.int64(0), utilization(params, limit, used, h)
+    if op == OP_FREE_CAPACITY:
+        return free_capacity(params, limit, used, h), 0.0
+    if op >= OP_FGD:
+        return gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch)[0], 0.0
+    return shapes.outer_raw[s, x, h], 0.0
+
+
+@njit(cache=True, nogil=True)
+def gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch):
+    """Return a gpu-sharing score and, for fgd, the device that gave it (-1 elsewhere). ``scratch``: (4, D or levels)."""
+    cpu = policies.cpu[0]
+    cpu_left = limit[cpu, h] - hosts.used[cpu, h]
+    left = scratch[0]
+    n = gather(hosts.device_left[h], hosts.device_kind[h], policies.gpu_kind[0], left, scratch[1])
+    idle = np.int64(0)
+    for i in range(n):
+        idle += left[i]
+    milli = shapes.gpu_millis[s, 0]
+    count = shapes.gpu_millis[s, 1]
+    asked_cpu = shapes.request[s, cpu]
+    if op == OP_GPU_BEST_FIT:
+        cpu_part = 0.5 * (float(cpu_left - asked_cpu) / MAX_SPEC_CPU)
+        gpu_part = 0.5 * (float(idle - shapes.gpu_millis[s, 2]) / MAX_SPEC_GPU)
+        return np.int64(100.0 * (1.0 - cpu_part - gpu_part)), -1
+    if op == OP_DOT_PRODUCT:
+        cpu_part = (float(cpu_left) / MAX_SPEC_CPU) * (float(asked_cpu) / MAX_SPEC_CPU)
+        gpu_part = (float(idle) / MAX_SPEC_GPU) * (float(shapes.gpu_millis[s, 2]) / MAX_SPEC_GPU)
+        return np.int64(100.0 * (1.0 - (cpu_part + gpu_part) / 2.0)), -1
+    if op == OP_GPU_CLUSTERING:
+        if count == 0:
+            return np.int64(0), -1
+        return np.int64(clustering_score(hosts.tags[h], shapes.tag[s], idle)), -1
+    if op == OP_GPU_PACKING:
+        if count == 0:
+            return np.int64(0), -1
+        return np.int64(packing_score(left, n, n * WHOLE, milli, count)), -1
+    return fgd_score(hosts, policies, p, h, n, cpu_left, asked_cpu, milli, count, scratch)
+
+
+@njit(cache=True, nogil=True)
+def fgd_score(hosts, policies, p, h, n, cpu_left, asked_cpu, milli, count, scratch):
+    """Return the fragmentation-gradient score and the device for a share. ``scratch[0]``: gpus left, ``[1]``: positions."""
+    left = scratch[0]
+    model = np.int64(-1)
+    if n > 0:
+        model = np.int64(hosts.device_model[h, scratch[1, 0]])
+    before = _fragments(policies, p, left, n, cpu_left, model, scratch)
+    after_cpu = cpu_left - asked_cpu
+    if count == 1 and milli < WHOLE:
+        best = np.int64(-1)
+        device = -1
+        for i in range(n):
+            if left[i] < milli:
+                continue
+            is_repeat = False
+            for j in range(i):
+                if left[j] == left[i]:
+                    is_repeat = True
+            if is_repeat:  # equal devices score alike, and the first index wins
+                continue
+            left[i] -= milli
+            score = sigmoid_score(before - _fragments(policies, p, left, n, after_cpu, model, scratch))
+            left[i] += milli
+            if score > best:
+                best = score
+                device = scratch[1, i]
+        return best, device
+    if count > 0:
+        take_fullest(left, n, milli, count)
+    return np.int64(sigmoid_score(before - _fragments(policies, p, left, n, after_cpu, model, scratch))), -1
+
+
+@njit(cache=True, nogil=True)
+def _fragments(policies, p, left, n, cpu_left, model, scratch):
+    return fragmentation(
+        left, n, cpu_left, model, policies.mix_from[p], policies.mix_to[p], policies.mix_cpu, policies.mix_milli,
+        policies.mix_count, policies.mix_share, policies.mix_level, policies.mix_model, policies.level_from[p],
+        policies.level_to[p], policies.level_milli, scratch[2], scratch[3],
+    )

@@ -1,0 +1,141 @@
+"""Labels, taints and cordons of host rows as columns, for filters that look at nothing else.
+
+Each label key has a column of value numbers (-1 where the host lacks it), so that an expression is one numpy
+operation over all rows. Equal lists of taints share a number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hostler.engine.kernels_layout import Int32s, Int64s
+from hostler.engine.tables import Table
+from hostler.model import Expression, Host, Labels, Taint
+
+__all__ = ["Marks"]
+
+_LOG_SIZE = 65_536
+
+
+class Marks:
+    """The label, taint and cordon columns, with a log of the rows that changed."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._columns: dict[str, Int32s] = {}
+        self._values: dict[str, Table[str]] = {}
+        self._labels: list[Labels] = []
+        self.names: list[str] = []
+        self.taint_lists: Table[tuple[Taint, ...]] = Table([()])
+        self.taints: Int32s = np.zeros(0, dtype=np.int32)
+        self.cordoned = np.zeros(0, dtype=np.bool_)
+        self._changed: list[int] = []  # rows in order of change; caches remember how far they read
+        self._changed_from = 0
+
+    def fit(self, rows: int) -> None:
+        """Make room for so many rows."""
+        if rows <= self._rows:
+            return
+        self._columns = {key: _grown(column, rows, -1) for key, column in self._columns.items()}
+        self.taints = _grown(self.taints, rows, 0)
+        cordoned = np.zeros(rows, dtype=np.bool_)
+        cordoned[: self._rows] = self.cordoned
+        self.cordoned = cordoned
+        self._labels.extend([()] * (rows - self._rows))
+        self.names.extend([""] * (rows - self._rows))
+        self._rows = rows
+
+    def write(self, row: int, host: Host) -> None:
+        """Write a host's marks; an unchanged host is not logged."""
+        taints = self.taint_lists.number(host.taints)
+        same = (
+            self.names[row] == host.name
+            and self._labels[row] == host.labels
+            and self.taints[row] == taints
+            and bool(self.cordoned[row]) == host.cordoned
+        )
+        if same:
+            return
+        self._clear_labels(row)
+        for key, value in host.labels:
+            column = self._columns.get(key)
+            if column is None:
+                column = self._columns[key] = np.full(self._rows, -1, dtype=np.int32)
+                self._values[key] = Table()
+            column[row] = self._values[key].number(value)
+        self._labels[row] = host.labels
+        self.names[row] = host.name
+        self.taints[row] = taints
+        self.cordoned[row] = host.cordoned
+        self._log(row)
+
+    def clear(self, row: int) -> None:
+        """Forget a row's marks."""
+        self._clear_labels(row)
+        self.names[row] = ""
+        self.taints[row] = 0
+        self.cordoned[row] = False
+        self._log(row)
+
+    def matches(self, expression: Expression, rows: Int64s) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Evaluate one expression on the given rows."""
+        column = self._columns.get(expression.key)
+        if column is None:
+            absent_matches = expression.operator in ("NotIn", "DoesNotExist")
+            return np.full(len(rows), absent_matches, dtype=np.bool_)
+        values = self._values[expression.key]
+        of_rows = column[rows]
+        if expression.operator in ("Exists", "DoesNotExist"):
+            return (of_rows >= 0) == (expression.operator == "Exists")
+        if expression.operator in ("In", "NotIn"):
+            wanted = [n for n in (values.find(v) for v in expression.values) if n >= 0]
+            return np.isin(of_rows, wanted) == (expression.operator == "In")
+        truth = np.array([expression.matches(((expression.key, v),)) for v in values.values] + [False])
+        result: np.ndarray[tuple[int], np.dtype[np.bool_]] = truth[of_rows]
+        return result
+
+    def rows_named(self, names: tuple[str, ...], rows: Int64s) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Say which of the given rows hold a host of one of these names."""
+        wanted = set(names)
+        return np.fromiter((self.names[row] in wanted for row in rows.tolist()), dtype=np.bool_, count=len(rows))
+
+    def copy(self) -> Marks:
+        """Return an independent twin."""
+        twin = Marks()
+        twin._rows = self._rows
+        twin._columns = {key: column.copy() for key, column in self._columns.items()}
+        twin._values = {key: table.copy() for key, table in self._values.items()}
+        twin._labels = self._labels.copy()
+        twin.names = self.names.copy()
+        twin.taint_lists = self.taint_lists.copy()
+        twin.taints = self.taints.copy()
+        twin.cordoned = self.cordoned.copy()
+        return twin
+
+    @property
+    def log_end(self) -> int:
+        """Return the position after the last change."""
+        return self._changed_from + len(self._changed)
+
+    def changed_since(self, position: int) -> Int64s | None:
+        """Return the rows whose marks changed since a position, or None when the log does not reach back."""
+        if position < self._changed_from:
+            return None
+        return np.unique(np.array(self._changed[position - self._changed_from :], dtype=np.int64))
+
+    def _log(self, row: int) -> None:
+        if len(self._changed) >= _LOG_SIZE:
+            del self._changed[: _LOG_SIZE // 2]
+            self._changed_from += _LOG_SIZE // 2
+        self._changed.append(row)
+
+    def _clear_labels(self, row: int) -> None:
+        for key, _ in self._labels[row]:
+            self._columns[key][row] = -1
+        self._labels[row] = ()
+
+
+def _grown(column: Int32s, rows: int, fill: int) -> Int32s:
+    grown = np.full(rows, fill, dtype=np.int32)
+    grown[: len(column)] = column
+    return grown

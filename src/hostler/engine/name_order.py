@@ -1,0 +1,60 @@
+"""Integers that sort like host names, so that kernels can break ties by name without strings.
+
+Keys are spaced apart; a new name takes the middle between its neighbours, and only when there is no middle are all
+keys dealt again. The order of known names never changes, so cached choices stay right.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
+
+__all__ = ["NameOrder"]
+
+_GAP = 1 << 32
+
+
+class NameOrder:
+    """The sorted names and their keys."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.keys: dict[str, int] = {}
+
+    def add(self, name: str) -> bool:
+        """Add a name; say whether all keys were dealt anew."""
+        at = bisect_left(self.names, name)
+        low = self.keys[self.names[at - 1]] if at else 0
+        high = self.keys[self.names[at]] if at < len(self.names) else low + 2 * _GAP
+        self.names.insert(at, name)
+        if high - low < 2:
+            self._deal()
+            return True
+        self.keys[name] = (low + high) // 2
+        return False
+
+    def add_many(self, names: Iterable[str]) -> None:
+        """Add many names at once and deal all keys anew."""
+        for name in names:
+            insort(self.names, name)
+        self._deal()
+
+    def remove(self, name: str) -> None:
+        """Forget a name."""
+        del self.names[bisect_left(self.names, name)]
+        del self.keys[name]
+
+    def key_up_to(self, name: str) -> int:
+        """Return the key of the last known name that is not after ``name``; 0 when there is none."""
+        at = bisect_right(self.names, name)
+        return self.keys[self.names[at - 1]] if name and at else 0
+
+    def copy(self) -> NameOrder:
+        """Return an independent copy."""
+        twin = NameOrder()
+        twin.names = self.names.copy()
+        twin.keys = self.keys.copy()
+        return twin
+
+    def _deal(self) -> None:
+        self.keys = {name: (i + 1) * _GAP for i, name in enumerate(self.names)}

@@ -1,0 +1,78 @@
+"""Filter ``host_affinity`` and scorer ``preferred_hosts``: label selectors and affinity terms of a guest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hostler.engine.framework import Wake
+from hostler.engine.kernels_layout import Int16s, Int64s
+from hostler.engine.marks import Marks
+from hostler.engine.view import ClusterView
+from hostler.model import Expression, GuestSpec, Reason, Term
+from hostler.model.policies import Normalizer
+
+Truth = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+def term_matches(marks: Marks, term: Term, rows: Int64s) -> Truth:
+    """Evaluate one term on the given rows; an empty term matches nothing."""
+    if not term.expressions and not term.names:
+        return np.zeros(len(rows), dtype=np.bool_)
+    result: Truth = np.ones(len(rows), dtype=np.bool_)
+    for expression in term.expressions:
+        result &= marks.matches(expression, rows)
+    for expression in term.names:
+        result &= marks.rows_named(expression.values, rows) == (expression.operator == "In")
+    return result
+
+
+class HostAffinity:
+    """Keep a guest to hosts that its selector and at least one of its required terms match."""
+
+    name = "host_affinity"
+    cures = frozenset({Wake.MARKS_CHANGED, Wake.HOST_JOINED})
+    is_static = True
+
+    def __init__(self, view: ClusterView, args: Mapping[str, object]) -> None:
+        self._marks = view.cluster.marks
+        self._reasons = view.reasons
+
+    def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int16s | None:
+        """Return a code that names the selector or the terms."""
+        if not spec.host_selector and not spec.host_affinity:
+            return None
+        codes = np.zeros(len(rows), dtype=np.int16)
+        if spec.host_affinity:
+            matches: Truth = np.zeros(len(rows), dtype=np.bool_)
+            for term in spec.host_affinity:
+                matches |= term_matches(self._marks, term, rows)
+            subject = " or ".join(term.text() for term in spec.host_affinity)
+            codes[~matches] = self._reasons.number(Reason(self.name, "affinity_mismatch", subject))
+        for key, value in reversed(spec.host_selector):
+            matches = self._marks.matches(Expression(key, "In", (value,)), rows)
+            codes[~matches] = self._reasons.number(Reason(self.name, "selector_mismatch", f"{key}={value}"))
+        return codes
+
+
+class PreferredHosts:
+    """Prefer hosts by the weights of the preferred terms that match."""
+
+    name = "preferred_hosts"
+    normalizer: Normalizer = "max"
+    is_static = True
+
+    def __init__(self, view: ClusterView, args: Mapping[str, object]) -> None:
+        self._marks = view.cluster.marks
+
+    def applies(self, spec: GuestSpec) -> bool:
+        """Say whether the guest prefers anything."""
+        return bool(spec.preferred_hosts)
+
+    def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
+        """Sum the weights of the matching terms."""
+        total = np.zeros(len(rows), dtype=np.int64)
+        for preferred in spec.preferred_hosts:
+            total += preferred.weight * term_matches(self._marks, preferred.term, rows)
+        return total

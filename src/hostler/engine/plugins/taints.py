@@ -1,0 +1,69 @@
+"""Filter ``taints`` and scorer ``preferred_taints``: hosts keep away guests that do not tolerate their taints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hostler.engine.framework import Wake
+from hostler.engine.kernels_layout import Int16s, Int64s
+from hostler.engine.view import ClusterView
+from hostler.model import GuestSpec, Reason, Taint
+from hostler.model.policies import Normalizer
+
+SOFT = "PreferNoSchedule"
+
+
+def untolerated(spec: GuestSpec, taints: tuple[Taint, ...], *, soft: bool = False) -> tuple[Taint, ...]:
+    """Return the hard (or soft) taints that the guest does not tolerate, in their order."""
+    return tuple(
+        taint
+        for taint in taints
+        if (taint.effect == SOFT) == soft and not any(t.tolerates(taint) for t in spec.tolerations)
+    )
+
+
+class Taints:
+    """Keep a guest off hosts with a NoSchedule or NoExecute taint that it does not tolerate."""
+
+    name = "taints"
+    cures = frozenset({Wake.MARKS_CHANGED, Wake.HOST_JOINED})
+    is_static = True
+
+    def __init__(self, view: ClusterView, args: Mapping[str, object]) -> None:
+        self._marks = view.cluster.marks
+        self._reasons = view.reasons
+
+    def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int16s | None:
+        """Return a code that names the first untolerated taint."""
+        lists = self._marks.taint_lists.values
+        if len(lists) == 1:
+            return None
+        codes = np.zeros(len(lists), dtype=np.int16)
+        for number, taints in enumerate(lists):
+            bad = untolerated(spec, taints)
+            if bad:
+                codes[number] = self._reasons.number(Reason(self.name, "untolerated_taint", bad[0].text()))
+        return codes[self._marks.taints[rows]]
+
+
+class PreferredTaints:
+    """Prefer hosts with fewer PreferNoSchedule taints that the guest does not tolerate."""
+
+    name = "preferred_taints"
+    normalizer: Normalizer = "reverse_max"
+    is_static = True
+
+    def __init__(self, view: ClusterView, args: Mapping[str, object]) -> None:
+        self._marks = view.cluster.marks
+
+    def applies(self, spec: GuestSpec) -> bool:
+        """Say whether any host has such a taint."""
+        return any(untolerated(spec, taints, soft=True) for taints in self._marks.taint_lists.values)
+
+    def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
+        """Count the untolerated soft taints."""
+        lists = self._marks.taint_lists.values
+        counts = np.array([len(untolerated(spec, taints, soft=True)) for taints in lists], dtype=np.int64)
+        return counts[self._marks.taints[rows]]

@@ -1,0 +1,118 @@
+"""The built-in policies as data, and the typical mix that ``fgd`` measures by.
+
+The VM strategies keep the formulas of the service they come from; ``spread`` and ``pack`` score like kube-scheduler;
+the gpu-sharing family reproduces the published FGD experiments. All of them end ties in a declared order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from hostler.engine.registry import suggest
+from hostler.engine.tables import GPU
+from hostler.errors import UnknownNameError
+from hostler.model import CPU, GuestSpec, MixEntry, Policy, ScorerUse, amount_of
+
+__all__ = ["BUILT_IN", "DEFAULT_POLICY", "find_policy", "typical_mix"]
+
+DEFAULT_POLICY = "spread"
+_DEFAULT_CPU = 100  # milli-cores that the FGD artifact assumes for a guest without a cpu request
+
+_PREFERENCES = (ScorerUse("preferred_hosts", 2), ScorerUse("preferred_taints", 3))
+_BY_FEWER_GUESTS = ("fewer_guests", "name")
+_BY_RANK = ("rank", "name")
+
+
+def _policies() -> Iterable[Policy]:
+    yield Policy(
+        name="spread",
+        summary="the host of which most stays free, evenly used (least allocated + balanced)",
+        scorers=(ScorerUse("least_allocated"), ScorerUse("balanced"), *_PREFERENCES),
+        ties=_BY_FEWER_GUESTS,
+    )
+    yield Policy(
+        name="pack",
+        summary="the host of which least stays free, evenly used (most allocated + balanced)",
+        scorers=(ScorerUse("most_allocated"), ScorerUse("balanced"), *_PREFERENCES),
+        ties=("name",),
+        devices="best",
+    )
+    yield Policy(
+        name="capacity_ratio",
+        summary="the host whose use after the placement scores best on a line of points (fuller is better)",
+        scorers=(ScorerUse("capacity_ratio"),),
+        ties=_BY_FEWER_GUESTS,
+    )
+    yield Policy(name="first_fit", summary="the first host by rank and name that fits", ties=_BY_RANK, devices="best")
+    yield Policy(
+        name="least_loaded",
+        summary="the host with the lowest 0.4 cpu + 0.4 memory + 0.2 storage use",
+        scorers=(ScorerUse("utilization", -1),),
+        ties=_BY_FEWER_GUESTS,
+    )
+    yield Policy(
+        name="best_fit",
+        summary="the host with the least free capacity (milli-cores + MiB + GiB)",
+        scorers=(ScorerUse("free_capacity", -1),),
+        ties=_BY_FEWER_GUESTS,
+    )
+    yield Policy(name="round_robin", summary="the next host by name after the last one", ties=("after_last",))
+    yield Policy(name="random", summary="any host that fits, and any device", ties=("random", "name"), devices="random")
+    yield Policy(
+        name="fgd",
+        summary="the host and gpu where the guest fragments free gpus least, for a typical mix",
+        scorers=(ScorerUse("fgd", 1000),),
+        ties=_BY_RANK,
+        devices="fgd",
+    )
+    for name, summary in (
+        ("gpu_best_fit", "the host with the least cpu and gpu left"),
+        ("dot_product", "the host whose free vector and the request have the smallest product"),
+        ("gpu_clustering", "the host that holds only guests with as many gpus"),
+        ("gpu_packing", "partly used gpus, then partly used hosts, then small free hosts"),
+    ):
+        yield Policy(name=name, summary=summary, scorers=(ScorerUse(name, 1000),), ties=_BY_RANK, devices="best")
+
+
+BUILT_IN: Mapping[str, Policy] = {policy.name: policy for policy in _policies()}
+
+
+def find_policy(name: str, known: Mapping[str, Policy] = BUILT_IN) -> Policy:
+    """Look a policy up by name."""
+    policy = known.get(name)
+    if policy is None:
+        raise UnknownNameError(f"there is no policy {name!r}", hint=suggest(name, known))
+    return policy
+
+
+def typical_mix(specs: Sequence[GuestSpec], *, cover_percent: int = 95) -> tuple[MixEntry, ...]:
+    """Return the most common (cpu, gpu) needs that cover ``cover_percent`` of the guests, with their shares.
+
+    Memory does not count. Shares are computed as the FGD artifact does, (n / N) / (covered / N), because other ways of
+    writing it differ in the last bit and single ties flip.
+    """
+    counts: Counter[tuple[int, int, int, str]] = Counter()
+    for spec in specs:
+        gpu = next((d for d in spec.devices if d.kind == GPU), None)
+        cpu = amount_of(spec.requests, CPU) or _DEFAULT_CPU
+        counts[cpu, gpu.milli if gpu else 0, gpu.count if gpu else 0, "|".join(gpu.models) if gpu else ""] += 1
+    total = len(specs)
+    ordered = sorted(counts.items(), key=lambda item: (item[1], item[0]), reverse=True)
+    chosen: list[tuple[tuple[int, int, int, str], int]] = []
+    covered = 0
+    for need, count in ordered:
+        chosen.append((need, count))
+        covered += count
+        if covered * 100 >= cover_percent * total:
+            break
+    return tuple(
+        MixEntry(
+            cpu_millis=cpu,
+            device_millis=milli,
+            device_count=devices,
+            models=tuple(models.split("|")) if models else (),
+            share=(count / total) / (covered / total) if len(chosen) < len(ordered) else count / total,
+        )
+        for (cpu, milli, devices, models), count in chosen
+    )

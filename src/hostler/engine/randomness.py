@@ -1,0 +1,40 @@
+"""Random choices from counters, not from a stream: a draw depends on (seed, guest, attempt, purpose) alone.
+
+So batches, forks and replays do not shift each other's draws. The mixing function is splitmix64's finaliser; its
+twin for arrays is ``kernels_devices.mix64``.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from hostler.model import Guest
+
+__all__ = ["BACKOFF", "PLACEMENT", "draw", "guest_key", "name_hash"]
+
+_MASK = (1 << 64) - 1
+PLACEMENT = 1
+BACKOFF = 2
+
+
+def mix64(x: int) -> int:
+    """Return splitmix64's finaliser of an unsigned 64-bit number."""
+    z = (x + 0x9E3779B97F4A7C15) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+def name_hash(name: str) -> int:
+    """Hash a name to 64 bits, the same in every process."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+def guest_key(guest: Guest) -> int:
+    """Return what identifies a guest to the random draws."""
+    return guest.draw_key if guest.draw_key is not None else name_hash(guest.uid)
+
+
+def draw(seed: int, key: int, attempt: int, purpose: int) -> int:
+    """Return a 64-bit number for one guest, attempt and purpose."""
+    return mix64(mix64(mix64(seed & _MASK) ^ (key & _MASK)) ^ (attempt * 4 + purpose))

@@ -1,0 +1,46 @@
+"""What the engine remembers of a guest: one immutable record per guest, replaced at every transition.
+
+Immutable records make a fork a copy of one dictionary.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from hostler.model import Answered, Guest
+
+__all__ = ["ASKED", "ASSUMED", "BOUND", "PLACED_STATES", "PREPARING", "QUEUED", "STATE_NAMES", "GuestRecord"]
+
+QUEUED: Final = 0  # pending; the queue says whether active, in backoff or waiting
+ASKED: Final = 1  # an answer from outside is awaited
+PREPARING: Final = 2  # placed, something must be got ready on the host first
+ASSUMED: Final = 3  # placed, the bind was handed out
+BOUND: Final = 4  # placed, the bind was confirmed (or came from outside)
+
+STATE_NAMES: Final = ("queued", "asked", "preparing", "assumed", "bound")
+PLACED_STATES: Final = (PREPARING, ASSUMED, BOUND)
+
+
+class GuestRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A guest, its state, and its last decision in short form."""
+
+    guest: Guest
+    shape: int
+    state: int
+    arrival: int  # sequence of arrival: age among guests of equal priority
+    host: str = ""
+    devices: tuple[int, ...] = ()
+    attempts: int = 0
+    refusals: int = 0  # refused in a row
+    errors: int = 0  # failed outside in a row
+    deadline: int = 0  # of an Ask or a Prepare
+    ask: int = 0
+    answer: Answered | None = None
+    seq: int = 0
+    decided_at: int = 0
+    total: int | float | None = None
+    feasible: int = 0
+    counts: tuple[tuple[int, int], ...] = ()  # reason code to hosts
+    note: str = ""

@@ -1,0 +1,94 @@
+"""Selection outside the kernel: total scores with every scorer's part, and the best of a few rows.
+
+Used where an answer from outside changes the totals, and by explanations. The kernel's selection is the same rule over
+cached totals.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hostler.engine.kernels_layout import Int64s
+from hostler.engine.randomness import mix64, name_hash
+from hostler.engine.state import State
+from hostler.model.policies import Normalizer
+
+__all__ = ["ScoreTable", "best_row", "score_table"]
+
+
+class ScoreTable(NamedTuple):
+    """Scores of some feasible rows: one list per scorer that applies, and the totals."""
+
+    plugins: list[str]
+    raw: list[list[int | float]]
+    weighted: list[list[int | float]]
+    totals: list[int | float]
+
+
+def score_table(state: State, slot: int, policy: int, rows: Int64s) -> ScoreTable:
+    """Score feasible rows of a slot; ``rows`` must be all of them, because normalisers look at the whole set."""
+    profile = state.profiles.profiles[policy]
+    shape = state.cache.shape_in(slot)
+    active = profile.active(shape.spec)
+    whole, real = state.cache.raw_scores(slot, rows)
+    table = ScoreTable([], [], [], [0] * len(rows))
+    for x, scorer in enumerate(profile.scorers):
+        if not active[x]:
+            continue
+        is_real = scorer.is_kernel and scorer.plugin.is_float  # type: ignore[union-attr]
+        raw: list[int | float] = real[x].tolist() if is_real else whole[x].tolist()
+        scaled = raw if is_real else normalized(scorer.plugin.normalizer, whole[x]).tolist()
+        weighted = [scorer.use.weight * value for value in scaled]
+        table.plugins.append(scorer.use.name)
+        table.raw.append(raw)
+        table.weighted.append(weighted)
+        for i, part in enumerate(weighted):
+            table.totals[i] += part
+    return table
+
+
+def normalized(mode: Normalizer, raw: Int64s) -> Int64s:
+    """Scale raw scores of all feasible rows to 0..100, in integers."""
+    if mode == "none" or not len(raw):
+        return raw
+    low, high = int(raw.min()), int(raw.max())
+    if mode == "max":
+        return raw * 100 // high if high > 0 else raw
+    if mode == "reverse_max":
+        return 100 - raw * 100 // high if high > 0 else np.full_like(raw, 100)
+    return (raw - low) * 100 // (high - low) if high > low else np.zeros_like(raw)
+
+
+def best_row(
+    state: State, slot: int, policy: int, rows: Int64s, bonus: dict[int, int], number: int
+) -> tuple[int, int | float]:
+    """Return the row with the best total (own scores plus bonus), ties ended as the policy says, and that total."""
+    codes, _ = state.cache.codes(slot)
+    feasible: Int64s = np.flatnonzero(codes == 0).astype(np.int64)
+    totals = dict(zip(feasible.tolist(), score_table(state, slot, policy, feasible).totals, strict=True))
+    candidates = [(totals[row] + bonus.get(row, 0), row) for row in rows.tolist()]
+    top = max(total for total, _ in candidates)
+    tied = [row for total, row in candidates if total == top]
+    return min(tied, key=lambda row: tie_keys(state, policy, row, number)), top
+
+
+def tie_keys(state: State, policy: int, row: int, number: int) -> tuple[int | bool | str, ...]:
+    """Return what a row is ordered by among equals; the smallest wins."""
+    profile = state.profiles.profiles[policy]
+    host = state.cluster.host(row)
+    keys: list[int | bool | str] = []
+    for tie in profile.policy.ties:
+        match tie:
+            case "fewer_guests":
+                keys.append(state.cluster.used(row, 0))
+            case "rank":
+                keys.append(host.rank)
+            case "random":
+                keys.append(-mix64(number ^ name_hash(host.name)))
+            case "after_last":
+                keys.append(host.name <= state.turns.last(profile.policy.name))
+            case "name":
+                pass
+    return (*keys, host.name)

@@ -1,0 +1,101 @@
+"""All state of one engine, in one place: what a checkpoint writes and a fork copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappush
+
+from hostler.engine.cache import VerdictCache
+from hostler.engine.cluster import Cluster
+from hostler.engine.framework import Wake
+from hostler.engine.profiles import Profiles
+from hostler.engine.queue import Queue, WaitKey
+from hostler.engine.records import GuestRecord
+from hostler.engine.registry import Registry
+from hostler.engine.shapes import Shape, ShapeTable
+from hostler.engine.tables import Tables
+from hostler.engine.turns import Turns
+from hostler.model import Policy, QueueRules
+
+__all__ = ["State"]
+
+MAX_TOMBSTONES = 262_144
+
+
+class State:
+    """Hosts, guests, queue, and everything else that influences a decision."""
+
+    def __init__(
+        self, policies: Sequence[Policy], clock_start: int, seed: int, rules: QueueRules, registry: Registry
+    ) -> None:
+        self.seed = seed
+        self.now = clock_start
+        self.rules = rules
+        self.registry = registry
+        self.decisions = 0  # sequence number of the last decision
+        self.arrivals = 0
+        self.asks = 0
+        self.tables = Tables()
+        self.cluster = Cluster(self.tables)
+        self.shapes = ShapeTable(self.tables)
+        self.profiles = Profiles(policies, self.cluster, registry)
+        self.cluster.use_limit_sets(self.profiles.limit_sets)
+        self.cache = VerdictCache(self.cluster, self.profiles)
+        self.guests: dict[str, GuestRecord] = {}
+        self.queue = Queue()
+        self.turns = Turns()
+        self.parked: dict[str, set[str]] = {}  # host name to guests that are bound there while it is away
+        self.left_guests: dict[str, None] = {}
+        self.left_hosts: dict[str, int] = {}  # uid to the version at which the host left
+        self.ready: dict[str, None] = {}  # prepared guests whose bind is due
+        self.deadlines: list[tuple[int, int, str]] = []  # time, decision or ask, uid; stale ones are skipped
+        self.improved_rows: set[int] = set()
+        self.improvements: set[Wake] = set()
+
+    def shape(self, record: GuestRecord) -> Shape:
+        """Return a guest's shape."""
+        return self.shapes.shapes[record.shape]
+
+    def wait_key(self, shape: Shape) -> WaitKey:
+        """Return what the verdicts about a shape are kept under."""
+        return shape.number, self.profiles.number(shape.spec.policy)
+
+    def improve(self, row: int, *wakes: Wake) -> None:
+        """Note that a row may now take guests that it refused before."""
+        self.improved_rows.add(row)
+        self.improvements.update(wakes)
+
+    def add_deadline(self, at: int, number: int, uid: str) -> None:
+        """Note that something must happen by a time."""
+        heappush(self.deadlines, (at, number, uid))
+
+    def bury(self, uid: str) -> None:
+        """Remember that a guest left, so that late facts about it change nothing."""
+        self.left_guests[uid] = None
+        if len(self.left_guests) > MAX_TOMBSTONES:
+            del self.left_guests[next(iter(self.left_guests))]
+
+    def is_parked(self, record: GuestRecord) -> bool:
+        """Say whether the guest's host is away."""
+        return bool(record.host) and record.guest.uid in self.parked.get(record.host, ())
+
+    def copy(self) -> State:
+        """Return an independent twin; verdicts are not copied but made again when needed."""
+        twin = State.__new__(State)
+        twin.__dict__.update(self.__dict__)
+        twin.tables = self.tables.copy()
+        twin.cluster = self.cluster.copy(twin.tables)
+        twin.shapes = self.shapes.copy(twin.tables)
+        twin.profiles = Profiles(self.profiles.policies, twin.cluster, self.registry)
+        twin.cache = VerdictCache(twin.cluster, twin.profiles)
+        twin.guests = self.guests.copy()
+        twin.queue = self.queue.copy()
+        twin.turns = self.turns.copy()
+        twin.parked = {host: uids.copy() for host, uids in self.parked.items()}
+        twin.left_guests = self.left_guests.copy()
+        twin.left_hosts = self.left_hosts.copy()
+        twin.ready = self.ready.copy()
+        twin.deadlines = self.deadlines.copy()
+        twin.improved_rows = self.improved_rows.copy()
+        twin.improvements = self.improvements.copy()
+        return twin

@@ -1,0 +1,84 @@
+"""Interning: names to small numbers that columns can hold, in order of first sight, never reused."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+from hostler.model import CPU, GUESTS, MEMORY, STORAGE, Reason
+
+__all__ = ["GPU", "ReasonTable", "Table", "Tables"]
+
+GPU = "gpu"  # the device kind that the gpu-sharing scorers look at
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Table(Generic[T]):
+    """A growing list of distinct values with their numbers."""
+
+    def __init__(self, values: Iterable[T] = ()) -> None:
+        self.values: list[T] = list(values)
+        self._number = {value: i for i, value in enumerate(self.values)}
+
+    def number(self, value: T) -> int:
+        """Return the value's number, giving it the next one when it is new."""
+        known = self._number.get(value)
+        if known is None:
+            known = self._number[value] = len(self.values)
+            self.values.append(value)
+        return known
+
+    def find(self, value: T) -> int:
+        """Return the value's number, or -1."""
+        return self._number.get(value, -1)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def copy(self) -> Table[T]:
+        """Return an independent table with the same numbers."""
+        return Table(self.values)
+
+
+class ReasonTable(Table[Reason]):
+    """Reasons by code; code 0 means that the host fits."""
+
+    def __init__(self, values: Iterable[Reason] = (Reason("", "fits"),)) -> None:
+        super().__init__(values)
+
+    def copy(self) -> ReasonTable:
+        """Return an independent table with the same codes."""
+        return ReasonTable(self.values)
+
+
+class Tables:
+    """All interned names of one engine."""
+
+    def __init__(self) -> None:
+        self.resources: Table[str] = Table((GUESTS, CPU, MEMORY, STORAGE))
+        self.kinds: Table[str] = Table((GPU,))
+        self.models: Table[str] = Table(("",))
+        self.reasons = ReasonTable()
+
+    def copy(self) -> Tables:
+        """Return independent tables with the same numbers."""
+        twin = Tables()
+        twin.resources = self.resources.copy()
+        twin.kinds = self.kinds.copy()
+        twin.models = self.models.copy()
+        twin.reasons = self.reasons.copy()
+        return twin
+
+    def insufficient(self, resource: int) -> int:
+        """Return the reason code for too little of a resource."""
+        return self.reasons.number(Reason("resources", "insufficient", self.resources.values[resource]))
+
+    def device_codes(self, kind: int) -> tuple[int, int, int]:
+        """Return the reason codes for no device, no device of the model, and no room on devices of a kind."""
+        name = self.kinds.values[kind]
+        return (
+            self.reasons.number(Reason("devices", "no_device", name)),
+            self.reasons.number(Reason("devices", "wrong_device_model", name)),
+            self.reasons.number(Reason("devices", "insufficient_devices", name)),
+        )

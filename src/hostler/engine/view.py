@@ -1,0 +1,58 @@
+"""A read-only view of the cluster, for plugins in plain Python."""
+
+from __future__ import annotations
+
+from hostler.engine.cluster import Cluster
+from hostler.engine.kernels_layout import Int64s
+from hostler.engine.tables import ReasonTable
+from hostler.model import Host
+
+__all__ = ["ClusterView"]
+
+
+class ClusterView:
+    """What a plugin may look at; all methods take host rows as an integer array and answer in its order."""
+
+    def __init__(self, cluster: Cluster, limit_set: int = 0) -> None:
+        self._cluster = cluster
+        self._limit_set = limit_set
+
+    @property
+    def cluster(self) -> Cluster:
+        """Return the cluster itself (built-in plugins only)."""
+        return self._cluster
+
+    @property
+    def reasons(self) -> ReasonTable:
+        """Return the table that gives reasons their codes (built-in plugins only)."""
+        return self._cluster.tables.reasons
+
+    def host(self, row: int) -> Host:
+        """Return the host in a row."""
+        return self._cluster.host(row)
+
+    def limit(self, resource: str, rows: Int64s) -> Int64s:
+        """Return how much of a resource each host may give."""
+        number = self._cluster.tables.resources.find(resource)
+        if number < 0 or number >= self._cluster.resource_capacity:
+            return rows * 0
+        return self._cluster.columns().limit[self._limit_set, number, rows]
+
+    def used(self, resource: str, rows: Int64s) -> Int64s:
+        """Return how much of a resource is booked on each host; ``guests`` counts guests."""
+        number = self._cluster.tables.resources.find(resource)
+        if number < 0 or number >= self._cluster.resource_capacity:
+            return rows * 0
+        return self._cluster.columns().used[number, rows]
+
+    def free(self, resource: str, rows: Int64s) -> Int64s:
+        """Return limit minus used; negative where facts from outside exceed the limit."""
+        return self.limit(resource, rows) - self.used(resource, rows)
+
+    def labels(self, key: str, rows: Int64s) -> list[str | None]:
+        """Return the value of a label on each host, None where it is absent."""
+        return [dict(self._cluster.host(row).labels).get(key) for row in rows.tolist()]
+
+    def guests(self, row: int) -> frozenset[str]:
+        """Return the uids of the guests on a host."""
+        return frozenset(self._cluster.guests_on[row])

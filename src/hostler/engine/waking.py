@@ -1,0 +1,102 @@
+"""Which waiting guests an event wakes: only those whose refusal it can cure, looked up by shape.
+
+A waiting (shape, policy) pair remembers the events that can cure it and what it asks for. When hosts improve, one
+kernel call tells which pairs could now fit on the improved rows by their amounts; those few are then checked exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hostler.engine import kernels_wake
+from hostler.engine.framework import Wake
+from hostler.engine.kernels_layout import Int32s, Int64s
+from hostler.engine.queue import WaitKey
+from hostler.engine.state import State
+
+__all__ = ["WaitIndex"]
+
+
+class WaitIndex:
+    """The waiting pairs as columns; derived from the queue, so neither checkpointed nor copied."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._at: dict[WaitKey, int] = {}
+        self._keys: list[WaitKey | None] = []
+        self._free: list[int] = []
+        self._request: Int64s = np.zeros((16, 8), dtype=np.int64)
+        self._limit_set: Int32s = np.zeros(16, dtype=np.int32)
+        self._cures: dict[WaitKey, frozenset[Wake]] = {}
+
+    def note(self, key: WaitKey, cures: frozenset[Wake]) -> None:
+        """Remember what can cure a pair that was just refused."""
+        self._cures[key] = cures
+
+    def cures(self, key: WaitKey) -> frozenset[Wake]:
+        """Return the events that can cure a pair; everything when it is not known (after a restore)."""
+        return self._cures.get(key, frozenset(Wake))
+
+    def wake(self) -> None:
+        """Wake what the improvements since the last call can cure."""
+        state = self._state
+        improvements, rows = state.improvements, state.improved_rows
+        if not improvements:
+            return
+        state.improvements, state.improved_rows = set(), set()
+        if not state.queue.waiting:
+            return
+        self._follow_queue()
+        live = sorted(row for row in rows if state.cluster.host_at[row] is not None)
+        may_fit = kernels_wake.may_fit(
+            state.cluster.columns().limit, state.cluster.columns().used, self._request, self._limit_set,
+            np.array(live, dtype=np.int64), len(self._keys),
+        )  # fmt: skip
+        hits = [self._keys[at] for at in np.flatnonzero(may_fit).tolist()]
+        candidates = [key for key in hits if key is not None and self.cures(key) & improvements]
+        is_few = len(candidates) <= state.cache.distinct_limit()
+        for key in candidates:
+            if not is_few or self._fits_now(key):
+                state.queue.wake(key, state.now)
+
+    def _fits_now(self, key: WaitKey) -> bool:
+        state = self._state
+        profile = state.profiles.profiles[key[1]]
+        if not profile.is_static or profile.policy.ask is not None:
+            return True
+        return state.cache.is_feasible(state.cache.slot(state.shapes.shapes[key[0]], key[1]))
+
+    def _follow_queue(self) -> None:
+        """Bring the columns in step with the pairs that wait now."""
+        waiting = self._state.queue.waiting
+        if len(self._at) > len(waiting) or self._request.shape[1] < self._state.cluster.resource_capacity:
+            gone = [key for key in self._at if key not in waiting]
+            for key in gone:
+                at = self._at.pop(key)
+                self._keys[at] = None
+                self._free.append(at)
+                self._cures.pop(key, None)
+        for key in waiting:
+            if key not in self._at:
+                self._add(key)
+
+    def _add(self, key: WaitKey) -> None:
+        state = self._state
+        if not self._free:
+            self._free.append(len(self._keys))
+            self._keys.append(None)
+        at = self._free.pop()
+        width = state.cluster.resource_capacity
+        if at >= len(self._limit_set) or width > self._request.shape[1]:
+            height = max(len(self._limit_set), 2 * (at + 1))
+            request = np.zeros((height, max(width, self._request.shape[1])), dtype=np.int64)
+            request[: self._request.shape[0], : self._request.shape[1]] = self._request
+            limit_set = np.zeros(height, dtype=np.int32)
+            limit_set[: len(self._limit_set)] = self._limit_set
+            self._request, self._limit_set = request, limit_set
+        self._at[key] = at
+        self._keys[at] = key
+        self._request[at] = 0
+        for resource, amount in state.shapes.shapes[key[0]].amounts:
+            self._request[at, resource] = amount
+        self._limit_set[at] = state.profiles.profiles[key[1]].limit_set

@@ -1,0 +1,118 @@
+"""The exception tree and the stable error codes; imports nothing of ours.
+
+::
+
+    HostlerError              base: .code, .hint, .retryable, .exit_code
+    ├─ InputError             a file, a flag or a value that can never be right
+    │  ├─ QuantityError       an amount that does not parse, is negative or too large
+    │  ├─ UnknownNameError    a policy, plugin, host or guest that nobody declared
+    │  └─ DuplicateNameError  two things that share a name which must be unique
+    ├─ FactError              an event that no front could send, or that contradicts an earlier one
+    ├─ JournalError           a journal that cannot be read, or whose replay differs
+    ├─ PluginError            a third party's plugin broke its contract
+    ├─ UnavailableError       something outside does not answer; trying again may help
+    ├─ ConflictError          somebody else was faster; trying again may help
+    └─ InternalError          a broken promise of ours: please report it
+
+*Not placed* is never an exception: it is a :class:`hostler.model.Decision` with reasons. Codes are never
+renamed or reused; ``docs/reference/errors.md`` lists them all.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "ConflictError",
+    "DuplicateNameError",
+    "FactError",
+    "HostlerError",
+    "InputError",
+    "InternalError",
+    "JournalError",
+    "PluginError",
+    "QuantityError",
+    "UnavailableError",
+    "UnknownNameError",
+]
+
+
+class HostlerError(Exception):
+    """Base of all errors that Hostler raises on purpose."""
+
+    code: ClassVar[str] = "error"
+    retryable: ClassVar[bool] = False
+    exit_code: ClassVar[int] = 70
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class InputError(HostlerError):
+    """A file, a flag or a value that can never be right."""
+
+    code = "invalid_input"
+    exit_code = 2
+
+
+class QuantityError(InputError):
+    """An amount that does not parse, is negative, or exceeds 2^62 units."""
+
+    code = "invalid_quantity"
+
+
+class UnknownNameError(InputError):
+    """A policy, plugin, host or guest that nobody declared."""
+
+    code = "unknown_name"
+
+
+class DuplicateNameError(InputError):
+    """Two things share a name which must be unique."""
+
+    code = "duplicate_name"
+
+
+class FactError(HostlerError):
+    """An event that no front could send, or that contradicts an earlier one of equal version."""
+
+    code = "impossible_fact"
+    exit_code = 2
+
+
+class JournalError(HostlerError):
+    """A journal that cannot be read, or whose replay differs."""
+
+    code = "journal"
+    exit_code = 2
+
+
+class PluginError(HostlerError):
+    """A plugin of a third party broke its contract."""
+
+    code = "plugin_contract"
+    exit_code = 2
+
+
+class UnavailableError(HostlerError):
+    """Something outside does not answer."""
+
+    code = "unavailable"
+    retryable = True
+    exit_code = 3
+
+
+class ConflictError(HostlerError):
+    """Somebody else changed the same thing first."""
+
+    code = "conflict"
+    retryable = True
+    exit_code = 4
+
+
+class InternalError(HostlerError):
+    """A broken promise of ours."""
+
+    code = "internal"

@@ -1,0 +1,78 @@
+"""Where in which object: the names and paths that errors and notes carry, and the notes themselves.
+
+Code deep inside knows only the path of a field; :func:`about` adds the object around it, so that a
+message reads ``pod default/a: spec.containers[0].resources.requests.cpu: amount 'x' is not a quantity``.
+Used by every module here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import msgspec
+
+from hostler.errors import InputError, QuantityError
+from hostler.manifests.objects import Metadata, Quantity
+from hostler.model import parse_resource
+
+__all__ = ["Note", "about", "child", "node_place", "parse_quantities", "pod_place", "version_of"]
+
+_PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_MAX_VERSION_DIGITS = 18  # fits 64 bits
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something that was read but does not count: which object, which field, and what about it."""
+
+    object: str
+    field: str
+    text: str
+
+    def line(self) -> str:
+        """Write the note in one line."""
+        return f"{self.object}: {self.field} {self.text}" if self.field else f"{self.object} {self.text}"
+
+
+@contextmanager
+def about(place: str) -> Iterator[None]:
+    """Put the object's name in front of an input error raised inside."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"{place}: {error.message}", hint=error.hint) from error
+
+
+def child(path: str, key: str) -> str:
+    """Extend a path by a key: ``requests.cpu``, but ``requests[nvidia.com/gpu]``."""
+    if not path:
+        return key
+    return f"{path}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{path}[{key}]"
+
+
+def node_place(name: str) -> str:
+    """Name a node as errors and notes do."""
+    return f"node {name}" if name else "a node without a name"
+
+
+def pod_place(namespace: str, name: str) -> str:
+    """Name a pod as errors and notes do."""
+    return f"pod {namespace or 'default'}/{name}" if name else "a pod without a name"
+
+
+def parse_quantities(values: Mapping[str, Quantity], path: str) -> dict[str, int]:
+    """Parse a resource list, cpu in milli; an error names the resource's path."""
+    parsed: dict[str, int] = {}
+    for name, value in values.items():
+        try:
+            parsed[name] = parse_resource(name, value)
+        except QuantityError as error:
+            raise QuantityError(f"{child(path, name)}: {error.message}", hint=error.hint) from error
+    return parsed
+
+
+def version_of(metadata: Metadata) -> int:
+    """Read the resourceVersion as a number; 0 when it is none."""
+    text = str(metadata.resource_version)
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MAX_VERSION_DIGITS else 0

@@ -1,0 +1,160 @@
+"""What a pod asks for, per resource, as kube-scheduler counts it.
+
+::
+
+    containers = max( Σ containers + Σ sidecars, max over init i of [ init_i + Σ sidecars before i ] )
+    request    = (pod-level request of cpu, memory, hugepages where there is one, else containers) + overhead
+
+A sidecar is an init container that always restarts. A limit without a request stands in for it, as the
+API server would have filled it in. A pod that runs holds, during a resize in place, the most of what its
+spec says, what its node allocated and what is set up; an infeasible resize leaves the spec out. Each
+amount is rounded up to its unit before it is added. Used by ``pods``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from hostler.manifests.objects import Container, ContainerStatus, Pod, ResourceLists
+from hostler.manifests.places import parse_quantities
+from hostler.model import CPU, MEMORY, Amounts, amounts
+
+__all__ = ["pod_requests"]
+
+Sums: TypeAlias = dict[str, int]
+_HUGE_PAGES = "hugepages-"
+
+
+def pod_requests(pod: Pod) -> Amounts:
+    """Add up what a pod asks for, or holds when it is assigned to a node."""
+    declared = _total(pod, lambda container, path: _declared(container.resources, f"{path}.resources"))
+    total = dict(declared)
+    if pod.spec.node_name:
+        total = _held(pod, declared)
+    total.update(_pod_level(pod, declared))
+    for name, amount in parse_quantities(pod.spec.overhead, "spec.overhead").items():
+        total[name] = total.get(name, 0) + amount
+    return amounts(total)
+
+
+def _total(pod: Pod, amounts_of: Callable[[Container, str], Sums]) -> Sums:
+    """Fold the containers of a pod into one request by the rule above."""
+    running: Sums = {}
+    for at, container in enumerate(pod.spec.containers):
+        _add(running, amounts_of(container, f"spec.containers[{at}]"))
+    sidecars: Sums = {}
+    starting: Sums = {}
+    for at, container in enumerate(pod.spec.init_containers):
+        own = amounts_of(container, f"spec.initContainers[{at}]")
+        if container.restart_policy == "Always":
+            _add(running, own)
+            _add(sidecars, own)
+            _raise_to(starting, sidecars)
+        else:
+            step = dict(sidecars)
+            _add(step, own)
+            _raise_to(starting, step)
+    _raise_to(running, starting)
+    return running
+
+
+def _declared(lists: ResourceLists, path: str) -> Sums:
+    """Read the requests of a resource list, with limits where a request is missing."""
+    limits = parse_quantities(lists.limits or {}, f"{path}.limits")
+    return limits | parse_quantities(lists.requests or {}, f"{path}.requests")
+
+
+def _held(pod: Pod, declared: Sums) -> Sums:
+    """Add up what an assigned pod holds: the most of declared, allocated and set up."""
+    status = pod.status
+    if status.allocated_resources is not None and status.resources.requests is not None:
+        allocated = parse_quantities(status.allocated_resources, "status.allocatedResources")
+        actual = parse_quantities(status.resources.requests, "status.resources.requests")
+    else:
+        reports = _reports(pod)
+        if not reports:
+            return dict(declared)
+        allocated = _total(pod, lambda container, path: _reported(container, path, reports, actual=False))
+        actual = _total(pod, lambda container, path: _reported(container, path, reports, actual=True))
+    return _most(allocated, actual) if _is_resize_infeasible(pod) else _most(declared, allocated, actual)
+
+
+def _reports(pod: Pod) -> dict[str, tuple[str, ContainerStatus]]:
+    """Find the container statuses that say something about resources, by container name."""
+    status = pod.status
+    found: dict[str, tuple[str, ContainerStatus]] = {}
+    groups = (
+        ("status.initContainerStatuses", status.init_container_statuses),
+        ("status.containerStatuses", status.container_statuses),
+    )
+    for path, group in groups:
+        for at, item in enumerate(group):
+            if item.allocated_resources is not None or item.resources.requests is not None:
+                found[item.name] = (f"{path}[{at}]", item)
+    return found
+
+
+def _reported(
+    container: Container, path: str, reports: dict[str, tuple[str, ContainerStatus]], *, actual: bool
+) -> Sums:
+    """Read what the node allocated to a container, or set up for it; without a report: as declared."""
+    if container.name in reports:
+        at, status = reports[container.name]
+        if actual and status.resources.requests is not None:
+            return parse_quantities(status.resources.requests, f"{at}.resources.requests")
+        if status.allocated_resources is not None:
+            return parse_quantities(status.allocated_resources, f"{at}.allocatedResources")
+    return _declared(container.resources, f"{path}.resources")
+
+
+def _pod_level(pod: Pod, declared: Sums) -> Sums:
+    """Read the pod-level requests that replace the sum over containers."""
+    lists = pod.spec.resources
+    own = parse_quantities(lists.requests or {}, "spec.resources.requests")
+    for name, limit in parse_quantities(lists.limits or {}, "spec.resources.limits").items():
+        # The API server takes the containers' sum first, but not for hugepages (never overcommitted).
+        if name not in own and (name not in declared or name.startswith(_HUGE_PAGES)):
+            own[name] = limit
+    own = _at_pod_level(own)
+    if not own or not pod.spec.node_name or pod.status.resources.requests is None:
+        return own
+    actual = _at_pod_level(parse_quantities(pod.status.resources.requests, "status.resources.requests"))
+    allocated = _at_pod_level(
+        parse_quantities(pod.status.allocated_resources or {}, "status.allocatedResources")
+    )
+    return _most(allocated, actual) if _is_resize_infeasible(pod) else _most(own, allocated, actual)
+
+
+def _at_pod_level(values: Sums) -> Sums:
+    """Keep the resources that a pod may ask for as a whole."""
+    return {
+        name: amount
+        for name, amount in values.items()
+        if name in (CPU, MEMORY) or name.startswith(_HUGE_PAGES)
+    }
+
+
+def _is_resize_infeasible(pod: Pod) -> bool:
+    """Say whether the node refused a resize: as a condition (1.33 and newer) or in status.resize (older)."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return pod.status.resize == "Infeasible"
+
+
+def _most(*parts: Sums) -> Sums:
+    result: Sums = {}
+    for part in parts:
+        _raise_to(result, part)
+    return result
+
+
+def _add(total: Sums, part: Sums) -> None:
+    for name, amount in part.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: Sums, part: Sums) -> None:
+    for name, amount in part.items():
+        total[name] = max(total.get(name, 0), amount)

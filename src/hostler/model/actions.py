@@ -1,0 +1,62 @@
+"""Actions: what a front must carry out. One tagged union, like the events that report how it went."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from hostler.model.decisions import ReasonCount
+
+__all__ = ["Abandon", "Action", "Ask", "Bind", "Hold", "Prepare", "Task"]
+
+
+class Task(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="action"):
+    """Base of all actions: whom it is about, and the decision's sequence number."""
+
+    uid: str
+    guest: str
+    seq: int
+
+
+class Bind(Task, frozen=True, tag="bind", gc=False):
+    """Put the guest on the host; answer with GuestBound or BindFailed."""
+
+    host: str
+    devices: tuple[int, ...] = ()
+
+
+class Hold(Task, frozen=True, tag="hold"):
+    """Leave the guest waiting and tell its owner why; the counts add up to the number of hosts."""
+
+    hosts: int
+    reasons: tuple[ReasonCount, ...] = ()
+    attempt: int = 1
+
+
+class Ask(Task, frozen=True, tag="ask"):
+    """Ask ``asked`` about these feasible hosts; answer with Answered before the deadline."""
+
+    asked: str
+    ask: int
+    hosts: tuple[str, ...]
+    deadline: int
+
+
+class Prepare(Task, frozen=True, tag="prepare"):
+    """Get ``needs`` ready on the host, where room is held; answer with Prepared before the deadline."""
+
+    host: str
+    needs: tuple[str, ...]
+    deadline: int
+    devices: tuple[int, ...] = ()
+
+
+class Abandon(Task, frozen=True, tag="abandon"):
+    """Stop preparing: the deadline passed and the room was given back."""
+
+    host: str
+    reason: str = ""
+
+
+Action: TypeAlias = Bind | Hold | Ask | Prepare | Abandon

@@ -1,0 +1,58 @@
+"""Guests, and their shape: all that scheduling can see of them.
+
+Guests whose ``spec`` is equal are interchangeable; the engine interns specs, so share one object between guests where
+you can (it is compared by identity first).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.model.hosts import WHOLE_DEVICE
+from hostler.model.resources import Amounts, Labels
+from hostler.model.selectors import Term, Toleration, WeightedTerm
+
+__all__ = ["DeviceRequest", "Guest", "GuestSpec"]
+
+
+class DeviceRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """So many devices of a kind, each with so many milli-units; any of ``models`` will do (none named: any at all)."""
+
+    kind: str
+    count: int = 1
+    milli: int = WHOLE_DEVICE
+    models: tuple[str, ...] = ()
+
+
+class GuestSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The shape of a guest: requests, devices, constraints, priority and what others may select it by."""
+
+    requests: Amounts = ()
+    devices: tuple[DeviceRequest, ...] = ()
+    priority: int = 0
+    policy: str = ""  # a policy's name; empty means the engine's default
+    host_name: str = ""  # the only host that will do
+    host_selector: Labels = ()
+    host_affinity: tuple[Term, ...] = ()  # at least one must match; none given: all hosts match
+    preferred_hosts: tuple[WeightedTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    namespace: str = "default"
+    labels: Labels = ()
+    prepare: tuple[str, ...] = ()  # what a front must get ready on the host before the guest is bound
+
+
+class Guest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something to be placed: a VM or a pod.
+
+    ``host`` is set when the guest already runs there; ``on_devices`` then names the devices' indices, in the order of
+    the spec's device requests. ``draw_key`` replaces the uid as the source of random choices (a redacted journal
+    needs it to draw the same).
+    """
+
+    name: str
+    uid: str = ""
+    version: int = 0
+    spec: GuestSpec = GuestSpec()
+    host: str = ""
+    on_devices: tuple[int, ...] = ()
+    draw_key: int | None = None

@@ -1,0 +1,57 @@
+"""Hosts: what they have, what they may give, and how they are marked."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.errors import InputError
+from hostler.model.quantities import MAX_AMOUNT
+from hostler.model.resources import Amounts, Labels, amount_of
+from hostler.model.selectors import Taint
+
+__all__ = ["WHOLE_DEVICE", "Device", "Host", "may_give"]
+
+WHOLE_DEVICE = 1000  # milli-units of one device
+
+
+class Device(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One device of a host; its position in the host's list is its index."""
+
+    kind: str
+    model: str = ""
+    milli: int = WHOLE_DEVICE
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that can hold guests: a hypervisor, a Kubernetes node, a simulated machine.
+
+    ``uid`` and ``version`` identify the fact: a host that comes back under its name with another uid is another host.
+    ``overcommit`` and ``reserve`` beat the policy's values for the resources they name. ``rank`` is a tie key.
+    """
+
+    name: str
+    uid: str = ""
+    version: int = 0
+    capacity: Amounts = ()
+    devices: tuple[Device, ...] = ()
+    labels: Labels = ()
+    taints: tuple[Taint, ...] = ()
+    cordoned: bool = False
+    overcommit: Amounts = ()  # resource to ratio, in millionths
+    reserve: Amounts = ()
+    rank: int = 0
+
+
+def may_give(host: Host, resource: str, overcommit: Amounts = (), reserve: Amounts = ()) -> int:
+    """Return floor(capacity x ratio) - reserve, never below zero; the host's values beat the policy's."""
+    own_ratio = amount_of(host.overcommit, resource)
+    ratio = own_ratio or amount_of(overcommit, resource) or 1_000_000
+    own_reserve = any(name == resource for name, _ in host.reserve)
+    kept = amount_of(host.reserve if own_reserve else reserve, resource)
+    limit = amount_of(host.capacity, resource) * ratio // 1_000_000 - kept
+    if limit > MAX_AMOUNT:
+        raise InputError(
+            f"host {host.name!r} may give more than 2^62 of {resource} after overcommit",
+            hint="lower the overcommit ratio or the capacity",
+        )
+    return max(limit, 0)
