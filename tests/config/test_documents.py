@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -43,7 +44,13 @@ def _value(text: str) -> object:
         pytest.param("9" * 200, "9" * 200, id="absurd-integer-stays-text"),
         pytest.param("0.5", 0.5, id="fraction"),
         pytest.param(".5", 0.5, id="leading-point"),
-        pytest.param("1e3", 1000.0, id="exponent"),
+        pytest.param("1e+3", 1000.0, id="exponent-with-sign"),
+        pytest.param("1.0e3", 1000.0, id="exponent-with-point"),
+        pytest.param("1e3", "1e3", id="bare-exponent-stays-text"),
+        pytest.param("12e5678", "12e5678", id="commit-stays-text"),
+        pytest.param("1.", 1.0, id="trailing-point"),
+        pytest.param("00.5", "00.5", id="leading-zeros-stay-text"),
+        pytest.param(".", ".", id="point-stays-text"),
         pytest.param("1.5E-3", 0.0015, id="negative-exponent"),
         pytest.param(".inf", float("inf"), id="infinity"),
         pytest.param("-.inf", float("-inf"), id="minus-infinity"),
@@ -100,7 +107,14 @@ derived:
   memory: 2
 again: *base
 """
-JSON = '{\n  "hosts": [\n    {"name": "a",\n     "labels": {"\\ud83d\\ude00 \\"}[": 1}},\n    {"name": "b"}\n  ]\n}\n'
+JSON = r"""{
+  "hosts": [
+    {"name": "a",
+     "labels": {"\ud83d\ude00 \"}[": 1}},
+    {"name": "b"}
+  ]
+}
+"""
 
 
 @pytest.mark.parametrize(
@@ -247,22 +261,22 @@ def test_too_many_documents_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("make", "message"),
     [
         pytest.param(
-            random.Random(7).randbytes(50_000_000), "larger than 16 MiB|not UTF-8", id="random-bytes"
+            lambda: random.Random(7).randbytes(50_000_000), "larger than 16 MiB|not UTF-8", id="random-bytes"
         ),
         pytest.param(
-            b"{" + random.Random(7).randbytes(50_000_000), "not valid JSON", id="random-after-brace"
+            lambda: b"{" + random.Random(7).randbytes(50_000_000), "not valid JSON", id="random-after-brace"
         ),
-        pytest.param(b"a" * 50_000_000, "larger than 16 MiB", id="letters"),
-        pytest.param(b"- a\n" * 12_500_000, "larger than 16 MiB", id="list-items"),
-        pytest.param(b"[" * 50_000_000, "nested more than 100 levels", id="brackets"),
+        pytest.param(lambda: b"a" * 50_000_000, "larger than 16 MiB", id="letters"),
+        pytest.param(lambda: b"- a\n" * 12_500_000, "larger than 16 MiB", id="list-items"),
+        pytest.param(lambda: b"[" * 50_000_000, "nested more than 100 levels", id="brackets"),
     ],
 )
-def test_fifty_megabytes_of_nonsense_are_refused(tmp_path, content, message):
+def test_fifty_megabytes_of_nonsense_are_refused(tmp_path, make, message):
     with pytest.raises(InputError, match=message) as caught:
-        _read(tmp_path, content)
+        _read(tmp_path, make())
     assert caught.value.hint
     assert len(str(caught.value)) < 300
 
@@ -336,7 +350,12 @@ def test_without_the_c_library_the_answers_are_the_same():
     subprocess.run([sys.executable, "-c", PURE], check=True)
 
 
-scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 trees = st.recursive(
     scalars
@@ -355,17 +374,11 @@ def test_written_yaml_and_json_read_back_the_same(data):
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_documents_or_an_input_error(content):
-    try:
-        documents = parse_documents(content, "f")
-    except InputError as error:
-        assert str(error).startswith("f")
-    else:
-        assert all(document.line_of(()) for document in documents)
+    with suppress(InputError):
+        assert all(document.line_of(()) for document in parse_documents(content, "f"))
 
 
 @given(st.lists(st.sampled_from(list("[]{}:,-?&*!|>'\"%@#~ \n\tab1<")), max_size=40).map("".join))
 def test_any_punctuation_is_documents_or_an_input_error(text):
-    try:
-        parse_documents(text.encode(), "f")
-    except InputError as error:
-        assert str(error).startswith("f")
+    with suppress(InputError):
+        assert all(document.line_of(()) for document in parse_documents(text.encode(), "f"))

@@ -63,7 +63,7 @@ def test_an_empty_list_is_no_error(items):
 
 
 def test_other_kinds_are_noted_and_ignored():
-    others = [
+    others: list[dict] = [
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x", "namespace": "default"}},
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
         {"apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetricsList", "items": []},
@@ -124,7 +124,7 @@ def test_duplicates_are_refused_among(objects, message):
 
 
 def nested(depth):
-    data = {"apiVersion": "v1", "kind": "List", "items": []}
+    data: dict = {"apiVersion": "v1", "kind": "List", "items": []}
     for _ in range(depth):
         data = {"apiVersion": "v1", "kind": "List", "items": [data]}
     return data

@@ -427,7 +427,7 @@ def test_nulls_count_as_absent():
 
 
 def test_a_value_shared_ten_billion_times_by_yaml_aliases_is_refused_at_once():
-    shared = ["x"]
+    shared: list = ["x"]
     for _ in range(10):
         shared = [shared] * 10
     with pytest.raises(InputError, match=r"metadata\.labels"):

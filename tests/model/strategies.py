@@ -25,6 +25,7 @@ TRICKY_NAMES = [
     "0777",
     "1e3",
     "12e5678",
+    "1e-3",
     "true",
     "no",
     "null",

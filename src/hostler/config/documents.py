@@ -193,7 +193,7 @@ def _parse_json(content: bytes, source: str) -> Document | None:
 def _is_too_deep(data: object) -> bool:
     """Say whether containers nest deeper than the limit (level by level, about 50 ns a value)."""
     level = [data]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         below: list[object] = []
         for value in level:
             if isinstance(value, dict):

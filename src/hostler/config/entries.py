@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Annotated
 
 from msgspec import Meta
@@ -33,6 +34,10 @@ Quantity = str | int | float
 Quantities = Annotated[dict[str, Quantity], Meta(description="Resource to amount, such as {memory: 2Gi}.")]
 
 
+# The same few amounts stand in a file thousands of times.
+_parse_resource = lru_cache(maxsize=4096, typed=True)(parse_resource)
+
+
 def check_kind(document: Document, kind: str) -> None:
     """Refuse a document that is not of this kind and of the version that we read."""
     version, found = kind_of(document)
@@ -61,7 +66,7 @@ def read_amounts(
     document: Document, path: Path, values: Mapping[str, Quantity], *, keep_zeros: bool = False
 ) -> Amounts:
     """Read amounts such as ``{cpu: 1500m}``; zeros are dropped unless they mean something."""
-    found = _read_each(document, path, values, parse_resource)
+    found = _read_each(document, path, values, _parse_resource)
     return found if keep_zeros else tuple(pair for pair in found if pair[1])
 
 

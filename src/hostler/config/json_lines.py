@@ -19,11 +19,10 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:,\s"]+')
 def find_line(text: str, path: Path) -> int | None:
     """Return the line where the value at ``path`` is named, or the nearest line around it."""
     best: int | None = None
-    depth = -1
     for found, line in _entries(text):
-        if len(found) > depth and found == path[: len(found)]:
-            best, depth = line, len(found)
-            if depth == len(path):
+        if found == path[: len(found)]:  # parents come before what they hold
+            best = line
+            if len(found) == len(path):
                 break
     return best
 

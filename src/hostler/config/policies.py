@@ -33,7 +33,8 @@ from hostler.model.policies import DeviceRule, TieKey
 
 __all__ = ["PolicyEntry", "read_policies", "write_policy"]
 
-Args = Annotated[dict[str, object], Meta(description="The plugin's own arguments.")]
+Anything = Annotated[object, Meta(description="Any value; the plugin checks it.")]
+Args = Annotated[dict[str, Anything], Meta(description="The plugin's own arguments.")]
 Weight = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
 NotNegative = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 

@@ -3,8 +3,8 @@
 PyYAML's own constructors recurse, expand aliases without a limit and read YAML 1.1 (``no`` is false, ``0777``
 is 511). So this module takes the parser's events only and builds the values itself, without recursion: the
 depth of nesting and what aliases and merge keys copy are bounded, a key may stand once in a mapping, keys are
-strings, and plain scalars follow the core schema of YAML 1.2 (dates, octal and hexadecimal numbers stay
-strings). Used by :mod:`hostler.config.documents`.
+strings, and plain scalars follow the core schema of YAML 1.2, only stricter: dates, octal and hexadecimal
+numbers and ``1e3`` stay strings. Used by :mod:`hostler.config.documents`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ _WORDS: Final[dict[str, bool | None]] = {
 _SPECIAL: Final = re.compile(r"(?P<infinite>[-+]?\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)")
 # More digits than any amount has; a longer one stays a string, which every check refuses.
 _INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})")
-_FLOAT: Final = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.?)(?:[eE][-+]?[0-9]+)?")
+# An exponent needs a point or a sign, as in YAML 1.1: 12e5678 is a commit, and "1e3" as text is an amount.
+_WHOLE: Final = r"(?:0|[1-9][0-9]*)"
+_FLOAT: Final = re.compile(
+    rf"[-+]?(?:(?:{_WHOLE}\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|{_WHOLE}[eE][-+][0-9]+)"
+)
 
 
 class Tree:
@@ -258,7 +262,7 @@ def resolve_plain(text: str) -> object:
         return text
     if _INTEGER.fullmatch(text):
         return int(text)
-    if _FLOAT.fullmatch(text) and any(mark in text for mark in ".eE"):
+    if _FLOAT.fullmatch(text):
         return float(text)
     if special := _SPECIAL.fullmatch(text):
         return float(text.replace(".", "")) if special["infinite"] else float("nan")

@@ -13,7 +13,7 @@ import numpy as np
 
 from hostler.engine import kernels_run
 from hostler.engine.cluster import Cluster
-from hostler.engine.kernels_layout import BLOCK, CacheColumns, Int32s, Int64s, ShapeColumns
+from hostler.engine.kernels_layout import BLOCK, CacheColumns, Int32s, Int64s, Scratch, ShapeColumns, new_scratch
 from hostler.engine.profiles import Profile, Profiles
 from hostler.engine.shapes import Shape
 
@@ -86,8 +86,8 @@ class VerdictCache:
         result = RunResult(len(slots), devices, self._counts.shape[1])
         kernels_run.decide_run(
             self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._cache_columns(),
-            self._cluster.log(), np.array(slots, dtype=np.int64), np.array(draws, dtype=np.uint64), result.rows,
-            result.totals, result.devices, result.counts,
+            self._cluster.log(), self._scratch(), np.array(slots, dtype=np.int64), np.array(draws, dtype=np.uint64),
+            result.rows, result.totals, result.devices, result.counts,
         )  # fmt: skip
         return result
 
@@ -106,16 +106,18 @@ class VerdictCache:
         whole = np.zeros((self._profiles.width, len(rows)), dtype=np.int64)
         real = np.zeros((self._profiles.width, len(rows)), dtype=np.float64)
         kernels_run.raw_scores(
-            self._cluster.columns(), self._shape_columns(), self._profiles.columns(), slot, rows, whole, real
-        )
+            self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._scratch(), slot, rows,
+            whole, real,
+        )  # fmt: skip
         return whole, real
 
     def choose_devices(self, slot: int, row: int, draw: int, count: int) -> tuple[int, ...]:
         """Return the devices that the policy would give the shape on a row, fewer when they do not fit."""
         out = np.zeros(max(count, 1), dtype=np.int64)
         taken = kernels_run.taken_devices(
-            self._cluster.columns(), self._shape_columns(), self._profiles.columns(), slot, row, np.uint64(draw), out
-        )
+            self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._scratch(), slot, row,
+            np.uint64(draw), out,
+        )  # fmt: skip
         return tuple(int(d) for d in out[:taken]) if taken > 0 else ()
 
     # -- internals -------------------------------------------------------------------------------------------------
@@ -123,7 +125,7 @@ class VerdictCache:
     def _refresh(self, slots: Sequence[int]) -> None:
         kernels_run.refresh_slots(
             self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._cache_columns(),
-            self._cluster.log(), np.array(slots, dtype=np.int64),
+            self._cluster.log(), self._scratch(), np.array(slots, dtype=np.int64),
         )  # fmt: skip
 
     def _fit(self) -> None:
@@ -277,6 +279,9 @@ class VerdictCache:
                 self._outer_raw[slot, x, rows] = scorer.plugin.evaluate(shape.spec, rows)  # type: ignore[union-attr]
         if len(self._cluster.tables.reasons) > self._counts.shape[1]:
             self._fit()
+
+    def _scratch(self) -> Scratch:
+        return new_scratch(self._cluster.columns().device_left.shape[1], self._profiles.columns().level_milli.shape[0])
 
     def _shape_columns(self) -> ShapeColumns:
         return ShapeColumns(

@@ -82,9 +82,8 @@ class Cluster:
         self.host_at[row] = None
         self.order.remove(name)
         self._present[row] = 0
-        for column in (self._limit, self._used, self._scored):
-            column[..., row] = 0
-        for table in (self._device_left, self._device_size, self._tags):
+        self._limit[:, row] = 0
+        for table in (self._used, self._scored, self._device_left, self._device_size, self._tags):
             table[row] = 0
         self._device_kind[row] = -1
         self.marks.clear(row)
@@ -120,7 +119,7 @@ class Cluster:
     def why_not_book(self, row: int, shape: Shape) -> str | None:
         """Return why a booking from outside is impossible (sums beyond 2^62), or None."""
         for resource, amount in shape.amounts:
-            if resource < self._used.shape[0] and int(self._used[resource, row]) + amount > MAX_AMOUNT:
+            if resource < self._used.shape[1] and int(self._used[row, resource]) + amount > MAX_AMOUNT:
                 return f"more than 2^62 of {self.tables.resources.values[resource]} would be booked"
         return None
 
@@ -138,9 +137,9 @@ class Cluster:
         self.fit_layout()
         used = self._used
         for resource, amount in shape.amounts:
-            used[resource, row] += sign * amount
-        self._scored[0, row] += sign * shape.scored[0]
-        self._scored[1, row] += sign * shape.scored[1]
+            used[row, resource] += sign * amount
+        self._scored[row, 0] += sign * shape.scored[0]
+        self._scored[row, 1] += sign * shape.scored[1]
         if devices:
             at = 0
             for ask in shape.asks:
@@ -166,11 +165,11 @@ class Cluster:
 
     def used(self, row: int, resource: int) -> int:
         """Return how much of a resource is booked on a row."""
-        return int(self._used[resource, row])
+        return int(self._used[row, resource])
 
     def limit(self, row: int, resource: int, limit_set: int = 0) -> int:
         """Return how much of a resource a row may give under a limit set."""
-        return int(self._limit[limit_set, resource, row])
+        return int(self._limit[limit_set, row, resource])
 
     def device_left(self, row: int) -> list[int]:
         """Return the free milli-units of the row's devices."""
@@ -210,7 +209,7 @@ class Cluster:
     @property
     def resource_capacity(self) -> int:
         """Return how many resources the arrays have room for."""
-        return int(self._used.shape[0])
+        return int(self._used.shape[1])
 
     def columns(self) -> HostColumns:
         """Return the arrays for a kernel."""
@@ -240,7 +239,7 @@ class Cluster:
 
     def fit_layout(self) -> None:
         """Make room for resources that were interned since the arrays were made."""
-        if len(self.tables.resources) > self._used.shape[0]:
+        if len(self.tables.resources) > self._used.shape[1]:
             self._allocate(self._present.shape[0], 2 * len(self.tables.resources), self._device_left.shape[1])
 
     def copy(self, tables: Tables) -> Cluster:
@@ -277,7 +276,7 @@ class Cluster:
         needed = len(self.host_at) + extra
         if needed > self._present.shape[0]:
             rows = max(needed, 2 * self._present.shape[0])
-            self._allocate(rows, self._used.shape[0], self._device_left.shape[1])
+            self._allocate(rows, self._used.shape[1], self._device_left.shape[1])
         if needed > len(self._log_rows) // 2:
             ring = np.zeros(4 * needed, dtype=np.int32)
             end = int(self._log_end[0])
@@ -291,7 +290,7 @@ class Cluster:
             self.tables.resources.number(name)
         self.fit_layout()
         if len(host.devices) > self._device_left.shape[1]:
-            self._allocate(self._present.shape[0], self._used.shape[0], len(host.devices))
+            self._allocate(self._present.shape[0], self._used.shape[1], len(host.devices))
         before = self.host_at[row]
         self.host_at[row] = host
         self._present[row] = 1
@@ -304,13 +303,13 @@ class Cluster:
         self.touch(row)
 
     def _write_limits(self, row: int, host: Host) -> None:
-        self._limit[:, :, row] = 0
+        self._limit[:, row] = 0
         for at, (overcommit, reserve) in enumerate(self.limit_sets):
             for name, _ in host.capacity:
                 number = self.tables.resources.number(name)
-                self._limit[at, number, row] = may_give(host, name, overcommit, reserve)
+                self._limit[at, row, number] = may_give(host, name, overcommit, reserve)
             if not any(name == GUESTS for name, _ in host.capacity):
-                self._limit[at, 0, row] = MAX_AMOUNT
+                self._limit[at, row, 0] = MAX_AMOUNT
 
     def _write_devices(self, row: int, host: Host) -> None:
         """Write the devices as entirely free; the engine books what runs there again (``rebook_devices``)."""
@@ -337,9 +336,9 @@ class Cluster:
             setattr(self, name, array)
 
         grown("_present", (rows,), np.int8)
-        grown("_limit", (len(self.limit_sets), resources, rows), np.int64)
-        grown("_used", (resources, rows), np.int64)
-        grown("_scored", (2, rows), np.int64)
+        grown("_limit", (len(self.limit_sets), rows, resources), np.int64)
+        grown("_used", (rows, resources), np.int64)
+        grown("_scored", (rows, 2), np.int64)
         grown("_rank", (rows,), np.int64)
         grown("_name_key", (rows,), np.int64)
         grown("_name_hash", (rows,), np.uint64)

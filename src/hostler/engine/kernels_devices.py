@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from hostler.engine.kernels_layout import kernel
 
 MAX_SPEC_CPU = 128000.0
 MAX_SPEC_GPU = 8000.0
 WHOLE = 1000
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mix64(x):
     """Return splitmix64's finaliser of an unsigned 64-bit number."""
     z = x + np.uint64(0x9E3779B97F4A7C15)
@@ -25,7 +26,7 @@ def mix64(x):
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def device_verdict(left, kind, model, ask_kind, ask_count, ask_milli, ask_model, asks, scratch):
     """Return 0 when all device requests of a shape fit one host, else 1 + 3 * request + (0 none, 1 model, 2 room).
 
@@ -62,7 +63,7 @@ def device_verdict(left, kind, model, ask_kind, ask_count, ask_milli, ask_model,
     return 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fullest_fitting(left, kind, model, want_kind, milli, want_model):
     """Return the fitting device with the least left, lowest index on ties; -1 for none. O(D)."""
     pick = -1
@@ -73,7 +74,7 @@ def fullest_fitting(left, kind, model, want_kind, milli, want_model):
     return pick
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choose_devices(left, kind, model, ask_kind, ask_count, ask_milli, ask_model, asks, rule, draw, scratch, out):
     """Write the chosen device indices of all requests to ``out``; return how many. O(count * D).
 
@@ -122,7 +123,7 @@ def choose_devices(left, kind, model, ask_kind, ask_count, ask_milli, ask_model,
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fragmentation(left, n, cpu_left, model, lo, hi, mix_cpu, mix_milli, mix_count, mix_share, mix_level, mix_model,
                   level_from, level_to, level_milli, fitting, small):
     """Return the expected fragment F of one host, in milli-devices. O(levels * D + mix).
@@ -173,13 +174,13 @@ def fragmentation(left, n, cpu_left, model, lo, hi, mix_cpu, mix_milli, mix_coun
     return q1 + q2 + q4 + xl + xr + no_access
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sigmoid_score(delta):
     """Return int(100 * sigmoid(delta / 1000))."""
     return int(100.0 * (1.0 / (1.0 + math.exp(-(delta / 1000.0)))))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(device_left, device_kind, gpu_kind, left, index):
     """Copy the gpus of one host to ``left`` and their positions to ``index``; return how many. O(D)."""
     n = 0
@@ -191,7 +192,7 @@ def gather(device_left, device_kind, gpu_kind, left, index):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take_fullest(left, n, milli, count):
     """Subtract ``milli`` from the ``count`` fullest fitting devices of ``left``. O(count * n)."""
     used = np.uint64(0)
@@ -207,7 +208,7 @@ def take_fullest(left, n, milli, count):
         used |= np.uint64(1) << np.uint64(pick)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def packing_score(left, n, size_sum, milli, count):
     """Score a host as GpuPacking does: partly used devices first, then partly used hosts, then small free hosts."""
     idle = 0
@@ -235,7 +236,7 @@ def packing_score(left, n, size_sum, milli, count):
     return max(100 - left_percent // 10, 50)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def clustering_score(tags, own_tag, idle):
     """Score a host as GpuClustering does: hosts that hold only guests of the same device tag first."""
     base = int(25 * (8000 - idle) / 8000.0)

@@ -8,16 +8,15 @@ through the bests of blocks, and the placement is booked. Cost per decision: tou
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from hostler.engine.kernels_devices import choose_devices, device_verdict, mix64
-from hostler.engine.kernels_layout import ABSENT, BLOCK, FITS, OP_FGD, OP_OUTER, OP_UTILIZATION
+from hostler.engine.kernels_layout import ABSENT, BLOCK, FITS, OP_FGD, OP_OUTER, OP_UTILIZATION, inlined_kernel, kernel
 from hostler.engine.kernels_scores import gpu_score, score_row
 
 _FLIP = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@inlined_kernel
 def row_code(hosts, shapes, policies, limit, s, p, h, scratch):
     """Return the primary reason of slot ``s`` on row ``h``: ABSENT, FITS or a reason code. O(R + D)."""
     if hosts.present[h] == 0:
@@ -28,7 +27,7 @@ def row_code(hosts, shapes, policies, limit, s, p, h, scratch):
     if policies.checks[p, 0] != 0:
         for r in range(shapes.request.shape[1]):
             asked = shapes.request[s, r]
-            if asked > 0 and asked > limit[r, h] - hosts.used[r, h]:
+            if asked > 0 and asked > limit[h, r] - hosts.used[h, r]:
                 return policies.resource_code[r]
     if policies.checks[p, 1] != 0 and shapes.asks[s] > 0:
         verdict = device_verdict(
@@ -41,7 +40,7 @@ def row_code(hosts, shapes, policies, limit, s, p, h, scratch):
     return np.int16(FITS)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def normalize(mode, value, low, high):
     """Scale a raw score to 0..100 over the feasible hosts, in integers."""
     if mode == 1:
@@ -53,7 +52,7 @@ def normalize(mode, value, low, high):
     return value
 
 
-@njit(cache=True, nogil=True)
+@inlined_kernel
 def score_feasible(hosts, shapes, policies, cache, limit, s, p, h, scratch, number, bits):
     """Fill base and raw of one feasible row; a float total is kept as bits that sort like the number."""
     base = np.int64(0)
@@ -78,7 +77,7 @@ def score_feasible(hosts, shapes, policies, cache, limit, s, p, h, scratch, numb
         cache.base[s, h] = base
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def total_of(shapes, policies, cache, s, p, h):
     """Return base plus all normalised scores of one feasible row."""
     total = cache.base[s, h]
@@ -90,7 +89,7 @@ def total_of(shapes, policies, cache, s, p, h):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inlined_kernel
 def is_better(hosts, policies, cache, s, p, a, b, draw):
     """Say whether row ``a`` beats row ``b``: total, then the policy's tie keys in order."""
     if cache.total[s, a] != cache.total[s, b]:
@@ -98,8 +97,8 @@ def is_better(hosts, policies, cache, s, p, a, b, draw):
     for k in range(4):
         tie = policies.ties[p, k]
         if tie == 1:
-            if hosts.used[0, a] != hosts.used[0, b]:
-                return hosts.used[0, a] < hosts.used[0, b]
+            if hosts.used[a, 0] != hosts.used[b, 0]:
+                return hosts.used[a, 0] < hosts.used[b, 0]
         elif tie == 2:
             if hosts.rank[a] != hosts.rank[b]:
                 return hosts.rank[a] < hosts.rank[b]
@@ -116,7 +115,7 @@ def is_better(hosts, policies, cache, s, p, a, b, draw):
     return hosts.name_key[a] < hosts.name_key[b]
 
 
-@njit(cache=True, nogil=True)
+@inlined_kernel
 def rebuild_block(hosts, policies, cache, s, p, block, rows):
     """Find the best feasible row of one block again. O(BLOCK)."""
     best = -1
@@ -126,7 +125,7 @@ def rebuild_block(hosts, policies, cache, s, p, block, rows):
     cache.best[s, block] = best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def update_ranges(shapes, policies, cache, s, p, rows):
     """Find the lowest and highest raw score of each normalised scorer; say whether any of them moved. O(H)."""
     moved = False
@@ -155,7 +154,7 @@ def update_ranges(shapes, policies, cache, s, p, rows):
     return moved
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def normalizes(shapes, policies, s, p):
     """Say whether any scorer of the slot needs the range over all feasible rows."""
     for x in range(policies.scorers[p]):
@@ -164,7 +163,7 @@ def normalizes(shapes, policies, s, p):
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits):
     """Bring slot ``s`` up to date with every row touched since it was last seen. O(touched) or, at first, O(H)."""
     rows = hosts.rows[0]
@@ -208,7 +207,7 @@ def refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits):
     cache.seen[s] = end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def select(hosts, policies, cache, s, p, draw):
     """Return the best feasible row of a fresh slot, -1 for none. O(H / BLOCK), or O(H) with moving tie keys."""
     rows = hosts.rows[0]
@@ -225,7 +224,7 @@ def select(hosts, policies, cache, s, p, draw):
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pick_devices(hosts, shapes, policies, s, p, h, draw, scratch, out):
     """Write the devices that the guest gets on row ``h``; return how many. O(count * D)."""
     asks = shapes.asks[s]
@@ -245,13 +244,13 @@ def pick_devices(hosts, shapes, policies, s, p, h, draw, scratch, out):
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def book(hosts, shapes, log, s, h, devices, taken):
     """Book slot ``s`` on row ``h`` with the given devices, and log the touch. O(R + devices)."""
     for r in range(shapes.request.shape[1]):
-        hosts.used[r, h] += shapes.request[s, r]
-    hosts.scored[0, h] += shapes.scored[s, 0]
-    hosts.scored[1, h] += shapes.scored[s, 1]
+        hosts.used[h, r] += shapes.request[s, r]
+    hosts.scored[h, 0] += shapes.scored[s, 0]
+    hosts.scored[h, 1] += shapes.scored[s, 1]
     n = 0
     for a in range(shapes.asks[s]):
         for _ in range(shapes.ask_count[s, a]):
@@ -264,20 +263,16 @@ def book(hosts, shapes, log, s, h, devices, taken):
     log.end[0] += 1
 
 
-@njit(cache=True, nogil=True)
-def decide_run(hosts, shapes, policies, cache, log, slots, draws, out_row, out_total, out_devices, out_counts):
+@kernel
+def decide_run(hosts, shapes, policies, cache, log, scratch, slots, draws, out_row, out_total, out_devices, out_counts):
     """Decide guests 0..n-1 in order; guest i has shape ``slots[i]`` and random number ``draws[i]``.
 
     Writes row and total (-1 for refused), the devices taken, and the counts by code before the placement.
     """
-    width = max(hosts.device_left.shape[1], policies.level_milli.shape[0], 1)
-    scratch = np.zeros((4, width), dtype=np.int64)
-    number = np.zeros(1, dtype=np.float64)
-    bits = number.view(np.int64)
     for i in range(slots.shape[0]):
         s = slots[i]
         p = shapes.policy[s]
-        refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits)
+        refresh(hosts, shapes, policies, cache, log, s, scratch.table, scratch.number, scratch.bits)
         for c in range(cache.counts.shape[1]):
             out_counts[i, c] = cache.counts[s, c]
         h = select(hosts, policies, cache, s, p, draws[i])
@@ -285,27 +280,21 @@ def decide_run(hosts, shapes, policies, cache, log, slots, draws, out_row, out_t
         if h < 0:
             continue
         out_total[i] = cache.total[s, h]
-        taken = pick_devices(hosts, shapes, policies, s, p, h, draws[i], scratch, out_devices[i])
+        taken = pick_devices(hosts, shapes, policies, s, p, h, draws[i], scratch.table, out_devices[i])
         book(hosts, shapes, log, s, h, out_devices[i], taken)
         policies.last_key[p] = hosts.name_key[h]
 
 
-@njit(cache=True, nogil=True)
-def refresh_slots(hosts, shapes, policies, cache, log, slots):
+@kernel
+def refresh_slots(hosts, shapes, policies, cache, log, scratch, slots):
     """Refresh several slots without deciding anything."""
-    width = max(hosts.device_left.shape[1], policies.level_milli.shape[0], 1)
-    scratch = np.zeros((4, width), dtype=np.int64)
-    number = np.zeros(1, dtype=np.float64)
-    bits = number.view(np.int64)
     for i in range(slots.shape[0]):
-        refresh(hosts, shapes, policies, cache, log, slots[i], scratch, number, bits)
+        refresh(hosts, shapes, policies, cache, log, slots[i], scratch.table, scratch.number, scratch.bits)
 
 
-@njit(cache=True, nogil=True)
-def raw_scores(hosts, shapes, policies, s, rows, out_whole, out_real):
+@kernel
+def raw_scores(hosts, shapes, policies, scratch, s, rows, out_whole, out_real):
     """Write every scorer's raw score of slot ``s`` on the given rows: (X, n) integers and floats."""
-    width = max(hosts.device_left.shape[1], policies.level_milli.shape[0], 1)
-    scratch = np.zeros((4, width), dtype=np.int64)
     p = shapes.policy[s]
     limit = hosts.limit[policies.limit_set[p]]
     for x in range(policies.scorers[p]):
@@ -314,13 +303,11 @@ def raw_scores(hosts, shapes, policies, s, rows, out_whole, out_real):
                 out_whole[x, i] = shapes.outer_raw[s, x, rows[i]]
             else:
                 out_whole[x, i], out_real[x, i] = score_row(
-                    hosts, shapes, policies, limit, s, p, x, rows[i], scratch
+                    hosts, shapes, policies, limit, s, p, x, rows[i], scratch.table
                 )
 
 
-@njit(cache=True, nogil=True)
-def taken_devices(hosts, shapes, policies, s, h, draw, out):
+@kernel
+def taken_devices(hosts, shapes, policies, scratch, s, h, draw, out):
     """Choose devices for slot ``s`` on row ``h`` without booking; return how many."""
-    width = max(hosts.device_left.shape[1], policies.level_milli.shape[0], 1)
-    scratch = np.zeros((4, width), dtype=np.int64)
-    return pick_devices(hosts, shapes, policies, s, shapes.policy[s], h, draw, scratch, out)
+    return pick_devices(hosts, shapes, policies, s, shapes.policy[s], h, draw, scratch.table, out)

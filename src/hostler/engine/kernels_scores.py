@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from hostler.engine.kernels_devices import (
     MAX_SPEC_CPU,
@@ -35,6 +34,8 @@ from hostler.engine.kernels_layout import (
     OP_LEAST_ALLOCATED,
     OP_MOST_ALLOCATED,
     OP_UTILIZATION,
+    inlined_kernel,
+    kernel,
 )
 
 _SAFE = 1 << 56  # below it, a hundredfold still fits 64 bits
@@ -42,11 +43,23 @@ MEBIBYTE = 1 << 20
 GIBIBYTE = 1 << 30
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def divide(n, d):
+    """Return floor(n / d) for n >= 0, d > 0 and a quotient below 2^50: a float guess, mended (integer division is slow)."""
+    q = np.int64(float(n) / float(d))
+    rest = n - q * d
+    if rest < 0:
+        return q - 1
+    if rest >= d:
+        return q + 1
+    return q
+
+
+@kernel
 def percent(part, whole):
     """Return floor(100 * part / whole) for 0 <= part <= whole, exact up to 2^62."""
     if whole < _SAFE:
-        return part * 100 // whole
+        return divide(part * 100, whole)
     quotient = np.uint64(0)
     rest = np.uint64(0)
     p = np.uint64(part)
@@ -65,7 +78,7 @@ def percent(part, whole):
     return np.int64(quotient)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def allocated_score(most, params, limit, used, scored, h, request, scored_request):
     """Return kube-scheduler's LeastAllocated or MostAllocated. ``params``: n, then resource, weight, scored column."""
     total = np.int64(0)
@@ -74,22 +87,22 @@ def allocated_score(most, params, limit, used, scored, h, request, scored_reques
         r = params[1 + 3 * i]
         weight = params[2 + 3 * i]
         column = params[3 + 3 * i]
-        capacity = limit[r, h]
+        capacity = limit[h, r]
         if capacity == 0 or (column < 0 and request[r] == 0):
             continue
         if column >= 0:
-            asked = scored[column, h] + scored_request[column]
+            asked = scored[h, column] + scored_request[column]
         else:
-            asked = used[r, h] + request[r]
+            asked = used[h, r] + request[r]
         if most:
             total += weight * percent(min(asked, capacity), capacity)
         elif asked <= capacity:
             total += weight * percent(capacity - asked, capacity)
         weights += weight
-    return total // weights if weights > 0 else np.int64(0)
+    return divide(total, weights) if weights > 0 else np.int64(0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ratio_score(params, limit, used, scored, h, request, scored_request):
     """Return kube-scheduler's RequestedToCapacityRatio; after the resources come the points: n, then use, score."""
     n = params[0]
@@ -99,10 +112,10 @@ def ratio_score(params, limit, used, scored, h, request, scored_request):
     for i in range(n):
         r = params[1 + 3 * i]
         column = params[3 + 3 * i]
-        capacity = limit[r, h]
+        capacity = limit[h, r]
         if column < 0 and request[r] == 0:
             continue
-        asked = scored[column, h] + scored_request[column] if column >= 0 else used[r, h] + request[r]
+        asked = scored[h, column] + scored_request[column] if column >= 0 else used[h, r] + request[r]
         use = 100 if capacity == 0 or asked > capacity else percent(asked, capacity)
         score = broken_line(params, points, use)
         if score > 0:
@@ -111,7 +124,7 @@ def ratio_score(params, limit, used, scored, h, request, scored_request):
     return np.int64(math.floor(total / weights + 0.5)) if weights > 0 else np.int64(0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def broken_line(params, at, use):
     """Interpolate a line of points with Go's division, which truncates toward zero."""
     n = params[at]
@@ -129,7 +142,7 @@ def broken_line(params, at, use):
     return params[at + 2 * n]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def balance(params, limit, used, h, request, with_request):
     """Return floor((1 - sigma) * 100) of the used fractions, sigma being their standard deviation."""
     n = 0
@@ -138,10 +151,10 @@ def balance(params, limit, used, h, request, with_request):
     second = 0.0
     for i in range(params[0]):
         r = params[1 + 3 * i]
-        if limit[r, h] == 0 or (params[3 + 3 * i] < 0 and request[r] == 0):
+        if limit[h, r] == 0 or (params[3 + 3 * i] < 0 and request[r] == 0):
             continue
-        asked = used[r, h] + (request[r] if with_request else 0)
-        fraction = min(float(asked) / float(limit[r, h]), 1.0)
+        asked = used[h, r] + (request[r] if with_request else 0)
+        fraction = min(float(asked) / float(limit[h, r]), 1.0)
         total += fraction
         if n == 0:
             first = fraction
@@ -156,16 +169,16 @@ def balance(params, limit, used, h, request, with_request):
         squares = 0.0
         for i in range(params[0]):
             r = params[1 + 3 * i]
-            if limit[r, h] == 0 or (params[3 + 3 * i] < 0 and request[r] == 0):
+            if limit[h, r] == 0 or (params[3 + 3 * i] < 0 and request[r] == 0):
                 continue
-            asked = used[r, h] + (request[r] if with_request else 0)
-            fraction = min(float(asked) / float(limit[r, h]), 1.0)
+            asked = used[h, r] + (request[r] if with_request else 0)
+            fraction = min(float(asked) / float(limit[h, r]), 1.0)
             squares += (fraction - mean) * (fraction - mean)
         sigma = math.sqrt(squares / n)
     return np.int64((1.0 - sigma) * 100.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def balanced_score(params, limit, used, h, request):
     """Return kube-scheduler's balanced allocation from 1.36 on: how much the guest improves the balance."""
     change = 50 + balance(params, limit, used, h, request, True) - balance(params, limit, used, h, request, False)
@@ -173,27 +186,27 @@ def balanced_score(params, limit, used, h, request):
     return 50 + (half if change >= 0 else -half)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def utilization(params, limit, used, h):
     """Return 0.4 cpu + 0.4 memory + 0.2 storage of what is used before the guest; a host without any counts 0."""
     value = 0.0
     for i in range(3):
-        whole = limit[params[i], h]
-        part = float(used[params[i], h]) / float(whole) if whole > 0 else 0.0
+        whole = limit[h, params[i]]
+        part = float(used[h, params[i]]) / float(whole) if whole > 0 else 0.0
         value = value + (0.2 if i == 2 else 0.4) * part
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def free_capacity(params, limit, used, h):
     """Return free milli-cores + free MiB of memory + free GiB of storage before the guest."""
-    cpu = limit[params[0], h] - used[params[0], h]
-    memory = limit[params[1], h] - used[params[1], h]
-    storage = limit[params[2], h] - used[params[2], h]
+    cpu = limit[h, params[0]] - used[h, params[0]]
+    memory = limit[h, params[1]] - used[h, params[1]]
+    storage = limit[h, params[2]] - used[h, params[2]]
     return cpu + memory // MEBIBYTE + storage // GIBIBYTE
 
 
-@njit(cache=True, nogil=True)
+@inlined_kernel
 def score_row(hosts, shapes, policies, limit, s, p, x, h, scratch):
     """Return the raw score of scorer ``x`` for slot ``s`` on row ``h`` as (integer, float); one of them counts."""
     op = policies.op[p, x]
@@ -217,11 +230,11 @@ def score_row(hosts, shapes, policies, limit, s, p, x, h, scratch):
     return shapes.outer_raw[s, x, h], 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch):
     """Return a gpu-sharing score and, for fgd, the device that gave it (-1 elsewhere). ``scratch``: (4, D or levels)."""
     cpu = policies.cpu[0]
-    cpu_left = limit[cpu, h] - hosts.used[cpu, h]
+    cpu_left = limit[h, cpu] - hosts.used[h, cpu]
     left = scratch[0]
     n = gather(hosts.device_left[h], hosts.device_kind[h], policies.gpu_kind[0], left, scratch[1])
     idle = np.int64(0)
@@ -249,7 +262,7 @@ def gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch):
     return fgd_score(hosts, policies, p, h, n, cpu_left, asked_cpu, milli, count, scratch)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fgd_score(hosts, policies, p, h, n, cpu_left, asked_cpu, milli, count, scratch):
     """Return the fragmentation-gradient score and the device for a share. ``scratch[0]``: gpus left, ``[1]``: positions."""
     left = scratch[0]
@@ -282,7 +295,7 @@ def fgd_score(hosts, policies, p, h, n, cpu_left, asked_cpu, milli, count, scrat
     return np.int64(sigmoid_score(before - _fragments(policies, p, left, n, after_cpu, model, scratch))), -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fragments(policies, p, left, n, cpu_left, model, scratch):
     return fragmentation(
         left, n, cpu_left, model, policies.mix_from[p], policies.mix_to[p], policies.mix_cpu, policies.mix_milli,

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from hostler.engine.kernels_layout import kernel
 
 
-@njit(cache=True, nogil=True)
-def may_fit(limit, used, request, limit_set, rows, count):
-    """Return a flag per waiting shape: some row has room for all its amounts. O(count * rows * R).
+@kernel
+def may_fit(limit, used, request, limit_set, rows, count, result):
+    """Set a flag per waiting shape: some row has room for all its amounts. O(count * rows * R).
 
-    ``limit``: (L, R, H); ``used``: (R, H); ``request``: (K, R') with R' >= R; ``limit_set``: (K,); ``rows``: (n,).
+    ``limit``: (L, H, R); ``used``: (H, R); ``request``: (K, R') with R' >= R; ``limit_set``: (K,); ``rows``: (n,); ``result``: (K,).
     """
-    result = np.zeros(count, dtype=np.bool_)
     for k in range(count):
         for i in range(rows.shape[0]):
             fits = True
-            for r in range(used.shape[0]):
+            for r in range(used.shape[1]):
                 asked = request[k, r]
-                if asked > 0 and asked > limit[limit_set[k], r, rows[i]] - used[r, rows[i]]:
+                if asked > 0 and asked > limit[limit_set[k], rows[i], r] - used[rows[i], r]:
                     fits = False
                     break
             if fits:
                 result[k] = True
                 break
-    return result

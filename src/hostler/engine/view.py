@@ -36,14 +36,14 @@ class ClusterView:
         number = self._cluster.tables.resources.find(resource)
         if number < 0 or number >= self._cluster.resource_capacity:
             return rows * 0
-        return self._cluster.columns().limit[self._limit_set, number, rows]
+        return self._cluster.columns().limit[self._limit_set, rows, number]
 
     def used(self, resource: str, rows: Int64s) -> Int64s:
         """Return how much of a resource is booked on each host; ``guests`` counts guests."""
         number = self._cluster.tables.resources.find(resource)
         if number < 0 or number >= self._cluster.resource_capacity:
             return rows * 0
-        return self._cluster.columns().used[number, rows]
+        return self._cluster.columns().used[rows, number]
 
     def free(self, resource: str, rows: Int64s) -> Int64s:
         """Return limit minus used; negative where facts from outside exceed the limit."""

@@ -48,9 +48,11 @@ class WaitIndex:
             return
         self._follow_queue()
         live = sorted(row for row in rows if state.cluster.host_at[row] is not None)
-        may_fit = kernels_wake.may_fit(
-            state.cluster.columns().limit, state.cluster.columns().used, self._request, self._limit_set,
-            np.array(live, dtype=np.int64), len(self._keys),
+        may_fit = np.zeros(len(self._keys), dtype=np.bool_)
+        columns = state.cluster.columns()
+        kernels_wake.may_fit(
+            columns.limit, columns.used, self._request, self._limit_set, np.array(live, dtype=np.int64),
+            len(self._keys), may_fit,
         )  # fmt: skip
         hits = [self._keys[at] for at in np.flatnonzero(may_fit).tolist()]
         candidates = [key for key in hits if key is not None and self.cures(key) & improvements]

@@ -85,7 +85,7 @@ def _without_nulls(value: object, done: dict[int, object], *, free: bool = False
     """Drop fields that are null; ``done`` (by identity) keeps a value with many YAML aliases from growing."""
     if not isinstance(value, Mapping | list | tuple) or depth > _MAX_DEPTH:
         return value
-    if False and id(value) in done:
+    if id(value) in done:
         return done[id(value)]
     result: object
     if isinstance(value, Mapping):

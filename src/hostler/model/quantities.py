@@ -86,7 +86,7 @@ def _as_fraction(text: str) -> tuple[int, int]:
     if match["suffix"] in _BINARY:
         return numerator << _BINARY[match["suffix"]], denominator
     exponent = int(match["exponent"]) if match["exponent"] else _DECIMAL[match["suffix"] or ""]
-    if exponent > _MAX_EXPONENT and mantissa:
+    if exponent > _MAX_EXPONENT:
         exponent = _MAX_EXPONENT  # far beyond 2^62 already: refused by the caller
     if exponent >= 0:
         return numerator * 10**exponent, denominator

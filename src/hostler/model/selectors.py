@@ -7,6 +7,7 @@ and are the definition; the engine evaluates whole columns and is tested against
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
@@ -14,6 +15,8 @@ import msgspec
 from hostler.model.resources import Labels
 
 __all__ = ["Effect", "Expression", "Operator", "Taint", "Term", "Toleration", "WeightedTerm"]
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
@@ -118,8 +121,7 @@ class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def _compare(value: str, values: tuple[str, ...]) -> int:
     """Compare a label with the one integer of a Gt or Lt expression; 0 when either is no integer."""
-    try:
-        left, right = int(value), int(values[0])
-    except (ValueError, IndexError):
+    if len(values) != 1 or not _INTEGER.fullmatch(value) or not _INTEGER.fullmatch(values[0]):
         return 0
+    left, right = int(value), int(values[0])
     return (left > right) - (left < right)
