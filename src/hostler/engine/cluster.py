@@ -14,7 +14,7 @@ import numpy as np
 from hostler.engine.kernels_layout import TAGS, HostColumns, Int16s, Int32s, Int64s, TouchLog
 from hostler.engine.marks import Marks
 from hostler.engine.name_order import NameOrder
-from hostler.engine.randomness import name_hash
+from hostler.engine.randomness import host_key
 from hostler.engine.shapes import Shape
 from hostler.engine.tables import Tables
 from hostler.errors import FactError
@@ -47,6 +47,19 @@ class Cluster:
 
     def __len__(self) -> int:
         return len(self.row_of)
+
+    def restore(self, hosts: Sequence[Host | None], free_rows: Sequence[int]) -> None:
+        """Fill an empty cluster with hosts in given rows, holes included."""
+        self._reserve_rows(len(hosts))
+        self.host_at = [None] * len(hosts)
+        self.guests_on = [set() for _ in hosts]
+        self.row_of = {host.name: row for row, host in enumerate(hosts) if host is not None}
+        self.order.add_many(self.row_of)
+        for row, host in enumerate(hosts):
+            if host is not None:
+                self._write(row, host)
+        self.free_rows = list(free_rows)
+        self._write_name_keys()
 
     def put(self, host: Host) -> int:
         """Add a host, or change the one of that name; what is booked there stays booked. Return its row."""
@@ -295,7 +308,7 @@ class Cluster:
         self.host_at[row] = host
         self._present[row] = 1
         self._rank[row] = host.rank
-        self._name_hash[row] = name_hash(host.name)
+        self._name_hash[row] = host_key(host)
         self._write_limits(row, host)
         if before is None or before.devices != host.devices:
             self._write_devices(row, host)

@@ -22,7 +22,6 @@ from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, GuestRecor
 from hostler.engine.reasons import counted, float_totals, reason_counts
 from hostler.engine.selection import best_row
 from hostler.engine.state import State
-from hostler.engine.waking import WaitIndex
 from hostler.model import Action, Ask, Bind, Hold, Prepare, Reason
 
 __all__ = ["Cycle"]
@@ -33,9 +32,8 @@ RUN = 4096  # guests handed to the kernel at once; bounds the memory of one call
 class Cycle:
     """Decides queued guests."""
 
-    def __init__(self, state: State, waits: WaitIndex) -> None:
+    def __init__(self, state: State) -> None:
         self._state = state
-        self._waits = waits
         self._bookings = Bookings(state)
 
     def decide(self, limit: int | None) -> list[Action]:
@@ -189,7 +187,7 @@ class Cycle:
         cures = {Wake.HOST_JOINED, Wake.GUEST_CHANGED, Wake.POLICY_CHANGED}
         for code, _ in reasons:
             cures |= profile.cures(table[code].plugin)
-        self._waits.note(key, frozenset(cures))
+        state.cures[key] = frozenset(cures)
         hosts = sum(n for _, n in reasons)
         actions.append(Hold(guest.uid, guest.name, state.decisions, hosts, reason_counts(state.tables, reasons), refused.attempts))
 

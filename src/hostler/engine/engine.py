@@ -13,7 +13,9 @@ from heapq import heappop
 import msgspec
 
 from hostler.engine.bookings import Bookings
+from hostler.engine.checkpoint import load, save
 from hostler.engine.cycle import Cycle
+from hostler.engine.explain import explain
 from hostler.engine.facts import Facts
 from hostler.engine.queue import QUEUE_NAMES
 from hostler.engine.reasons import reason_counts
@@ -28,6 +30,7 @@ from hostler.model import (
     Bind,
     Decision,
     Event,
+    Explanation,
     GuestsArrived,
     Host,
     HostsJoined,
@@ -56,7 +59,7 @@ class Engine:
         self.state = state
         self._facts = Facts(state)
         self._waits = WaitIndex(state)
-        self._cycle = Cycle(state, self._waits)
+        self._cycle = Cycle(state)
         self._bookings = Bookings(state)
 
     # -- driving ---------------------------------------------------------------------------------------------------
@@ -98,6 +101,17 @@ class Engine:
         twin = Engine.__new__(Engine)
         twin._use(self.state.copy())
         return twin
+
+    def checkpoint(self) -> bytes:
+        """Return all decision state; ``restore`` makes an engine that decides as this one would have."""
+        return save(self.state)
+
+    @classmethod
+    def restore(cls, checkpoint: bytes, registry: Registry | None = None) -> Engine:
+        """Return an engine from a checkpoint."""
+        engine = cls.__new__(cls)
+        engine._use(load(checkpoint, registry or Registry()))
+        return engine
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
@@ -143,6 +157,11 @@ class Engine:
             reasons=reasons,
             note=record.note,
         )
+
+    def explain(self, uid: str) -> Explanation:
+        """Explain a guest against the cluster as it is: every host's verdict, the cure, and what would wake it."""
+        decision = self.decision(uid)
+        return explain(self.state, self.state.guests[uid], decision)
 
     def state_of(self, record: GuestRecord) -> str:
         """Return the name of a guest's state."""

@@ -179,7 +179,8 @@ class Facts:
         count = len(event.names)
         uids = event.uids or event.names
         hosts = event.hosts or ("",) * count
-        if not len(uids) == len(hosts) == len(event.spec_of) == count:
+        keys: tuple[int | None, ...] = event.draw_keys or (None,) * count
+        if not len(uids) == len(hosts) == len(event.spec_of) == len(keys) == count:
             raise FactError("the columns of guests_arrived differ in length")
         if len(set(uids)) < count or not all(uids) or not all(event.names):
             raise FactError("guests_arrived has an empty or repeated uid")
@@ -190,9 +191,9 @@ class Facts:
         for spec in event.specs:
             state.shapes.number(spec)
             state.profiles.number(spec.policy)
-        for name, uid, spec_at, host in zip(event.names, uids, event.spec_of, hosts, strict=True):
+        for name, uid, spec_at, host, key in zip(event.names, uids, event.spec_of, hosts, keys, strict=True):
             if uid not in state.left_guests:
-                self._new_guest(Guest(name=name, uid=uid, spec=event.specs[spec_at], host=host))
+                self._new_guest(Guest(name=name, uid=uid, spec=event.specs[spec_at], host=host, draw_key=key))
 
     def _changed_guest(self, record: GuestRecord, guest: Guest) -> None:
         """Take a newer fact about a known guest; a fact without a host never unbinds."""
@@ -298,9 +299,7 @@ class Facts:
         for record in state.guests.values():
             if record.state not in PLACED_STATES:
                 profiles.number(record.guest.spec.policy)
-        state.cluster.use_limit_sets(profiles.limit_sets)
-        state.profiles = profiles
-        state.cache.use_profiles(profiles)
+        state.use_policies(profiles)
         for uid, entry in list(state.queue.entries.items()):
             key = state.wait_key(state.shape(state.guests[uid]))
             state.queue.activate(uid, entry.priority, entry.arrival, key)

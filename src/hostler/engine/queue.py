@@ -112,6 +112,25 @@ class Queue:
         times = [heap[0][0] for heap in (self._backoff, self._flush) if heap]
         return min(times, default=None)
 
+    def saved(self) -> tuple[int, dict[str, Entry]]:
+        """Return everything that ``restored`` needs."""
+        return self._stamp, self.entries
+
+    @classmethod
+    def restored(cls, stamp: int, entries: dict[str, Entry]) -> Queue:
+        """Return the queue that was saved; entries are queued in the order in which they came."""
+        queue = cls()
+        for uid, entry in sorted(entries.items(), key=lambda item: item[1].stamp):
+            queue._stamp = entry.stamp - 1
+            if entry.state == ACTIVE:
+                queue.activate(uid, entry.priority, entry.arrival, entry.key)
+            elif entry.state == BACKOFF:
+                queue.back_off(uid, entry.priority, entry.arrival, entry.key, entry.until)
+            else:
+                queue.wait(uid, entry.priority, entry.arrival, entry.key, entry.until, entry.flush_at)
+        queue._stamp = stamp
+        return queue
+
     def copy(self) -> Queue:
         """Return an independent twin."""
         twin = Queue()

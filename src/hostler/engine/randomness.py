@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from hostler.model import Guest
+from hostler.model import Guest, Host
 
-__all__ = ["BACKOFF", "PLACEMENT", "draw", "guest_key", "name_hash"]
+__all__ = ["BACKOFF", "PLACEMENT", "draw", "guest_key", "host_key", "mix64", "name_hash"]
 
 _MASK = (1 << 64) - 1
 PLACEMENT = 1
@@ -33,6 +33,11 @@ def name_hash(name: str) -> int:
 def guest_key(guest: Guest) -> int:
     """Return what identifies a guest to the random draws."""
     return guest.draw_key if guest.draw_key is not None else name_hash(guest.uid)
+
+
+def host_key(host: Host) -> int:
+    """Return what identifies a host to the random draws."""
+    return host.draw_key if host.draw_key is not None else name_hash(host.name)
 
 
 def draw(seed: int, key: int, attempt: int, purpose: int) -> int:

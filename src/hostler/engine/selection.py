@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hostler.engine.kernels_layout import Int64s
-from hostler.engine.randomness import mix64, name_hash
+from hostler.engine.randomness import host_key, mix64
 from hostler.engine.state import State
 from hostler.model.policies import Normalizer
 
@@ -86,7 +86,7 @@ def tie_keys(state: State, policy: int, row: int, number: int) -> tuple[int | bo
             case "rank":
                 keys.append(host.rank)
             case "random":
-                keys.append(-mix64(number ^ name_hash(host.name)))
+                keys.append(-mix64(number ^ host_key(host)))
             case "after_last":
                 keys.append(host.name <= state.turns.last(profile.policy.name))
             case "name":

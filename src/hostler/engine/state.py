@@ -51,6 +51,13 @@ class State:
         self.deadlines: list[tuple[int, int, str]] = []  # time, decision or ask, uid; stale ones are skipped
         self.improved_rows: set[int] = set()
         self.improvements: set[Wake] = set()
+        self.cures: dict[WaitKey, frozenset[Wake]] = {}  # what can cure the pairs that wait
+
+    def use_policies(self, profiles: Profiles) -> None:
+        """Let other policies decide from now on; host limits follow them."""
+        self.cluster.use_limit_sets(profiles.limit_sets)
+        self.profiles = profiles
+        self.cache.use_profiles(profiles)
 
     def shape(self, record: GuestRecord) -> Shape:
         """Return a guest's shape."""
@@ -98,4 +105,5 @@ class State:
         twin.deadlines = self.deadlines.copy()
         twin.improved_rows = self.improved_rows.copy()
         twin.improvements = self.improvements.copy()
+        twin.cures = self.cures.copy()
         return twin

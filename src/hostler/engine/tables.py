@@ -33,6 +33,11 @@ class Table(Generic[T]):
         """Return the value's number, or -1."""
         return self._number.get(value, -1)
 
+    def refill(self, values: Iterable[T]) -> None:
+        """Replace everything, in place."""
+        self.values[:] = values
+        self._number = {value: i for i, value in enumerate(self.values)}
+
     def __len__(self) -> int:
         return len(self.values)
 

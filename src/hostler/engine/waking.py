@@ -27,16 +27,6 @@ class WaitIndex:
         self._free: list[int] = []
         self._request: Int64s = np.zeros((16, 8), dtype=np.int64)
         self._limit_set: Int32s = np.zeros(16, dtype=np.int32)
-        self._cures: dict[WaitKey, frozenset[Wake]] = {}
-
-    def note(self, key: WaitKey, cures: frozenset[Wake]) -> None:
-        """Remember what can cure a pair that was just refused."""
-        self._cures[key] = cures
-
-    def cures(self, key: WaitKey) -> frozenset[Wake]:
-        """Return the events that can cure a pair; everything when it is not known (after a restore)."""
-        return self._cures.get(key, frozenset(Wake))
-
     def wake(self) -> None:
         """Wake what the improvements since the last call can cure."""
         state = self._state
@@ -55,7 +45,7 @@ class WaitIndex:
             len(self._keys), may_fit,
         )  # fmt: skip
         hits = [self._keys[at] for at in np.flatnonzero(may_fit).tolist()]
-        candidates = [key for key in hits if key is not None and self.cures(key) & improvements]
+        candidates = [key for key in hits if key is not None and state.cures[key] & improvements]
         is_few = len(candidates) <= state.cache.distinct_limit()
         for key in candidates:
             if not is_few or self._fits_now(key):
@@ -77,7 +67,7 @@ class WaitIndex:
                 at = self._at.pop(key)
                 self._keys[at] = None
                 self._free.append(at)
-                self._cures.pop(key, None)
+                self._state.cures.pop(key, None)
         for key in waiting:
             if key not in self._at:
                 self._add(key)

@@ -79,6 +79,7 @@ class GuestsArrived(Fact, frozen=True, tag="guests_arrived"):
     names: tuple[str, ...]
     uids: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    draw_keys: tuple[int, ...] = ()
 
 
 class GuestChanged(Fact, frozen=True, tag="guest_changed"):

@@ -27,6 +27,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``uid`` and ``version`` identify the fact: a host that comes back under its name with another uid is another host.
     ``overcommit`` and ``reserve`` beat the policy's values for the resources they name. ``rank`` is a tie key.
+    ``draw_key`` replaces the name in random choices (a redacted journal needs it to draw the same).
     """
 
     name: str
@@ -40,6 +41,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     overcommit: Amounts = ()  # resource to ratio, in millionths
     reserve: Amounts = ()
     rank: int = 0
+    draw_key: int | None = None
 
 
 def may_give(host: Host, resource: str, overcommit: Amounts = (), reserve: Amounts = ()) -> int:

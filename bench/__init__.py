@@ -1,0 +1,1 @@
+"""Measurements of Hostler, and readers of the data that they and the tests use."""

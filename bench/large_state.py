@@ -1,0 +1,74 @@
+"""Measure one large engine in a process of its own: resident memory, fork, checkpoint and restore.
+
+A fresh process, because memory that other measurements used and gave back would count otherwise. Run by
+``bench.engine``; prints one JSON object: ``python -m bench.large_state HOSTS GUESTS``.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from bench.fleet import arrivals, choose_shapes, engine_with_hosts, specs
+from hostler.engine import Engine
+
+__all__ = ["measure"]
+
+SHAPES = 200
+REPEATS = 3
+
+
+def measure(hosts: int, guests: int) -> dict[str, float]:
+    """Place the guests, then measure; memory first, so that the twins do not count."""
+    engine = engine_with_hosts(hosts, "spread")
+    for event in arrivals(specs(SHAPES), choose_shapes(guests, SHAPES)):
+        engine.apply(event)
+    actions = engine.step(1)
+    result = {"placed": float(sum(type(action).__name__ == "Bind" for action in actions))}
+    result["peak_mb"] = _status_mb("VmHWM")
+    del actions
+    result["resident_mb"] = _status_mb("VmRSS")
+    result["fork_ms"] = _best_ms(engine.fork)
+    result.update(_measure_checkpoint(engine))
+    return result
+
+
+def _measure_checkpoint(engine: Engine) -> dict[str, float]:
+    """Time a checkpoint and its restore, where the engine has them."""
+    checkpoint: Callable[[], Any] | None = getattr(engine, "checkpoint", None)
+    restore: Callable[[Any], Engine] | None = getattr(Engine, "restore", None)
+    if checkpoint is None or restore is None:
+        return {}
+    saved = checkpoint()
+    result = {"checkpoint_ms": _best_ms(checkpoint), "restore_ms": _best_ms(lambda: restore(saved))}
+    if isinstance(saved, bytes):
+        result["checkpoint_mb"] = len(saved) / 1e6
+    return result
+
+
+def _best_ms(call: Callable[[], object]) -> float:
+    times = []
+    for _ in range(REPEATS):
+        start = perf_counter()
+        kept = call()
+        times.append(perf_counter() - start)
+        del kept
+    return 1000 * min(times)
+
+
+def _status_mb(field: str) -> float:
+    """Read a figure of /proc in MB; ``ru_maxrss`` would count the parent that started this process."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    line = next(line for line in status.read_text().splitlines() if line.startswith(field + ":"))
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(int(sys.argv[1]), int(sys.argv[2]))))

@@ -1,0 +1,102 @@
+"""Explanations: every host's verdict on one guest, near misses first, the cure, and what would wake it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hostler.engine.cures import find_cure
+from hostler.engine.framework import Wake
+from hostler.engine.kernels_layout import Int64s
+from hostler.engine.profiles import Profile
+from hostler.engine.reasons import counted, reason_counts
+from hostler.engine.records import PLACED_STATES, GuestRecord
+from hostler.engine.selection import score_table, tie_keys
+from hostler.engine.shapes import Shape
+from hostler.engine.state import State
+from hostler.engine.verdicts import failures_on
+from hostler.model import Decision, Explanation, HostVerdict, Score
+
+__all__ = ["explain"]
+
+_NEAR_MISSES = 10
+_AS_IT_IS = "now"
+_WITHOUT_ITSELF = "now, its own booking set aside"
+
+
+def explain(state: State, record: GuestRecord, decision: Decision) -> Explanation:
+    """Explain where a guest may go as the cluster is; what the guest itself holds is set aside meanwhile."""
+    shape = state.shape(record)
+    row = state.cluster.row_of.get(record.host) if record.state in PLACED_STATES else None
+    if row is None or state.is_parked(record):
+        return _explain(state, record, shape, decision, _AS_IT_IS)
+    state.cluster.unbook(row, shape, record.devices, record.guest.uid)
+    try:
+        return _explain(state, record, shape, decision, _WITHOUT_ITSELF)
+    finally:
+        state.cluster.book(row, shape, record.devices, record.guest.uid)
+
+
+def _explain(state: State, record: GuestRecord, shape: Shape, decision: Decision, as_of: str) -> Explanation:
+    policy = state.profiles.number(shape.spec.policy)
+    profile = state.profiles.profiles[policy]
+    slot = state.cache.slot(shape, policy)
+    codes, counts = state.cache.codes(slot)
+    feasible, refused = counted(counts[None, :])[0]
+    fitting = _fitting(state, slot, policy, np.flatnonzero(codes == 0).astype(np.int64))
+    refusals = sorted(
+        (
+            HostVerdict(host=state.cluster.host(row).name, failures=failures_on(state, profile, shape, row))
+            for row in np.flatnonzero(codes > 0).tolist()
+        ),
+        key=_nearness,
+    )
+    is_stuck = not fitting and bool(refusals)
+    return Explanation(
+        decision=_with_counts(state, decision, feasible, refused),
+        as_of=as_of,
+        verdicts=(*fitting, *refusals),
+        near_misses=tuple(v.host for v in refusals[:_NEAR_MISSES]),
+        cure=find_cure(state, profile, shape, refusals, record.guest.uid) if is_stuck else None,
+        wakes=_wakes(state, profile, refused) if not fitting else (),
+    )
+
+
+def _fitting(state: State, slot: int, policy: int, rows: Int64s) -> list[HostVerdict]:
+    """Return the verdicts of the hosts that fit, best first."""
+    table = score_table(state, slot, policy, rows)
+    verdicts = []
+    for i, row in enumerate(rows.tolist()):
+        scores = tuple(
+            Score(plugin, raw[i], weighted[i])
+            for plugin, raw, weighted in zip(table.plugins, table.raw, table.weighted, strict=True)
+        )
+        verdict = HostVerdict(host=state.cluster.host(row).name, scores=scores, total=table.totals[i])
+        verdicts.append((-table.totals[i], tie_keys(state, policy, row, 0), verdict))
+    return [verdict for _, _, verdict in sorted(verdicts, key=lambda v: v[:2])]
+
+
+def _nearness(verdict: HostVerdict) -> tuple[int, float, str]:
+    """Order refusing hosts: fewest failing filters, then the smallest missing share, then the name."""
+    missing = sum(f.missing / f.needed if f.missing and f.needed else 1.0 for f in verdict.failures)
+    return len(verdict.failures), missing, verdict.host
+
+
+def _with_counts(
+    state: State, decision: Decision, feasible: int, refused: Sequence[tuple[int, int]]
+) -> Decision:
+    reasons = reason_counts(state.tables, tuple(refused))
+    hosts = feasible + sum(n for _, n in refused)
+    return Decision(
+        guest=decision.guest, uid=decision.uid, seq=decision.seq, at=decision.at, policy=decision.policy,
+        state=decision.state, attempt=decision.attempt, host=decision.host, devices=decision.devices,
+        total=decision.total, hosts=hosts, feasible=feasible, reasons=reasons, note=decision.note,
+    )  # fmt: skip
+
+
+def _wakes(state: State, profile: Profile, refused: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+    wakes = {Wake.HOST_JOINED, Wake.GUEST_CHANGED}
+    for code, _ in refused:
+        wakes |= profile.cures(state.tables.reasons.values[code].plugin)
+    return tuple(wake.value for wake in Wake if wake in wakes)

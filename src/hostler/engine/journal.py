@@ -1,0 +1,277 @@
+"""The journal of a run: what the engine was told and what it decided, as lines that survive a torn tail.
+
+Each line is a checksum and a JSON entry. A journal opens with format, code version, policies, seed and rules; then
+come facts and steps with their actions; checkpoints may stand in between, and a rotated file opens with one. The
+codec is here; files are opened by fronts, which hand in a ``write`` function or lines.
+"""
+
+from __future__ import annotations
+
+from binascii import crc32
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from hostler._version import __version__
+from hostler.engine.engine import Engine
+from hostler.engine.registry import Registry
+from hostler.errors import HostlerError, JournalError
+from hostler.model import Action, Event, GuestsArrived, HostsJoined, Policy, QueueRules
+
+__all__ = [
+    "Applied",
+    "Difference",
+    "Entry",
+    "Journal",
+    "Opened",
+    "Recorder",
+    "Replay",
+    "Saved",
+    "Stepped",
+    "compare",
+    "read_journal",
+    "replay",
+    "write_journal",
+]
+
+FORMAT = 1
+Write: TypeAlias = Callable[[bytes], object]
+
+
+class Opened(msgspec.Struct, frozen=True, tag_field="entry", tag="opened"):
+    """The first entry: all that an engine is made from."""
+
+    format: int
+    version: str
+    policies: tuple[Policy, ...]
+    clock_start: int
+    seed: int
+    rules: QueueRules
+    redacted: bool = False
+
+
+class Applied(msgspec.Struct, frozen=True, tag_field="entry", tag="applied"):
+    """A fact that the engine took."""
+
+    event: Event
+
+
+class Stepped(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="entry", tag="stepped"):
+    """A step and what it returned."""
+
+    now: int
+    limit: int | None = None
+    actions: tuple[Action, ...] = ()
+
+
+class Saved(msgspec.Struct, frozen=True, tag_field="entry", tag="saved"):
+    """A checkpoint; the entries after it can be replayed from here."""
+
+    checkpoint: bytes
+
+
+Entry: TypeAlias = Opened | Applied | Stepped | Saved
+
+
+class Journal(msgspec.Struct, frozen=True):
+    """A journal in memory; ``torn`` says what was lost at its end, if anything."""
+
+    header: Opened
+    entries: tuple[Applied | Stepped | Saved, ...]
+    torn: str = ""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """The first entry at which a replay did not do what the journal says (the header is entry 0)."""
+
+    entry: int
+    expected: str
+    actual: str
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """What a replay ended with."""
+
+    engine: Engine
+    entries: int
+    steps: int
+    decisions: int
+    difference: Difference | None = None
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """Return one line."""
+    text = _ENCODER.encode(entry)
+    return b"%08x %b\n" % (crc32(text), text)
+
+
+def decode_line(line: bytes) -> Entry:
+    """Read one line."""
+    if len(line) < 10 or line[8:9] != b" " or not line.endswith(b"\n"):
+        raise JournalError("the line is cut short or no journal line")
+    text = line[9:-1]
+    if line[:8] != b"%08x" % crc32(text):
+        raise JournalError("the checksum does not match")
+    try:
+        return _DECODER.decode(text)
+    except (msgspec.MsgspecError, HostlerError) as error:
+        raise JournalError(f"the entry cannot be read: {error}") from error
+
+
+class Recorder:
+    """An engine with a journal: same calls, and every one of them is written once it succeeded."""
+
+    def __init__(self, engine: Engine, write: Write) -> None:
+        self.engine = engine
+        self._write = write
+        self._open()
+
+    def _open(self) -> None:
+        """Write the header, and a checkpoint when the engine already has a past."""
+        state = self.engine.state
+        self._write(
+            encode_entry(
+                Opened(
+                    format=FORMAT,
+                    version=__version__,
+                    policies=state.profiles.policies,
+                    clock_start=state.now,
+                    seed=state.seed,
+                    rules=state.rules,
+                )
+            )
+        )
+        if state.arrivals or state.decisions or state.cluster.row_of or state.left_guests or state.left_hosts:
+            self.checkpoint()
+
+    def apply(self, event: Event) -> None:
+        """Take a fact and write it."""
+        self.engine.apply(event)
+        self._write(encode_entry(Applied(event)))
+
+    def apply_many(self, batch: GuestsArrived | HostsJoined) -> None:
+        """Take many facts and write them."""
+        self.apply(batch)
+
+    def step(self, now: int, limit: int | None = None) -> list[Action]:
+        """Step and write what was decided."""
+        actions = self.engine.step(now, limit)
+        self._write(encode_entry(Stepped(now, limit, tuple(actions))))
+        return actions
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint."""
+        self._write(encode_entry(Saved(self.engine.checkpoint())))
+
+    def rotate(self, write: Write) -> None:
+        """Go on in another file, which can be replayed on its own."""
+        self._write = write
+        self._open()
+
+
+def read_journal(lines: Iterable[bytes]) -> Journal:
+    """Read a journal; a torn last line is left out and named, damage elsewhere is an error."""
+    header: Opened | None = None
+    entries: list[Applied | Stepped | Saved] = []
+    failed: tuple[int, JournalError] | None = None
+    for number, line in enumerate(lines):
+        if failed is not None:
+            raise JournalError(
+                f"journal entry {failed[0]} is damaged: {failed[1]}", hint="only the last line may be cut short"
+            )
+        try:
+            entry = decode_line(line)
+        except JournalError as error:
+            failed = (number, error)
+            continue
+        if isinstance(entry, Opened):
+            if number:
+                raise JournalError(f"journal entry {number} opens a journal inside another one")
+            if entry.format != FORMAT:
+                raise JournalError(f"the journal has format {entry.format}, this version reads {FORMAT}")
+            header = entry
+        elif header is None:
+            raise JournalError("the journal does not begin with its header")
+        else:
+            entries.append(entry)
+    if header is None:
+        raise JournalError("this is not a journal", hint="hostler place --journal FILE writes one")
+    torn = f"entry {failed[0]} was lost: {failed[1]}" if failed is not None else ""
+    return Journal(header, tuple(entries), torn)
+
+
+def write_journal(journal: Journal, write: Write) -> None:
+    """Write a whole journal."""
+    for entry in (journal.header, *journal.entries):
+        write(encode_entry(entry))
+
+
+def new_engine(header: Opened, registry: Registry | None = None) -> Engine:
+    """Return the engine that a journal begins with."""
+    return Engine(header.policies, header.clock_start, header.seed, rules=header.rules, registry=registry)
+
+
+def replay(journal: Journal, *, registry: Registry | None = None, until: int | None = None) -> Replay:
+    """Do everything again and compare; ``until`` stops just before that decision, inside a step if need be."""
+    engine = new_engine(journal.header, registry)
+    steps = 0
+    for number, entry in enumerate(journal.entries, 1):
+        if isinstance(entry, Saved):
+            if number == 1:
+                engine = Engine.restore(entry.checkpoint, registry)
+            continue
+        try:
+            if isinstance(entry, Applied):
+                engine.apply(entry.event)
+                continue
+            if until is not None and _decisions(entry.actions, engine) >= until:
+                left = until - 1 - engine.state.decisions
+                engine.step(entry.now, left) if left > 0 else None
+                return Replay(engine, number, steps, engine.state.decisions)
+            actual = tuple(engine.step(entry.now, entry.limit))
+        except HostlerError as error:
+            difference = Difference(number, _text(entry), f"error: {error}")
+            return Replay(engine, number, steps, engine.state.decisions, difference)
+        steps += 1
+        if actual != entry.actions:
+            return Replay(engine, number, steps, engine.state.decisions, _differ(number, entry.actions, actual))
+    return Replay(engine, len(journal.entries), steps, engine.state.decisions)
+
+
+def compare(a: Journal, b: Journal) -> list[str]:
+    """Say where two journals part: header fields, then the first entries that differ."""
+    found = [
+        f"header: {name} differs"
+        for name in a.header.__struct_fields__
+        if getattr(a.header, name) != getattr(b.header, name)
+    ]
+    for number, (one, other) in enumerate(zip(a.entries, b.entries, strict=False), 1):
+        if one != other:
+            found.append(f"entry {number}: {_text(one)}")
+            found.append(f"   versus: {_text(other)}")
+            return found
+    if len(a.entries) != len(b.entries):
+        found.append(f"one has {len(a.entries)} entries, the other {len(b.entries)}")
+    return found
+
+
+def _decisions(actions: Sequence[Action], engine: Engine) -> int:
+    """Return the last decision that a step made."""
+    return max((action.seq for action in actions), default=engine.state.decisions)
+
+
+def _differ(number: int, expected: Sequence[Action], actual: Sequence[Action]) -> Difference:
+    """Name the first action that differs."""
+    for one, other in zip(expected, actual, strict=False):
+        if one != other:
+            return Difference(number, _text(one), _text(other))
+    return Difference(number, f"{len(expected)} actions", f"{len(actual)} actions")
+
+
+def _text(value: Entry | Action) -> str:
+    return _ENCODER.encode(value).decode()[:400]
