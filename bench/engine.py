@@ -12,19 +12,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import msgspec
 
-from bench.fleet import arrivals, arrivals_as_columns, choose_shapes, engine_with_hosts, specs
+from bench.fleet import arrivals, arrivals_as_columns, choose_shapes, engine_with_hosts, spec, specs
 from bench.large_state import measure as measure_large_state
 from bench.openb import read_workload
 from bench.results import Report, Row, describe_machine
 from hostler.engine import Engine
-from hostler.model import Guest, GuestArrived, GuestSpec, HostsJoined, amounts
+from hostler.model import Guest, GuestArrived, HostsJoined
 
 __all__ = ["RUNS", "run"]
 
@@ -60,7 +60,7 @@ def run(*, quick: bool = False, progress: Callable[[str], None] = lambda _: None
     _warm_up()
     rows = []
     for row in _rows(sizes):
-        progress(row.name)
+        progress(f"measured {row.name}")
         rows.append(row if quick else row.judged())
     return Report(bench="engine", quick=quick, runs_per_figure=RUNS, machine=describe_machine(load), rows=tuple(rows))
 
@@ -201,17 +201,16 @@ def _columns_row(sizes: Sizes) -> Row:
 # -- one arrival alone -----------------------------------------------------------------------------------------------
 
 
-def _alone_once(engine: Engine, count: int, first_shape: int, shapes: int, tag: str) -> tuple[float, float]:
+def _alone_once(engine: Engine, numbers: Sequence[int], tag: str) -> tuple[float, float]:
     """Return median and 99th percentile, in milliseconds, of guests that arrive and are decided one by one.
 
     Each brings a spec of its own, as one decoded from a message would be.
     """
     times = []
-    for at, shape in enumerate(choose_shapes(count, shapes)):
-        k = first_shape + (shape if shapes < count else at)
+    for at, number in enumerate(numbers):
         start = perf_counter()
-        spec = GuestSpec(requests=amounts({"cpu": 100 + 10 * k, "memory": (500 + k) * 2**20}))
-        engine.apply(GuestArrived(guest=Guest(name=f"{tag}-{at}", uid=f"{tag}-{at}", spec=spec)))
+        guest = Guest(name=f"{tag}-{at}", uid=f"{tag}-{at}", spec=spec(number))
+        engine.apply(GuestArrived(guest=guest))
         actions = engine.step(engine.now + 1)
         times.append(perf_counter() - start)
         if len(actions) != 1:
@@ -226,25 +225,31 @@ def _alone_rows(sizes: Sizes) -> Iterator[Row]:
         engine.apply(event)
     engine.step(1)
     gc.collect()
+    known = [_alone_once(engine, choose_shapes(sizes.alone, SHAPES), f"known-{run}") for run in range(RUNS)]
+    some = sizes.alone // 10
+    new = [
+        _alone_once(engine, range(first, first + some), f"new-{first}")
+        for first in range(SHAPES, SHAPES + RUNS * some, some)
+    ]
     fleet = f"one guest alone, {sizes.hosts:,} hosts with {sizes.guests:,} guests"
-    known = [_alone_once(engine, sizes.alone, 0, SHAPES, f"known-{run}") for run in range(RUNS)]
-    new_shapes = sizes.alone // 10
-    new = [_alone_once(engine, new_shapes, SHAPES + run * new_shapes, new_shapes, f"new-{run}") for run in range(RUNS)]
-    for name, what, figures, targets in (
-        ("alone", f"{fleet}, {SHAPES} known shapes", known, (1.0, 5.0)),
-        ("alone, new shape", f"{fleet}, each of a new shape", new, (None, None)),
-    ):
-        for part, label, target in ((0, "median", targets[0]), (1, "p99", targets[1])):
-            runs = tuple(round(figure[part], 4) for figure in figures)
-            yield Row(
-                name=f"{name} {label}",
-                what=what,
-                unit="ms",
-                target=target,
-                sense="at most",
-                measured=min(runs),
-                runs=runs,
-            )
+    yield from _latency_rows("alone", f"{fleet}, {SHAPES} known shapes", known, (1.0, 5.0))
+    yield from _latency_rows("alone, new shape", f"{fleet}, each of a new shape", new, (None, None))
+
+
+def _latency_rows(
+    name: str, what: str, figures: Sequence[tuple[float, float]], targets: tuple[float | None, float | None]
+) -> Iterator[Row]:
+    for part, label in enumerate(("median", "p99")):
+        runs = tuple(round(figure[part], 4) for figure in figures)
+        yield Row(
+            name=f"{name} {label}",
+            what=what,
+            unit="ms",
+            target=targets[part],
+            sense="at most",
+            measured=min(runs),
+            runs=runs,
+        )
 
 
 # -- size ------------------------------------------------------------------------------------------------------------

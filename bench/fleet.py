@@ -8,7 +8,7 @@ from random import Random
 from hostler.engine import Engine, find_policy
 from hostler.model import Guest, GuestArrived, GuestsArrived, GuestSpec, Host, HostsJoined, amounts, parse_amounts
 
-__all__ = ["arrivals", "arrivals_as_columns", "choose_shapes", "engine_with_hosts", "specs"]
+__all__ = ["arrivals", "arrivals_as_columns", "choose_shapes", "engine_with_hosts", "spec", "specs"]
 
 _MIB = 2**20
 _CAPACITY = parse_amounts({"cpu": 64, "memory": "256Gi", "guests": 110})
@@ -25,12 +25,14 @@ def engine_with_hosts(hosts: int, policy: str) -> Engine:
     return engine
 
 
-def specs(shapes: int, first: int = 0) -> list[GuestSpec]:
-    """Return so many different small guests: 100 milli-cores and 500 MiB, or a little more of both."""
-    return [
-        GuestSpec(requests=amounts({"cpu": 100 + 10 * k, "memory": (500 + k) * _MIB}))
-        for k in range(first, first + shapes)
-    ]
+def spec(number: int) -> GuestSpec:
+    """Return a small guest: 100 milli-cores and 500 MiB, and with every number a little more of both."""
+    return GuestSpec(requests=amounts({"cpu": 100 + 10 * number, "memory": (500 + number) * _MIB}))
+
+
+def specs(shapes: int) -> list[GuestSpec]:
+    """Return so many different small guests."""
+    return [spec(number) for number in range(shapes)]
 
 
 def choose_shapes(guests: int, shapes: int) -> list[int]:

@@ -81,14 +81,15 @@ def write_json(report: Report, path: Path) -> None:
 def table(report: Report) -> str:
     """Lay the report out as text."""
     machine = report.machine
-    lines = [("name", "what", "target", "measured", "x target", "")]
+    lines = [("name", "what", "target", "measured", "x target", "verdict")]
     lines += [(row.name, row.what, _target(row), _measured(row), _ratio(row), row.verdict) for row in report.rows]
     sizes = "a tenth of the size, so targets are not judged; " if report.quick else ""
     return "\n".join(
         [
             f"{report.bench}: {sizes}best of {report.runs_per_figure}, one thread, gc on",
             f"machine: {machine.cores} cores, {machine.system}, Python {machine.python}, numpy {machine.numpy}, "
-            f"numba {machine.numba}; load average {machine.load_before[0]:.2f} before, {machine.load_after[0]:.2f} after",
+            f"numba {machine.numba}",
+            f"load average {machine.load_before[0]:.2f} before, {machine.load_after[0]:.2f} after",
             "",
             *_columns(lines),
             *[f"{row.name}: {row.note}" for row in report.rows if row.note],

@@ -22,8 +22,8 @@ class ForeignFilter:
 
     def __init__(self, plugin: Filter, view: ClusterView) -> None:
         self._plugin = plugin
-        self.name = plugin.name  # type: ignore[misc]
-        self.cures = plugin.cures  # type: ignore[misc]
+        self.name = plugin.name
+        self.cures = plugin.cures
         codes = [view.reasons.number(Reason(plugin.name, reason)) for reason in plugin.reasons]
         self._codes = np.array([0, *codes], dtype=np.int16)
 
@@ -42,8 +42,8 @@ class ForeignScorer:
 
     def __init__(self, plugin: Scorer) -> None:
         self._plugin = plugin
-        self.name = plugin.name  # type: ignore[misc]
-        self.normalizer = plugin.normalizer  # type: ignore[misc]
+        self.name = plugin.name
+        self.normalizer = plugin.normalizer
 
     def applies(self, spec: GuestSpec) -> bool:
         """Say yes: the engine cannot know."""

@@ -10,11 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hostler.engine import kernels_run
 from hostler.engine.cluster import Cluster
-from hostler.engine.kernels_layout import BLOCK, CacheColumns, Int32s, Int64s, Scratch, ShapeColumns, new_scratch
-from hostler.engine.profiles import Profile, Profiles
+from hostler.engine.kernels_layout import (
+    BLOCK,
+    CacheColumns,
+    Floats,
+    Int8s,
+    Int16s,
+    Int32s,
+    Int64s,
+    Scratch,
+    ShapeColumns,
+    new_scratch,
+)
+from hostler.engine.profile import Profile
+from hostler.engine.profiles import Profiles
 from hostler.engine.shapes import Shape
 
 __all__ = ["RunResult", "VerdictCache"]
@@ -101,7 +114,7 @@ class VerdictCache:
         self._refresh([slot])
         return bool(self._counts[slot, 0] > 0)
 
-    def raw_scores(self, slot: int, rows: Int64s) -> tuple[Int64s, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
+    def raw_scores(self, slot: int, rows: Int64s) -> tuple[Int64s, Floats]:
         """Return every scorer's raw scores on the given rows, as integers and as floats."""
         whole = np.zeros((self._profiles.width, len(rows)), dtype=np.int64)
         real = np.zeros((self._profiles.width, len(rows)), dtype=np.float64)
@@ -155,7 +168,7 @@ class VerdictCache:
         keep = len(self._shape_in)
 
         def array(name: str, shape: tuple[int, ...], dtype: type, fill: int = 0) -> None:
-            fresh = np.full((slots, *shape), fill, dtype=dtype)
+            fresh: NDArray[np.generic] = np.full((slots, *shape), fill, dtype=dtype)
             if keep:
                 fresh[:keep] = getattr(self, name)[:keep]
             setattr(self, name, fresh)
@@ -193,7 +206,7 @@ class VerdictCache:
         self._block_stamp = np.zeros(blocks, dtype=np.int64)
 
     def _has_column_scorers(self) -> bool:
-        return any(not s.is_kernel for p in self._profiles.profiles for s in p.scorers)
+        return any(s.column is not None for p in self._profiles.profiles for s in p.scorers)
 
     def _claim(self) -> int:
         """Return a free slot, taking the least recently used one when all are taken."""
@@ -221,7 +234,7 @@ class VerdictCache:
         self._asks[slot] = len(shape.asks)
         for at, ask in enumerate(shape.asks):
             self._ask_kind[slot, at] = ask.kind
-            self._ask_count[slot, at] = ask.count
+            self._ask_count[slot, at] = ask.devices
             self._ask_milli[slot, at] = ask.milli
             self._ask_model[slot, at] = 0
             self._ask_model[slot, at, list(ask.models) if ask.models else slice(None)] = 1
@@ -275,13 +288,15 @@ class VerdictCache:
                 codes = np.where(codes == 0, verdict, codes)
         self._outer_code[slot, rows] = codes
         for x, scorer in enumerate(profile.scorers):
-            if not scorer.is_kernel and active[x]:
-                self._outer_raw[slot, x, rows] = scorer.plugin.evaluate(shape.spec, rows)  # type: ignore[union-attr]
+            if scorer.column is not None and active[x]:
+                self._outer_raw[slot, x, rows] = scorer.column.evaluate(shape.spec, rows)
         if len(self._cluster.tables.reasons) > self._counts.shape[1]:
             self._fit()
 
     def _scratch(self) -> Scratch:
-        return new_scratch(self._cluster.columns().device_left.shape[1], self._profiles.columns().level_milli.shape[0])
+        return new_scratch(
+            self._cluster.columns().device_left.shape[1], self._profiles.columns().mix.level_milli.shape[0]
+        )
 
     def _shape_columns(self) -> ShapeColumns:
         return ShapeColumns(
@@ -300,17 +315,17 @@ class VerdictCache:
     _scored: Int64s
     _asks: Int32s
     _ask_width: int
-    _ask_kind: np.ndarray[tuple[int, ...], np.dtype[np.int16]]
+    _ask_kind: Int16s
     _ask_count: Int64s
     _ask_milli: Int64s
-    _ask_model: np.ndarray[tuple[int, ...], np.dtype[np.int8]]
+    _ask_model: Int8s
     _tag: Int32s
     _gpu: Int64s
-    _outer_code: np.ndarray[tuple[int, ...], np.dtype[np.int16]]
+    _outer_code: Int16s
     _outer_raw: Int64s
-    _active: np.ndarray[tuple[int, ...], np.dtype[np.int8]]
+    _active: Int8s
     _seen: Int64s
-    _code: np.ndarray[tuple[int, ...], np.dtype[np.int16]]
+    _code: Int16s
     _base: Int64s
     _total: Int64s
     _raw: Int64s

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hostler.engine.kernels_layout import TAGS, HostColumns, Int16s, Int32s, Int64s, TouchLog
 from hostler.engine.marks import Marks
@@ -156,7 +157,7 @@ class Cluster:
         if devices:
             at = 0
             for ask in shape.asks:
-                for _ in range(ask.count):
+                for _ in range(ask.devices):
                     if at < len(devices) and devices[at] < self._device_left.shape[1]:
                         self._device_left[row, devices[at]] -= sign * ask.milli
                     at += 1
@@ -170,7 +171,7 @@ class Cluster:
         for shape, devices in bookings:
             at = 0
             for ask in shape.asks:
-                for _ in range(ask.count):
+                for _ in range(ask.devices):
                     if at < len(devices) and devices[at] < self._device_left.shape[1]:
                         self._device_left[row, devices[at]] -= ask.milli
                     at += 1
@@ -343,7 +344,7 @@ class Cluster:
         old = self.__dict__
 
         def grown(name: str, shape: tuple[int, ...], dtype: type, fill: int = 0) -> None:
-            array = np.full(shape, fill, dtype=dtype)
+            array: NDArray[np.generic] = np.full(shape, fill, dtype=dtype)
             if name in old:
                 array[tuple(slice(0, n) for n in old[name].shape)] = old[name]
             setattr(self, name, array)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hostler.engine.plugins.room import Devices, Resources
-from hostler.engine.profiles import Profile
+from hostler.engine.profile import Profile
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.engine.verdicts import failures_on
@@ -120,9 +120,7 @@ def _victim(
 
 def _frees_enough(held: Shape, room: Iterable[Failure]) -> bool:
     """Say whether a guest holds as much as is missing of every plain resource (cheap test before the real one)."""
-    return all(
-        f.reason.plugin == Devices.name or f.missing is None or _held(held, f) >= f.missing for f in room
-    )
+    return all(f.reason.plugin == Devices.name or f.missing is None or _held(held, f) >= f.missing for f in room)
 
 
 def _held(held: Shape, failure: Failure) -> int:

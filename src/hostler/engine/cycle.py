@@ -16,10 +16,10 @@ from hostler.engine.bookings import Bookings
 from hostler.engine.cache import RunResult
 from hostler.engine.framework import Wake
 from hostler.engine.kernels_layout import Int64s
-from hostler.engine.profiles import Profile
+from hostler.engine.profile import Profile
 from hostler.engine.randomness import PLACEMENT, draw, guest_key
-from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, GuestRecord
 from hostler.engine.reasons import counted, float_totals, reason_counts
+from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, GuestRecord
 from hostler.engine.selection import best_row
 from hostler.engine.state import State
 from hostler.model import Action, Ask, Bind, Hold, Prepare, Reason
@@ -189,7 +189,9 @@ class Cycle:
             cures |= profile.cures(table[code].plugin)
         state.cures[key] = frozenset(cures)
         hosts = sum(n for _, n in reasons)
-        actions.append(Hold(guest.uid, guest.name, state.decisions, hosts, reason_counts(state.tables, reasons), refused.attempts))
+        actions.append(
+            Hold(guest.uid, guest.name, state.decisions, hosts, reason_counts(state.tables, reasons), refused.attempts)
+        )
 
     def _draw(self, record: GuestRecord) -> int:
         return draw(self._state.seed, guest_key(record.guest), record.attempts, PLACEMENT)

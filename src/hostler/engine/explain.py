@@ -9,7 +9,7 @@ import numpy as np
 from hostler.engine.cures import find_cure
 from hostler.engine.framework import Wake
 from hostler.engine.kernels_layout import Int64s
-from hostler.engine.profiles import Profile
+from hostler.engine.profile import Profile
 from hostler.engine.reasons import counted, reason_counts
 from hostler.engine.records import PLACED_STATES, GuestRecord
 from hostler.engine.selection import score_table, tie_keys
@@ -83,9 +83,7 @@ def _nearness(verdict: HostVerdict) -> tuple[int, float, str]:
     return len(verdict.failures), missing, verdict.host
 
 
-def _with_counts(
-    state: State, decision: Decision, feasible: int, refused: Sequence[tuple[int, int]]
-) -> Decision:
+def _with_counts(state: State, decision: Decision, feasible: int, refused: Sequence[tuple[int, int]]) -> Decision:
     reasons = reason_counts(state.tables, tuple(refused))
     hosts = feasible + sum(n for _, n in refused)
     return Decision(

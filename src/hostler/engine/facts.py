@@ -106,7 +106,9 @@ class Facts:
         if len({host.name for host in event.hosts}) < len(event.hosts):
             raise FactError("two hosts of one fact share a name")
         fresh = [host for host in event.hosts if self._is_news(host)]
-        known = {h.name: state.cluster.host(state.cluster.row_of[h.name]) for h in fresh if h.name in state.cluster.row_of}
+        known = {
+            h.name: state.cluster.host(state.cluster.row_of[h.name]) for h in fresh if h.name in state.cluster.row_of
+        }
         state.cluster.put_many(fresh)
         for host in fresh:
             before = known.get(host.name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from hostler.engine.kernels_layout import Int16s, Int64s
 from hostler.engine.tables import Table
@@ -34,16 +34,16 @@ class Wake(StrEnum):
 class Plugin(Protocol):
     """What all plugins have."""
 
-    name: ClassVar[str]
+    name: str
 
 
 class KernelScorer(Plugin, Protocol):
     """A scorer that runs inside the kernels."""
 
-    operation: ClassVar[int]
-    normalizer: ClassVar[Normalizer]
-    is_float: ClassVar[bool]
-    wants_mix: ClassVar[bool]
+    operation: int
+    normalizer: Normalizer
+    is_float: bool
+    wants_mix: bool
 
     def parameters(self, resources: Table[str]) -> Sequence[int]:
         """Encode the arguments as integers."""
@@ -55,8 +55,8 @@ class KernelScorer(Plugin, Protocol):
 class ColumnFilter(Plugin, Protocol):
     """A built-in filter on marks; returns reason codes, 0 for hosts that pass."""
 
-    cures: ClassVar[frozenset[Wake]]
-    is_static: ClassVar[bool]
+    cures: frozenset[Wake]
+    is_static: bool
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int16s | None:
         """Return a code per row, or None when the filter passes every row."""
@@ -65,8 +65,8 @@ class ColumnFilter(Plugin, Protocol):
 class ColumnScorer(Plugin, Protocol):
     """A built-in scorer on marks."""
 
-    normalizer: ClassVar[Normalizer]
-    is_static: ClassVar[bool]
+    normalizer: Normalizer
+    is_static: bool
 
     def applies(self, spec: GuestSpec) -> bool:
         """Say whether the scorer has anything to say about a shape."""

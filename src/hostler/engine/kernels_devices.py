@@ -88,7 +88,7 @@ def choose_devices(left, kind, model, ask_kind, ask_count, ask_milli, ask_model,
     for a in range(asks):
         milli = ask_milli[a]
         first = n
-        for k in range(ask_count[a]):
+        for _ in range(ask_count[a]):
             pick = -1
             seen = 0
             for d in range(width):
@@ -124,18 +124,17 @@ def choose_devices(left, kind, model, ask_kind, ask_count, ask_milli, ask_model,
 
 
 @kernel
-def fragmentation(left, n, cpu_left, model, lo, hi, mix_cpu, mix_milli, mix_count, mix_share, mix_level, mix_model,
-                  level_from, level_to, level_milli, fitting, small):
-    """Return the expected fragment F of one host, in milli-devices. O(levels * D + mix).
+def fragmentation(left, n, cpu_left, model, mix, bounds, fitting, small):
+    """Return the expected fragment F of one host, in milli-devices. O(sizes * D + entries).
 
-    ``left``: (D,) of which the first ``n`` count; ``lo:hi``: the policy's mix; ``fitting``, ``small``: scratch by level.
-    Each class is summed in mix order, then the classes in the order q1, q2, q4, xl, xr, no access.
+    ``left``: (D,) of which the first ``n`` count; ``bounds``: the policy's part of ``mix``; ``fitting`` and ``small``:
+    scratch by size. Each class is summed in mix order, then the classes in the order q1, q2, q4, xl, xr, no access.
     """
     idle = 0
     for i in range(n):
         idle += left[i]
-    for level in range(level_from, level_to):
-        milli = level_milli[level]
+    for level in range(bounds[2], bounds[3]):
+        milli = mix.level_milli[level]
         count = 0
         below = 0
         for i in range(n):
@@ -143,8 +142,8 @@ def fragmentation(left, n, cpu_left, model, lo, hi, mix_cpu, mix_milli, mix_coun
                 count += 1
             else:
                 below += left[i]
-        fitting[level - level_from] = count
-        small[level - level_from] = below
+        fitting[level - bounds[2]] = count
+        small[level - bounds[2]] = below
     q1 = 0.0
     q2 = 0.0
     q4 = 0.0
@@ -152,19 +151,19 @@ def fragmentation(left, n, cpu_left, model, lo, hi, mix_cpu, mix_milli, mix_coun
     xr = 0.0
     no_access = 0.0
     whole = float(idle)
-    for m in range(lo, hi):
-        share = mix_share[m]
-        has_cpu = cpu_left >= mix_cpu[m]
-        if mix_milli[m] == 0:
+    for m in range(bounds[0], bounds[1]):
+        share = mix.share[m]
+        has_cpu = cpu_left >= mix.cpu[m]
+        if mix.milli[m] == 0:
             if has_cpu:
                 xl += share * whole
             else:
                 xr += share * whole
-        elif model < 0 or mix_model[m, model] == 0:
+        elif model < 0 or mix.model[m, model] == 0:
             no_access += share * whole
-        elif fitting[mix_level[m]] >= mix_count[m]:
+        elif fitting[mix.level[m]] >= mix.devices[m]:
             if has_cpu:
-                q2 += share * float(small[mix_level[m]])
+                q2 += share * float(small[mix.level[m]])
             else:
                 q4 += share * whole
         elif has_cpu:

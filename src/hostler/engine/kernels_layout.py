@@ -8,7 +8,7 @@ mixes. Arrays grow by being replaced, so every call builds the tuples anew.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -20,23 +20,26 @@ __all__ = [
     "NORMALIZERS",
     "TAGS",
     "TIES",
+    "Bools",
     "CacheColumns",
     "HostColumns",
     "Int16s",
     "Int32s",
     "Int64s",
+    "MixColumns",
     "PolicyColumns",
-    "ShapeColumns",
     "Scratch",
+    "ShapeColumns",
     "TouchLog",
     "kernel",
 ]
 
 # Kernels own no memory: without reference counting (_nrt) a row costs tens of nanoseconds instead of a microsecond, and
 # scratch space is passed in. Divisors are checked by hand, so numpy's error model spares the test for zero.
-kernel = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+kernel = njit(**_OPTIONS)
 # For functions called once per row with whole tuples of columns: passing those by value would cost more than the work.
-inlined_kernel = njit(cache=True, nogil=True, error_model="numpy", _nrt=False, inline="always")
+inlined_kernel = njit(inline="always", **_OPTIONS)
 
 Int8s: TypeAlias = NDArray[np.int8]
 Int16s: TypeAlias = NDArray[np.int16]
@@ -44,6 +47,7 @@ Int32s: TypeAlias = NDArray[np.int32]
 Int64s: TypeAlias = NDArray[np.int64]
 Uint64s: TypeAlias = NDArray[np.uint64]
 Floats: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
 
 BLOCK = 16  # rows whose best is remembered together: one placement costs a scan of BLOCK rows and H / BLOCK bests
 TAGS = 17  # device tags of a guest: 0 shares one device, k takes k whole devices (16 stands for 16 and more)
@@ -106,6 +110,19 @@ class ShapeColumns(NamedTuple):
     active: Int8s  # (S, X) 0 where a scorer has nothing to say about the shape
 
 
+class MixColumns(NamedTuple):
+    """The typical mixes of all policies, behind one another."""
+
+    bounds: Int32s  # (P, 4) first and last + 1 of the policy's entries, first and last + 1 of its sizes
+    cpu: Int64s  # (E,)
+    milli: Int64s  # (E,) per device
+    devices: Int64s  # (E,)
+    share: Floats  # (E,)
+    level: Int32s  # (E,) index of ``milli`` among the policy's distinct sizes
+    model: Int8s  # (E, M) 1 where the model will do
+    level_milli: Int64s  # (sizes,)
+
+
 class PolicyColumns(NamedTuple):
     """The policies, compiled."""
 
@@ -126,17 +143,7 @@ class PolicyColumns(NamedTuple):
     gpu_kind: Int16s  # (1,)
     resource_code: Int16s  # (R,)
     device_code: Int16s  # (kinds, 3)
-    mix_from: Int32s  # (P,)
-    mix_to: Int32s  # (P,)
-    mix_cpu: Int64s  # (E,)
-    mix_milli: Int64s  # (E,)
-    mix_count: Int64s  # (E,)
-    mix_share: Floats  # (E,)
-    mix_level: Int32s  # (E,) index of mix_milli among the policy's distinct sizes
-    mix_model: Int8s  # (E, M)
-    level_from: Int32s  # (P,)
-    level_to: Int32s  # (P,)
-    level_milli: Int64s  # (levels,)
+    mix: MixColumns
 
 
 class CacheColumns(NamedTuple):

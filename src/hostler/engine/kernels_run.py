@@ -31,8 +31,15 @@ def row_code(hosts, shapes, policies, limit, s, p, h, scratch):
                 return policies.resource_code[r]
     if policies.checks[p, 1] != 0 and shapes.asks[s] > 0:
         verdict = device_verdict(
-            hosts.device_left[h], hosts.device_kind[h], hosts.device_model[h], shapes.ask_kind[s],
-            shapes.ask_count[s], shapes.ask_milli[s], shapes.ask_model[s], shapes.asks[s], scratch[0],
+            hosts.device_left[h],
+            hosts.device_kind[h],
+            hosts.device_model[h],
+            shapes.ask_kind[s],
+            shapes.ask_count[s],
+            shapes.ask_milli[s],
+            shapes.ask_model[s],
+            shapes.asks[s],
+            scratch[0],
         )
         if verdict != 0:
             kind = shapes.ask_kind[s, (verdict - 1) // 3]
@@ -84,7 +91,9 @@ def total_of(shapes, policies, cache, s, p, h):
     for x in range(policies.scorers[p]):
         slot = policies.normal_slot[p, x]
         if slot >= 0 and shapes.active[s, x] != 0:
-            scaled = normalize(policies.normalizer[p, x], cache.raw[s, slot, h], cache.low[s, slot], cache.high[s, slot])
+            scaled = normalize(
+                policies.normalizer[p, x], cache.raw[s, slot, h], cache.low[s, slot], cache.high[s, slot]
+            )
             total += policies.weight[p, x] * scaled
     return total
 
@@ -181,7 +190,7 @@ def refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits):
     cache.tick[0] += 1
     tick = cache.tick[0]
     for i in range(rows if is_full else end - start):
-        h = np.int64(i) if is_full else np.int64(log.rows[(start + i) % ring])
+        h = i if is_full else log.rows[(start + i) % ring]
         if cache.row_stamp[h] == tick:
             continue
         cache.row_stamp[h] = tick
@@ -211,10 +220,10 @@ def refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits):
 def select(hosts, policies, cache, s, p, draw):
     """Return the best feasible row of a fresh slot, -1 for none. O(H / BLOCK), or O(H) with moving tie keys."""
     rows = hosts.rows[0]
-    best = np.int64(-1)
+    best = -1
     if policies.has_moving_ties[p] == 0:
         for block in range((rows + BLOCK - 1) // BLOCK):
-            h = np.int64(cache.best[s, block])
+            h = cache.best[s, block]
             if h >= 0 and (best < 0 or is_better(hosts, policies, cache, s, p, h, best, draw)):
                 best = h
         return best
@@ -239,8 +248,18 @@ def pick_devices(hosts, shapes, policies, s, p, h, draw, scratch, out):
                 out[0] = device
                 return 1
     return choose_devices(
-        hosts.device_left[h], hosts.device_kind[h], hosts.device_model[h], shapes.ask_kind[s], shapes.ask_count[s],
-        shapes.ask_milli[s], shapes.ask_model[s], asks, rule, draw, scratch[0], out,
+        hosts.device_left[h],
+        hosts.device_kind[h],
+        hosts.device_model[h],
+        shapes.ask_kind[s],
+        shapes.ask_count[s],
+        shapes.ask_milli[s],
+        shapes.ask_model[s],
+        asks,
+        rule,
+        draw,
+        scratch[0],
+        out,
     )
 
 

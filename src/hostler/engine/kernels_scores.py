@@ -45,7 +45,7 @@ GIBIBYTE = 1 << 30
 
 @kernel
 def divide(n, d):
-    """Return floor(n / d) for n >= 0, d > 0 and a quotient below 2^50: a float guess, mended (integer division is slow)."""
+    """Return floor(n / d), n >= 0, d > 0, quotient below 2^50: a float guess, mended, beats slow integer division."""
     q = np.int64(float(n) / float(d))
     rest = n - q * d
     if rest < 0:
@@ -232,7 +232,7 @@ def score_row(hosts, shapes, policies, limit, s, p, x, h, scratch):
 
 @kernel
 def gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch):
-    """Return a gpu-sharing score and, for fgd, the device that gave it (-1 elsewhere). ``scratch``: (4, D or levels)."""
+    """Return a gpu-sharing score and, for fgd, the device that gave it (-1 elsewhere)."""
     cpu = policies.cpu[0]
     cpu_left = limit[h, cpu] - hosts.used[h, cpu]
     left = scratch[0]
@@ -264,7 +264,7 @@ def gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch):
 
 @kernel
 def fgd_score(hosts, policies, p, h, n, cpu_left, asked_cpu, milli, count, scratch):
-    """Return the fragmentation-gradient score and the device for a share. ``scratch[0]``: gpus left, ``[1]``: positions."""
+    """Return the fgd score and the device for a share. ``scratch[0]``: gpus left, ``[1]``: their positions."""
     left = scratch[0]
     model = np.int64(-1)
     if n > 0:
@@ -297,8 +297,4 @@ def fgd_score(hosts, policies, p, h, n, cpu_left, asked_cpu, milli, count, scrat
 
 @kernel
 def _fragments(policies, p, left, n, cpu_left, model, scratch):
-    return fragmentation(
-        left, n, cpu_left, model, policies.mix_from[p], policies.mix_to[p], policies.mix_cpu, policies.mix_milli,
-        policies.mix_count, policies.mix_share, policies.mix_level, policies.mix_model, policies.level_from[p],
-        policies.level_to[p], policies.level_milli, scratch[2], scratch[3],
-    )
+    return fragmentation(left, n, cpu_left, model, policies.mix, policies.mix.bounds[p], scratch[2], scratch[3])

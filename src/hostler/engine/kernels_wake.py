@@ -9,7 +9,8 @@ from hostler.engine.kernels_layout import kernel
 def may_fit(limit, used, request, limit_set, rows, count, result):
     """Set a flag per waiting shape: some row has room for all its amounts. O(count * rows * R).
 
-    ``limit``: (L, H, R); ``used``: (H, R); ``request``: (K, R') with R' >= R; ``limit_set``: (K,); ``rows``: (n,); ``result``: (K,).
+    ``limit``: (L, H, R); ``used``: (H, R); ``request``: (K, R') with R' >= R; ``limit_set`` and
+    ``result``: (K,); ``rows``: (n,).
     """
     for k in range(count):
         for i in range(rows.shape[0]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hostler.engine.kernels_layout import Int32s, Int64s
+from hostler.engine.kernels_layout import Bools, Int32s, Int64s
 from hostler.engine.tables import Table
 from hostler.model import Expression, Host, Labels, Taint
 
@@ -77,7 +77,7 @@ class Marks:
         self.cordoned[row] = False
         self._log(row)
 
-    def matches(self, expression: Expression, rows: Int64s) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def matches(self, expression: Expression, rows: Int64s) -> Bools:
         """Evaluate one expression on the given rows."""
         column = self._columns.get(expression.key)
         if column is None:
@@ -85,16 +85,18 @@ class Marks:
             return np.full(len(rows), absent_matches, dtype=np.bool_)
         values = self._values[expression.key]
         of_rows = column[rows]
+        result: Bools
         if expression.operator in ("Exists", "DoesNotExist"):
-            return (of_rows >= 0) == (expression.operator == "Exists")
-        if expression.operator in ("In", "NotIn"):
+            result = (of_rows >= 0) == (expression.operator == "Exists")
+        elif expression.operator in ("In", "NotIn"):
             wanted = [n for n in (values.find(v) for v in expression.values) if n >= 0]
-            return np.isin(of_rows, wanted) == (expression.operator == "In")
-        truth = np.array([expression.matches(((expression.key, v),)) for v in values.values] + [False])
-        result: np.ndarray[tuple[int], np.dtype[np.bool_]] = truth[of_rows]
+            result = np.isin(of_rows, wanted) == (expression.operator == "In")
+        else:
+            truth = np.array([expression.matches(((expression.key, v),)) for v in values.values] + [False])
+            result = truth[of_rows]
         return result
 
-    def rows_named(self, names: tuple[str, ...], rows: Int64s) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def rows_named(self, names: tuple[str, ...], rows: Int64s) -> Bools:
         """Say which of the given rows hold a host of one of these names."""
         wanted = set(names)
         return np.fromiter((self.names[row] in wanted for row in rows.tolist()), dtype=np.bool_, count=len(rows))

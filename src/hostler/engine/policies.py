@@ -13,6 +13,7 @@ from hostler.engine.registry import suggest
 from hostler.engine.tables import GPU
 from hostler.errors import UnknownNameError
 from hostler.model import CPU, GuestSpec, MixEntry, Policy, ScorerUse, amount_of
+from hostler.model.policies import TieKey
 
 __all__ = ["BUILT_IN", "DEFAULT_POLICY", "find_policy", "typical_mix"]
 
@@ -20,8 +21,8 @@ DEFAULT_POLICY = "spread"
 _DEFAULT_CPU = 100  # milli-cores that the FGD artifact assumes for a guest without a cpu request
 
 _PREFERENCES = (ScorerUse("preferred_hosts", 2), ScorerUse("preferred_taints", 3))
-_BY_FEWER_GUESTS = ("fewer_guests", "name")
-_BY_RANK = ("rank", "name")
+_BY_FEWER_GUESTS: tuple[TieKey, ...] = ("fewer_guests", "name")
+_BY_RANK: tuple[TieKey, ...] = ("rank", "name")
 
 
 def _policies() -> Iterable[Policy]:

@@ -155,10 +155,15 @@ class Queue:
             del self.waiting[key]
 
     def _drop_stale(self) -> None:
+        """Drop the heads of heaps that no longer stand for their guest."""
         entries = self.entries
-        for heap in (self._active, self._backoff, self._flush):
-            while heap:
-                entry = entries.get(heap[0][-1])  # type: ignore[call-overload]
-                if entry is not None and entry.stamp == heap[0][-2]:
-                    break
-                heappop(heap)  # type: ignore[type-var]
+        while self._active and not _is_current(entries.get(self._active[0][3]), self._active[0][2]):
+            heappop(self._active)
+        while self._backoff and not _is_current(entries.get(self._backoff[0][4]), self._backoff[0][3]):
+            heappop(self._backoff)
+        while self._flush and not _is_current(entries.get(self._flush[0][2]), self._flush[0][1]):
+            heappop(self._flush)
+
+
+def _is_current(entry: Entry | None, stamp: int) -> bool:
+    return entry is not None and entry.stamp == stamp

@@ -174,9 +174,7 @@ def _spec(spec: GuestSpec, rename: Rename) -> GuestSpec:
         host_name=rename(spec.host_name),
         host_selector=_labels(spec.host_selector, rename),
         host_affinity=tuple(_term(term, rename) for term in spec.host_affinity),
-        preferred_hosts=tuple(
-            msgspec.structs.replace(p, term=_term(p.term, rename)) for p in spec.preferred_hosts
-        ),
+        preferred_hosts=tuple(msgspec.structs.replace(p, term=_term(p.term, rename)) for p in spec.preferred_hosts),
         tolerations=tuple(_toleration(t, rename) for t in spec.tolerations),
         namespace=rename(spec.namespace),
         labels=_labels(spec.labels, rename),

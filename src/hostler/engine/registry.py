@@ -24,7 +24,7 @@ __all__ = ["ENTRY_POINT_GROUP", "KERNEL_FILTERS", "Registry", "suggest"]
 
 ENTRY_POINT_GROUP = "hostler.plugins"
 
-KERNEL_FILTERS = {Resources.name: Resources, Devices.name: Devices}
+KERNEL_FILTERS: Mapping[str, type[Resources] | type[Devices]] = {Resources.name: Resources, Devices.name: Devices}
 
 _COLUMN_FILTERS: Mapping[str, Factory] = {
     Cordon.name: Cordon,

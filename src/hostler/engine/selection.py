@@ -37,9 +37,8 @@ def score_table(state: State, slot: int, policy: int, rows: Int64s) -> ScoreTabl
     for x, scorer in enumerate(profile.scorers):
         if not active[x]:
             continue
-        is_real = scorer.is_kernel and scorer.plugin.is_float  # type: ignore[union-attr]
-        raw: list[int | float] = real[x].tolist() if is_real else whole[x].tolist()
-        scaled = raw if is_real else normalized(scorer.plugin.normalizer, whole[x]).tolist()
+        raw: list[int | float] = real[x].tolist() if scorer.is_float else whole[x].tolist()
+        scaled = raw if scorer.is_float else normalized(scorer.normalizer, whole[x]).tolist()
         weighted = [scorer.use.weight * value for value in scaled]
         table.plugins.append(scorer.use.name)
         table.raw.append(raw)

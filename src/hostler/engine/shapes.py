@@ -21,7 +21,7 @@ class DeviceAsk(NamedTuple):
     """A device request in numbers; ``models`` is empty when any will do."""
 
     kind: int
-    count: int
+    devices: int
     milli: int
     models: tuple[int, ...]
 
@@ -79,7 +79,10 @@ class ShapeTable:
         amounts = tuple(sorted((tables.resources.number(name), amount) for name, amount in wanted.items() if amount))
         asks = tuple(
             DeviceAsk(
-                tables.kinds.number(d.kind), d.count, d.milli, tuple(sorted({tables.models.number(m) for m in d.models}))
+                tables.kinds.number(d.kind),
+                d.count,
+                d.milli,
+                tuple(sorted({tables.models.number(m) for m in d.models})),
             )
             for d in spec.devices
         )

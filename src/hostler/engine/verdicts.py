@@ -15,7 +15,7 @@ from hostler.engine.plugins.host_affinity import HostAffinity
 from hostler.engine.plugins.host_name import HostName
 from hostler.engine.plugins.room import Devices, Resources
 from hostler.engine.plugins.taints import Taints, untolerated
-from hostler.engine.profiles import Profile
+from hostler.engine.profile import Profile
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.model import Expression, Failure, Host, Reason

@@ -36,14 +36,16 @@ class ClusterView:
         number = self._cluster.tables.resources.find(resource)
         if number < 0 or number >= self._cluster.resource_capacity:
             return rows * 0
-        return self._cluster.columns().limit[self._limit_set, rows, number]
+        limits: Int64s = self._cluster.columns().limit[self._limit_set, rows, number]
+        return limits
 
     def used(self, resource: str, rows: Int64s) -> Int64s:
         """Return how much of a resource is booked on each host; ``guests`` counts guests."""
         number = self._cluster.tables.resources.find(resource)
         if number < 0 or number >= self._cluster.resource_capacity:
             return rows * 0
-        return self._cluster.columns().used[rows, number]
+        used: Int64s = self._cluster.columns().used[rows, number]
+        return used
 
     def free(self, resource: str, rows: Int64s) -> Int64s:
         """Return limit minus used; negative where facts from outside exceed the limit."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from hostler.engine import kernels_wake
-from hostler.engine.framework import Wake
 from hostler.engine.kernels_layout import Int32s, Int64s
 from hostler.engine.queue import WaitKey
 from hostler.engine.state import State
@@ -27,6 +26,7 @@ class WaitIndex:
         self._free: list[int] = []
         self._request: Int64s = np.zeros((16, 8), dtype=np.int64)
         self._limit_set: Int32s = np.zeros(16, dtype=np.int32)
+
     def wake(self) -> None:
         """Wake what the improvements since the last call can cure."""
         state = self._state

@@ -34,7 +34,9 @@ def parse_quantity(value: str | int | float, *, per_unit: int = 1) -> int:
         raise QuantityError(f"amount {text!r} is negative", hint="amounts are zero or more")
     amount = -(-numerator * per_unit // denominator)
     if amount > MAX_AMOUNT:
-        raise QuantityError(f"amount {text!r} is larger than 2^62 units", hint="check the suffix: Gi is 2^30, G is 10^9")
+        raise QuantityError(
+            f"amount {text!r} is larger than 2^62 units", hint="check the suffix: Gi is 2^30, G is 10^9"
+        )
     return amount
 
 

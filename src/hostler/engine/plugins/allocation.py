@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hostler.engine.framework import ClusterView
 from hostler.engine.kernels_layout import (
     OP_BALANCED,
     OP_CAPACITY_RATIO,
@@ -17,6 +16,7 @@ from hostler.engine.kernels_layout import (
     PARAMS,
 )
 from hostler.engine.tables import Table
+from hostler.engine.view import ClusterView
 from hostler.errors import InputError
 from hostler.model import CPU, MEMORY, GuestSpec, amount_of
 from hostler.model.policies import Normalizer

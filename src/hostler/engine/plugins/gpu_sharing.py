@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hostler.engine.framework import ClusterView
 from hostler.engine.kernels_layout import (
     OP_DOT_PRODUCT,
     OP_FGD,
@@ -16,6 +15,7 @@ from hostler.engine.kernels_layout import (
     OP_GPU_PACKING,
 )
 from hostler.engine.tables import Table
+from hostler.engine.view import ClusterView
 from hostler.model import GuestSpec
 from hostler.model.policies import Normalizer
 

@@ -7,20 +7,18 @@ from collections.abc import Mapping
 import numpy as np
 
 from hostler.engine.framework import Wake
-from hostler.engine.kernels_layout import Int16s, Int64s
+from hostler.engine.kernels_layout import Bools, Int16s, Int64s
 from hostler.engine.marks import Marks
 from hostler.engine.view import ClusterView
 from hostler.model import Expression, GuestSpec, Reason, Term
 from hostler.model.policies import Normalizer
 
-Truth = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
-
-def term_matches(marks: Marks, term: Term, rows: Int64s) -> Truth:
+def term_matches(marks: Marks, term: Term, rows: Int64s) -> Bools:
     """Evaluate one term on the given rows; an empty term matches nothing."""
     if not term.expressions and not term.names:
         return np.zeros(len(rows), dtype=np.bool_)
-    result: Truth = np.ones(len(rows), dtype=np.bool_)
+    result: Bools = np.ones(len(rows), dtype=np.bool_)
     for expression in term.expressions:
         result &= marks.matches(expression, rows)
     for expression in term.names:
@@ -45,7 +43,7 @@ class HostAffinity:
             return None
         codes = np.zeros(len(rows), dtype=np.int16)
         if spec.host_affinity:
-            matches: Truth = np.zeros(len(rows), dtype=np.bool_)
+            matches: Bools = np.zeros(len(rows), dtype=np.bool_)
             for term in spec.host_affinity:
                 matches |= term_matches(self._marks, term, rows)
             subject = " or ".join(term.text() for term in spec.host_affinity)

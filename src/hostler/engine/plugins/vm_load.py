@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hostler.engine.framework import ClusterView
 from hostler.engine.kernels_layout import OP_FREE_CAPACITY, OP_UTILIZATION
 from hostler.engine.tables import Table
+from hostler.engine.view import ClusterView
 from hostler.model import CPU, MEMORY, STORAGE, GuestSpec
 from hostler.model.policies import Normalizer
 

@@ -1,0 +1,90 @@
+"""Files that commands write, and journals that they read.
+
+A file appears under its name only when it is whole: it is written beside it and renamed at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from hostler.errors import InputError, JournalError
+
+if TYPE_CHECKING:
+    from hostler.engine.journal import Journal
+
+__all__ = ["atomic_file", "load_journal"]
+
+STANDARD_STREAM = "-"
+MAX_LINE = 2**30  # bytes of one journal entry; a longer one is no journal
+
+
+@contextmanager
+def atomic_file(path: str) -> Iterator[Callable[[bytes], object]]:
+    """Yield a function that writes to a new file, which gets its name when all went well; ``-`` is standard output."""
+    if path == STANDARD_STREAM:
+        yield sys.stdout.buffer.write
+        sys.stdout.buffer.flush()
+        return
+    target = Path(path)
+    try:
+        if target.is_dir():
+            raise InputError(f"{path}: this is a folder", hint="name a file")
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream.write
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def load_journal(path: str) -> Journal:
+    """Read a journal file, line by line; ``-`` is standard input."""
+    from hostler.engine.journal import read_journal
+
+    name = "<stdin>" if path == STANDARD_STREAM else path
+    try:
+        if path == STANDARD_STREAM:
+            return read_journal(_lines(sys.stdin.buffer))
+        if Path(path).is_dir():
+            raise InputError(f"{name}: this is a folder", hint="name a file")
+        with Path(path).open("rb") as stream:
+            return read_journal(_lines(stream))
+    except JournalError as error:
+        hint = error.hint or "hostler place --journal FILE writes a journal"
+        raise JournalError(f"{name}: {error.message}", hint=hint) from error
+    except (OSError, ValueError) as error:
+        problem = (getattr(error, "strerror", None) or str(error)).lower()
+        raise InputError(f"{name}: cannot be read: {problem}", hint="check the path and its permissions") from None
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield lines, but never one that would fill the memory."""
+    while line := stream.readline(MAX_LINE):
+        if len(line) == MAX_LINE:
+            raise JournalError("a line is longer than 1 GiB", hint="is this a journal at all?")
+        yield line
+
+
+def _unwritable(path: str, error: OSError) -> InputError:
+    problem = (error.strerror or str(error)).lower()
+    return InputError(f"{path}: cannot be written: {problem}", hint="check the folder and its permissions")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

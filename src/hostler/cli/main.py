@@ -1,0 +1,143 @@
+"""The command ``hostler``: finds the subcommand, and turns errors into lines and exit codes.
+
+Subcommands are imported only when they are called; their summaries stand in the table below, so that the list of
+commands needs none of them. Every error ends as ``error:`` and ``hint:`` on standard error; a traceback is shown
+only on request.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+
+import click
+
+from hostler.errors import HostlerError
+
+__all__ = ["COMMANDS", "TRACEBACK_VARIABLE", "cli", "main"]
+
+TRACEBACK_VARIABLE = "HOSTLER_TRACEBACK"
+
+EXIT_USAGE = 2
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130  # as shells show a process ended by SIGINT
+EXIT_PIPE_CLOSED = 141  # … and by SIGPIPE
+
+# name: module, variable in it, summary
+COMMANDS: Mapping[str, tuple[str, str, str]] = {
+    "place": ("hostler.cli.place", "place", "Place guests on hosts, both from files."),
+    "explain": ("hostler.cli.explain", "explain", "Say why a guest goes where it goes, or nowhere."),
+    "capacity": ("hostler.cli.capacity", "capacity", "Count how many more guests fit, or how many hosts are needed."),
+    "journal": ("hostler.cli.journal", "journal", "Replay, show, compare and redact recorded runs."),
+    "policies": ("hostler.cli.about", "policies", "List the policies."),
+    "plugins": ("hostler.cli.about", "plugins", "List the plugins that policies are made of."),
+    "config": ("hostler.cli.configuration", "config", "Check files, show settings, print the schema."),
+    "completion": ("hostler.cli.about", "completion", "Print the completion script of a shell."),
+    "version": ("hostler.cli.about", "version", "Print the versions of Hostler and what it runs on."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """List the commands in the order of the table, which is the order of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, variable, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(module), variable)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, _, summary) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 unavailable, 4 conflict, 70 a bug of ours.",
+)
+def cli() -> None:
+    """Decide where guests (virtual machines and pods) run on hosts, and say why.
+
+    \b
+    Try:
+      hostler place -f demo/fleet.yaml -f demo/guests.yaml
+      hostler explain -f demo/fleet.yaml -f demo/guests.yaml warehouse
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        result = cli.main(words, prog_name="hostler", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        return _usage(error)
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except HostlerError as error:
+        _trace()
+        _complain(error.message, error.hint or f"see '{_help_command(words)}'")
+        return error.exit_code
+    except SystemExit as leaving:
+        # click ends with 1 when the reader of our output went away; 1 has another meaning here.
+        if isinstance(leaving.__context__, BrokenPipeError):
+            return EXIT_PIPE_CLOSED
+        raise
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE_CLOSED
+    except Exception as error:
+        return _bug(error)
+    return result if isinstance(result, int) else 0
+
+
+def _complain(message: str, hint: str) -> None:
+    click.echo(f"error: {message}", err=True)
+    click.echo(f"hint: {hint}", err=True)
+
+
+def _usage(error: click.ClickException) -> int:
+    """Write a usage error of click's in our form."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return EXIT_USAGE
+    path = getattr(getattr(error, "ctx", None), "command_path", "") or "hostler"
+    near = getattr(error, "possibilities", None)
+    message = str(error.message) if near else error.format_message()
+    hint = f"did you mean {' or '.join(near)}?" if near else f"see '{path} --help'"
+    _complain(message[:1].lower() + message[1:].rstrip("."), hint)
+    return EXIT_USAGE
+
+
+def _bug(error: Exception) -> int:
+    """Report something that should never happen."""
+    _trace()
+    text = " ".join(str(error).split())[:300]
+    wanted = "the lines above" if os.environ.get(TRACEBACK_VARIABLE) else f"what {TRACEBACK_VARIABLE}=1 shows"
+    _complain(
+        f"this is a bug of ours: {type(error).__name__}{f': {text}' if text else ''}",
+        f"please report it with the command and {wanted}",
+    )
+    return EXIT_BUG
+
+
+def _trace() -> None:
+    if os.environ.get(TRACEBACK_VARIABLE):
+        click.echo(traceback.format_exc(), err=True, nl=False)
+
+
+def _help_command(words: Sequence[str]) -> str:
+    command = next((word for word in words if word in COMMANDS), "")
+    return f"hostler {command} --help" if command else "hostler --help"

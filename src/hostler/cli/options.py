@@ -1,0 +1,66 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["config_option", "files_option", "output_option", "policy_option", "seed_option"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MAX_SEED = 2**63 - 1
+
+
+def files_option(*, required: bool = True) -> Callable[[F], F]:
+    """Add ``-f FILE``, as often as wanted."""
+    return click.option(
+        "-f",
+        "--file",
+        "files",
+        metavar="FILE",
+        multiple=True,
+        required=required,
+        help="Hosts and guests: a Fleet of ours, or Kubernetes manifests; YAML or JSON. '-' is standard input. "
+        "Give it as often as you like.",
+    )
+
+
+def output_option(*choices: str) -> Callable[[F], F]:
+    """Add ``-o FORMAT``; the first choice is the default."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(choices),
+        default=choices[0],
+        show_default=True,
+        help="How the answer is written.",
+    )
+
+
+def policy_option() -> Callable[[F], F]:
+    """Add ``--policy NAME``."""
+    return click.option(
+        "--policy",
+        metavar="NAME",
+        default="",
+        help="The policy of guests that name none; see 'hostler policies'.",
+    )
+
+
+def config_option() -> Callable[[F], F]:
+    """Add ``--config FILE``."""
+    return click.option("--config", metavar="FILE", default="", help="A configuration file; else HOSTLER_CONFIG.")
+
+
+def seed_option() -> Callable[[F], F]:
+    """Add ``--seed N``."""
+    return click.option(
+        "--seed",
+        type=click.IntRange(0, MAX_SEED),
+        default=0,
+        show_default=True,
+        help="Where random choices come from; the same seed gives the same choices.",
+    )

@@ -1,0 +1,73 @@
+"""Plugins of third parties: found by entry point, imported only when a policy names them.
+
+A distribution offers a plugin under the group ``hostler.plugins``: the name is the one that a policy uses, the value is
+a factory. Whatever goes wrong in a stranger's module is told with the name of its distribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint, entry_points
+
+from hostler.engine import ENTRY_POINT_GROUP, Registry
+from hostler.engine.framework import Factory
+from hostler.engine.registry import suggest
+from hostler.errors import DuplicateNameError, PluginError, UnknownNameError
+from hostler.model import Policy
+
+__all__ = ["distribution_of", "offered_plugins", "registry_for"]
+
+
+def offered_plugins() -> list[EntryPoint]:
+    """Return what installed distributions offer, by name; nothing is imported."""
+    return sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (point.name, distribution_of(point)))
+
+
+def registry_for(policies: Iterable[Policy]) -> Registry:
+    """Return a registry with the third parties' plugins that the policies name; unknown names are refused."""
+    filters, scorers = Registry.names()
+    missing: dict[str, Policy] = {}
+    for policy in policies:
+        for use in policy.filters:
+            if use.name not in filters:
+                missing.setdefault(use.name, policy)
+        for scorer in policy.scorers:
+            if scorer.name not in scorers:
+                missing.setdefault(scorer.name, policy)
+    if not missing:
+        return Registry()
+    built_in = {*filters, *scorers}
+    offered = [point for point in offered_plugins() if point.name not in built_in]
+    return Registry({name: _load(name, policy, offered, built_in) for name, policy in missing.items()})
+
+
+def distribution_of(point: EntryPoint) -> str:
+    """Name the distribution that offers a plugin, with its version."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "an unknown distribution"
+
+
+def _load(name: str, policy: Policy, offered: list[EntryPoint], built_in: set[str]) -> Factory:
+    found = [point for point in offered if point.name == name]
+    if not found:
+        problem = "is of the other kind" if name in built_in else "is neither built in nor installed"
+        raise UnknownNameError(
+            f"policy {policy.name!r} names plugin {name!r}, which {problem}",
+            hint=suggest(name, {*built_in, *(point.name for point in offered)} - {name}),
+        )
+    if len(found) > 1:
+        owners = " and ".join(distribution_of(point) for point in found)
+        raise DuplicateNameError(f"plugin {name!r} is offered by {owners}", hint="uninstall one of them")
+    try:
+        factory = found[0].load()
+    except Exception as error:
+        raise PluginError(
+            f"plugin {name!r} of {distribution_of(found[0])} cannot be imported: {type(error).__name__}: {error}",
+            hint=f"update or uninstall that distribution, or take {name!r} out of policy {policy.name!r}",
+        ) from error
+    if not callable(factory):
+        raise PluginError(
+            f"plugin {name!r} of {distribution_of(found[0])} is not a factory",
+            hint=f"the entry point {found[0].value!r} must be a class or a function",
+        )
+    loaded: Factory = factory
+    return loaded

@@ -1,0 +1,93 @@
+"""How answers are written: tables, JSON, YAML, notes and progress bars.
+
+A terminal gets tables by rich, in colour unless NO_COLOR is set; a pipe or a file gets plain columns that are never
+wrapped, and so do very long tables. Answers go to standard output, everything about them to standard error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import click
+
+__all__ = ["Column", "note", "print_data", "print_table", "progress", "say"]
+
+MAX_RICH_ROWS = 500  # rich needs about a millisecond for a row
+
+Column = tuple[str, str]  # heading, and "left" or "right"
+
+
+def say(text: str = "") -> None:
+    """Write a line of the answer."""
+    click.echo(text)
+
+
+def note(text: str, *, label: str = "note: ") -> None:
+    """Write a line beside the answer, to standard error."""
+    click.echo(f"{label}{_printable(text)}", err=True)
+
+
+def print_data(data: object, output: str) -> None:
+    """Write plain values as JSON or YAML."""
+    if output == "yaml":
+        from hostler.config import write_yaml
+
+        click.echo(write_yaml(data), nl=False)
+        return
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+    """Write a table."""
+    lines = [[_printable(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty() and len(lines) <= MAX_RICH_ROWS:
+        _print_rich(columns, lines)
+    else:
+        _print_plain(columns, lines)
+
+
+def _print_plain(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    headings = [heading for heading, _ in columns]
+    widths = [max((len(row[i]) for row in (headings, *rows))) for i in range(len(columns))]
+    for row in (headings, *rows):
+        cells = (
+            cell.rjust(width) if align == "right" else cell.ljust(width)
+            for cell, width, (_, align) in zip(row, widths, columns, strict=True)
+        )
+        click.echo("  ".join(cells).rstrip())
+
+
+def _print_rich(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading, align in columns:
+        table.add_column(heading, justify="right" if align == "right" else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(file=sys.stdout, markup=False, emoji=False, highlight=False).print(table)
+
+
+@contextmanager
+def progress(label: str, total: int | None, *, is_long: bool = True) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on a terminal while something long runs; yield the function that advances it."""
+    if not is_long or not sys.stderr.isatty():
+        yield lambda steps: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    shown = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*shown, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda steps: bar.advance(task, steps)
+
+
+def _printable(text: str) -> str:
+    """Replace what could move a terminal's cursor: names may come from strangers."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,0 +1,110 @@
+"""Decisions and amounts in words, the same in every command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hostler.model import CPU, Amounts, Decision, DeviceRequest, Failure, GuestSpec, Reason, ReasonCount, format_resource
+from hostler.model.hosts import WHOLE_DEVICE
+
+__all__ = ["amount_text", "failure_text", "number_text", "plural", "reason_line", "reason_text", "request_text"]
+
+MAX_REASONS = 6  # in one line
+_DEVICES = "devices"  # the filter whose amounts are thousandths of a device
+_BYTE_UNITS = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun: ``1 host``, ``2,000 hosts``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def reason_text(reason: Reason) -> str:
+    """Write a reason without punctuation: ``insufficient cpu``."""
+    words = reason.code.replace("_", " ")
+    return f"{words} {reason.subject}" if reason.subject else words
+
+
+def reason_line(decision: Decision) -> str:
+    """Say in one line why a guest was not placed: ``0/12 hosts: 7 insufficient cpu, 5 cordoned``."""
+    if not decision.hosts:
+        return decision.note or "there are no hosts"
+    line = f"{decision.feasible}/{plural(decision.hosts, 'host')}: {_reasons(decision.reasons)}"
+    return f"{line} ({decision.note})" if decision.note else line
+
+
+def _reasons(counts: Sequence[ReasonCount]) -> str:
+    shown = [f"{count.hosts:,} {reason_text(count.reason)}" for count in counts[:MAX_REASONS]]
+    if len(counts) > MAX_REASONS:
+        shown.append(f"{sum(count.hosts for count in counts[MAX_REASONS:]):,} for other reasons")
+    return ", ".join(shown)
+
+
+def failure_text(failure: Failure) -> str:
+    """Say what one filter of one host lacks, in units that people use."""
+    text = reason_text(failure.reason)
+    if failure.needed is None or failure.free is None or failure.missing is None:
+        return text
+    subject = failure.reason.subject
+    is_device = failure.reason.plugin == _DEVICES
+    needed, free, missing = (
+        _devices(amount) if is_device else amount_text(subject, amount)
+        for amount in (failure.needed, failure.free, failure.missing)
+    )
+    return f"{text}: asks for {needed}, {free} free, {missing} missing"
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """Write an amount so that it reads easily: cpu in cores, bytes in the largest unit with one decimal."""
+    if amount < 0:
+        return f"-{amount_text(resource, -amount)}"
+    if resource == CPU:
+        return _trimmed(amount / 1000, 3)
+    exact = format_resource(resource, amount)
+    if not exact.isdecimal() or not _is_bytes(resource) or amount < 1024:
+        return exact
+    value, unit = float(amount), ""
+    for unit in _BYTE_UNITS:  # noqa: B007 - the unit that the loop ends with
+        value /= 1024
+        if value < 1024:
+            break
+    return f"{_trimmed(value, 1)}{unit}"
+
+
+def request_text(spec: GuestSpec) -> str:
+    """Write what a guest asks for in one line."""
+    parts = [_request(name, amount) for name, amount in spec.requests]
+    parts += [_device_request(request) for request in spec.devices]
+    return ", ".join(parts) or "nothing"
+
+
+
+def number_text(value: int | float | None) -> str:
+    """Write a score."""
+    if value is None:
+        return "-"
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
+
+
+def _request(name: str, amount: int) -> str:
+    return f"{name} {amount_text(name, amount)}"
+
+
+def _device_request(request: DeviceRequest) -> str:
+    count = _trimmed(request.milli / WHOLE_DEVICE, 3) if request.milli != WHOLE_DEVICE else ""
+    share = f"{count} of " if count else ""
+    models = f" ({' or '.join(request.models)})" if request.models else ""
+    return f"{share}{request.count} {request.kind}{models}"
+
+
+def _devices(milli: int) -> str:
+    return _trimmed(milli / WHOLE_DEVICE, 3)
+
+
+def _trimmed(value: float, decimals: int) -> str:
+    return f"{value:.{decimals}f}".rstrip("0").rstrip(".") if value % 1 else f"{value:.0f}"
+
+
+def _is_bytes(resource: str) -> bool:
+    """Say whether an amount counts bytes: then 2^10 of it has a unit of its own."""
+    return format_resource(resource, 1024) == "1Ki"

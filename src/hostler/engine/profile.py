@@ -1,0 +1,85 @@
+"""One policy with its plugins, built and ready to use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from hostler.engine.framework import ColumnFilter, ColumnScorer, KernelScorer, Wake
+from hostler.engine.registry import KERNEL_FILTERS
+from hostler.model import GuestSpec, Policy, ScorerUse
+from hostler.model.policies import Normalizer
+
+__all__ = ["BuiltScorer", "Profile"]
+
+
+@dataclass(frozen=True)
+class BuiltScorer:
+    """A scorer of one policy, ready to use."""
+
+    use: ScorerUse
+    kernel: KernelScorer | None = None
+    column: ColumnScorer | None = None
+
+    @property
+    def normalizer(self) -> Normalizer:
+        """Return how raw scores are scaled."""
+        return (self.kernel or self._column()).normalizer
+
+    @property
+    def is_float(self) -> bool:
+        """Say whether raw scores are floats."""
+        return self.kernel is not None and self.kernel.is_float
+
+    def applies(self, spec: GuestSpec) -> bool:
+        """Say whether the scorer has anything to say about a shape."""
+        return (self.kernel or self._column()).applies(spec)
+
+    def _column(self) -> ColumnScorer:
+        assert self.column is not None
+        return self.column
+
+
+@dataclass
+class Profile:
+    """One policy with its plugins."""
+
+    policy: Policy
+    filters: list[ColumnFilter] = field(default_factory=list)
+    kernel_checks: tuple[bool, bool] = (False, False)
+    scorers: list[BuiltScorer] = field(default_factory=list)
+    limit_set: int = 0
+
+    @cached_property
+    def is_float(self) -> bool:
+        """Say whether totals are floats."""
+        return any(s.is_float for s in self.scorers)
+
+    @cached_property
+    def is_static(self) -> bool:
+        """Say whether everything outside the kernels looks at marks alone."""
+        columns = (s.column for s in self.scorers if s.column is not None)
+        return all(f.is_static for f in self.filters) and all(c.is_static for c in columns)
+
+    @cached_property
+    def draws(self) -> bool:
+        """Say whether decisions need random numbers."""
+        return "random" in self.policy.ties or self.policy.devices == "random"
+
+    @cached_property
+    def takes_turns(self) -> bool:
+        """Say whether the policy remembers the last host."""
+        return "after_last" in self.policy.ties
+
+    def cures(self, plugin: str) -> frozenset[Wake]:
+        """Return the events that can cure a refusal by one of the policy's filters."""
+        if plugin in KERNEL_FILTERS:
+            return KERNEL_FILTERS[plugin].cures
+        for candidate in self.filters:
+            if candidate.name == plugin:
+                return candidate.cures
+        return frozenset(Wake)
+
+    def active(self, spec: GuestSpec) -> list[bool]:
+        """Say which scorers have something to say about a shape."""
+        return [s.applies(spec) for s in self.scorers]
