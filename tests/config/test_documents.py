@@ -171,9 +171,7 @@ def test_byte_order_mark_is_ignored():
 
 @pytest.mark.parametrize("text", ["a: 1\nb: 2\na: 3\n", '{"a": 1,\n"b": 2,\n"a": 3}', "{a: 1,\nb: 2,\na: 3}"])
 def test_duplicate_key_is_refused_with_both_lines(text):
-    with pytest.raises(
-        DuplicateNameError, match=r"f:3: key 'a' stands twice in one mapping, first in line 1"
-    ):
+    with pytest.raises(DuplicateNameError, match=r"f:3: key 'a' stands twice in one mapping, first in line 1"):
         parse_documents(text.encode(), "f")
 
 
@@ -197,9 +195,7 @@ def test_same_key_in_two_json_objects_is_no_duplicate():
         pytest.param(b"a: [1, 2\n", "f:2: this is not valid YAML", id="open-list"),
         pytest.param(b"a: 'x\n", "f:2: this is not valid YAML", id="open-quote"),
         pytest.param(b'{"a": 1,\n "b" 2}', "f:2: this is not valid YAML", id="broken-json"),
-        pytest.param(
-            b"a: !!python/object/apply:os.system [x]", "f:1: tag .* is not supported", id="python-tag"
-        ),
+        pytest.param(b"a: !!python/object/apply:os.system [x]", "f:1: tag .* is not supported", id="python-tag"),
         pytest.param(b"a: !secret x", "f:1: tag '!secret' is not supported", id="own-tag"),
         pytest.param(b"a: !!binary aGk=", "f:1: tag .* is not supported", id="binary-tag"),
         pytest.param(b"a: !!int x", "f:1: 'x' is no int", id="wrong-tag"),
@@ -263,12 +259,8 @@ def test_too_many_documents_are_refused():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        pytest.param(
-            lambda: random.Random(7).randbytes(50_000_000), "larger than 16 MiB|not UTF-8", id="random-bytes"
-        ),
-        pytest.param(
-            lambda: b"{" + random.Random(7).randbytes(50_000_000), "not valid JSON", id="random-after-brace"
-        ),
+        pytest.param(lambda: random.Random(7).randbytes(50_000_000), "larger than 16 MiB|not UTF-8", id="random-bytes"),
+        pytest.param(lambda: b"{" + random.Random(7).randbytes(50_000_000), "not valid JSON", id="random-after-brace"),
         pytest.param(lambda: b"a" * 50_000_000, "larger than 16 MiB", id="letters"),
         pytest.param(lambda: b"- a\n" * 12_500_000, "larger than 16 MiB", id="list-items"),
         pytest.param(lambda: b"[" * 50_000_000, "nested more than 100 levels", id="brackets"),
@@ -351,16 +343,11 @@ def test_without_the_c_library_the_answers_are_the_same():
 
 
 scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 )
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 trees = st.recursive(
-    scalars
-    | texts
-    | st.sampled_from(["1e3", "0777", "yes", "~", "<<", "2024-01-01", "1.", "- a", "a: b", "=", "0x1"]),
+    scalars | texts | st.sampled_from(["1e3", "0777", "yes", "~", "<<", "2024-01-01", "1.", "- a", "a: b", "=", "0x1"]),
     lambda children: st.lists(children, max_size=3) | st.dictionaries(texts, children, max_size=3),
     max_leaves=12,
 )

@@ -169,9 +169,7 @@ def test_host_reserve_of_zero_is_kept_because_it_beats_the_policy():
             "did you mean 'capacity'?",
             id="in-a-host",
         ),
-        pytest.param(
-            "host: []\n", "fleet.yaml:3: unknown key 'host' at the top level", "'hosts'", id="on-top"
-        ),
+        pytest.param("host: []\n", "fleet.yaml:3: unknown key 'host' at the top level", "'hosts'", id="on-top"),
         pytest.param(
             "guests:\n- name: g\n  devices:\n  - kind: gpu\n    mili: 5\n",
             "fleet.yaml:7: unknown key 'mili' in guests[0].devices[0]",
@@ -208,26 +206,16 @@ def test_unknown_key_names_file_line_and_nearest_key(body, message, hint):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        pytest.param(
-            "hosts:\n- name: 7\n", "fleet.yaml:4: hosts[0].name must be a string, not a number", id="number"
-        ),
-        pytest.param(
-            "hosts: [{name: yes, cordoned: yes}]", "hosts[0].cordoned must be true or false", id="yes"
-        ),
+        pytest.param("hosts:\n- name: 7\n", "fleet.yaml:4: hosts[0].name must be a string, not a number", id="number"),
+        pytest.param("hosts: [{name: yes, cordoned: yes}]", "hosts[0].cordoned must be true or false", id="yes"),
         pytest.param("hosts: {a: 1}", "fleet.yaml:3: hosts must be a list, not a mapping", id="mapping"),
         pytest.param("hosts:\n", "fleet.yaml:3: hosts must be a list, not empty", id="nothing"),
         pytest.param("hosts: [a]", "hosts[0] must be a mapping, not a string", id="text"),
         pytest.param("hosts: [{}]", "hosts[0] has no 'name'", id="no-name"),
-        pytest.param(
-            "hosts: [{name: a, rank: 1.5}]", "must be an integer, not a number with a fraction", id="float"
-        ),
+        pytest.param("hosts: [{name: a, rank: 1.5}]", "must be an integer, not a number with a fraction", id="float"),
         pytest.param("hosts: [{name: a, rank: 0777}]", "must be an integer, not a string", id="octal"),
-        pytest.param(
-            "hosts: [{name: a, count: 0}]", "hosts[0].count must be an integer >= 1", id="count-zero"
-        ),
-        pytest.param(
-            "hosts: [{name: a, count: -1}]", "hosts[0].count must be an integer >= 1", id="count-negative"
-        ),
+        pytest.param("hosts: [{name: a, count: 0}]", "hosts[0].count must be an integer >= 1", id="count-zero"),
+        pytest.param("hosts: [{name: a, count: -1}]", "hosts[0].count must be an integer >= 1", id="count-negative"),
         pytest.param(
             "hosts:\n- name: a\n  labels:\n    x: y\n    zone: 1\n",
             "fleet.yaml:7: hosts[0].labels.zone must be a string, not a number",
@@ -241,9 +229,7 @@ def test_unknown_key_names_file_line_and_nearest_key(body, message, hint):
         pytest.param("hosts: [{name: a, capacity: {cpu: }}]", "capacity.cpu must be", id="amount-empty"),
         pytest.param("hosts: [{name: a, capacity: {cpu: [1]}}]", "capacity.cpu must be", id="amount-list"),
         pytest.param("hosts: [{name: a, taints: [{key: x, effect: Nope}]}]", "effect is 'Nope'", id="effect"),
-        pytest.param(
-            "guests: [{name: a, priority: 2147483648}]", "priority must be an integer <=", id="priority"
-        ),
+        pytest.param("guests: [{name: a, priority: 2147483648}]", "priority must be an integer <=", id="priority"),
         pytest.param("guests: [{name: a, priority: 1e3}]", "must be an integer", id="priority-float"),
     ],
 )
@@ -289,18 +275,10 @@ def test_impossible_amount_names_file_line_and_resource(amount):
         pytest.param('hosts: [{name: "\\u200b"}]', "hosts[0].name is", id="invisible-name"),
         pytest.param(f"hosts: [{{name: {'x' * 254}}}]", "longer than 253", id="long-name"),
         pytest.param(f"hosts: [{{name: {'x' * 253}, count: 2}}]", "longer than 253", id="long-name-by-count"),
-        pytest.param(
-            "hosts: [{name: a, count: 2, uid: u}]", "hosts[0].uid cannot stand beside", id="uid-and-count"
-        ),
-        pytest.param(
-            "hosts: [{name: a, devices: [{kind: ''}]}]", "devices[0].kind is empty", id="device-kind"
-        ),
-        pytest.param(
-            "hosts: [{name: a, devices: [{kind: g, count: 65}]}]", "count must be an integer <= 64", id="65"
-        ),
-        pytest.param(
-            "hosts: [{name: a, devices: [{kind: g, milli: 0}]}]", "milli must be an integer >= 1", id="0m"
-        ),
+        pytest.param("hosts: [{name: a, count: 2, uid: u}]", "hosts[0].uid cannot stand beside", id="uid-and-count"),
+        pytest.param("hosts: [{name: a, devices: [{kind: ''}]}]", "devices[0].kind is empty", id="device-kind"),
+        pytest.param("hosts: [{name: a, devices: [{kind: g, count: 65}]}]", "count must be an integer <= 64", id="65"),
+        pytest.param("hosts: [{name: a, devices: [{kind: g, milli: 0}]}]", "milli must be an integer >= 1", id="0m"),
         pytest.param("guests: [{name: a, devices: [{kind: g, milli: 1001}]}]", "milli must be", id="1001m"),
         pytest.param(
             "hosts: [{name: a, devices: [{kind: g, count: 64}, {kind: g, count: 64}, {kind: h}]}]",
@@ -309,39 +287,25 @@ def test_impossible_amount_names_file_line_and_resource(amount):
         ),
         pytest.param("hosts: [{name: a, taints: [{key: ''}]}]", "taints[0].key is empty", id="taint-key"),
         pytest.param("hosts: [{name: a, labels: {'': x}}]", "a label without a key", id="label-key"),
-        pytest.param(
-            "hosts: [{name: a, capacity: {'': 1}}]", "a resource without a name", id="resource-name"
-        ),
-        pytest.param(
-            "hosts: [{name: a, overcommit: {cpu: 0}}]", "hosts[0].overcommit.cpu: ratio '0'", id="ratio"
-        ),
+        pytest.param("hosts: [{name: a, capacity: {'': 1}}]", "a resource without a name", id="resource-name"),
+        pytest.param("hosts: [{name: a, overcommit: {cpu: 0}}]", "hosts[0].overcommit.cpu: ratio '0'", id="ratio"),
         pytest.param(
             "hosts: [{name: a, capacity: {cpu: 4000000000000000}, overcommit: {cpu: 1000}}]",
             "hosts[0].overcommit.cpu: host 'a' may give more than 2^62",
             id="overcommit-overflows",
         ),
         pytest.param("guests: [{name: a, namespace: ''}]", "guests[0].namespace is empty", id="namespace"),
-        pytest.param(
-            "guests: [{name: a, namespace: a/b}]", "guests[0].namespace is 'a/b'", id="namespace-slash"
-        ),
-        pytest.param(
-            "guests: [{name: a, on_devices: [0]}]", "'on_devices' but no 'host'", id="devices-nowhere"
-        ),
+        pytest.param("guests: [{name: a, namespace: a/b}]", "guests[0].namespace is 'a/b'", id="namespace-slash"),
+        pytest.param("guests: [{name: a, on_devices: [0]}]", "'on_devices' but no 'host'", id="devices-nowhere"),
         pytest.param(
             "guests: [{name: a, host: h, on_devices: [0]}]",
             "on_devices names 1 devices, not 0",
             id="devices-unasked",
         ),
         pytest.param("guests: [{name: a, draw_key: -1}]", "draw_key must be", id="draw-key"),
-        pytest.param(
-            "guests: [{name: a, draw_key: 18446744073709551616}]", "draw_key is too large", id="draw-key-big"
-        ),
-        pytest.param(
-            "guests: [{name: a, count: 1000000}, {name: b}]", "1,000,001 hosts and guests", id="too-many"
-        ),
-        pytest.param(
-            "guests: [{name: a, preferred_hosts: [{weight: 0, term: {}}]}]", "weight must be", id="weight"
-        ),
+        pytest.param("guests: [{name: a, draw_key: 18446744073709551616}]", "draw_key is too large", id="draw-key-big"),
+        pytest.param("guests: [{name: a, count: 1000000}, {name: b}]", "1,000,001 hosts and guests", id="too-many"),
+        pytest.param("guests: [{name: a, preferred_hosts: [{weight: 0, term: {}}]}]", "weight must be", id="weight"),
         pytest.param(
             "guests: [{name: a, host_affinity: [{}]}]", "host_affinity[0] has no requirement", id="empty-term"
         ),
@@ -369,23 +333,15 @@ def test_impossible_value_is_refused_with_file_line_and_hint(body, message):
     ("expression", "message"),
     [
         pytest.param("{key: a, operator: In}", "has no values for In", id="in-without-values"),
-        pytest.param(
-            "{key: a, operator: NotIn, values: []}", "has no values for NotIn", id="notin-without-values"
-        ),
-        pytest.param(
-            "{key: a, operator: Exists, values: [x]}", "which Exists does not take", id="exists-with-values"
-        ),
-        pytest.param(
-            "{key: a, operator: DoesNotExist, values: [x]}", "DoesNotExist does not", id="absent-with-values"
-        ),
+        pytest.param("{key: a, operator: NotIn, values: []}", "has no values for NotIn", id="notin-without-values"),
+        pytest.param("{key: a, operator: Exists, values: [x]}", "which Exists does not take", id="exists-with-values"),
+        pytest.param("{key: a, operator: DoesNotExist, values: [x]}", "DoesNotExist does not", id="absent-with-values"),
         pytest.param("{key: a, operator: Gt}", "has values ''", id="gt-without-value"),
         pytest.param("{key: a, operator: Gt, values: ['1', '2']}", "has values '1, 2'", id="gt-with-two"),
         pytest.param("{key: a, operator: Lt, values: [x]}", "has values 'x'", id="lt-with-text"),
         pytest.param("{key: a, operator: Lt, values: ['1.5']}", "has values '1.5'", id="lt-with-fraction"),
         pytest.param("{key: a, operator: Gt, values: ['1_0']}", "has values '1_0'", id="gt-with-underscore"),
-        pytest.param(
-            "{key: a, operator: Gt, values: [8]}", "values[0] must be a string", id="gt-with-number"
-        ),
+        pytest.param("{key: a, operator: Gt, values: [8]}", "values[0] must be a string", id="gt-with-number"),
         pytest.param("{key: '', operator: Exists}", "has an empty key", id="no-key"),
         pytest.param("{key: a, operator: Has}", "operator is 'Has'", id="unknown-operator"),
     ],
@@ -401,9 +357,7 @@ def test_expression_that_makes_no_sense_is_refused(expression, message):
 @pytest.mark.parametrize(
     ("head", "message", "hint"),
     [
-        pytest.param(
-            "apiVersion: hostler/v2\nkind: Fleet\n", "apiVersion is 'hostler/v2'", "hostler/v1", id="version"
-        ),
+        pytest.param("apiVersion: hostler/v2\nkind: Fleet\n", "apiVersion is 'hostler/v2'", "hostler/v1", id="version"),
         pytest.param("apiVersion: hostler/v1\nkind: Fleat\n", "f:2: kind is 'Fleat'", "'Fleet'", id="kind"),
     ],
 )
@@ -455,13 +409,9 @@ def test_same_guest_name_in_two_namespaces_is_fine():
 def test_duplicates_across_files_name_both_files():
     one = _fleet("hosts:\n- name: a\n", "one.yaml")
     two = read_fleet(
-        parse_documents(
-            b'{"apiVersion": "hostler/v1", "kind": "Fleet",\n"hosts": [\n{"name": "a"}]}', "two.json"
-        )[0]
+        parse_documents(b'{"apiVersion": "hostler/v1", "kind": "Fleet",\n"hosts": [\n{"name": "a"}]}', "two.json")[0]
     )
-    with pytest.raises(
-        DuplicateNameError, match=r"two\.json:3: host 'a' is declared twice, first at one.yaml:4"
-    ):
+    with pytest.raises(DuplicateNameError, match=r"two\.json:3: host 'a' is declared twice, first at one.yaml:4"):
         merge([one, two])
 
 
@@ -487,15 +437,9 @@ def test_nearest_name_is_found_quickly_among_a_hundred_thousand():
 @pytest.mark.parametrize(
     ("request_and_devices", "message"),
     [
-        pytest.param(
-            "devices: [{kind: gpu}], on_devices: [2]", "names device 2, but host 'a' has 2", id="index"
-        ),
-        pytest.param(
-            "devices: [{kind: gpu}], on_devices: [1]", "device 1 of host 'a', which is no 'gpu'", id="kind"
-        ),
-        pytest.param(
-            "devices: [{kind: gpu, count: 2}], on_devices: [0, 0]", "names one device twice", id="twice"
-        ),
+        pytest.param("devices: [{kind: gpu}], on_devices: [2]", "names device 2, but host 'a' has 2", id="index"),
+        pytest.param("devices: [{kind: gpu}], on_devices: [1]", "device 1 of host 'a', which is no 'gpu'", id="kind"),
+        pytest.param("devices: [{kind: gpu, count: 2}], on_devices: [0, 0]", "names one device twice", id="twice"),
     ],
 )
 def test_guest_on_devices_that_its_host_has_not_is_refused(request_and_devices, message):
@@ -529,9 +473,7 @@ def test_hosts_from_elsewhere_are_merged_and_checked():
 
 def test_policy_of_a_fleet_may_extend_a_known_one():
     known = {"base": Policy(name="base", ties=("random",))}
-    document = parse_documents(
-        (HEAD + "policies: [{name: mine, extends: base, devices: best}]").encode(), "f"
-    )[0]
+    document = parse_documents((HEAD + "policies: [{name: mine, extends: base, devices: best}]").encode(), "f")[0]
     assert read_fleet(document, known).policies == (Policy(name="mine", ties=("random",), devices="best"),)
 
 
@@ -563,8 +505,8 @@ def test_full_example_reads_back_the_same():
     assert (again.hosts, again.guests) == (fleet.hosts, fleet.guests)
 
 
-def test_more_devices_than_one_entry_holds_read_back_the_same():
-    host = Host(name="a", uid="a", devices=(Device("gpu", "T4"),) * 100 + (Device("gpu", "T4", 500),))
+def test_a_host_full_of_devices_reads_back_the_same():
+    host = Host(name="a", uid="a", devices=(Device("gpu", "T4"),) * 63 + (Device("gpu", "T4", 500),))
     written = write_yaml(write_fleet([host], []))
     assert read_fleet(parse_documents(written.encode(), "f")[0]).hosts == (host,)
 

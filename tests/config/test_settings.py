@@ -111,9 +111,7 @@ def test_ask_may_be_switched_off_again():
 @pytest.mark.parametrize(
     ("body", "kind", "message", "hint"),
     [
-        pytest.param(
-            "polices: []", InputError, "config.yaml:3: unknown key 'polices'", "'policies'", id="key"
-        ),
+        pytest.param("polices: []", InputError, "config.yaml:3: unknown key 'polices'", "'policies'", id="key"),
         pytest.param(
             "policies:\n- name: a\n  extends: spred\n",
             UnknownNameError,
@@ -128,9 +126,7 @@ def test_ask_may_be_switched_off_again():
             "",
             id="extends-later",
         ),
-        pytest.param(
-            "policies: [{name: a, extends: a}]", UnknownNameError, "extends 'a'", "", id="extends-itself"
-        ),
+        pytest.param("policies: [{name: a, extends: a}]", UnknownNameError, "extends 'a'", "", id="extends-itself"),
         pytest.param(
             "policies: [{name: spread}]",
             DuplicateNameError,
@@ -138,17 +134,11 @@ def test_ask_may_be_switched_off_again():
             "extends",
             id="builtin",
         ),
-        pytest.param(
-            "policies: [{name: a}, {name: a}]", DuplicateNameError, "declared twice", "", id="twice"
-        ),
+        pytest.param("policies: [{name: a}, {name: a}]", DuplicateNameError, "declared twice", "", id="twice"),
         pytest.param("policies: [{name: ''}]", InputError, "policies[0].name is empty", "", id="no-name"),
-        pytest.param(
-            "policies: [{name: a, ties: [nam]}]", InputError, "ties[0] is 'nam'", "fewer_guests", id="tie"
-        ),
+        pytest.param("policies: [{name: a, ties: [nam]}]", InputError, "ties[0] is 'nam'", "fewer_guests", id="tie"),
         pytest.param("policies: [{name: a, ties: []}]", InputError, "ties is empty", "name", id="no-ties"),
-        pytest.param(
-            "policies: [{name: a, devices: first}]", InputError, "devices is 'first'", "lowest", id="devices"
-        ),
+        pytest.param("policies: [{name: a, devices: first}]", InputError, "devices is 'first'", "lowest", id="devices"),
         pytest.param(
             "policies: [{name: a, scorers: [{name: s, wieght: 1}]}]",
             InputError,
@@ -156,9 +146,7 @@ def test_ask_may_be_switched_off_again():
             "'weight'",
             id="scorer-key",
         ),
-        pytest.param(
-            "policies: [{name: a, scorers: [5]}]", InputError, "scorers[0] must be", "", id="scorer-type"
-        ),
+        pytest.param("policies: [{name: a, scorers: [5]}]", InputError, "scorers[0] must be", "", id="scorer-type"),
         pytest.param(
             "policies: [{name: a, scorers: [{name: s, args: {x: .nan}}]}]",
             InputError,
@@ -173,37 +161,17 @@ def test_ask_may_be_switched_off_again():
             "",
             id="ratio",
         ),
-        pytest.param(
-            "policies: [{name: a, reserve: {cpu: x}}]", QuantityError, "reserve.cpu", "", id="reserve"
-        ),
-        pytest.param(
-            "policies: [{name: a, ask: {name: o, timeout: 5}}]", InputError, "must be a string", "", id="5"
-        ),
-        pytest.param(
-            "policies: [{name: a, ask: {name: o, timeout: 5x}}]", QuantityError, "ask.timeout", "", id="5x"
-        ),
-        pytest.param(
-            "policies: [{name: a, ask: {name: o, timeout: 0s}}]", InputError, "is zero", "", id="no-time"
-        ),
-        pytest.param(
-            "policies: [{name: a, mix: [{cpu: -1}]}]", QuantityError, "mix[0].cpu", "", id="mix-cpu"
-        ),
-        pytest.param(
-            "policies: [{name: a, mix: [{cpu: 1, share: .inf}]}]", InputError, "mix[0].share", "", id="inf"
-        ),
-        pytest.param(
-            "policies: [{name: a, mix: [{cpu: 1, share: .nan}]}]", InputError, "mix[0].share", "", id="nan"
-        ),
-        pytest.param(
-            "policies: [{name: a, mix: [{cpu: 1, share: -1}]}]", InputError, "mix[0].share", "", id="minus"
-        ),
-        pytest.param(
-            "queue: {backoff_max: 5}", InputError, "queue.backoff_max must be a string", "quotes", id="bare"
-        ),
+        pytest.param("policies: [{name: a, reserve: {cpu: x}}]", QuantityError, "reserve.cpu", "", id="reserve"),
+        pytest.param("policies: [{name: a, ask: {name: o, timeout: 5}}]", InputError, "must be a string", "", id="5"),
+        pytest.param("policies: [{name: a, ask: {name: o, timeout: 5x}}]", QuantityError, "ask.timeout", "", id="5x"),
+        pytest.param("policies: [{name: a, ask: {name: o, timeout: 0s}}]", InputError, "is zero", "", id="no-time"),
+        pytest.param("policies: [{name: a, mix: [{cpu: -1}]}]", QuantityError, "mix[0].cpu", "", id="mix-cpu"),
+        pytest.param("policies: [{name: a, mix: [{cpu: 1, share: .inf}]}]", InputError, "mix[0].share", "", id="inf"),
+        pytest.param("policies: [{name: a, mix: [{cpu: 1, share: .nan}]}]", InputError, "mix[0].share", "", id="nan"),
+        pytest.param("policies: [{name: a, mix: [{cpu: 1, share: -1}]}]", InputError, "mix[0].share", "", id="minus"),
+        pytest.param("queue: {backoff_max: 5}", InputError, "queue.backoff_max must be a string", "quotes", id="bare"),
         pytest.param("queue: {backoff_max: 0s}", InputError, "queue.backoff_max is zero", "", id="zero"),
-        pytest.param(
-            "queue: {backoff_max: soon}", QuantityError, "queue.backoff_max: 'soon'", "500ms", id="word"
-        ),
+        pytest.param("queue: {backoff_max: soon}", QuantityError, "queue.backoff_max: 'soon'", "500ms", id="word"),
         pytest.param(
             "queue: {backoff_initial: 1m}",
             InputError,
@@ -263,9 +231,7 @@ def test_the_nearest_word_wins_and_is_named(empty_home, in_file, in_environment,
 
 def test_config_flag_beats_the_variable(empty_home):
     (empty_home / "flag.yaml").write_text(HEAD + "queue: {backoff_max: 20s}\n")
-    settings = load_settings(
-        BUILTIN, config=str(empty_home / "flag.yaml"), environ={"HOSTLER_CONFIG": "no/such/file"}
-    )
+    settings = load_settings(BUILTIN, config=str(empty_home / "flag.yaml"), environ={"HOSTLER_CONFIG": "no/such/file"})
     shown = {one.name: (one.value, one.origin) for one in settings.shown}
     assert shown["config"] == (str(empty_home / "flag.yaml"), "--config")
     assert shown["queue.backoff_max"] == ("20s", f"{empty_home / 'flag.yaml'}:3")
@@ -292,9 +258,7 @@ def test_without_any_file_everything_is_default(empty_home):
         pytest.param({"policy": "sprad"}, {}, "--policy: policy 'sprad' is not known", id="flag"),
         pytest.param({}, {"HOSTLER_POLICY": "sprad"}, "HOSTLER_POLICY: policy 'sprad'", id="environment"),
         pytest.param({"config": "no/such.yaml"}, {}, "no/such.yaml: cannot be read", id="config-flag"),
-        pytest.param(
-            {}, {"HOSTLER_CONFIG": "no/such.yaml"}, "no/such.yaml: cannot be read", id="config-variable"
-        ),
+        pytest.param({}, {"HOSTLER_CONFIG": "no/such.yaml"}, "no/such.yaml: cannot be read", id="config-variable"),
     ],
 )
 def test_wrong_flag_or_variable_is_named(empty_home, arguments, environ, message):
@@ -344,9 +308,7 @@ def test_duration_is_read_in_nanoseconds(text, nanoseconds):
     assert parse_duration(text) == nanoseconds
 
 
-@pytest.mark.parametrize(
-    "bad", ["", "5", "s", "-1s", "1 s", "1S", "1e3s", "0.5ns", "1d", "99999999999h", "1s" * 9999]
-)
+@pytest.mark.parametrize("bad", ["", "5", "s", "-1s", "1 s", "1S", "1e3s", "0.5ns", "1d", "99999999999h", "1s" * 9999])
 def test_what_is_no_duration_is_refused(bad):
     with pytest.raises(QuantityError) as caught:
         parse_duration(bad)
@@ -359,18 +321,12 @@ def test_written_duration_reads_back_the_same(nanoseconds):
 
 
 json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | texts,
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda children: st.lists(children, max_size=2) | st.dictionaries(texts, children, max_size=2),
     max_leaves=5,
 )
 args = st.dictionaries(texts, json_values, max_size=2).map(
-    lambda value: (
-        json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False) if value else ""
-    )
+    lambda value: json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False) if value else ""
 )
 policies = st.builds(
     Policy,

@@ -47,7 +47,7 @@ QUICK = settings(max_examples=25, **_CALM)
 LONG = settings(max_examples=600, **_CALM)
 
 
-def policy(name: str, **changes: Any) -> Policy:
+def policy(name: str, /, **changes: Any) -> Policy:
     """Return a built-in policy, with a mix where it needs one."""
     if name == "fgd":
         changes.setdefault("mix", MIX)

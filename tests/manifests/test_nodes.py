@@ -175,9 +175,7 @@ def nodes(draw):
         allocatable |= {COUNT: gpus, MILLI: str(gpus * 1000)}
         labels |= draw(st.sampled_from([{}, {MODEL: "T4"}]))
     effects = st.sampled_from(["NoSchedule", "PreferNoSchedule", "NoExecute"])
-    taint = st.builds(
-        lambda k, v, e: {"key": k, "value": v, "effect": e}, words, words | st.just(""), effects
-    )
+    taint = st.builds(lambda k, v, e: {"key": k, "value": v, "effect": e}, words, words | st.just(""), effects)
     return node(
         draw(words),
         metadata={

@@ -457,9 +457,7 @@ expressions = st.one_of(
     ),
     st.builds(Expression, words, st.sampled_from(["Gt", "Lt"]), st.tuples(integers)),
 )
-name_expressions = st.builds(
-    Expression, st.just("metadata.name"), st.sampled_from(["In", "NotIn"]), st.tuples(words)
-)
+name_expressions = st.builds(Expression, st.just("metadata.name"), st.sampled_from(["In", "NotIn"]), st.tuples(words))
 terms = st.builds(
     Term,
     st.lists(expressions, min_size=1, max_size=2).map(tuple),

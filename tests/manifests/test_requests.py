@@ -251,9 +251,7 @@ def test_a_resized_sidecar_counts_with_what_its_node_reports():
     assert held == {"cpu": 3000}
 
 
-@pytest.mark.parametrize(
-    ("conditions", "millis"), [([], 8000), (INFEASIBLE, 3000)], ids=["feasible", "infeasible"]
-)
+@pytest.mark.parametrize(("conditions", "millis"), [([], 8000), (INFEASIBLE, 3000)], ids=["feasible", "infeasible"])
 def test_a_pod_level_resize_follows_the_same_rule(conditions, millis):
     status = {
         "conditions": conditions,

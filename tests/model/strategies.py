@@ -42,20 +42,14 @@ TRICKY_NAMES = [
 printable = st.characters(exclude_categories=["Cs", "Cc", "Cf", "Co", "Cn", "Zs", "Zl", "Zp"])
 names = st.sampled_from(TRICKY_NAMES) | st.text(printable, min_size=1, max_size=12)
 texts = st.sampled_from(TRICKY_NAMES) | st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-label_maps = st.dictionaries(
-    st.text(min_size=1, max_size=8).filter(lambda t: t.isprintable()), texts, max_size=3
-)
+label_maps = st.dictionaries(st.text(min_size=1, max_size=8).filter(lambda t: t.isprintable()), texts, max_size=3)
 labels = label_maps.map(lambda values: tuple(sorted(values.items())))
 resources = st.sampled_from(["cpu", "memory", "storage", "guests", "hugepages-2Mi", "example.com/fpga"])
-quantities = st.one_of(
-    st.integers(0, MAX_AMOUNT), st.integers(0, 5000), st.integers(0, 4096).map(lambda n: n << 20)
-)
+quantities = st.one_of(st.integers(0, MAX_AMOUNT), st.integers(0, 5000), st.integers(0, 4096).map(lambda n: n << 20))
 amount_maps = st.dictionaries(resources, quantities, max_size=4)
 sizes = amount_maps.map(amounts)
 reserves = amount_maps.map(lambda values: tuple(sorted(values.items())))
-ratios = st.dictionaries(resources, st.integers(1, 5_000_000), max_size=2).map(
-    lambda v: tuple(sorted(v.items()))
-)
+ratios = st.dictionaries(resources, st.integers(1, 5_000_000), max_size=2).map(lambda v: tuple(sorted(v.items())))
 effects = st.sampled_from(["NoSchedule", "PreferNoSchedule", "NoExecute"])
 taints = st.builds(Taint, names, texts, effects)
 values = st.lists(texts, min_size=1, max_size=3).map(tuple)
@@ -80,7 +74,7 @@ tolerations = st.one_of(
 )
 millis = st.integers(1, 1000)
 devices = st.builds(Device, names, texts, millis)
-device_lists = st.lists(st.tuples(devices, st.integers(1, 40)), max_size=3).map(
+device_lists = st.lists(st.tuples(devices, st.integers(1, 20)), max_size=3).map(
     lambda groups: tuple(device for device, count in groups for _ in range(count))
 )
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -101,12 +95,14 @@ def hosts(draw: st.DrawFn) -> Host:
         overcommit=draw(ratios),
         reserve=draw(reserves),
         rank=draw(int32),
+        draw_key=draw(st.none() | st.integers(1, 2**62)),
     )
 
 
 specs = st.builds(
     GuestSpec,
     requests=sizes,
+    scored_requests=sizes,
     devices=st.lists(
         st.builds(DeviceRequest, names, st.integers(1, 32), millis, st.lists(texts, max_size=2).map(tuple)),
         max_size=2,

@@ -120,9 +120,7 @@ def test_written_amount_reads_back_the_same(amount, resource):
 
 @given(st.integers(0, MAX_AMOUNT), st.sampled_from([1, 1000]), st.booleans())
 def test_shortest_form_is_exact(amount, per_unit, binary):
-    assert (
-        parse_quantity(format_amount(amount, per_unit=per_unit, binary=binary), per_unit=per_unit) == amount
-    )
+    assert parse_quantity(format_amount(amount, per_unit=per_unit, binary=binary), per_unit=per_unit) == amount
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.sampled_from(["", "m", "k", "Ki", "Mi", "u"]))

@@ -44,9 +44,7 @@ def test_expression_holds_or_not(expression, holds):
         pytest.param(Term((Expression("zone"),)), True, id="one-label"),
         pytest.param(Term((Expression("zone"), Expression("rack"))), False, id="all-must-hold"),
         pytest.param(Term((), (Expression("metadata.name", "In", ("h1",)),)), True, id="own-name"),
-        pytest.param(
-            Term((), (Expression("metadata.name", "NotIn", ("h1",)),)), False, id="any-but-own-name"
-        ),
+        pytest.param(Term((), (Expression("metadata.name", "NotIn", ("h1",)),)), False, id="any-but-own-name"),
         pytest.param(
             Term((Expression("zone"),), (Expression("metadata.name", "In", ("h2",)),)),
             False,

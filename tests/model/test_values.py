@@ -129,9 +129,7 @@ def test_specs_are_equal_when_all_they_say_is(first, second):
 
 
 def test_decision_is_data_even_when_nothing_fits():
-    decision = Decision(
-        guest="g", uid="u", seq=1, at=0, policy="p", state="waiting", hosts=2, reasons=REASONS
-    )
+    decision = Decision(guest="g", uid="u", seq=1, at=0, policy="p", state="waiting", hosts=2, reasons=REASONS)
     assert decision.host == ""
     assert sum(count.hosts for count in decision.reasons) + decision.feasible == decision.hosts
     assert decision.reasons[0].reason.text() == "too small: cpu"
@@ -152,9 +150,7 @@ def test_decision_is_data_even_when_nothing_fits():
             2000,
             id="host-ratio-beats-policy",
         ),
-        pytest.param(
-            Host(name="h", capacity=(("cpu", 1000),)), (), (("cpu", 300),), 700, id="policy-reserve"
-        ),
+        pytest.param(Host(name="h", capacity=(("cpu", 1000),)), (), (("cpu", 300),), 700, id="policy-reserve"),
         pytest.param(
             Host(name="h", capacity=(("cpu", 1000),), reserve=(("cpu", 100),)),
             (),

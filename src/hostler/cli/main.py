@@ -72,7 +72,7 @@ def cli() -> None:
     \b
     Try:
       hostler place -f demo/fleet.yaml -f demo/guests.yaml
-      hostler explain -f demo/fleet.yaml -f demo/guests.yaml warehouse
+      hostler explain -f demo/fleet.yaml -f demo/guests.yaml web-0
     """
 
 

@@ -11,7 +11,7 @@ __all__ = ["config_option", "files_option", "output_option", "policy_option", "s
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-MAX_SEED = 2**63 - 1
+MAX_SEED = 2**32 - 1
 
 
 def files_option(*, required: bool = True) -> Callable[[F], F]:
@@ -59,6 +59,7 @@ def seed_option() -> Callable[[F], F]:
     """Add ``--seed N``."""
     return click.option(
         "--seed",
+        metavar="N",
         type=click.IntRange(0, MAX_SEED),
         default=0,
         show_default=True,

@@ -52,7 +52,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
 
 def _print_plain(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     headings = [heading for heading, _ in columns]
-    widths = [max((len(row[i]) for row in (headings, *rows))) for i in range(len(columns))]
+    widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(columns))]
     for row in (headings, *rows):
         cells = (
             cell.rjust(width) if align == "right" else cell.ljust(width)

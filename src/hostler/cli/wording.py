@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hostler.model import CPU, Amounts, Decision, DeviceRequest, Failure, GuestSpec, Reason, ReasonCount, format_resource
+from hostler.model import CPU, Decision, DeviceRequest, Failure, GuestSpec, Reason, ReasonCount, format_resource
 from hostler.model.hosts import WHOLE_DEVICE
 
 __all__ = ["amount_text", "failure_text", "number_text", "plural", "reason_line", "reason_text", "request_text"]
@@ -43,15 +43,14 @@ def _reasons(counts: Sequence[ReasonCount]) -> str:
 def failure_text(failure: Failure) -> str:
     """Say what one filter of one host lacks, in units that people use."""
     text = reason_text(failure.reason)
-    if failure.needed is None or failure.free is None or failure.missing is None:
+    if failure.needed is None or failure.missing is None:
         return text
     subject = failure.reason.subject
     is_device = failure.reason.plugin == _DEVICES
-    needed, free, missing = (
-        _devices(amount) if is_device else amount_text(subject, amount)
-        for amount in (failure.needed, failure.free, failure.missing)
+    needed, missing = (
+        _devices(amount) if is_device else amount_text(subject, amount) for amount in (failure.needed, failure.missing)
     )
-    return f"{text}: asks for {needed}, {free} free, {missing} missing"
+    return f"{text}: {missing} of {needed} missing"
 
 
 def amount_text(resource: str, amount: int) -> str:
@@ -63,12 +62,8 @@ def amount_text(resource: str, amount: int) -> str:
     exact = format_resource(resource, amount)
     if not exact.isdecimal() or not _is_bytes(resource) or amount < 1024:
         return exact
-    value, unit = float(amount), ""
-    for unit in _BYTE_UNITS:  # noqa: B007 - the unit that the loop ends with
-        value /= 1024
-        if value < 1024:
-            break
-    return f"{_trimmed(value, 1)}{unit}"
+    power = min((amount.bit_length() - 1) // 10, len(_BYTE_UNITS))
+    return f"{_trimmed(amount / 1024**power, 1)}{_BYTE_UNITS[power - 1]}"
 
 
 def request_text(spec: GuestSpec) -> str:
@@ -91,10 +86,11 @@ def _request(name: str, amount: int) -> str:
 
 
 def _device_request(request: DeviceRequest) -> str:
-    count = _trimmed(request.milli / WHOLE_DEVICE, 3) if request.milli != WHOLE_DEVICE else ""
-    share = f"{count} of " if count else ""
     models = f" ({' or '.join(request.models)})" if request.models else ""
-    return f"{share}{request.count} {request.kind}{models}"
+    if request.milli == WHOLE_DEVICE:
+        return f"{request.count} {request.kind}{models}"
+    many = f"{request.count} x " if request.count > 1 else ""
+    return f"{many}{_devices(request.milli)} {request.kind}{models}"
 
 
 def _devices(milli: int) -> str:

@@ -53,12 +53,7 @@ class Document(msgspec.Struct, frozen=True, eq=False):
             if isinstance(table, dict) and isinstance(value, dict) and step in table:
                 line = table[str(step)]
                 value = value[step]
-            elif (
-                isinstance(table, list)
-                and isinstance(value, list)
-                and isinstance(step, int)
-                and step < len(table)
-            ):
+            elif isinstance(table, list) and isinstance(value, list) and isinstance(step, int) and step < len(table):
                 line = table[step]
                 value = value[step]
             else:
@@ -95,9 +90,7 @@ def parse_documents(content: bytes, source: str) -> list[Document]:
         if tree.data is not None
     ]
     if not documents:
-        raise InputError(
-            f"{source}: the file is empty", hint="it needs at least one document with 'kind' and content"
-        )
+        raise InputError(f"{source}: the file is empty", hint="it needs at least one document with 'kind' and content")
     return documents
 
 
@@ -122,16 +115,12 @@ def _read_bytes(source: str, name: str) -> bytes:
     try:
         path = FilePath(source)
         if path.is_dir():
-            raise InputError(
-                f"{name}: this is a folder", hint=f"name its files, for example {name.rstrip('/')}/*.yaml"
-            )
+            raise InputError(f"{name}: this is a folder", hint=f"name its files, for example {name.rstrip('/')}/*.yaml")
         with path.open("rb") as stream:
             return _read_bounded(stream, name)
     except (OSError, ValueError) as error:
         problem = (getattr(error, "strerror", None) or str(error)).lower()
-        hint = (
-            "check the path" if isinstance(error, FileNotFoundError) else "check the path and its permissions"
-        )
+        hint = "check the path" if isinstance(error, FileNotFoundError) else "check the path and its permissions"
         raise InputError(f"{quote(name, marks='')}: cannot be read: {problem}", hint=hint) from None
 
 
@@ -153,9 +142,7 @@ def _read_bounded(stream: BinaryIO, name: str) -> bytes:
 
 def _too_large(name: str, *, is_json: bool) -> InputError:
     if is_json:
-        return InputError(
-            f"{name}: it is larger than {MAX_JSON_BYTES >> 30} GiB", hint="split it into several files"
-        )
+        return InputError(f"{name}: it is larger than {MAX_JSON_BYTES >> 30} GiB", hint="split it into several files")
     return InputError(
         f"{name}: it is larger than {MAX_YAML_BYTES >> 20} MiB, the most for YAML",
         hint="write it as JSON (up to 1 GiB), or use 'count' for equal hosts and guests",
@@ -174,15 +161,11 @@ def _parse_json(content: bytes, source: str) -> Document | None:
         if _is_too_deep(data):
             raise RecursionError
     except RecursionError:
-        raise InputError(
-            f"{source}: it is nested more than {MAX_DEPTH} levels deep", hint=_TOO_DEEP_HINT
-        ) from None
+        raise InputError(f"{source}: it is nested more than {MAX_DEPTH} levels deep", hint=_TOO_DEEP_HINT) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if is_small:
             return None
-        raise InputError(
-            f"{source}: this is not valid JSON: {error}", hint="check it with a JSON tool"
-        ) from None
+        raise InputError(f"{source}: this is not valid JSON: {error}", hint="check it with a JSON tool") from None
     if not is_small:
         return Document(data, source)
     text = _decode(content, source)

@@ -44,9 +44,7 @@ def check_kind(document: Document, kind: str) -> None:
     if version != API_VERSION:
         raise invalid(document, ("apiVersion",), f"is {quote(version)}", hint=f"write '{API_VERSION}'")
     if found != kind:
-        raise invalid(
-            document, ("kind",), f"is {quote(found)}, not '{kind}'", hint=did_you_mean(found, [kind])
-        )
+        raise invalid(document, ("kind",), f"is {quote(found)}, not '{kind}'", hint=did_you_mean(found, [kind]))
 
 
 def check_name(document: Document, path: Path, name: str) -> None:
@@ -57,9 +55,7 @@ def check_name(document: Document, path: Path, name: str) -> None:
         raise invalid(document, path, "is empty", hint="give it a name")
     if len(name) > MAX_NAME:
         raise invalid(document, path, f"is longer than {MAX_NAME} characters", hint="choose a shorter name")
-    raise invalid(
-        document, path, f"is {quote(name)}", hint="names have no whitespace and no control characters"
-    )
+    raise invalid(document, path, f"is {quote(name)}", hint="names have no whitespace and no control characters")
 
 
 def read_amounts(
@@ -82,9 +78,7 @@ def write_amounts(values: Amounts, write: Callable[[str, int], str]) -> dict[str
 
 def write_ratios(values: Amounts) -> dict[str, object]:
     """Write ratios in millionths as plain numbers; a float shows six decimals of them exactly."""
-    return {
-        name: ratio // 1_000_000 if ratio % 1_000_000 == 0 else ratio / 1_000_000 for name, ratio in values
-    }
+    return {name: ratio // 1_000_000 if ratio % 1_000_000 == 0 else ratio / 1_000_000 for name, ratio in values}
 
 
 def _read_each(
@@ -93,9 +87,7 @@ def _read_each(
     found: list[tuple[str, int]] = []
     for name, value in values.items():
         if not name:
-            raise invalid(
-                document, (*path, name), "is a resource without a name", hint='name it, for example "cpu"'
-            )
+            raise invalid(document, (*path, name), "is a resource without a name", hint='name it, for example "cpu"')
         try:
             found.append((name, parse(name, value)))
         except QuantityError as error:

@@ -82,9 +82,7 @@ def merge(fleets: Sequence[Fleet]) -> Fleet:
     policies = [policy for fleet in fleets for policy in fleet.policies]
     for position, policy in enumerate(policies):
         if any(policy.name == other.name for other in policies[:position]):
-            raise DuplicateNameError(
-                f"policy {quote(policy.name)} is declared in two files", hint="rename one of them"
-            )
+            raise DuplicateNameError(f"policy {quote(policy.name)} is declared in two files", hint="rename one of them")
     named = sorted({fleet.policy for fleet in fleets if fleet.policy})
     if len(named) > 1:
         raise InputError(

@@ -21,12 +21,12 @@ from hostler.config.fleet_file import (
 from hostler.config.strict import invalid
 from hostler.config.wording import Path, quote
 from hostler.model import Device, DeviceRequest, Expression, Labels, Taint, Term, Toleration
+from hostler.model.hosts import MAX_DEVICES
 
 __all__ = ["HOST_NAME_KEY", "read_device_requests", "read_devices", "read_labels", "read_taints", "read_term"]
 __all__ += ["read_tolerations"]
 
 HOST_NAME_KEY = "metadata.name"  # the key by which the model's terms mean the host's own name
-MAX_DEVICES = 128  # of one host
 
 _INT64 = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -68,15 +68,11 @@ def read_taints(document: Document, path: Path, entries: Sequence[TaintEntry]) -
     return tuple(Taint(e.key, e.value, e.effect) for e in entries)
 
 
-def read_tolerations(
-    document: Document, path: Path, entries: Sequence[TolerationEntry]
-) -> tuple[Toleration, ...]:
+def read_tolerations(document: Document, path: Path, entries: Sequence[TolerationEntry]) -> tuple[Toleration, ...]:
     """Read a guest's tolerations; those that could never match are refused, as Kubernetes does."""
     for index, entry in enumerate(entries):
         if entry.operator == "Exists" and entry.value:
-            raise invalid(
-                document, (*path, index), "has a value that 'Exists' ignores", hint="remove 'value'"
-            )
+            raise invalid(document, (*path, index), "has a value that 'Exists' ignores", hint="remove 'value'")
         if entry.operator == "Equal" and not entry.key:
             raise invalid(
                 document, (*path, index), "has no key", hint="write 'operator: Exists' to tolerate all taints"
@@ -87,8 +83,7 @@ def read_tolerations(
 def read_term(document: Document, path: Path, entry: TermEntry) -> Term:
     """Read the requirements of one term; plain host names become one requirement."""
     expressions = tuple(
-        _read_expression(document, (*path, "expressions", index), one)
-        for index, one in enumerate(entry.expressions)
+        _read_expression(document, (*path, "expressions", index), one) for index, one in enumerate(entry.expressions)
     )
     names: list[Expression] = []
     plain = tuple(one for one in entry.names if isinstance(one, str))
@@ -103,9 +98,7 @@ def read_term(document: Document, path: Path, entry: TermEntry) -> Term:
         else:
             names.append(Expression(HOST_NAME_KEY, one.operator, tuple(one.values)))
     if not expressions and not names:
-        raise invalid(
-            document, path, "has no requirement, so no host would match", hint="remove it, or add one"
-        )
+        raise invalid(document, path, "has no requirement, so no host would match", hint="remove it, or add one")
     return Term(expressions, tuple(names))
 
 
@@ -116,12 +109,8 @@ def _read_expression(document: Document, path: Path, entry: ExpressionEntry) -> 
     if operator in ("In", "NotIn") and not values:
         raise invalid(document, path, f"has no values for {operator}", hint="list at least one value")
     if operator in ("Exists", "DoesNotExist") and values:
-        raise invalid(
-            document, path, f"has values, which {operator} does not take", hint="remove 'values', or use In"
-        )
+        raise invalid(document, path, f"has values, which {operator} does not take", hint="remove 'values', or use In")
     if operator in ("Gt", "Lt") and not (len(values) == 1 and _INT64.fullmatch(values[0])):
         shown = quote(", ".join(values))
-        raise invalid(
-            document, path, f"has values {shown}", hint=f'{operator} needs one integer in quotes: ["8"]'
-        )
+        raise invalid(document, path, f"has values {shown}", hint=f'{operator} needs one integer in quotes: ["8"]')
     return Expression(entry.key, operator, tuple(values))

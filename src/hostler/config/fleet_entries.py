@@ -5,6 +5,8 @@ Used by :mod:`hostler.config.fleet`.
 
 from __future__ import annotations
 
+import msgspec
+
 from hostler.config.documents import Document
 from hostler.config.entries import check_name, read_amounts, read_ratios
 from hostler.config.fleet_constraints import (
@@ -40,6 +42,7 @@ def read_hosts(document: Document, path: Path, entry: HostEntry) -> list[Host]:
         # A zero counts: it beats what the policy reserves.
         reserve=read_amounts(document, (*path, "reserve"), entry.reserve, keep_zeros=True),
         rank=entry.rank,
+        draw_key=entry.draw_key,
     )
     for resource, _ in host.overcommit:
         try:
@@ -48,43 +51,22 @@ def read_hosts(document: Document, path: Path, entry: HostEntry) -> list[Host]:
             raise located(document, (*path, "overcommit", resource), error) from None
     if len(names) == 1:
         return [host]
-    return [
-        Host(
-            name=name,
-            uid=name,
-            version=host.version,
-            capacity=host.capacity,
-            devices=host.devices,
-            labels=host.labels,
-            taints=host.taints,
-            cordoned=host.cordoned,
-            overcommit=host.overcommit,
-            reserve=host.reserve,
-            rank=host.rank,
-        )
-        for name in names
-    ]
+    return [msgspec.structs.replace(host, name=name, uid=name) for name in names]
 
 
-def read_guests(
-    document: Document, path: Path, entry: GuestEntry, specs: dict[GuestSpec, GuestSpec]
-) -> list[Guest]:
+def read_guests(document: Document, path: Path, entry: GuestEntry, specs: dict[GuestSpec, GuestSpec]) -> list[Guest]:
     """Read one entry: one guest, or ``count`` of them; equal specs become one object, kept in ``specs``."""
     names = _expand(document, path, entry)
     check_name(document, (*path, "namespace"), entry.namespace)
     if "/" in entry.namespace:
-        raise invalid(
-            document, (*path, "namespace"), f"is {quote(entry.namespace)}", hint="a namespace has no '/'"
-        )
+        raise invalid(document, (*path, "namespace"), f"is {quote(entry.namespace)}", hint="a namespace has no '/'")
     spec = _read_spec(document, path, entry)
     spec = specs.setdefault(spec, spec)
     on_devices = tuple(entry.on_devices)
     if on_devices:
         wanted = sum(request.count for request in spec.devices)
         if not entry.host:
-            raise invalid(
-                document, path, "has 'on_devices' but no 'host'", hint="name the host where it runs"
-            )
+            raise invalid(document, path, "has 'on_devices' but no 'host'", hint="name the host where it runs")
         if len(on_devices) != wanted:
             raise invalid(
                 document,
@@ -111,22 +93,20 @@ def read_guests(
 def _read_spec(document: Document, path: Path, entry: GuestEntry) -> GuestSpec:
     return GuestSpec(
         requests=read_amounts(document, (*path, "requests"), entry.requests),
+        scored_requests=read_amounts(document, (*path, "scored_requests"), entry.scored_requests),
         devices=read_device_requests(document, (*path, "devices"), entry.devices) if entry.devices else (),
         priority=entry.priority,
         policy=entry.policy,
         host_name=entry.host_name,
         host_selector=read_labels(document, (*path, "host_selector"), entry.host_selector),
         host_affinity=tuple(
-            read_term(document, (*path, "host_affinity", index), term)
-            for index, term in enumerate(entry.host_affinity)
+            read_term(document, (*path, "host_affinity", index), term) for index, term in enumerate(entry.host_affinity)
         ),
         preferred_hosts=tuple(
             WeightedTerm(one.weight, read_term(document, (*path, "preferred_hosts", index, "term"), one.term))
             for index, one in enumerate(entry.preferred_hosts)
         ),
-        tolerations=read_tolerations(document, (*path, "tolerations"), entry.tolerations)
-        if entry.tolerations
-        else (),
+        tolerations=read_tolerations(document, (*path, "tolerations"), entry.tolerations) if entry.tolerations else (),
         namespace=entry.namespace,
         labels=read_labels(document, (*path, "labels"), entry.labels),
         prepare=tuple(entry.prepare),
@@ -140,9 +120,7 @@ def _expand(document: Document, path: Path, entry: HostEntry | GuestEntry) -> li
         return [entry.name]
     for key in ("uid", "draw_key"):
         if getattr(entry, key, None):
-            raise invalid(
-                document, (*path, key), "cannot stand beside 'count'", hint="each one needs its own"
-            )
+            raise invalid(document, (*path, key), "cannot stand beside 'count'", hint="each one needs its own")
     width = len(str(entry.count - 1))
     names = [f"{entry.name}-{number:0{width}d}" for number in range(entry.count)]
     check_name(document, (*path, "name"), names[-1])

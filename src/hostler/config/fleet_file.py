@@ -33,9 +33,7 @@ __all__ = [
 Count = Annotated[int, Meta(ge=1, le=1_000_000, description="So many equal ones: NAME-0, NAME-1 and so on.")]
 DeviceCount = Annotated[int, Meta(ge=1, le=64)]
 Milli = Annotated[int, Meta(ge=1, le=1000, description="Thousandths of one device.")]
-Version = Annotated[
-    int, Meta(ge=0, le=2**63 - 1, description="Of two facts about one thing, the higher counts.")
-]
+Version = Annotated[int, Meta(ge=0, le=2**63 - 1, description="Of two facts about one thing, the higher counts.")]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Ratios = Annotated[dict[str, str | int | float], Meta(description="Resource to ratio, such as {cpu: 1.5}.")]
 Ignored = Annotated[object, Meta(description="Output of 'hostler place'; accepted and ignored.")]
@@ -73,6 +71,7 @@ class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overcommit: Ratios = {}
     reserve: Quantities = {}
     rank: Int32 = 0
+    draw_key: int | None = None
 
 
 class DeviceRequestEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,6 +129,7 @@ class GuestEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: Version = 0
     count: Count | None = None
     requests: Quantities = {}
+    scored_requests: Quantities = {}
     devices: list[DeviceRequestEntry] = []
     priority: Int32 = 0
     policy: str = ""

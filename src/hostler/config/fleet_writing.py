@@ -18,8 +18,6 @@ from hostler.model import Device, Expression, Guest, Host, Policy, Taint, Term, 
 
 __all__ = ["write_fleet", "write_yaml"]
 
-MAX_GROUP = 64  # devices in one entry
-
 
 def write_fleet(
     hosts: Iterable[Host], guests: Iterable[Guest], *, policy: str = "", policies: Sequence[Policy] = ()
@@ -70,6 +68,7 @@ def _write_host(host: Host) -> dict[str, object]:
         overcommit=write_ratios(host.overcommit),
         reserve=write_amounts(host.reserve, format_resource),
         rank=host.rank,
+        draw_key=host.draw_key,
     )
 
 
@@ -81,6 +80,7 @@ def _write_guest(guest: Guest) -> dict[str, object]:
         version=guest.version,
         namespace=spec.namespace if spec.namespace != "default" else "",
         requests=write_amounts(spec.requests, format_resource),
+        scored_requests=write_amounts(spec.scored_requests, format_resource),
         devices=[
             {
                 "kind": one.kind,
@@ -97,9 +97,7 @@ def _write_guest(guest: Guest) -> dict[str, object]:
         host_name=spec.host_name,
         host_selector=dict(spec.host_selector),
         host_affinity=[_write_term(term) for term in spec.host_affinity],
-        preferred_hosts=[
-            {"weight": one.weight, "term": _write_term(one.term)} for one in spec.preferred_hosts
-        ],
+        preferred_hosts=[{"weight": one.weight, "term": _write_term(one.term)} for one in spec.preferred_hosts],
         tolerations=[_write_toleration(one) for one in spec.tolerations],
         labels=dict(spec.labels),
         prepare=list(spec.prepare),
@@ -117,10 +115,8 @@ def _without_empty(**values: object) -> dict[str, object]:
 def _write_devices(devices: Sequence[Device]) -> list[object]:
     entries: list[object] = []
     for device, group in groupby(devices):
-        count = len(list(group))
-        for start in range(0, count, MAX_GROUP):
-            entry = _without_empty(kind=device.kind, model=device.model, count=min(count - start, MAX_GROUP))
-            entries.append(entry if device.milli == 1000 else {**entry, "milli": device.milli})
+        entry = _without_empty(kind=device.kind, model=device.model, count=len(list(group)))
+        entries.append(entry if device.milli == 1000 else {**entry, "milli": device.milli})
     return entries
 
 
@@ -135,8 +131,7 @@ def _write_toleration(one: Toleration) -> dict[str, object]:
 def _write_term(term: Term) -> dict[str, object]:
     return _without_empty(
         expressions=[
-            _without_empty(key=one.key, operator=one.operator, values=list(one.values))
-            for one in term.expressions
+            _without_empty(key=one.key, operator=one.operator, values=list(one.values)) for one in term.expressions
         ],
         names=_write_names(term.names),
     )

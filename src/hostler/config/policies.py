@@ -139,9 +139,7 @@ def _read_policy(document: Document, path: Path, entry: PolicyEntry, base: Polic
     if entry.ask is not UNSET:
         changes["ask"] = _read_ask(document, (*path, "ask"), entry.ask) if entry.ask is not None else None
     if entry.mix is not UNSET:
-        changes["mix"] = tuple(
-            _read_mix(document, (*path, "mix", i), part) for i, part in enumerate(entry.mix)
-        )
+        changes["mix"] = tuple(_read_mix(document, (*path, "mix", i), part) for i, part in enumerate(entry.mix))
     return msgspec.structs.replace(base, **changes)
 
 
@@ -162,9 +160,7 @@ def _args(document: Document, path: Path, plugin: PluginEntry | ScorerEntry) -> 
     if not plugin.args:
         return ""
     try:
-        return json.dumps(
-            plugin.args, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        )
+        return json.dumps(plugin.args, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     except ValueError:
         raise invalid(document, (*path, "args"), "has a number that is not finite") from None
 

@@ -151,17 +151,14 @@ def prefer_fleet_policy(settings: Settings, policy: str, origin: str) -> Setting
     if not policy or (chosen is not None and chosen.origin in ("--policy", POLICY_VARIABLE)):
         return settings
     shown = tuple(
-        Setting("default_policy", policy, origin) if one.name == "default_policy" else one
-        for one in settings.shown
+        Setting("default_policy", policy, origin) if one.name == "default_policy" else one for one in settings.shown
     )
     return msgspec.structs.replace(settings, default_policy=policy, shown=shown)
 
 
 def json_schema() -> dict[str, object]:
     """Return one JSON schema for files of kind ``Fleet`` and ``Config``, as editors use it."""
-    schemas, components = msgspec.json.schema_components(
-        [FleetFile, ConfigFile], ref_template="#/$defs/{name}"
-    )
+    schemas, components = msgspec.json.schema_components([FleetFile, ConfigFile], ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Files of Hostler",
@@ -210,11 +207,7 @@ def _read_queue(document: Document, entry: QueueEntry) -> QueueRules:
 def _show_queue(rules: QueueRules, origins: Mapping[str, str]) -> tuple[Setting, ...]:
     shown: list[Setting] = []
     for key in QueueEntry.__struct_fields__:
-        value = (
-            str(rules.jitter_percent)
-            if key == "jitter_percent"
-            else format_duration(getattr(rules, f"{key}_ns"))
-        )
+        value = str(rules.jitter_percent) if key == "jitter_percent" else format_duration(getattr(rules, f"{key}_ns"))
         shown.append(Setting(f"queue.{key}", value, origins.get(key, "default")))
     return tuple(shown)
 

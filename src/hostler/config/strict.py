@@ -80,22 +80,16 @@ def _explain(document: Document, data: object, into: type, path: Path, problem: 
             hint=did_you_mean(key, _fields_at(into, inner)),
         )
     if missing := _MISSING.fullmatch(text):
-        return invalid(
-            document, full, f"has no {quote(missing['key'])}", hint=f"add the key {quote(missing['key'])}"
-        )
+        return invalid(document, full, f"has no {quote(missing['key'])}", hint=f"add the key {quote(missing['key'])}")
     if mistyped := _MISTYPED.fullmatch(text):
         expected = " or ".join(_NOUNS.get(word, word) for word in mistyped["expected"].split(" | "))
         got = mistyped["got"]
-        return invalid(
-            document, full, f"must be {expected}, not {_GOT.get(got, got)}", hint=_type_hint(expected, got)
-        )
+        return invalid(document, full, f"must be {expected}, not {_GOT.get(got, got)}", hint=_type_hint(expected, got))
     if text.startswith("Invalid enum value"):
         choices = _choices_at(into, inner)
         value = _value_at(data, inner)
         return invalid(document, full, f"is {quote(str(value))}", hint=f"one of: {', '.join(choices)}")
-    limit = text.replace("Expected `int`", "must be an integer").replace(
-        "Expected `float`", "must be a number"
-    )
+    limit = text.replace("Expected `int`", "must be an integer").replace("Expected `float`", "must be a number")
     return invalid(document, full, limit.replace("`", ""))
 
 

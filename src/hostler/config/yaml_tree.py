@@ -42,9 +42,7 @@ _SPECIAL: Final = re.compile(r"(?P<infinite>[-+]?\.(?:inf|Inf|INF))|\.(?:nan|NaN
 _INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})")
 # An exponent needs a point or a sign, as in YAML 1.1: 12e5678 is a commit, and "1e3" as text is an amount.
 _WHOLE: Final = r"(?:0|[1-9][0-9]*)"
-_FLOAT: Final = re.compile(
-    rf"[-+]?(?:(?:{_WHOLE}\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|{_WHOLE}[eE][-+][0-9]+)"
-)
+_FLOAT: Final = re.compile(rf"[-+]?(?:(?:{_WHOLE}\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|{_WHOLE}[eE][-+][0-9]+)")
 
 
 class Tree:
@@ -93,9 +91,7 @@ def parse_yaml(text: str, source: str) -> Iterator[Tree]:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}" if mark else source
         problem = quote(error.problem or "it does not parse", marks="")
-        raise InputError(
-            f"{where}: this is not valid YAML: {problem}", hint="check indentation and quotes"
-        ) from None
+        raise InputError(f"{where}: this is not valid YAML: {problem}", hint="check indentation and quotes") from None
     except yaml.YAMLError as error:
         position = getattr(error, "position", "unknown")
         raise InputError(
@@ -225,9 +221,7 @@ class _Builder:
         assert isinstance(frame.lines, dict)
         for mapping in value if isinstance(value, list) else [value]:
             if not isinstance(mapping, dict):
-                raise self._error(
-                    line, "a merge key needs a mapping or a list of mappings", "write <<: *anchor"
-                )
+                raise self._error(line, "a merge key needs a mapping or a list of mappings", "write <<: *anchor")
             self._count_copied(len(mapping), line)
             known = self._lines[id(mapping)]
             assert isinstance(known, dict)

@@ -20,11 +20,11 @@ from hostler.engine.shapes import Shape
 from hostler.engine.tables import Tables
 from hostler.errors import FactError
 from hostler.model import GUESTS, MAX_AMOUNT, Amounts, Host, may_give
+from hostler.model.hosts import MAX_DEVICES
 
 __all__ = ["Cluster", "LimitSet"]
 
 LimitSet = tuple[Amounts, Amounts]  # overcommit and reserve of a policy
-MAX_DEVICES = 64
 
 
 class Cluster:

@@ -7,13 +7,11 @@ from typing import NamedTuple
 from hostler.engine.kernels_layout import TAGS
 from hostler.engine.tables import GPU, Tables
 from hostler.errors import FactError
-from hostler.model import CPU, GUESTS, MAX_AMOUNT, MEMORY, WHOLE_DEVICE, GuestSpec, amount_of
+from hostler.model import CPU, GUESTS, MAX_AMOUNT, MEMORY, WHOLE_DEVICE, GuestSpec
+from hostler.model.guests import scored_amount
 
 __all__ = ["DeviceAsk", "Shape", "ShapeTable"]
 
-# What Kubernetes scores a guest by that asks for no cpu or memory (kubernetes/kubernetes pkg/scheduler/util).
-SCORED_CPU = 100
-SCORED_MEMORY = 200 * 2**20
 _MAX_IDS = 65_536
 
 
@@ -95,7 +93,7 @@ class ShapeTable:
             number=len(self.shapes),
             spec=spec,
             amounts=amounts,
-            scored=(amount_of(spec.requests, CPU) or SCORED_CPU, amount_of(spec.requests, MEMORY) or SCORED_MEMORY),
+            scored=(scored_amount(spec, CPU), scored_amount(spec, MEMORY)),
             asks=asks,
             device_count=sum(d.count for d in spec.devices),
             tag=tag,
@@ -105,7 +103,7 @@ class ShapeTable:
 
 def _check(spec: GuestSpec) -> None:
     """Refuse amounts that no front could send."""
-    for name, amount in spec.requests:
+    for name, amount in (*spec.requests, *spec.scored_requests):
         if not 0 <= amount <= MAX_AMOUNT:
             raise FactError(f"a guest asks for {amount} of {name}, which is not between 0 and 2^62")
     for device in spec.devices:

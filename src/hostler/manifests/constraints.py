@@ -37,9 +37,7 @@ def required_terms(affinity: NodeAffinity) -> tuple[Term, ...]:
     path = f"{_PATH}.{_REQUIRED}.nodeSelectorTerms"
     terms = affinity.required.node_selector_terms
     if not terms:
-        raise InputError(
-            f"{path}: a required node affinity needs at least one term", hint="add a term or drop it"
-        )
+        raise InputError(f"{path}: a required node affinity needs at least one term", hint="add a term or drop it")
     return tuple(_term(term, f"{path}[{at}]") for at, term in enumerate(terms))
 
 
@@ -63,9 +61,7 @@ def read_toleration(toleration: PodToleration, path: str) -> Toleration | None:
     effect: Effect | None = effect_named(toleration.effect, f"{path}.effect") if toleration.effect else None
     if toleration.operator in ("", "Equal"):
         if not toleration.key:
-            raise InputError(
-                f"{path}: a toleration without a key needs operator Exists", hint="add operator: Exists"
-            )
+            raise InputError(f"{path}: a toleration without a key needs operator Exists", hint="add operator: Exists")
         return Toleration(toleration.key, "Equal", toleration.value, effect or "")
     if toleration.operator != "Exists":
         raise InputError(
@@ -73,9 +69,7 @@ def read_toleration(toleration: PodToleration, path: str) -> Toleration | None:
             hint="operators of tolerations: Equal, Exists",
         )
     if toleration.value:
-        raise InputError(
-            f"{path}.value: operator Exists takes no value", hint="use operator Equal, or drop the value"
-        )
+        raise InputError(f"{path}.value: operator Exists takes no value", hint="use operator Equal, or drop the value")
     return Toleration(toleration.key, "Exists", "", effect or "")
 
 
@@ -118,13 +112,8 @@ def toleration_of(toleration: Toleration) -> dict[str, object]:
 
 def _term(term: SelectorTerm, path: str) -> Term:
     return Term(
-        tuple(
-            _expression(item, f"{path}.matchExpressions[{at}]")
-            for at, item in enumerate(term.match_expressions)
-        ),
-        tuple(
-            _name_expression(item, f"{path}.matchFields[{at}]") for at, item in enumerate(term.match_fields)
-        ),
+        tuple(_expression(item, f"{path}.matchExpressions[{at}]") for at, item in enumerate(term.match_expressions)),
+        tuple(_name_expression(item, f"{path}.matchFields[{at}]") for at, item in enumerate(term.match_fields)),
     )
 
 
@@ -143,17 +132,13 @@ def _expression(item: Requirement, path: str) -> Expression:
         case "Exists" | "DoesNotExist" if item.values:
             raise InputError(f"{path}.values: operator {operator} takes no values")
         case "Gt" | "Lt" if len(item.values) != 1 or not _is_integer(item.values[0]):
-            raise InputError(
-                f"{path}.values: operator {operator} needs exactly one integer", hint='such as ["4"]'
-            )
+            raise InputError(f"{path}.values: operator {operator} needs exactly one integer", hint='such as ["4"]')
     return Expression(item.key, operator, item.values)
 
 
 def _name_expression(item: Requirement, path: str) -> Expression:
     if item.key != _NAME_FIELD:
-        raise InputError(
-            f"{path}.key: {item.key!r} is not a field to select by", hint=f"only {_NAME_FIELD} is"
-        )
+        raise InputError(f"{path}.key: {item.key!r} is not a field to select by", hint=f"only {_NAME_FIELD} is")
     if item.operator not in ("In", "NotIn") or len(item.values) != 1:
         raise InputError(f"{path}: {_NAME_FIELD} takes operator In or NotIn with exactly one value")
     return _expression(item, path)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from hostler.errors import InputError
 from hostler.manifests.places import child
 from hostler.model import WHOLE_DEVICE, Device, DeviceRequest, Guest, Host, parse_quantity
+from hostler.model.hosts import MAX_DEVICES
 
 __all__ = [
     "GPU_COUNT",
@@ -32,7 +33,6 @@ GPU_MILLI = "alibabacloud.com/gpu-milli"
 GPU_MODEL = "alibabacloud.com/gpu-card-model"
 GPU_INDEX = "alibabacloud.com/gpu-index"
 
-_MAX_GPUS = 1024  # far beyond any machine; keeps a typing error from filling the memory
 _ANNOTATIONS = "metadata.annotations"
 
 
@@ -45,10 +45,8 @@ def gpus_of_node(resources: Mapping[str, int], labels: Mapping[str, str], path: 
             f"{child(path, GPU_MILLI)}: {milli} is not 1000 for each of {count} GPUs",
             hint=f"give {GPU_COUNT} and 1000 times as much {GPU_MILLI}",
         )
-    if count > _MAX_GPUS:
-        raise InputError(
-            f"{child(path, GPU_COUNT)}: {count} GPUs are more than the {_MAX_GPUS} that a node may have"
-        )
+    if count > MAX_DEVICES:
+        raise InputError(f"{child(path, GPU_COUNT)}: {count} GPUs are more than the {MAX_DEVICES} that a node may have")
     return (Device(KIND, labels.get(GPU_MODEL, "")),) * count
 
 
@@ -81,10 +79,8 @@ def gpu_request(annotations: Mapping[str, str]) -> tuple[DeviceRequest, ...]:
             f"{child(_ANNOTATIONS, GPU_MILLI)}: {milli} is more than {WHOLE_DEVICE}, one whole GPU",
             hint=f"ask for several GPUs by {GPU_COUNT}",
         )
-    if count > _MAX_GPUS:
-        raise InputError(
-            f"{child(_ANNOTATIONS, GPU_COUNT)}: {count} GPUs are more than the {_MAX_GPUS} of any node"
-        )
+    if count > MAX_DEVICES:
+        raise InputError(f"{child(_ANNOTATIONS, GPU_COUNT)}: {count} GPUs are more than the {MAX_DEVICES} of any node")
     models = tuple(model for model in annotations.get(GPU_MODEL, "").split("|") if model)
     return (DeviceRequest(KIND, count, milli, models),)
 
@@ -101,9 +97,7 @@ def gpu_indices(annotations: Mapping[str, str], request: tuple[DeviceRequest, ..
     indices = tuple(int(part) for part in parts)
     wanted = sum(item.count for item in request)
     if len(indices) != wanted or len(set(indices)) != wanted:
-        raise InputError(
-            f"{path}: {text!r} does not name {wanted} different GPUs, the number that the pod asks for"
-        )
+        raise InputError(f"{path}: {text!r} does not name {wanted} different GPUs, the number that the pod asks for")
     return indices
 
 

@@ -91,18 +91,14 @@ class _Reader:
         self._places.add(place)
         owner = owners.setdefault(uid, place)
         if owner != place:
-            raise DuplicateNameError(
-                f"{owner} and {place} have the same uid {uid!r}", hint="drop metadata.uid"
-            )
+            raise DuplicateNameError(f"{owner} and {place} have the same uid {uid!r}", hint="drop metadata.uid")
 
 
 def _items(data: object, item_kind: str = "", path: str = "", depth: int = 0) -> Iterator[_Item]:
     """Walk through an object, or through the items of a list, with the version and kind of each."""
     where = f"{path}: " if path else ""
     if not isinstance(data, Mapping):
-        raise InputError(
-            f"{where}not a Kubernetes object", hint="an object is a mapping with apiVersion and kind"
-        )
+        raise InputError(f"{where}not a Kubernetes object", hint="an object is a mapping with apiVersion and kind")
     version = data.get("apiVersion") or (_CORE if item_kind else "")
     kind = data.get("kind") or item_kind
     if not isinstance(version, str) or not isinstance(kind, str) or not version or not kind:
@@ -114,13 +110,9 @@ def _items(data: object, item_kind: str = "", path: str = "", depth: int = 0) ->
         return
     items = data.get("items") or ()
     if depth >= _MAX_DEPTH or isinstance(items, str | Mapping) or not isinstance(items, Iterable):
-        raise InputError(
-            f"{where}{kind}: items is not a list of objects", hint="kubectl get -o json prints such lists"
-        )
+        raise InputError(f"{where}{kind}: items is not a list of objects", hint="kubectl get -o json prints such lists")
     for at, item in enumerate(items):
-        yield from _items(
-            item, _ITEM_KINDS[kind], f"{path}.items[{at}]" if path else f"items[{at}]", depth + 1
-        )
+        yield from _items(item, _ITEM_KINDS[kind], f"{path}.items[{at}]" if path else f"items[{at}]", depth + 1)
 
 
 def _place_of_other(kind: str, data: Mapping[str, object]) -> str:

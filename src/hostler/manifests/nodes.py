@@ -30,9 +30,7 @@ def node_to_host(node: Node) -> tuple[Host, tuple[Note, ...]]:
         field = "status.allocatable" if node.status.allocatable else "status.capacity"
         resources = parse_quantities(node.status.allocatable or node.status.capacity, field)
         if GUESTS in resources:
-            raise InputError(
-                f"{child(field, GUESTS)}: not a resource of Kubernetes", hint=f"it is called {PODS} there"
-            )
+            raise InputError(f"{child(field, GUESTS)}: not a resource of Kubernetes", hint=f"it is called {PODS} there")
         plain = {name: amount for name, amount in resources.items() if name not in _NOT_PLAIN}
         capacity = amounts(plain)
         if PODS in resources:

@@ -144,9 +144,7 @@ class PreferredTerm(Read, frozen=True):
 class NodeAffinity(Read, frozen=True):
     """Which nodes a pod must and should run on."""
 
-    required: NodeSelector | None = msgspec.field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: tuple[PreferredTerm, ...] = msgspec.field(
         default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
     )

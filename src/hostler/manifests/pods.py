@@ -19,7 +19,7 @@ from hostler.manifests.constraints import (
 from hostler.manifests.gpus import gpu_annotations, gpu_indices, gpu_request
 from hostler.manifests.objects import Pod
 from hostler.manifests.places import Note, about, pod_place, version_of
-from hostler.manifests.requests import pod_requests
+from hostler.manifests.requests import pod_requests, scored_requests
 from hostler.manifests.unevaluated import NOT_EVALUATED, unevaluated
 from hostler.model import GUESTS, Guest, GuestSpec, Toleration, format_resource, labels
 
@@ -33,17 +33,13 @@ _BUILT_IN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-c
 _PRIORITY_LIMIT = 2**31  # Kubernetes' int32
 
 
-def pod_to_guest(
-    pod: Pod, specs: dict[GuestSpec, GuestSpec] | None = None
-) -> tuple[Guest | None, tuple[Note, ...]]:
+def pod_to_guest(pod: Pod, specs: dict[GuestSpec, GuestSpec] | None = None) -> tuple[Guest | None, tuple[Note, ...]]:
     """Turn a Pod into a guest, with notes on what does not count; ``specs`` interns equal specs."""
     metadata = pod.metadata
     namespace = metadata.namespace or DEFAULT_NAMESPACE
     place = pod_place(namespace, metadata.name)
     if not metadata.name:
-        raise InputError(
-            f"{place}: metadata.name is missing", hint="generateName works only in a live cluster"
-        )
+        raise InputError(f"{place}: metadata.name is missing", hint="generateName works only in a live cluster")
     with about(place):
         spec, notes = _spec_of(pod, namespace, place)
         bound_to = pod.spec.node_name
@@ -114,8 +110,10 @@ def _spec_of(pod: Pod, namespace: str, place: str) -> tuple[GuestSpec, tuple[Not
     affinity = pod.spec.affinity.node_affinity
     priority, priority_notes = _priority(pod, place)
     tolerations, toleration_notes = _tolerations(pod, place)
+    requests = pod_requests(pod)
     spec = GuestSpec(
-        requests=pod_requests(pod),
+        requests=requests,
+        scored_requests=scored_requests(pod, requests),
         devices=gpu_request(pod.metadata.annotations),
         priority=priority,
         host_selector=labels(pod.spec.node_selector),

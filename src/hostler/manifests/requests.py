@@ -13,40 +13,54 @@ amount is rounded up to its unit before it is added. Used by ``pods``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from hostler.manifests.objects import Container, ContainerStatus, Pod, ResourceLists
 from hostler.manifests.places import parse_quantities
-from hostler.model import CPU, MEMORY, Amounts, amounts
+from hostler.model import CPU, MEMORY, Amounts, amount_of, amounts
+from hostler.model.guests import UNASKED
 
-__all__ = ["pod_requests"]
+__all__ = ["pod_requests", "scored_requests"]
 
 Sums: TypeAlias = dict[str, int]
 _HUGE_PAGES = "hugepages-"
 
 
-def pod_requests(pod: Pod) -> Amounts:
-    """Add up what a pod asks for, or holds when it is assigned to a node."""
-    declared = _total(pod, lambda container, path: _declared(container.resources, f"{path}.resources"))
+def pod_requests(pod: Pod, unasked: Mapping[str, int] | None = None) -> Amounts:
+    """Add up what a pod asks for, or holds when it is assigned to a node.
+
+    ``unasked`` stands in for what a container leaves out: kube-scheduler scores every container by some cpu and memory.
+    """
+    unasked = unasked or {}
+    declared = _total(pod, lambda container, path: _declared(container.resources, f"{path}.resources"), unasked)
     total = dict(declared)
     if pod.spec.node_name:
-        total = _held(pod, declared)
+        total = _held(pod, declared, unasked)
     total.update(_pod_level(pod, declared))
     for name, amount in parse_quantities(pod.spec.overhead, "spec.overhead").items():
         total[name] = total.get(name, 0) + amount
     return amounts(total)
 
 
-def _total(pod: Pod, amounts_of: Callable[[Container, str], Sums]) -> Sums:
+def scored_requests(pod: Pod, requests: Amounts) -> Amounts:
+    """Return the cpu and memory that kube-scheduler scores a pod by; empty when they follow from the requests."""
+    scored = pod_requests(pod, UNASKED)
+    amounts_to_score = {name: amount_of(scored, name) for name in UNASKED}
+    if all(amount == (amount_of(requests, name) or UNASKED[name]) for name, amount in amounts_to_score.items()):
+        return ()
+    return amounts(amounts_to_score)
+
+
+def _total(pod: Pod, amounts_of: Callable[[Container, str], Sums], unasked: Mapping[str, int]) -> Sums:
     """Fold the containers of a pod into one request by the rule above."""
     running: Sums = {}
     for at, container in enumerate(pod.spec.containers):
-        _add(running, amounts_of(container, f"spec.containers[{at}]"))
+        _add(running, {**unasked, **amounts_of(container, f"spec.containers[{at}]")})
     sidecars: Sums = {}
     starting: Sums = {}
     for at, container in enumerate(pod.spec.init_containers):
-        own = amounts_of(container, f"spec.initContainers[{at}]")
+        own = {**unasked, **amounts_of(container, f"spec.initContainers[{at}]")}
         if container.restart_policy == "Always":
             _add(running, own)
             _add(sidecars, own)
@@ -65,7 +79,7 @@ def _declared(lists: ResourceLists, path: str) -> Sums:
     return limits | parse_quantities(lists.requests or {}, f"{path}.requests")
 
 
-def _held(pod: Pod, declared: Sums) -> Sums:
+def _held(pod: Pod, declared: Sums, unasked: Mapping[str, int]) -> Sums:
     """Add up what an assigned pod holds: the most of declared, allocated and set up."""
     status = pod.status
     if status.allocated_resources is not None and status.resources.requests is not None:
@@ -75,8 +89,8 @@ def _held(pod: Pod, declared: Sums) -> Sums:
         reports = _reports(pod)
         if not reports:
             return dict(declared)
-        allocated = _total(pod, lambda container, path: _reported(container, path, reports, actual=False))
-        actual = _total(pod, lambda container, path: _reported(container, path, reports, actual=True))
+        allocated = _total(pod, lambda container, path: _reported(container, path, reports, actual=False), unasked)
+        actual = _total(pod, lambda container, path: _reported(container, path, reports, actual=True), unasked)
     return _most(allocated, actual) if _is_resize_infeasible(pod) else _most(declared, allocated, actual)
 
 
@@ -120,19 +134,13 @@ def _pod_level(pod: Pod, declared: Sums) -> Sums:
     if not own or not pod.spec.node_name or pod.status.resources.requests is None:
         return own
     actual = _at_pod_level(parse_quantities(pod.status.resources.requests, "status.resources.requests"))
-    allocated = _at_pod_level(
-        parse_quantities(pod.status.allocated_resources or {}, "status.allocatedResources")
-    )
+    allocated = _at_pod_level(parse_quantities(pod.status.allocated_resources or {}, "status.allocatedResources"))
     return _most(allocated, actual) if _is_resize_infeasible(pod) else _most(own, allocated, actual)
 
 
 def _at_pod_level(values: Sums) -> Sums:
     """Keep the resources that a pod may ask for as a whole."""
-    return {
-        name: amount
-        for name, amount in values.items()
-        if name in (CPU, MEMORY) or name.startswith(_HUGE_PAGES)
-    }
+    return {name: amount for name, amount in values.items() if name in (CPU, MEMORY) or name.startswith(_HUGE_PAGES)}
 
 
 def _is_resize_infeasible(pod: Pod) -> bool:

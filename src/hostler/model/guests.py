@@ -9,10 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from hostler.model.hosts import WHOLE_DEVICE
-from hostler.model.resources import Amounts, Labels
+from hostler.model.resources import CPU, MEMORY, Amounts, Labels, amount_of
 from hostler.model.selectors import Term, Toleration, WeightedTerm
 
-__all__ = ["DeviceRequest", "Guest", "GuestSpec"]
+__all__ = ["UNASKED", "DeviceRequest", "Guest", "GuestSpec", "scored_amount"]
 
 
 class DeviceRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -28,6 +28,7 @@ class GuestSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The shape of a guest: requests, devices, constraints, priority and what others may select it by."""
 
     requests: Amounts = ()
+    scored_requests: Amounts = ()  # cpu and memory to score by, where that differs (see ``scored_amount``)
     devices: tuple[DeviceRequest, ...] = ()
     priority: int = 0
     policy: str = ""  # a policy's name; empty means the engine's default
@@ -39,6 +40,15 @@ class GuestSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     namespace: str = "default"
     labels: Labels = ()
     prepare: tuple[str, ...] = ()  # what a front must get ready on the host before the guest is bound
+
+
+# What Kubernetes scores a guest by that asks for no cpu or memory (kubernetes/kubernetes pkg/scheduler/util).
+UNASKED = {CPU: 100, MEMORY: 200 * 2**20}
+
+
+def scored_amount(spec: GuestSpec, resource: str) -> int:
+    """Return the cpu or memory that allocation scorers count: what the spec says, the request, or a default."""
+    return amount_of(spec.scored_requests, resource) or amount_of(spec.requests, resource) or UNASKED[resource]
 
 
 class Guest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,9 +9,10 @@ from hostler.model.quantities import MAX_AMOUNT
 from hostler.model.resources import Amounts, Labels, amount_of
 from hostler.model.selectors import Taint
 
-__all__ = ["WHOLE_DEVICE", "Device", "Host", "may_give"]
+__all__ = ["MAX_DEVICES", "WHOLE_DEVICE", "Device", "Host", "may_give"]
 
 WHOLE_DEVICE = 1000  # milli-units of one device
+MAX_DEVICES = 64  # of one host: kernels keep sets of devices as the bits of one word
 
 
 class Device(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,126 @@
+"""``hostler capacity``: how many more of a guest fit, or how many hosts a set of guests needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from hostler.cli.options import config_option, files_option, output_option, policy_option, seed_option
+from hostler.cli.terminal import print_data, print_table, say
+
+if TYPE_CHECKING:
+    from hostler.cli.capacities import Fit
+    from hostler.cli.sizing import Sizing
+
+__all__ = ["capacity"]
+
+MOST = 1_000_000
+
+
+@click.command(short_help="Count how many more guests fit, or how many hosts are needed.")
+@files_option()
+@click.option("--guest", "guest_file", metavar="FILE", default="", help="Count copies of the guest in this file.")
+@click.option("--guest-name", metavar="NAME", default="", help="Which guest of that file, when it has several.")
+@click.option("--hosts-like", metavar="HOST", default="", help="Count hosts like this one for the pending guests.")
+@click.option(
+    "--max", "most", metavar="N", type=click.IntRange(min=1), default=MOST, show_default=True, help="Stop counting there."
+)
+@policy_option()
+@config_option()
+@seed_option()
+@output_option("table", "wide", "json", "yaml")
+def capacity(
+    files: tuple[str, ...],
+    guest_file: str,
+    guest_name: str,
+    hosts_like: str,
+    most: int,
+    policy: str,
+    config: str,
+    seed: int,
+    output: str,
+) -> None:
+    """Count how many more of a guest fit, or how many hosts a set of guests needs.
+
+    With --guest, the pending guests of the files are placed first, then copies of that guest until one is refused.
+    With --hosts-like, the pending guests of the files are placed on an empty fleet of hosts like that one, and the
+    smallest number of them is found on which all fit. Both by real placements under the policy.
+
+    \b
+    Examples:
+      hostler capacity -f fleet.yaml -f guests.yaml --guest small.yaml
+      hostler capacity -f fleet.yaml --guest guests.yaml --guest-name web-0 -o wide
+      hostler capacity -f fleet.yaml -f guests.yaml --hosts-like rack1-host7
+    """
+    if bool(guest_file) == bool(hosts_like):
+        raise click.UsageError("give either --guest FILE or --hosts-like HOST")
+    if guest_name and not guest_file:
+        raise click.UsageError("--guest-name needs --guest FILE")
+    from hostler.cli.kernels import kernels
+
+    with kernels() as compiled:
+        from hostler.cli.capacities import count_copies, read_guest
+        from hostler.cli.inputs import read_inputs
+        from hostler.cli.sizing import size_fleet
+
+        if hosts_like:
+            sizing = size_fleet(read_inputs(files, policy=policy, config=config), compiled, hosts_like, seed=seed)
+            _show_sizing(sizing, output)
+            return
+        guest = read_guest(guest_file, guest_name)
+        inputs = read_inputs(files, policy=policy, config=config, more_specs=(guest.spec,))
+        fit = count_copies(inputs, compiled, guest, most=most, seed=seed)
+    _show_fit(fit, output)
+
+
+def _show_fit(fit: Fit, output: str) -> None:
+    if output in ("json", "yaml"):
+        print_data(_fit_as_data(fit), output)
+        return
+    from hostler.cli.runs import shown_name
+    from hostler.cli.wording import plural, reason_line, request_text
+
+    name = f"{shown_name(fit.guest)} ({request_text(fit.guest.spec)})"
+    at_least = "at least " if fit.is_limit else ""
+    say(f"{at_least}{plural(fit.count, 'more guest')} like {name} fit{'s' if fit.count == 1 else ''}.")
+    if fit.pending:
+        say(f"Placed before them: {fit.pending_placed:,} of {plural(fit.pending, 'pending guest')}.")
+    if fit.next is not None:
+        say(f"The next one does not fit: {reason_line(fit.next)}.")
+    else:
+        say("Counting stopped at --max.")
+    if output == "wide" and fit.per_host:
+        say()
+        print_table([("HOST", "left"), ("COPIES", "right")], [[host, f"{n:,}"] for host, n in fit.per_host])
+
+
+def _fit_as_data(fit: Fit) -> dict[str, object]:
+    from hostler.cli.place import decision_as_data
+
+    return {
+        "guest": fit.guest.name,
+        "fits": fit.count,
+        "stopped_at_max": fit.is_limit,
+        "pending": fit.pending,
+        "pending_placed": fit.pending_placed,
+        "per_host": dict(fit.per_host),
+        "next": None if fit.next is None else decision_as_data(fit.next),
+    }
+
+
+def _show_sizing(sizing: Sizing, output: str) -> None:
+    if output in ("json", "yaml"):
+        import msgspec
+
+        print_data(msgspec.to_builtins(sizing), output)
+        return
+    from hostler.cli.wording import plural
+
+    if not sizing.guests:
+        say("No guest is pending, so no host is needed.")
+        return
+    verb = "needs" if sizing.guests == 1 else "need"
+    say(f"{plural(sizing.guests, 'pending guest')} {verb} {plural(sizing.hosts, 'host')} like {sizing.like}.")
+    if output == "wide":
+        say(f"By totals alone at least {sizing.lower_bound:,}.")

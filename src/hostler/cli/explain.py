@@ -1,0 +1,168 @@
+"""``hostler explain``: why a guest goes where it goes or nowhere, what else would fit, and what would cure it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from hostler.cli.options import config_option, files_option, output_option, policy_option, seed_option
+from hostler.cli.terminal import Column, print_data, print_table, say
+
+if TYPE_CHECKING:
+    from hostler.cli.explaining import Explained
+    from hostler.model import Cure, HostVerdict
+
+__all__ = ["explain"]
+
+SHOWN = 10  # hosts in a table that is not wide
+
+
+@click.command(short_help="Say why a guest goes where it goes, or nowhere.")
+@click.argument("guest", metavar="GUEST")
+@files_option(required=False)
+@click.option("--journal", metavar="FILE", default="", help="Take the guest from a recorded run instead of files.")
+@policy_option()
+@config_option()
+@seed_option()
+@output_option("table", "wide", "json", "yaml")
+def explain(
+    guest: str, files: tuple[str, ...], journal: str, policy: str, config: str, seed: int, output: str
+) -> None:
+    """Say why a guest goes where it goes, or nowhere, as things stood when it was decided.
+
+    GUEST is a name, namespace/name, or a uid. With -f everything is placed as 'hostler place' does; with --journal the
+    recorded run is replayed. A guest that already runs is explained too: where it is, and what else would fit.
+
+    \b
+    Examples:
+      hostler explain -f fleet.yaml -f guests.yaml web-0
+      hostler explain -f fleet.yaml --policy pack team-a/db-0 -o json
+      hostler explain --journal run.journal web-0
+    """
+    if bool(files) == bool(journal):
+        raise click.UsageError("give either -f FILE or --journal FILE")
+    if journal and (policy or config or seed):
+        raise click.UsageError("a journal has its own policies and seed: leave --policy, --config and --seed away")
+    from hostler.cli.kernels import kernels
+
+    with kernels() as compiled:
+        from hostler.cli.explaining import explain_from_files, explain_from_journal
+        from hostler.cli.files import load_journal
+        from hostler.cli.inputs import read_inputs
+
+        if journal:
+            explained = explain_from_journal(load_journal(journal), compiled, guest)
+        else:
+            inputs = read_inputs(files, policy=policy, config=config)
+            explained = explain_from_files(inputs, compiled, guest, seed=seed)
+    if output in ("json", "yaml"):
+        print_data(_as_data(explained), output)
+    else:
+        _print(explained, is_wide=output == "wide")
+
+
+def _as_data(explained: Explained) -> dict[str, object]:
+    """Return the explanation object with its feasible hosts and weighted scores at the top."""
+    import msgspec
+
+    from hostler.cli.place import decision_as_data
+
+    explanation = explained.explanation
+    fitting = [verdict for verdict in explanation.verdicts if verdict.fits]
+    data: dict[str, object] = {
+        "guest": explained.decision.guest,
+        "uid": explained.decision.uid,
+        "chosen": explained.decision.host or None,
+        "feasible": [verdict.host for verdict in fitting],
+        "scores": {verdict.host: {s.plugin: s.weighted for s in verdict.scores} for verdict in fitting},
+    }
+    rest: dict[str, object] = msgspec.to_builtins(explanation)
+    return {
+        **data,
+        **rest,
+        "decision": decision_as_data(explained.decision),
+        "verdicts": rest.get("verdicts", []),
+        "near_misses": list(explanation.near_misses),
+        "cure": rest.get("cure"),
+        "wakes": list(explanation.wakes),
+    }
+
+
+def _print(explained: Explained, *, is_wide: bool) -> None:
+    verdicts = explained.explanation.verdicts
+    fitting = [verdict for verdict in verdicts if verdict.fits]
+    refusing = [verdict for verdict in verdicts if not verdict.fits]
+    say(_sentence(explained))
+    if fitting:
+        _print_fitting(fitting, explained.decision.host, None if is_wide else SHOWN)
+    if refusing and (is_wide or not fitting or explained.was_bound):
+        _print_refusing(refusing, None if is_wide else SHOWN)
+    elif refusing:
+        from hostler.cli.wording import plural
+
+        say()
+        say(f"{plural(len(refusing), 'host')} did not fit; -o wide shows why.")
+    if explained.explanation.cure is not None:
+        say()
+        say(_cure_line(explained.explanation.cure))
+    if explained.explanation.wakes and not explained.decision.host:
+        say()
+        say("It is tried again when one of these happens:")
+        for wake in explained.explanation.wakes:
+            say(f"  {wake}")
+
+
+def _sentence(explained: Explained) -> str:
+    from hostler.cli.runs import shown_name
+    from hostler.cli.wording import number_text, plural, reason_line, request_text
+
+    decision, explanation = explained.decision, explained.explanation
+    name = f"{shown_name(explained.guest)} ({request_text(explained.guest.spec)})"
+    policy = f"policy {decision.policy}"
+    if explained.was_bound:
+        fitting, hosts = len(explanation.feasible), len(explanation.verdicts)
+        return f"{name} already runs on {decision.host}. {fitting} of {plural(hosts, 'host')} would take it, by {policy}."
+    if not decision.host:
+        return f"{name} fits nowhere: {reason_line(decision)}; {policy}."
+    others = "the only one" if decision.feasible == 1 else f"the best of {decision.feasible:,}"
+    score = f", score {number_text(decision.total)}" if decision.total is not None else ""
+    devices = f", device{'s' if len(decision.devices) > 1 else ''} {', '.join(map(str, decision.devices))}"
+    where = decision.host + (devices if decision.devices else "")
+    return f"{name} goes to {where}{score}: {others} that fit{'s' if decision.feasible == 1 else ''}, of {plural(decision.hosts, 'host')}; {policy}."
+
+
+def _print_fitting(verdicts: list[HostVerdict], chosen: str, limit: int | None) -> None:
+    from hostler.cli.wording import number_text
+
+    plugins = list(dict.fromkeys(score.plugin for verdict in verdicts for score in verdict.scores))
+    columns: list[Column] = [("HOST THAT FITS", "left"), ("TOTAL", "right"), *((name, "right") for name in plugins)]
+    rows = []
+    for verdict in verdicts[:limit]:
+        by_plugin = {score.plugin: score.weighted for score in verdict.scores}
+        mark = " *" if verdict.host == chosen else ""
+        rows.append(
+            [f"{verdict.host}{mark}", number_text(verdict.total), *(number_text(by_plugin.get(name)) for name in plugins)]
+        )
+    say()
+    print_table(columns, rows)
+    _print_rest(len(verdicts), limit)
+
+
+def _print_refusing(verdicts: list[HostVerdict], limit: int | None) -> None:
+    from hostler.cli.wording import failure_text
+
+    say()
+    columns: list[Column] = [("HOST THAT DOES NOT FIT", "left"), ("WHY", "left")]
+    print_table(columns, [[v.host, "; ".join(map(failure_text, v.failures))] for v in verdicts[:limit]])
+    _print_rest(len(verdicts), limit)
+
+
+def _print_rest(count: int, limit: int | None) -> None:
+    if limit is not None and count > limit:
+        say(f"… and {count - limit:,} more; -o wide shows all")
+
+
+def _cure_line(cure: Cure) -> str:
+    changes = " and ".join(change.text for change in cure.changes)
+    return f"It would fit on {cure.host} after the smallest change: {changes}."

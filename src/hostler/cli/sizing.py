@@ -1,0 +1,131 @@
+"""How many hosts like one a set of guests needs, from an empty fleet.
+
+A lower bound by totals starts the search; real placements under the policy decide from there: galloping up until
+all guests fit, then halving down. Placement by a policy is not monotone in theory (one more host may once make it
+worse), so the answer is a number of hosts that is shown to do, with one less shown not to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from hostler.cli.inputs import Inputs
+from hostler.cli.kernels import Kernels
+from hostler.cli.runs import arrive, decide, is_pending, open_engine, shown_name
+from hostler.cli.terminal import progress
+from hostler.cli.wording import reason_line
+from hostler.config import did_you_mean
+from hostler.errors import InputError, UnknownNameError
+from hostler.model import GUESTS, Bind, Guest, GuestArrived, GuestLeft, GuestSpec, Host, HostsJoined, Prepare, may_give
+
+__all__ = ["Sizing", "size_fleet"]
+
+LONG = 10_000  # guests from which on a progress bar is shown
+
+
+class Sizing(msgspec.Struct, frozen=True, kw_only=True):
+    """How many hosts like one are needed."""
+
+    like: str
+    guests: int
+    hosts: int
+    lower_bound: int
+
+
+def size_fleet(inputs: Inputs, kernels: Kernels, like: str, *, seed: int = 0) -> Sizing:
+    """Find the number of hosts like ``like`` on which all pending guests fit."""
+    model = _host_named(inputs, like)
+    guests = [guest for guest in inputs.fleet.guests if is_pending(guest)]
+    if not guests:
+        return Sizing(like=like, guests=0, hosts=0, lower_bound=0)
+    _check_each_fits(inputs, kernels, model, guests)
+    bound = max(_lower_bound(inputs, model, guests), 1)
+    with progress("trying numbers of hosts", None, is_long=len(guests) > LONG) as advance:
+
+        def is_enough(count: int) -> bool:
+            advance(1)
+            engine = open_engine(inputs, kernels, seed=seed)
+            arrive(engine, _hosts_like(model, count), guests)
+            return all(isinstance(action, Bind | Prepare) for action in decide(engine))
+
+        low, high = bound - 1, bound  # low is too few
+        while not is_enough(high):
+            if high >= len(guests):
+                raise InputError(
+                    f"{len(guests):,} guests do not fit on as many hosts like {like!r} under policy "
+                    f"{inputs.policy.name!r}",
+                    hint="a policy that asks outside, or a plugin that refuses, cannot be sized",
+                )
+            low, high = high, min(high + max(high // 4, 1), len(guests))
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return Sizing(like=like, guests=len(guests), hosts=high, lower_bound=bound)
+
+
+def _host_named(inputs: Inputs, name: str) -> Host:
+    found = next((host for host in inputs.fleet.hosts if host.name == name), None)
+    if found is None:
+        known = [host.name for host in inputs.fleet.hosts]
+        hint = did_you_mean(name, known) or "the files have no hosts at all"
+        raise UnknownNameError(f"--hosts-like: there is no host {name!r}", hint=hint)
+    return found
+
+
+def _hosts_like(model: Host, count: int) -> list[Host]:
+    """Return empty, open hosts like the model; the first bears its name."""
+    width = len(str(count))
+    names = [model.name, *(f"{model.name}-{number:0{width}d}" for number in range(2, count + 1))]
+    return [msgspec.structs.replace(model, name=name, uid=name, version=0, cordoned=False) for name in names]
+
+
+def _check_each_fits(inputs: Inputs, kernels: Kernels, model: Host, guests: Iterable[Guest]) -> None:
+    """Refuse guests that do not fit on an empty host of this kind: no number of them would do."""
+    engine = open_engine(inputs, kernels)
+    engine.apply(HostsJoined(hosts=tuple(_hosts_like(model, 1))))
+    firsts: dict[GuestSpec, Guest] = {}
+    for guest in guests:
+        firsts.setdefault(guest.spec, guest)
+    misfits: list[str] = []
+    why = ""
+    for guest in firsts.values():
+        engine.apply(GuestArrived(guest=guest))
+        if not any(isinstance(action, Bind | Prepare) for action in decide(engine)):
+            misfits.append(shown_name(guest))
+            why = why or reason_line(engine.decision(guest.uid)).removeprefix("0/1 host: 1 ")
+        engine.apply(GuestLeft(uid=guest.uid))
+    if misfits:
+        shown = ", ".join(misfits[:6]) + (f" and {len(misfits) - 6} more" if len(misfits) > 6 else "")
+        verb = "does" if len(misfits) == 1 else "do"
+        raise InputError(
+            f"{shown} {verb} not fit even on an empty host like {model.name!r}: {why}",
+            hint="choose a larger host, or leave these guests out",
+        )
+
+
+def _lower_bound(inputs: Inputs, model: Host, guests: Sequence[Guest]) -> int:
+    """Return how many hosts the totals alone need, over resources and kinds of devices."""
+    specs = Counter(guest.spec for guest in guests)
+    wanted: Counter[str] = Counter({GUESTS: len(guests)})
+    device_millis: Counter[str] = Counter()
+    for spec, count in specs.items():
+        for name, amount in spec.requests:
+            if name != GUESTS:
+                wanted[name] += amount * count
+        for request in spec.devices:
+            device_millis[request.kind] += request.count * request.milli * count
+    policy = inputs.policy
+    needs = [
+        _rounded_up(amount, may_give(model, name, policy.overcommit, policy.reserve)) for name, amount in wanted.items()
+    ]
+    for kind, amount in device_millis.items():
+        needs.append(_rounded_up(amount, sum(device.milli for device in model.devices if device.kind == kind)))
+    return min(max(needs), len(guests))
+
+
+def _rounded_up(amount: int, per_host: int) -> int:
+    """Divide and round up; a host without a limit (or with none of it) says nothing."""
+    return -(-amount // per_host) if per_host else 0
