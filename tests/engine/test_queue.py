@@ -58,7 +58,7 @@ LATER = 60 * SECOND  # beyond every backoff, before the flush
 
 
 def test_guests_are_tried_by_priority_then_age():
-    engine = engine_with([host("a", cpu=10_000)])
+    engine = engine_with([host("a", cpu=10_000, memory=10 * GIB)])
     arrive(
         engine,
         guest("old", priority=0),
@@ -87,7 +87,7 @@ def test_a_guest_that_becomes_more_important_goes_first():
 
 
 def test_a_step_decides_at_most_so_many_and_leaves_the_rest_active():
-    engine = engine_with([host("a", cpu=10_000)])
+    engine = engine_with([host("a", cpu=10_000, memory=10 * GIB)])
     arrive(engine, *(guest(f"g{i}") for i in range(5)))
     assert [a.uid for a in engine.step(0, limit=2)] == ["g0", "g1"]
     assert engine.next_due() == 0
@@ -160,7 +160,7 @@ def test_refusals_back_off_too_and_are_tried_for_ever():
 
 @pytest.mark.parametrize("percent", [1, 10, 50])
 def test_jitter_stays_within_its_bounds_and_differs_between_guests(percent):
-    engine = engine_with([host("a", cpu=10**6)], rules=QueueRules(jitter_percent=percent), seed=3)
+    engine = engine_with([host("a", 10**6, 100 * GIB)], rules=QueueRules(jitter_percent=percent), seed=3)
     names = [f"g{i}" for i in range(60)]
     place(engine, *(guest(name) for name in names), now=0)
     for name in names:

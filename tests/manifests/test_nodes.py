@@ -113,7 +113,7 @@ BROKEN = {
     ),
     "a million GPUs": (
         {"allocatable": {COUNT: "1M"}},
-        f"node n1: status.allocatable[{COUNT}]: 1000000 GPUs are more than the 1024 that a node may have",
+        f"node n1: status.allocatable[{COUNT}]: 1000000 GPUs are more than the 64 that a node may have",
     ),
     "our own word for pods": (
         {"allocatable": {"guests": 3}},

@@ -228,7 +228,7 @@ def test_a_bound_pod_tells_on_which_gpus_it_runs():
 BROKEN_GPUS = {
     "more than a whole GPU": ({MILLI: "1500"}, MILLI, "1500 is more than 1000, one whole GPU"),
     "no number": ({COUNT: "two"}, COUNT, "amount 'two' is not a quantity"),
-    "too many": ({COUNT: "5000"}, COUNT, "5000 GPUs are more than the 1024 of any node"),
+    "too many": ({COUNT: "5000"}, COUNT, "5000 GPUs are more than the 64 of any node"),
     "no indices": ({COUNT: "1", INDEX: "a"}, INDEX, "'a' is not a list of indices"),
     "fewer indices than GPUs": (
         {COUNT: "2", INDEX: "1"},

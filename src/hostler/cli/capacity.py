@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.options import config_option, files_option, output_option, policy_option, seed_option
+from hostler.cli.options import config_option, examples, files_option, output_option, policy_option, seed_option
 from hostler.cli.terminal import print_data, print_table, say
 
 if TYPE_CHECKING:
@@ -18,13 +18,26 @@ __all__ = ["capacity"]
 MOST = 1_000_000
 
 
-@click.command(short_help="Count how many more guests fit, or how many hosts are needed.")
+@click.command(
+    epilog=examples(
+        "hostler capacity -f fleet.yaml -f guests.yaml --guest small.yaml",
+        "hostler capacity -f fleet.yaml --guest guests.yaml --guest-name web-0 -o wide",
+        "hostler capacity -f fleet.yaml -f guests.yaml --hosts-like rack1-host7",
+    ),
+    short_help="Count how many more guests fit, or how many hosts are needed.",
+)
 @files_option()
 @click.option("--guest", "guest_file", metavar="FILE", default="", help="Count copies of the guest in this file.")
 @click.option("--guest-name", metavar="NAME", default="", help="Which guest of that file, when it has several.")
 @click.option("--hosts-like", metavar="HOST", default="", help="Count hosts like this one for the pending guests.")
 @click.option(
-    "--max", "most", metavar="N", type=click.IntRange(min=1), default=MOST, show_default=True, help="Stop counting there."
+    "--max",
+    "most",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=MOST,
+    show_default=True,
+    help="Stop counting there.",
 )
 @policy_option()
 @config_option()
@@ -46,12 +59,6 @@ def capacity(
     With --guest, the pending guests of the files are placed first, then copies of that guest until one is refused.
     With --hosts-like, the pending guests of the files are placed on an empty fleet of hosts like that one, and the
     smallest number of them is found on which all fit. Both by real placements under the policy.
-
-    \b
-    Examples:
-      hostler capacity -f fleet.yaml -f guests.yaml --guest small.yaml
-      hostler capacity -f fleet.yaml --guest guests.yaml --guest-name web-0 -o wide
-      hostler capacity -f fleet.yaml -f guests.yaml --hosts-like rack1-host7
     """
     if bool(guest_file) == bool(hosts_like):
         raise click.UsageError("give either --guest FILE or --hosts-like HOST")

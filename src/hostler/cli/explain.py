@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.options import config_option, files_option, output_option, policy_option, seed_option
+from hostler.cli.options import config_option, examples, files_option, output_option, policy_option, seed_option
 from hostler.cli.terminal import Column, print_data, print_table, say
 
 if TYPE_CHECKING:
@@ -18,7 +18,14 @@ __all__ = ["explain"]
 SHOWN = 10  # hosts in a table that is not wide
 
 
-@click.command(short_help="Say why a guest goes where it goes, or nowhere.")
+@click.command(
+    epilog=examples(
+        "hostler explain -f fleet.yaml -f guests.yaml web-0",
+        "hostler explain -f fleet.yaml --policy pack team-a/db-0 -o json",
+        "hostler explain --journal run.journal web-0",
+    ),
+    short_help="Say why a guest goes where it goes, or nowhere.",
+)
 @click.argument("guest", metavar="GUEST")
 @files_option(required=False)
 @click.option("--journal", metavar="FILE", default="", help="Take the guest from a recorded run instead of files.")
@@ -26,19 +33,11 @@ SHOWN = 10  # hosts in a table that is not wide
 @config_option()
 @seed_option()
 @output_option("table", "wide", "json", "yaml")
-def explain(
-    guest: str, files: tuple[str, ...], journal: str, policy: str, config: str, seed: int, output: str
-) -> None:
+def explain(guest: str, files: tuple[str, ...], journal: str, policy: str, config: str, seed: int, output: str) -> None:
     """Say why a guest goes where it goes, or nowhere, as things stood when it was decided.
 
     GUEST is a name, namespace/name, or a uid. With -f everything is placed as 'hostler place' does; with --journal the
     recorded run is replayed. A guest that already runs is explained too: where it is, and what else would fit.
-
-    \b
-    Examples:
-      hostler explain -f fleet.yaml -f guests.yaml web-0
-      hostler explain -f fleet.yaml --policy pack team-a/db-0 -o json
-      hostler explain --journal run.journal web-0
     """
     if bool(files) == bool(journal):
         raise click.UsageError("give either -f FILE or --journal FILE")
@@ -122,14 +121,16 @@ def _sentence(explained: Explained) -> str:
     policy = f"policy {decision.policy}"
     if explained.was_bound:
         fitting, hosts = len(explanation.feasible), len(explanation.verdicts)
-        return f"{name} already runs on {decision.host}. {fitting} of {plural(hosts, 'host')} would take it, by {policy}."
+        return (
+            f"{name} already runs on {decision.host}. {fitting} of {plural(hosts, 'host')} would take it, by {policy}."
+        )
     if not decision.host:
         return f"{name} fits nowhere: {reason_line(decision)}; {policy}."
-    others = "the only one" if decision.feasible == 1 else f"the best of {decision.feasible:,}"
+    others = "the only one that fits" if decision.feasible == 1 else f"the best of {decision.feasible:,} that fit"
     score = f", score {number_text(decision.total)}" if decision.total is not None else ""
     devices = f", device{'s' if len(decision.devices) > 1 else ''} {', '.join(map(str, decision.devices))}"
     where = decision.host + (devices if decision.devices else "")
-    return f"{name} goes to {where}{score}: {others} that fit{'s' if decision.feasible == 1 else ''}, of {plural(decision.hosts, 'host')}; {policy}."
+    return f"{name} goes to {where}{score}: {others}, of {plural(decision.hosts, 'host')}; {policy}."
 
 
 def _print_fitting(verdicts: list[HostVerdict], chosen: str, limit: int | None) -> None:
@@ -142,7 +143,11 @@ def _print_fitting(verdicts: list[HostVerdict], chosen: str, limit: int | None) 
         by_plugin = {score.plugin: score.weighted for score in verdict.scores}
         mark = " *" if verdict.host == chosen else ""
         rows.append(
-            [f"{verdict.host}{mark}", number_text(verdict.total), *(number_text(by_plugin.get(name)) for name in plugins)]
+            [
+                f"{verdict.host}{mark}",
+                number_text(verdict.total),
+                *(number_text(by_plugin.get(name)) for name in plugins),
+            ]
         )
     say()
     print_table(columns, rows)

@@ -31,7 +31,7 @@ from hostler.errors import DuplicateNameError, InputError, UnknownNameError
 from hostler.manifests import Note, is_manifest, read_manifests
 from hostler.model import GuestSpec, Policy, QueueRules
 
-__all__ = ["Inputs", "read_inputs", "read_parts", "with_mix"]
+__all__ = ["Inputs", "check_named_policies", "read_inputs", "read_parts", "with_mix"]
 
 FGD = "fgd"
 
@@ -62,7 +62,7 @@ def read_inputs(
     fleet, settings, known = _read(files, policy, config)
     named = [settings.default_policy]
     specs = [guest.spec for guest in fleet.guests]
-    _check_named_policies(fleet, known)
+    check_named_policies(fleet, known)
     for spec in dict.fromkeys((*more_specs, *specs)):
         if spec.policy and spec.policy not in named:
             named.append(find_policy(spec.policy, known).name)
@@ -157,7 +157,8 @@ def _without_known(part: Fleet, known: Mapping[str, Policy]) -> Fleet:
     return msgspec.structs.replace(part, policies=tuple(p for p in part.policies if p.name not in known))
 
 
-def _check_named_policies(fleet: Fleet, known: Mapping[str, Policy]) -> None:
+def check_named_policies(fleet: Fleet, known: Mapping[str, Policy]) -> None:
+    """Refuse a guest that names a policy which nobody declared."""
     for index, guest in enumerate(fleet.guests):
         name = guest.spec.policy
         if not name or name in known:

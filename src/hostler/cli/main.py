@@ -15,6 +15,7 @@ from importlib import import_module
 
 import click
 
+from hostler.cli.options import examples
 from hostler.errors import HostlerError
 
 __all__ = ["COMMANDS", "TRACEBACK_VARIABLE", "cli", "main"]
@@ -64,16 +65,14 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 unavailable, 4 conflict, 70 a bug of ours.",
+    epilog=examples(
+        "hostler place -f demo/fleet.yaml -f demo/guests.yaml",
+        "hostler explain -f demo/fleet.yaml -f demo/guests.yaml web-0",
+    )
+    + "\n\nExit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 unavailable, 4 conflict, 70 a bug of ours.",
 )
 def cli() -> None:
-    """Decide where guests (virtual machines and pods) run on hosts, and say why.
-
-    \b
-    Try:
-      hostler place -f demo/fleet.yaml -f demo/guests.yaml
-      hostler explain -f demo/fleet.yaml -f demo/guests.yaml web-0
-    """
+    """Decide where guests (virtual machines and pods) run on hosts, and say why."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

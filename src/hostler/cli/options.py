@@ -7,11 +7,16 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["config_option", "files_option", "output_option", "policy_option", "seed_option"]
+__all__ = ["config_option", "examples", "files_option", "output_option", "policy_option", "seed_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_SEED = 2**32 - 1
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a help text: commands to copy, which click must not wrap."""
+    return "\n".join(("\b", f"Example{'s' if len(lines) > 1 else ''}:", *(f"  {line}" for line in lines)))
 
 
 def files_option(*, required: bool = True) -> Callable[[F], F]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.options import config_option, files_option, output_option, policy_option, seed_option
+from hostler.cli.options import config_option, examples, files_option, output_option, policy_option, seed_option
 from hostler.cli.terminal import Column, note, print_data, print_table, say
 
 if TYPE_CHECKING:
@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 __all__ = ["place"]
 
 
-@click.command(short_help="Place guests on hosts, both from files.")
+@click.command(
+    epilog=examples(
+        "hostler place -f fleet.yaml -f guests.yaml",
+        "hostler place -f fleet.yaml --policy pack -o wide",
+        "kubectl get nodes,pods -A -o json | hostler place -f -",
+        "hostler place -f fleet.yaml -o json > placed.json",
+    ),
+    short_help="Place guests on hosts, both from files.",
+)
 @files_option()
 @policy_option()
 @config_option()
@@ -31,13 +39,6 @@ def place(
 
     Guests that already have a host count as placed and stay there. The exit code is 1 when a guest was not placed.
     JSON and YAML output is a fleet with the placed guests: it can be given to -f again.
-
-    \b
-    Examples:
-      hostler place -f fleet.yaml -f guests.yaml
-      hostler place -f fleet.yaml --policy pack -o wide
-      kubectl get nodes,pods -A -o json | hostler place -f -
-      hostler place -f fleet.yaml -o json > placed.json
     """
     from hostler.cli.kernels import kernels
 

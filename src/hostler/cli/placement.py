@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -91,13 +91,12 @@ def _sum_up(inputs: Inputs, guests: Sequence[Guest]) -> Summary:
     fleet = inputs.fleet
     already = len(fleet.guests) - sum(map(is_pending, fleet.guests))
     on_hosts = [guest for guest in guests if guest.host]
-    specs = Counter(id(guest.spec) for guest in on_hosts)
-    by_id = {id(guest.spec): guest.spec for guest in on_hosts}
-    used: Callable[[str], int] = lambda name: sum(amount_of(by_id[i].requests, name) * n for i, n in specs.items())  # noqa: E731
     policy = inputs.policy
-    total: Callable[[str], int] = lambda name: sum(  # noqa: E731
-        may_give(host, name, policy.overcommit, policy.reserve) for host in fleet.hosts
-    )
+
+    def share(name: str) -> Share:
+        total = sum(may_give(host, name, policy.overcommit, policy.reserve) for host in fleet.hosts)
+        return Share(sum(amount_of(guest.spec.requests, name) for guest in on_hosts), total)
+
     return Summary(
         guests=len(guests),
         placed=len(on_hosts) - already,
@@ -105,8 +104,8 @@ def _sum_up(inputs: Inputs, guests: Sequence[Guest]) -> Summary:
         not_placed=len(guests) - len(on_hosts),
         hosts=len(fleet.hosts),
         hosts_used=len({guest.host for guest in on_hosts}),
-        cpu=Share(used(CPU), total(CPU)),
-        memory=Share(used(MEMORY), total(MEMORY)),
+        cpu=share(CPU),
+        memory=share(MEMORY),
     )
 
 

@@ -89,9 +89,10 @@ def decide(
         if advance is not None:
             advance(len(actions))
         asked += [action for action in actions if isinstance(action, Ask)]
-        if len(actions) < limit or not room:
-            if not actions and not asked:
-                return
+        is_drained = len(actions) < limit
+        if is_drained and not asked:
+            return
+        if is_drained or not room:
             for ask in asked:
                 driver.apply(Answered(uid=ask.uid, ask=ask.ask, error=NO_ANSWER))
             asked, room = [], CHUNK

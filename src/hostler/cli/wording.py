@@ -15,8 +15,10 @@ _BYTE_UNITS = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def plural(count: int, noun: str) -> str:
-    """Write a count with its noun: ``1 host``, ``2,000 hosts``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """Write a count with its noun: ``1 host``, ``2,000 hosts``, ``3 entries``."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
 
 
 def reason_text(reason: Reason) -> str:
@@ -71,7 +73,6 @@ def request_text(spec: GuestSpec) -> str:
     parts = [_request(name, amount) for name, amount in spec.requests]
     parts += [_device_request(request) for request in spec.devices]
     return ", ".join(parts) or "nothing"
-
 
 
 def number_text(value: int | float | None) -> str:

@@ -97,7 +97,7 @@ class Cluster:
         self.order.remove(name)
         self._present[row] = 0
         self._limit[:, row] = 0
-        for table in (self._used, self._scored, self._device_left, self._device_size, self._tags):
+        for table in (self._used, self._guests, self._scored, self._device_left, self._device_size, self._tags):
             table[row] = 0
         self._device_kind[row] = -1
         self.marks.clear(row)
@@ -152,6 +152,7 @@ class Cluster:
         used = self._used
         for resource, amount in shape.amounts:
             used[row, resource] += sign * amount
+        self._guests[row] = used[row, 0]
         self._scored[row, 0] += sign * shape.scored[0]
         self._scored[row, 1] += sign * shape.scored[1]
         if devices:
@@ -229,7 +230,7 @@ class Cluster:
         """Return the arrays for a kernel."""
         self._rows_used[0] = len(self.host_at)
         return HostColumns(
-            self._rows_used, self._present, self._limit, self._used, self._scored, self._rank, self._name_key,
+            self._rows_used, self._present, self._limit, self._used, self._guests, self._scored, self._rank, self._name_key,
             self._name_hash, self._device_left, self._device_size, self._device_kind, self._device_model, self._tags,
         )  # fmt: skip
 
@@ -352,6 +353,7 @@ class Cluster:
         grown("_present", (rows,), np.int8)
         grown("_limit", (len(self.limit_sets), rows, resources), np.int64)
         grown("_used", (rows, resources), np.int64)
+        grown("_guests", (rows,), np.int64)
         grown("_scored", (rows, 2), np.int64)
         grown("_rank", (rows,), np.int64)
         grown("_name_key", (rows,), np.int64)
@@ -368,6 +370,7 @@ class Cluster:
     _present: np.ndarray[tuple[int], np.dtype[np.int8]]
     _limit: Int64s
     _used: Int64s
+    _guests: Int64s
     _scored: Int64s
     _rank: Int64s
     _name_key: Int64s

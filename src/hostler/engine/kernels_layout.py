@@ -49,7 +49,7 @@ Uint64s: TypeAlias = NDArray[np.uint64]
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 
-BLOCK = 16  # rows whose best is remembered together: one placement costs a scan of BLOCK rows and H / BLOCK bests
+BLOCK = 32  # rows whose best is remembered together: one placement costs a scan of BLOCK rows and H / BLOCK bests
 TAGS = 17  # device tags of a guest: 0 shares one device, k takes k whole devices (16 stands for 16 and more)
 PARAMS = 48  # integer parameters of one scorer
 
@@ -81,6 +81,7 @@ class HostColumns(NamedTuple):
     present: Int8s  # (H,)
     limit: Int64s  # (L, H, R) what a host may give
     used: Int64s  # (H, R); column 0 counts guests
+    guests: Int64s  # (H,) column 0 of ``used`` again, side by side for ties
     scored: Int64s  # (H, 2) cpu and memory with the defaults that Kubernetes scores by
     rank: Int64s  # (H,)
     name_key: Int64s  # (H,) sorts like the host's name

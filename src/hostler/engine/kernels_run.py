@@ -106,8 +106,8 @@ def is_better(hosts, policies, cache, s, p, a, b, draw):
     for k in range(4):
         tie = policies.ties[p, k]
         if tie == 1:
-            if hosts.used[a, 0] != hosts.used[b, 0]:
-                return hosts.used[a, 0] < hosts.used[b, 0]
+            if hosts.guests[a] != hosts.guests[b]:
+                return hosts.guests[a] < hosts.guests[b]
         elif tie == 2:
             if hosts.rank[a] != hosts.rank[b]:
                 return hosts.rank[a] < hosts.rank[b]
@@ -268,6 +268,7 @@ def book(hosts, shapes, log, s, h, devices, taken):
     """Book slot ``s`` on row ``h`` with the given devices, and log the touch. O(R + devices)."""
     for r in range(shapes.request.shape[1]):
         hosts.used[h, r] += shapes.request[s, r]
+    hosts.guests[h] = hosts.used[h, 0]
     hosts.scored[h, 0] += shapes.scored[s, 0]
     hosts.scored[h, 1] += shapes.scored[s, 1]
     n = 0

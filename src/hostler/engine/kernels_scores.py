@@ -143,45 +143,63 @@ def broken_line(params, at, use):
 
 
 @kernel
-def balance(params, limit, used, h, request, with_request):
-    """Return floor((1 - sigma) * 100) of the used fractions, sigma being their standard deviation."""
-    n = 0
-    total = 0.0
-    first = 0.0
-    second = 0.0
-    for i in range(params[0]):
-        r = params[1 + 3 * i]
-        if limit[h, r] == 0 or (params[3 + 3 * i] < 0 and request[r] == 0):
-            continue
-        asked = used[h, r] + (request[r] if with_request else 0)
-        fraction = min(float(asked) / float(limit[h, r]), 1.0)
-        total += fraction
-        if n == 0:
-            first = fraction
-        elif n == 1:
-            second = fraction
-        n += 1
+def balance(n, first, second, squares):
+    """Return floor((1 - sigma) * 100), sigma being the standard deviation of n fractions."""
     sigma = 0.0
     if n == 2:
         sigma = abs((first - second) / 2.0)
     elif n > 2:
-        mean = total / n
-        squares = 0.0
-        for i in range(params[0]):
-            r = params[1 + 3 * i]
-            if limit[h, r] == 0 or (params[3 + 3 * i] < 0 and request[r] == 0):
-                continue
-            asked = used[h, r] + (request[r] if with_request else 0)
-            fraction = min(float(asked) / float(limit[h, r]), 1.0)
-            squares += (fraction - mean) * (fraction - mean)
         sigma = math.sqrt(squares / n)
     return np.int64((1.0 - sigma) * 100.0)
 
 
 @kernel
+def squared_distances(params, limit, used, h, request, share, mean):
+    """Sum the squared distances of the used fractions from their mean; ``share`` 1 adds the request, 0 does not."""
+    squares = 0.0
+    for i in range(params[0]):
+        r = params[1 + 3 * i]
+        if limit[h, r] == 0 or (params[3 + 3 * i] < 0 and request[r] == 0):
+            continue
+        fraction = min(float(used[h, r] + share * request[r]) / float(limit[h, r]), 1.0)
+        squares += (fraction - mean) * (fraction - mean)
+    return squares
+
+
+@kernel
 def balanced_score(params, limit, used, h, request):
     """Return kube-scheduler's balanced allocation from 1.36 on: how much the guest improves the balance."""
-    change = 50 + balance(params, limit, used, h, request, True) - balance(params, limit, used, h, request, False)
+    n = 0
+    first = 0.0
+    second = 0.0
+    total = 0.0
+    first_without = 0.0
+    second_without = 0.0
+    total_without = 0.0
+    for i in range(params[0]):
+        r = params[1 + 3 * i]
+        capacity = limit[h, r]
+        if capacity == 0 or (params[3 + 3 * i] < 0 and request[r] == 0):
+            continue
+        before = used[h, r]
+        without = min(float(before) / float(capacity), 1.0)
+        fraction = min(float(before + request[r]) / float(capacity), 1.0)
+        total += fraction
+        total_without += without
+        if n == 0:
+            first = fraction
+            first_without = without
+        else:
+            second = fraction
+            second_without = without
+        n += 1
+    squares = 0.0
+    squares_without = 0.0
+    if n > 2:
+        squares = squared_distances(params, limit, used, h, request, 1, total / n)
+        squares_without = squared_distances(params, limit, used, h, request, 0, total_without / n)
+    after = balance(n, first, second, squares)
+    change = 50 + after - balance(n, first_without, second_without, squares_without)
     half = abs(change) // 2
     return 50 + (half if change >= 0 else -half)
 

@@ -1,0 +1,140 @@
+"""``hostler config``: files checked, settings with their origins, and the schema for editors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from hostler.cli.options import config_option, examples, output_option, policy_option
+from hostler.cli.terminal import print_data, print_table, say
+
+if TYPE_CHECKING:
+    from hostler.config import Document, Fleet
+    from hostler.model import Policy
+
+__all__ = ["config"]
+
+
+@click.group(
+    epilog=examples(
+        "hostler config validate fleet.yaml guests.yaml",
+        "hostler config show",
+        "hostler config schema > hostler.schema.json",
+    ),
+    short_help="Check files, show settings, print the schema.",
+)
+def config() -> None:
+    """Check files, show settings with where they come from, and print the schema of our files."""
+
+
+@config.command(
+    epilog=examples(
+        "hostler config validate fleet.yaml",
+        "hostler config validate ~/.config/hostler/config.yaml nodes.json pods.json",
+    )
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+def validate(files: tuple[str, ...]) -> None:
+    """Check files of any kind: fleets, configurations and Kubernetes manifests, each and together."""
+    from hostler.config import merge, prepare_kernel_cache, read_documents
+
+    prepare_kernel_cache()
+    from hostler.cli.inputs import read_parts
+    from hostler.engine import BUILT_IN
+
+    known = dict(BUILT_IN)
+    documents = read_documents(files)
+    lines = [_check_config(document, known) for document in documents if _is_config(document)]
+    by_source: dict[str, list[Document]] = {}
+    for document in documents:
+        if not _is_config(document):
+            by_source.setdefault(document.source, []).append(document)
+    fleets: list[Fleet] = []
+    for source, its_documents in by_source.items():
+        parts = read_parts(its_documents, known)
+        fleets += parts
+        lines.append(f"{source}: {_describe(parts)}")
+    _check_policies(merge(fleets), known)
+    for line in lines:
+        say(line)
+    say("ok")
+
+
+@config.command(epilog=examples("hostler config show --config hostler.yaml"))
+@policy_option()
+@config_option()
+@output_option("table", "json", "yaml")
+def show(policy: str, config: str, output: str) -> None:
+    """Show every setting and where it comes from: a flag, a variable, a line of a file, or the default."""
+    from hostler.config import load_settings, prepare_kernel_cache
+
+    prepare_kernel_cache()
+    from hostler.engine import BUILT_IN
+
+    settings = load_settings(BUILT_IN, config=config, policy=policy)
+    if output != "table":
+        print_data({one.name: {"value": one.value, "origin": one.origin} for one in settings.shown}, output)
+        return
+    rows = [[one.name, one.value, one.origin] for one in settings.shown]
+    print_table([("SETTING", "left"), ("VALUE", "left"), ("ORIGIN", "left")], rows)
+
+
+@config.command(epilog=examples("hostler config schema > hostler.schema.json"))
+def schema() -> None:
+    """Print the JSON schema of fleets and configurations, for editors that check while you type."""
+    from hostler.config import json_schema
+
+    print_data(json_schema(), "json")
+
+
+def _is_config(document: Document) -> bool:
+    from hostler.config import kind_of
+    from hostler.manifests import is_manifest
+
+    return not is_manifest(document.data) and kind_of(document)[1] == "Config"
+
+
+def _check_config(document: Document, known: dict[str, Policy]) -> str:
+    from hostler.cli.wording import plural
+    from hostler.config import read_settings
+
+    settings = read_settings(document, known)
+    _build(settings.policies)
+    known.update({policy.name: policy for policy in settings.policies})
+    return f"{document.source}: a configuration with {plural(len(settings.policies), 'policy')}"
+
+
+def _check_policies(fleet: Fleet, known: dict[str, Policy]) -> None:
+    """Check that policies which are named exist, and that their plugins do."""
+    from hostler.cli.inputs import check_named_policies
+    from hostler.engine import find_policy
+
+    _build(fleet.policies)
+    known.update({policy.name: policy for policy in fleet.policies})
+    check_named_policies(fleet, known)
+    if fleet.policy:
+        find_policy(fleet.policy, known)
+
+
+def _build(policies: Iterable[Policy]) -> None:
+    """Make each policy's plugins once: unknown names and wrong arguments are found so."""
+    from hostler.cli.inputs import with_mix
+    from hostler.cli.plugins import registry_for
+    from hostler.engine import Engine
+    from hostler.model import GuestSpec
+
+    for policy in policies:
+        Engine([with_mix(policy, [GuestSpec()])], registry=registry_for([policy]))
+
+
+def _describe(parts: Sequence[Fleet]) -> str:
+    from hostler.cli.wording import plural
+
+    counts = [
+        plural(sum(len(part.hosts) for part in parts), "host"),
+        plural(sum(len(part.guests) for part in parts), "guest"),
+    ]
+    own = sum(len(part.policies) for part in parts)
+    return ", ".join([*counts, plural(own, "own policy")] if own else counts)
