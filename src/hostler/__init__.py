@@ -1,1 +1,155 @@
-"""Hostler decides where guests run on hosts. See ``docs/quickstart.md`` for the public API."""
+"""Hostler decides where guests (virtual machines and pods) run on hosts, and says why.
+
+The public names are those below; everything else may change between releases. Importing this module is cheap: the
+engine and its compiled kernels are loaded when a name that needs them is first used.
+
+    >>> import hostler
+    >>> engine = hostler.Engine([hostler.find_policy("spread")])
+    >>> engine.apply(hostler.HostJoined(host=hostler.Host(name="a", capacity=hostler.parse_amounts({"cpu": 8}))))
+    >>> spec = hostler.GuestSpec(requests=hostler.parse_amounts({"cpu": "1500m"}))
+    >>> engine.apply(hostler.GuestArrived(guest=hostler.Guest(name="web", uid="web", spec=spec)))
+    >>> [action.host for action in engine.step(now=0)]
+    ['a']
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from hostler._version import __version__
+
+if TYPE_CHECKING:
+    from hostler.engine import BUILT_IN, ClusterView, Engine, Registry, Wake, find_policy, typical_mix
+    from hostler.engine.journal import Journal, Recorder, read_journal, replay, write_journal
+    from hostler.engine.redaction import redact
+    from hostler.errors import HostlerError
+    from hostler.model import (
+        Abandon,
+        Answered,
+        Ask,
+        Bind,
+        BindFailed,
+        Decision,
+        Device,
+        DeviceRequest,
+        Explanation,
+        Expression,
+        Guest,
+        GuestArrived,
+        GuestBound,
+        GuestChanged,
+        GuestLeft,
+        GuestsArrived,
+        GuestSpec,
+        Hold,
+        Host,
+        HostChanged,
+        HostJoined,
+        HostLeft,
+        HostsJoined,
+        MixEntry,
+        PluginUse,
+        Policy,
+        PolicyChanged,
+        Prepare,
+        Prepared,
+        QueueRules,
+        Reason,
+        ScorerUse,
+        Taint,
+        Term,
+        Toleration,
+        WeightedTerm,
+        amounts,
+        labels,
+        parse_amounts,
+    )
+
+_HOMES = {
+    "hostler.errors": ("HostlerError",),
+    "hostler.model": (
+        "Abandon", "Answered", "Ask", "Bind", "BindFailed", "Decision", "Device", "DeviceRequest", "Explanation",
+        "Expression", "Guest", "GuestArrived", "GuestBound", "GuestChanged", "GuestLeft", "GuestSpec", "GuestsArrived",
+        "Hold", "Host", "HostChanged", "HostJoined", "HostLeft", "HostsJoined", "MixEntry", "PluginUse", "Policy",
+        "PolicyChanged", "Prepare", "Prepared", "QueueRules", "Reason", "ScorerUse", "Taint", "Term", "Toleration",
+        "WeightedTerm", "amounts", "labels", "parse_amounts",
+    ),
+    "hostler.engine": ("BUILT_IN", "ClusterView", "Engine", "Registry", "Wake", "find_policy", "typical_mix"),
+    "hostler.engine.journal": ("Journal", "Recorder", "read_journal", "replay", "write_journal"),
+    "hostler.engine.redaction": ("redact",),
+}  # fmt: skip
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BUILT_IN",
+    "Abandon",
+    "Answered",
+    "Ask",
+    "Bind",
+    "BindFailed",
+    "ClusterView",
+    "Decision",
+    "Device",
+    "DeviceRequest",
+    "Engine",
+    "Explanation",
+    "Expression",
+    "Guest",
+    "GuestArrived",
+    "GuestBound",
+    "GuestChanged",
+    "GuestLeft",
+    "GuestSpec",
+    "GuestsArrived",
+    "Hold",
+    "Host",
+    "HostChanged",
+    "HostJoined",
+    "HostLeft",
+    "HostlerError",
+    "HostsJoined",
+    "Journal",
+    "MixEntry",
+    "PluginUse",
+    "Policy",
+    "PolicyChanged",
+    "Prepare",
+    "Prepared",
+    "QueueRules",
+    "Reason",
+    "Recorder",
+    "Registry",
+    "ScorerUse",
+    "Taint",
+    "Term",
+    "Toleration",
+    "Wake",
+    "WeightedTerm",
+    "__version__",
+    "amounts",
+    "find_policy",
+    "labels",
+    "parse_amounts",
+    "read_journal",
+    "redact",
+    "replay",
+    "typical_mix",
+    "write_journal",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hostler' has no attribute {name!r}")
+    if home.startswith("hostler.engine"):
+        # numba notices neither an edited callee in another file nor another numpy: compiled kernels are kept by hash.
+        import_module("hostler.config.folders").prepare_kernel_cache()
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

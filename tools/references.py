@@ -1,0 +1,243 @@
+"""Write the references under ``docs/reference`` from the code, so that they cannot grow stale unnoticed.
+
+``make docs`` writes them; ``python -m tools.references --check`` (part of ``make check``) only compares, and fails with
+the list of stale files. Every page is a function from the code to Markdown.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from hostler import config, errors
+from hostler.cli.main import COMMANDS, TRACEBACK_VARIABLE, cli
+from hostler.engine import BUILT_IN, DEFAULT_POLICY, ENTRY_POINT_GROUP, Registry
+from hostler.engine.registry import KERNEL_FILTERS
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+MADE_BY = "<!-- Made by `make docs`; edits are lost. -->\n"
+WIDTH = 100  # of help texts
+
+Schema = Mapping[str, object]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write all pages, or check them; return the exit code."""
+    if list(arguments) not in ([], ["--check"]):
+        print("usage: python -m tools.references [--check]", file=sys.stderr)
+        return 2
+    pages = {FOLDER / f"{name}.md": make() for name, make in PAGES.items()}
+    stale = [path for path, text in pages.items() if not path.is_file() or path.read_text() != text]
+    if arguments:
+        for path in stale:
+            print(f"error: {path.relative_to(FOLDER.parent.parent)} is stale", file=sys.stderr)
+        if stale:
+            print("hint: run 'make docs'", file=sys.stderr)
+        return 1 if stale else 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for path in stale:
+        path.write_text(pages[path])
+        print(f"wrote {path.relative_to(FOLDER.parent.parent)}")
+    return 0
+
+
+def command_line() -> str:
+    """Return the page of all commands: their help texts, group by group."""
+    parts = [f"# Command line\n\n{MADE_BY}"]
+    parts.append(
+        "Answers go to standard output; notes, progress and errors to standard error. Every error is a line `error:` "
+        "and a line `hint:`.\n\n"
+        + _table(
+            ("exit code", "meaning"),
+            [
+                ("0", "done"),
+                ("1", "the answer is no: not placed, would change, differs"),
+                ("2", "bad input or usage"),
+                ("3", "something outside does not answer"),
+                ("4", "somebody else was faster"),
+                ("70", "a bug of ours"),
+            ],
+        )
+    )
+    root = click.Context(cli, info_name="hostler", terminal_width=WIDTH, help_option_names=["-h", "--help"])
+    parts.append(_help(cli, root))
+    for name in COMMANDS:
+        command = cli.get_command(root, name)
+        assert command is not None
+        parts += _command_pages(command, root, name)
+    return "\n".join(parts)
+
+
+def _command_pages(command: click.Command, parent: click.Context, name: str) -> Iterator[str]:
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH)
+    yield f"## {context.command_path}\n\n{_help(command, context)}"
+    if isinstance(command, click.Group):
+        for inner in command.list_commands(context):
+            found = command.get_command(context, inner)
+            assert found is not None
+            yield from _command_pages(found, context, inner)
+
+
+def _help(command: click.Command, context: click.Context) -> str:
+    return f"```text\n{command.get_help(context)}\n```\n"
+
+
+def configuration() -> str:
+    """Return the page of files, keys, environment variables and folders."""
+    schema = config.json_schema()
+    definitions = schema["$defs"]
+    assert isinstance(definitions, dict)
+    parts = [
+        f"# Files and settings\n\n{MADE_BY}",
+        "Files are YAML or JSON. One of kind `Fleet` (here `FleetFile`) holds hosts and guests, one of kind `Config` "
+        "(here `ConfigFile`) holds policies and settings. Unknown keys are refused. `hostler config schema` prints the "
+        "same as a JSON schema for editors.\n",
+        "A flag beats an environment variable, which beats the file, which beats the default; "
+        "`hostler config show` says where each value comes from.\n",
+        "## Environment variables\n\n" + _table(("variable", "meaning"), _variables()),
+    ]
+    parts += [_definition(name, definition) for name, definition in definitions.items()]
+    return "\n".join(parts)
+
+
+def _variables() -> list[tuple[str, str]]:
+    return [
+        (f"`{config.CONFIG_VARIABLE}`", "the configuration file; without it `config.yaml` in `~/.config/hostler`"),
+        (f"`{config.POLICY_VARIABLE}`", "the policy of guests that name none"),
+        (f"`{TRACEBACK_VARIABLE}`", "any value: show the traceback of an error"),
+        ("`NO_COLOR`", "any value: no colours on a terminal"),
+        ("`NUMBA_CACHE_DIR`", "where compiled kernels are kept; without it a folder in `~/.cache/hostler`"),
+        (
+            "`XDG_CONFIG_HOME`, `XDG_CACHE_HOME`, `XDG_STATE_HOME`, `XDG_DATA_HOME`",
+            "where the folders `hostler` are; without them `~/.config`, `~/.cache`, `~/.local/state`, `~/.local/share`",
+        ),
+    ]
+
+
+def _definition(name: str, definition: Schema) -> str:
+    properties = definition.get("properties", {})
+    required = definition.get("required", [])
+    assert isinstance(properties, dict)
+    assert isinstance(required, list)
+    rows = [
+        (f"`{key}`", _type(one), _default(one, key in required), _description(one)) for key, one in properties.items()
+    ]
+    return f"## {name}\n\n{definition.get('description', '')}\n\n{_table(('key', 'type', 'default', ''), rows)}"
+
+
+def _type(schema: Schema) -> str:
+    """Name a type of the schema in a few words."""
+    if "$ref" in schema:
+        name = str(schema["$ref"]).rsplit("/", 1)[-1]
+        return f"[{name}](#{name.lower()})"
+    if "enum" in schema:
+        values = schema["enum"]
+        assert isinstance(values, list)
+        return " or ".join(f"`{value}`" if value != "" else "empty" for value in values)
+    if "anyOf" in schema:
+        options = schema["anyOf"]
+        assert isinstance(options, list)
+        names = [_type(option) for option in options if option.get("type") != "null"]
+        return "number or text" if set(names) == {"text", "number", "integer"} else " or ".join(dict.fromkeys(names))
+    kind = schema.get("type")
+    if kind == "array":
+        items = schema.get("items", {})
+        assert isinstance(items, dict)
+        return f"list of {_type(items)}"
+    if kind == "object":
+        values = schema.get("additionalProperties", {})
+        return f"mapping to {_type(values)}" if isinstance(values, dict) and values else "mapping"
+    words = {"string": "text", "boolean": "true or false"}
+    return words.get(str(kind), str(kind)) + _range(schema) if kind else "anything"
+
+
+def _range(schema: Schema) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is None:
+        return ""
+    return f" from {low}" + (f" to {high}" if high is not None and abs(int(str(high))) < 2**31 - 1 else "")
+
+
+def _default(schema: Schema, is_required: bool) -> str:
+    if is_required:
+        return "required"
+    value = schema.get("default")
+    if value is None or value in ("", [], {}):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _description(schema: Schema) -> str:
+    options = schema.get("anyOf")
+    nested = options if isinstance(options, list) else []
+    found = schema.get("description") or next((one["description"] for one in nested if "description" in one), "")
+    return str(found)
+
+
+def error_codes() -> str:
+    """Return the page of error codes."""
+    rows = []
+    for name in sorted(errors.__all__):
+        kind: type[errors.HostlerError] = getattr(errors, name)
+        if kind is errors.HostlerError:
+            continue
+        retry = "may help" if kind.retryable else "does not help"
+        rows.append((f"`{kind.code}`", str(kind.exit_code), retry, _first_line(kind), f"`{name}`"))
+    rows.sort()
+    return (
+        f"# Error codes\n\n{MADE_BY}\nCodes are never renamed or reused. A guest that is not placed is no error: it is "
+        "a decision with reasons, and the exit code is 1.\n\n"
+        + _table(("code", "exit code", "a retry", "meaning", "class in `hostler.errors`"), rows)
+    )
+
+
+def policies_and_plugins() -> str:
+    """Return the page of built-in policies and plugins."""
+    rows = []
+    for policy in BUILT_IN.values():
+        scorers = ", ".join(f"`{one.name}` {one.weight:+d}" for one in policy.scorers) or "none"
+        name = f"`{policy.name}`" + (" (default)" if policy.name == DEFAULT_POLICY else "")
+        rows.append((name, policy.summary, scorers, ", ".join(policy.ties), policy.devices))
+    filters, scorers_ = Registry.names()
+    registry = Registry()
+    filter_rows = [
+        (f"`{name}`", _first_line(KERNEL_FILTERS.get(name) or registry.filter_factory(name))) for name in filters
+    ]
+    scorer_rows = [(f"`{name}`", _first_line(registry.scorer_factory(name))) for name in scorers_]
+    return "\n".join(
+        (
+            f"# Policies and plugins\n\n{MADE_BY}",
+            "A policy is a list of filters, scorers with weights, keys that end ties, and a rule for devices. A file "
+            "of kind `Config` or `Fleet` may declare more of them, and `extends` starts from one of these. A negative "
+            "weight means that less is better.\n",
+            "## Policies\n\n" + _table(("policy", "takes", "scorers and weights", "ties by", "devices"), rows),
+            "`fgd` measures by a typical mix of guests: that of the policy (`mix`), else of the guests in the input.\n",
+            "## Filters\n\n" + _table(("filter", ""), filter_rows),
+            "## Scorers\n\n" + _table(("scorer", ""), scorer_rows),
+            f"## Plugins of others\n\nA distribution offers plugins under the entry-point group `{ENTRY_POINT_GROUP}`; "
+            "`hostler plugins` lists them. One is imported only when a policy names it.\n",
+        )
+    )
+
+
+def _first_line(thing: object) -> str:
+    return ((thing.__doc__ or "").strip().splitlines() or [""])[0]
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "cli": command_line,
+    "config": configuration,
+    "errors": error_codes,
+    "policies": policies_and_plugins,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
