@@ -16,7 +16,7 @@ from importlib import import_module
 import click
 
 from hostler.cli.options import examples
-from hostler.errors import HostlerError
+from hostler.errors import HostlerError, InputError
 
 __all__ = ["COMMANDS", "TRACEBACK_VARIABLE", "cli", "main"]
 
@@ -56,6 +56,16 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(module), variable)
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; when the reader of our output goes away, leave quietly (click would leave with 1)."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(EXIT_PIPE_CLOSED) from None
+        return result
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any."""
         with formatter.section("Commands"):
@@ -80,23 +90,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         result = cli.main(words, prog_name="hostler", standalone_mode=False)
-        sys.stdout.flush()
     except click.ClickException as error:
         return _usage(error)
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except HostlerError as error:
         _trace()
-        _complain(error.message, error.hint or f"see '{_help_command(words)}'")
+        _complain(error.message, error.hint or _usual_hint(error, words))
         return error.exit_code
-    except SystemExit as leaving:
-        # click ends with 1 when the reader of our output went away; 1 has another meaning here.
-        if isinstance(leaving.__context__, BrokenPipeError):
-            return EXIT_PIPE_CLOSED
-        raise
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_PIPE_CLOSED
     except Exception as error:
         return _bug(error)
     return result if isinstance(result, int) else 0
@@ -137,6 +138,8 @@ def _trace() -> None:
         click.echo(traceback.format_exc(), err=True, nl=False)
 
 
-def _help_command(words: Sequence[str]) -> str:
+def _usual_hint(error: HostlerError, words: Sequence[str]) -> str:
+    """Return a hint for an error that has none of its own."""
     command = next((word for word in words if word in COMMANDS), "")
-    return f"hostler {command} --help" if command else "hostler --help"
+    where = f"see '{' '.join(filter(None, ('hostler', command, '--help')))}'"
+    return f"{where}; 'hostler config schema' lists the keys of files" if isinstance(error, InputError) else where

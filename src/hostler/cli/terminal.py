@@ -53,12 +53,12 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> Non
 def _print_plain(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     headings = [heading for heading, _ in columns]
     widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(columns))]
-    for row in (headings, *rows):
-        cells = (
-            cell.rjust(width) if align == "right" else cell.ljust(width)
-            for cell, width, (_, align) in zip(row, widths, columns, strict=True)
-        )
-        click.echo("  ".join(cells).rstrip())
+    fill = [str.rjust if align == "right" else str.ljust for _, align in columns]
+    lines = (
+        "  ".join(put(cell, width) for put, cell, width in zip(fill, row, widths, strict=True)).rstrip()
+        for row in (headings, *rows)
+    )
+    click.echo("\n".join(lines))  # at once: click flushes after every call
 
 
 def _print_rich(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:

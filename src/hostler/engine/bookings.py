@@ -28,14 +28,14 @@ class Bookings:
         uid = record.guest.uid
         if row is None:
             state.parked.setdefault(record.host, set()).add(uid)
-            state.guests[uid] = record
+            state.keep(record)
             return
         why = state.cluster.why_not_book(row, shape)
         if why is not None:
             raise FactError(f"guest {record.guest.name!r} cannot be booked on {record.host!r}: {why}")
         devices = self._devices(row, shape, record)
         state.cluster.book(row, shape, devices, uid)
-        state.guests[uid] = msgspec.structs.replace(record, devices=devices)
+        state.keep(msgspec.structs.replace(record, devices=devices))
 
     def unpark(self, uid: str, row: int) -> None:
         """Book a parked guest, whose host is there now."""

@@ -54,6 +54,7 @@ class VerdictCache:
         self._cluster = cluster
         self._profiles = profiles
         self._slot_of: dict[tuple[int, int], int] = {}  # in order of last use
+        self._free: list[int] = []
         self._shape_in: list[tuple[Shape, int] | None] = []
         self._marks_seen: list[int] = []
         self._touch_seen: list[int] = []
@@ -66,6 +67,11 @@ class VerdictCache:
         rows = self._cluster.row_capacity
         per_slot = rows * (2 + 2 + 8 + 8 + 8 * (self._profiles.width + self._profiles.normal_width))
         return max(_MIN_SLOTS, min(_MAX_SLOTS, _BUDGET_BYTES // per_slot))
+
+    def forget(self, shape: int) -> None:
+        """Give up the slots of a shape whose number will be used again."""
+        for key in [key for key in self._slot_of if key[0] == shape]:
+            self._free.append(self._slot_of.pop(key))
 
     def use_profiles(self, profiles: Profiles) -> None:
         """Forget everything: other policies decide from now on."""
@@ -154,6 +160,7 @@ class VerdictCache:
             return
         self._layout = layout
         self._slot_of.clear()
+        self._free = []
         self._shape_in = []
         self._marks_seen = []
         self._touch_seen = []
@@ -210,6 +217,8 @@ class VerdictCache:
 
     def _claim(self) -> int:
         """Return a free slot, taking the least recently used one when all are taken."""
+        if self._free:
+            return self._free.pop()
         if len(self._shape_in) < len(self._policy):
             self._shape_in.append(None)
             self._marks_seen.append(-1)

@@ -84,7 +84,11 @@ def save(state: State) -> bytes:
             deadlines=sorted(state.deadlines),
             improved_rows=sorted(state.improved_rows),
             improvements=sorted(state.improvements, key=wakes.index),
-            cures=[(key, sorted(cures, key=wakes.index)) for key, cures in sorted(state.cures.items())],
+            cures=[
+                (key, sorted(cures, key=wakes.index))
+                for key, cures in sorted(state.cures.items())
+                if key in state.queue.waiting
+            ],
         )
     )
 
@@ -100,15 +104,14 @@ def load(data: bytes, registry: Registry) -> State:
     tables.models.refill(saved.models)
     tables.reasons.refill(saved.reasons)
     state.use_policies(Profiles(saved.policies, state.cluster, registry))  # plugins hold codes of the tables above
-    for spec in saved.shapes:
-        state.shapes.number(spec)
+    state.shapes.restore(saved.shapes)
     state.cluster.restore(saved.hosts, saved.free_rows)
     parked = {host: set(uids) for host, uids in saved.parked.items()}
     state.parked = parked
     for saved_record in saved.guests:
         record = _with_spec(saved_record, saved.shapes[saved_record.shape])
         uid = record.guest.uid
-        state.guests[uid] = record
+        state.keep(record)
         if record.state in PLACED_STATES and uid not in parked.get(record.host, ()):
             row = state.cluster.row_of[record.host]
             state.cluster.book(row, state.shapes.shapes[record.shape], record.devices, uid)

@@ -190,7 +190,14 @@ class Cycle:
         state.cures[key] = frozenset(cures)
         hosts = sum(n for _, n in reasons)
         actions.append(
-            Hold(guest.uid, guest.name, state.decisions, hosts, reason_counts(state.tables, reasons), refused.attempts)
+            Hold(
+                guest.uid,
+                guest.name,
+                state.decisions,
+                hosts,
+                reason_counts(state.tables, reasons, guest.spec),
+                refused.attempts,
+            )
         )
 
     def _draw(self, record: GuestRecord) -> int:

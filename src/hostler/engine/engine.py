@@ -140,7 +140,7 @@ class Engine:
         record = state.guests.get(uid)
         if record is None:
             raise UnknownNameError(f"there is no guest with uid {uid!r}")
-        reasons = reason_counts(state.tables, record.counts)
+        reasons = reason_counts(state.tables, record.counts, record.guest.spec)
         return Decision(
             guest=record.guest.name,
             uid=uid,

@@ -16,7 +16,7 @@ from hostler.engine.selection import score_table, tie_keys
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.engine.verdicts import failures_on
-from hostler.model import Decision, Explanation, HostVerdict, Score
+from hostler.model import Decision, Explanation, GuestSpec, HostVerdict, Score
 
 __all__ = ["explain"]
 
@@ -54,7 +54,7 @@ def _explain(state: State, record: GuestRecord, shape: Shape, decision: Decision
     )
     is_stuck = not fitting and bool(refusals)
     return Explanation(
-        decision=_with_counts(state, decision, feasible, refused),
+        decision=_with_counts(state, decision, shape.spec, feasible, refused),
         as_of=as_of,
         verdicts=(*fitting, *refusals),
         near_misses=tuple(v.host for v in refusals[:_NEAR_MISSES]),
@@ -83,8 +83,10 @@ def _nearness(verdict: HostVerdict) -> tuple[int, float, str]:
     return len(verdict.failures), missing, verdict.host
 
 
-def _with_counts(state: State, decision: Decision, feasible: int, refused: Sequence[tuple[int, int]]) -> Decision:
-    reasons = reason_counts(state.tables, tuple(refused))
+def _with_counts(
+    state: State, decision: Decision, spec: GuestSpec, feasible: int, refused: Sequence[tuple[int, int]]
+) -> Decision:
+    reasons = reason_counts(state.tables, tuple(refused), spec)
     hosts = feasible + sum(n for _, n in refused)
     return Decision(
         guest=decision.guest, uid=decision.uid, seq=decision.seq, at=decision.at, policy=decision.policy,

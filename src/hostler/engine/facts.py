@@ -15,7 +15,7 @@ from hostler.engine.framework import Wake
 from hostler.engine.profiles import Profiles
 from hostler.engine.records import ASKED, ASSUMED, BOUND, PLACED_STATES, PREPARING, QUEUED, GuestRecord
 from hostler.engine.state import State
-from hostler.errors import FactError
+from hostler.errors import FactError, HostlerError
 from hostler.model import (
     Answered,
     BindFailed,
@@ -65,9 +65,13 @@ class Facts:
         handler = self._handlers.get(type(event))
         if handler is None:
             raise FactError(f"{type(event).__name__} is not an event")
-        handler(event)
-        if event.at > self._state.now:
-            self._state.now = event.at
+        before = self._state.now
+        self._state.now = max(before, event.at)
+        try:
+            handler(event)
+        except HostlerError:
+            self._state.now = before
+            raise
 
     # -- hosts -----------------------------------------------------------------------------------------------------
 
@@ -139,7 +143,7 @@ class Facts:
         state.improved_rows.discard(row)
         if guests:
             state.parked.setdefault(event.name, set()).update(guests)
-        state.left_hosts[known.uid or known.name] = known.version
+        state.bury_host(known)
 
     # -- guests ----------------------------------------------------------------------------------------------------
 
@@ -170,7 +174,7 @@ class Facts:
         key = (number, state.profiles.number(guest.spec.policy))
         state.arrivals += 1
         if not guest.host:
-            state.guests[guest.uid] = GuestRecord(guest, number, QUEUED, state.arrivals)
+            state.keep(GuestRecord(guest, number, QUEUED, state.arrivals))
             state.queue.activate(guest.uid, guest.spec.priority, state.arrivals, key)
             return
         record = GuestRecord(guest, number, BOUND, state.arrivals, guest.host, guest.on_devices)
@@ -216,8 +220,8 @@ class Facts:
         if guest.spec == record.guest.spec:
             state.guests[uid] = msgspec.structs.replace(record, guest=guest)
             return
-        state.guests[uid] = msgspec.structs.replace(
-            record, guest=guest, shape=number, state=QUEUED, refusals=0, errors=0, answer=None
+        state.keep(
+            msgspec.structs.replace(record, guest=guest, shape=number, state=QUEUED, refusals=0, errors=0, answer=None)
         )
         state.queue.activate(uid, guest.spec.priority, record.arrival, key)
 
@@ -230,7 +234,7 @@ class Facts:
                 state.turns.forget(self._policy_name(record), record.seq)
             state.queue.remove(event.uid)
             state.ready.pop(event.uid, None)
-            del state.guests[event.uid]
+            state.drop(event.uid)
         state.bury(event.uid)
 
     # -- answers ---------------------------------------------------------------------------------------------------

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from hostler.engine.kernels_layout import Int32s, Int64s
+from hostler.engine.plugins.host_affinity import HostAffinity, about
 from hostler.engine.tables import Tables
-from hostler.model import ReasonCount
+from hostler.model import GuestSpec, Reason, ReasonCount
 
-__all__ = ["counted", "float_totals", "reason_counts"]
+__all__ = ["counted", "float_totals", "named_reason", "reason_counts"]
 
 _FLIP = np.int64(0x7FFFFFFFFFFFFFFF)
 
@@ -34,7 +35,13 @@ def float_totals(totals: Int64s) -> list[float]:
     return floats
 
 
-def reason_counts(tables: Tables, counts: tuple[tuple[int, int], ...]) -> tuple[ReasonCount, ...]:
+def named_reason(tables: Tables, code: int, spec: GuestSpec) -> Reason:
+    """Return the reason behind a code, as it concerns one guest."""
+    reason = tables.reasons.values[code]
+    return about(reason, spec) if reason.plugin == HostAffinity.name else reason
+
+
+def reason_counts(tables: Tables, counts: tuple[tuple[int, int], ...], spec: GuestSpec) -> tuple[ReasonCount, ...]:
     """Return the reasons by name, most hosts first."""
-    named = [ReasonCount(tables.reasons.values[code], hosts) for code, hosts in counts]
+    named = [ReasonCount(named_reason(tables, code, spec), hosts) for code, hosts in counts]
     return tuple(sorted(named, key=lambda c: (-c.hosts, c.reason.plugin, c.reason.code, c.reason.subject)))

@@ -239,4 +239,4 @@ def _checkpoint(data: bytes, rename: Rename) -> bytes:
     return checkpoint.encode(saved)
 
 
-_STRUCTURAL = frozenset({"", "cordon", "host_name", "resources", "devices"})
+_STRUCTURAL = frozenset({"", "cordon", "host_name", "host_affinity", "resources", "devices"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hostler.engine.kernels_layout import TAGS
@@ -13,6 +14,7 @@ from hostler.model.guests import scored_amount
 __all__ = ["DeviceAsk", "Shape", "ShapeTable"]
 
 _MAX_IDS = 65_536
+_MAX_IDLE = 1024
 
 
 class DeviceAsk(NamedTuple):
@@ -38,11 +40,14 @@ class Shape(NamedTuple):
 
 
 class ShapeTable:
-    """All shapes of one engine by number."""
+    """All shapes of one engine by number; shapes without guests are kept a while, then their numbers are used again."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self.shapes: list[Shape] = []
+        self._users: list[int] = []
+        self._idle: dict[int, None] = {}  # shapes without guests, oldest first
+        self._free: list[int] = []
         self._number: dict[GuestSpec, int] = {}
         self._by_id: dict[int, tuple[GuestSpec, int]] = {}
 
@@ -53,23 +58,74 @@ class ShapeTable:
             return known[1]
         number = self._number.get(spec)
         if number is None:
-            shape = self._build(spec)
-            number = len(self.shapes)
-            self.shapes.append(shape)
-            self._number[spec] = number
+            number = self._add(spec)
         if len(self._by_id) >= _MAX_IDS:
             self._by_id.clear()
         self._by_id[id(spec)] = (spec, number)
         return number
 
+    def acquire(self, number: int) -> None:
+        """Count one more guest of a shape."""
+        self._users[number] += 1
+        self._idle.pop(number, None)
+
+    def release(self, number: int) -> list[int]:
+        """Count one guest less; return the numbers of shapes that were forgotten."""
+        self._users[number] -= 1
+        if self._users[number]:
+            return []
+        self._idle[number] = None
+        freed = []
+        while len(self._idle) > _MAX_IDLE:
+            oldest = next(iter(self._idle))
+            del self._idle[oldest]
+            del self._number[self.shapes[oldest].spec]
+            self._free.append(oldest)
+            freed.append(oldest)
+        if freed:
+            self._by_id.clear()
+        return freed
+
+    def saved(self) -> list[GuestSpec | None]:
+        """Return the specs by number, None for numbers without one."""
+        free = set(self._free)
+        return [None if number in free else shape.spec for number, shape in enumerate(self.shapes)]
+
+    def restore(self, specs: Sequence[GuestSpec | None]) -> None:
+        """Fill an empty table with what ``saved`` returned, no guest counted yet."""
+        for number, spec in enumerate(specs):
+            self.shapes.append(self._build(spec or GuestSpec(), number))
+            self._users.append(0)
+            if spec is None:
+                self._free.append(number)
+            else:
+                self._number[spec] = number
+                self._idle[number] = None
+
     def copy(self, tables: Tables) -> ShapeTable:
         """Return an independent table with the same numbers."""
         twin = ShapeTable(tables)
         twin.shapes = self.shapes.copy()
+        twin._users = self._users.copy()
+        twin._idle = self._idle.copy()
+        twin._free = self._free.copy()
         twin._number = self._number.copy()
         return twin
 
-    def _build(self, spec: GuestSpec) -> Shape:
+    def _add(self, spec: GuestSpec) -> int:
+        number = self._free[-1] if self._free else len(self.shapes)
+        shape = self._build(spec, number)
+        if self._free:
+            self._free.pop()
+            self.shapes[number] = shape
+        else:
+            self.shapes.append(shape)
+            self._users.append(0)
+        self._number[spec] = number
+        self._idle[number] = None
+        return number
+
+    def _build(self, spec: GuestSpec, number: int) -> Shape:
         _check(spec)
         tables = self._tables
         wanted = dict(spec.requests)
@@ -90,7 +146,7 @@ class ShapeTable:
         if gpus:
             tag = 0 if count == 1 and milli < WHOLE_DEVICE else min(count, TAGS - 1)
         return Shape(
-            number=len(self.shapes),
+            number=number,
             spec=spec,
             amounts=amounts,
             scored=(scored_amount(spec, CPU), scored_amount(spec, MEMORY)),

@@ -15,7 +15,7 @@ from hostler.engine.registry import Registry
 from hostler.engine.shapes import Shape, ShapeTable
 from hostler.engine.tables import Tables
 from hostler.engine.turns import Turns
-from hostler.model import Policy, QueueRules
+from hostler.model import Host, Policy, QueueRules
 
 __all__ = ["State"]
 
@@ -81,6 +81,30 @@ class State:
         self.left_guests[uid] = None
         if len(self.left_guests) > MAX_TOMBSTONES:
             del self.left_guests[next(iter(self.left_guests))]
+
+    def bury_host(self, host: Host) -> None:
+        """Remember that a host left, so that older facts about it change nothing."""
+        self.left_hosts.pop(host.uid or host.name, None)
+        self.left_hosts[host.uid or host.name] = host.version
+        if len(self.left_hosts) > MAX_TOMBSTONES:
+            del self.left_hosts[next(iter(self.left_hosts))]
+
+    def keep(self, record: GuestRecord) -> None:
+        """Remember a new or changed guest; shapes that nobody has any more may go."""
+        known = self.guests.get(record.guest.uid)
+        if known is None or known.shape != record.shape:
+            self.shapes.acquire(record.shape)
+            if known is not None:
+                self._release_shape(known.shape)
+        self.guests[record.guest.uid] = record
+
+    def drop(self, uid: str) -> None:
+        """Forget a guest."""
+        self._release_shape(self.guests.pop(uid).shape)
+
+    def _release_shape(self, number: int) -> None:
+        for freed in self.shapes.release(number):
+            self.cache.forget(freed)
 
     def is_parked(self, record: GuestRecord) -> bool:
         """Say whether the guest's host is away."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from hostler.engine.adapters import ForeignFilter
 from hostler.engine.plugins.cordon import Cordon
-from hostler.engine.plugins.host_affinity import HostAffinity
+from hostler.engine.plugins.host_affinity import AFFINITY_MISMATCH, SELECTOR_MISMATCH, HostAffinity, about
 from hostler.engine.plugins.host_name import HostName
 from hostler.engine.plugins.room import Devices, Resources
 from hostler.engine.plugins.taints import Taints, untolerated
@@ -52,10 +52,9 @@ def _affinity(shape: Shape, host: Host) -> Iterator[Failure]:
     spec = shape.spec
     for key, value in spec.host_selector:
         if not Expression(key, "In", (value,)).matches(host.labels):
-            yield _failure(HostAffinity.name, "selector_mismatch", f"{key}={value}")
+            yield _failure(HostAffinity.name, SELECTOR_MISMATCH, f"{key}={value}")
     if spec.host_affinity and not any(term.matches(host.name, host.labels) for term in spec.host_affinity):
-        subject = " or ".join(term.text() for term in spec.host_affinity)
-        yield _failure(HostAffinity.name, "affinity_mismatch", subject)
+        yield Failure(reason=about(Reason(HostAffinity.name, AFFINITY_MISMATCH), spec))
 
 
 def _resources(state: State, profile: Profile, shape: Shape, row: int) -> Iterator[Failure]:

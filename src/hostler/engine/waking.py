@@ -21,10 +21,14 @@ class WaitIndex:
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self._reset()
+
+    def _reset(self) -> None:
+        self._profiles = self._state.profiles
         self._at: dict[WaitKey, int] = {}
         self._keys: list[WaitKey | None] = []
         self._free: list[int] = []
-        self._request: Int64s = np.zeros((16, 8), dtype=np.int64)
+        self._request: Int64s = np.zeros((16, self._state.cluster.resource_capacity), dtype=np.int64)
         self._limit_set: Int32s = np.zeros(16, dtype=np.int32)
 
     def wake(self) -> None:
@@ -60,14 +64,15 @@ class WaitIndex:
 
     def _follow_queue(self) -> None:
         """Bring the columns in step with the pairs that wait now."""
-        waiting = self._state.queue.waiting
-        if len(self._at) > len(waiting) or self._request.shape[1] < self._state.cluster.resource_capacity:
-            gone = [key for key in self._at if key not in waiting]
-            for key in gone:
-                at = self._at.pop(key)
-                self._keys[at] = None
-                self._free.append(at)
-                self._state.cures.pop(key, None)
+        state = self._state
+        waiting = state.queue.waiting
+        if self._profiles is not state.profiles or self._request.shape[1] < state.cluster.resource_capacity:
+            self._reset()
+        for key in [key for key in self._at if key not in waiting]:
+            at = self._at.pop(key)
+            self._keys[at] = None
+            self._request[at] = 0
+            self._free.append(at)
         for key in waiting:
             if key not in self._at:
                 self._add(key)
@@ -78,14 +83,9 @@ class WaitIndex:
             self._free.append(len(self._keys))
             self._keys.append(None)
         at = self._free.pop()
-        width = state.cluster.resource_capacity
-        if at >= len(self._limit_set) or width > self._request.shape[1]:
-            height = max(len(self._limit_set), 2 * (at + 1))
-            request = np.zeros((height, max(width, self._request.shape[1])), dtype=np.int64)
-            request[: self._request.shape[0], : self._request.shape[1]] = self._request
-            limit_set = np.zeros(height, dtype=np.int32)
-            limit_set[: len(self._limit_set)] = self._limit_set
-            self._request, self._limit_set = request, limit_set
+        if at >= len(self._limit_set):
+            self._request = np.vstack((self._request, np.zeros_like(self._request)))
+            self._limit_set = np.concatenate((self._limit_set, np.zeros_like(self._limit_set)))
         self._at[key] = at
         self._keys[at] = key
         self._request[at] = 0

@@ -13,6 +13,21 @@ from hostler.engine.view import ClusterView
 from hostler.model import Expression, GuestSpec, Reason, Term
 from hostler.model.policies import Normalizer
 
+AFFINITY_MISMATCH = "affinity_mismatch"
+SELECTOR_MISMATCH = "selector_mismatch"
+# Codes name a selector by position, not by content: there are as many contents as guests.
+_LAST_POSITION = 15
+_MAX_TEXT = 200
+
+
+def about(reason: Reason, spec: GuestSpec) -> Reason:
+    """Return a reason of this filter with what the guest asked for as its subject."""
+    if reason.code == SELECTOR_MISMATCH:
+        key, value = spec.host_selector[int(reason.subject)]
+        return Reason(reason.plugin, reason.code, f"{key}={value}")
+    text = " or ".join(term.text() for term in spec.host_affinity)
+    return Reason(reason.plugin, reason.code, text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…")
+
 
 def term_matches(marks: Marks, term: Term, rows: Int64s) -> Bools:
     """Evaluate one term on the given rows; an empty term matches nothing."""
@@ -38,7 +53,7 @@ class HostAffinity:
         self._reasons = view.reasons
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int16s | None:
-        """Return a code that names the selector or the terms."""
+        """Return a code for the terms, or for the first selector that does not match (by position, see ``about``)."""
         if not spec.host_selector and not spec.host_affinity:
             return None
         codes = np.zeros(len(rows), dtype=np.int16)
@@ -46,11 +61,11 @@ class HostAffinity:
             matches: Bools = np.zeros(len(rows), dtype=np.bool_)
             for term in spec.host_affinity:
                 matches |= term_matches(self._marks, term, rows)
-            subject = " or ".join(term.text() for term in spec.host_affinity)
-            codes[~matches] = self._reasons.number(Reason(self.name, "affinity_mismatch", subject))
-        for key, value in reversed(spec.host_selector):
+            codes[~matches] = self._reasons.number(Reason(self.name, AFFINITY_MISMATCH))
+        for position, (key, value) in reversed(list(enumerate(spec.host_selector))):
             matches = self._marks.matches(Expression(key, "In", (value,)), rows)
-            codes[~matches] = self._reasons.number(Reason(self.name, "selector_mismatch", f"{key}={value}"))
+            subject = str(min(position, _LAST_POSITION))
+            codes[~matches] = self._reasons.number(Reason(self.name, SELECTOR_MISMATCH, subject))
         return codes
 
 
