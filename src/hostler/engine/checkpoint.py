@@ -37,7 +37,7 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     kinds: list[str]
     models: list[str]
     reasons: list[Reason]
-    shapes: list[GuestSpec]
+    shapes: list[GuestSpec | None]
     hosts: list[Host | None]
     free_rows: list[int]
     guests: list[GuestRecord]
@@ -70,7 +70,7 @@ def save(state: State) -> bytes:
             kinds=state.tables.kinds.values,
             models=state.tables.models.values,
             reasons=state.tables.reasons.values,
-            shapes=[shape.spec for shape in state.shapes.shapes],
+            shapes=state.shapes.saved(),
             hosts=state.cluster.host_at,
             free_rows=state.cluster.free_rows,
             guests=[_without_spec(record) for record in state.guests.values()],
@@ -84,11 +84,7 @@ def save(state: State) -> bytes:
             deadlines=sorted(state.deadlines),
             improved_rows=sorted(state.improved_rows),
             improvements=sorted(state.improvements, key=wakes.index),
-            cures=[
-                (key, sorted(cures, key=wakes.index))
-                for key, cures in sorted(state.cures.items())
-                if key in state.queue.waiting
-            ],
+            cures=[(key, sorted(state.cures[key], key=wakes.index)) for key in sorted(state.queue.waiting)],
         )
     )
 
@@ -109,7 +105,7 @@ def load(data: bytes, registry: Registry) -> State:
     parked = {host: set(uids) for host, uids in saved.parked.items()}
     state.parked = parked
     for saved_record in saved.guests:
-        record = _with_spec(saved_record, saved.shapes[saved_record.shape])
+        record = _with_spec(saved_record, state.shape(saved_record).spec)
         uid = record.guest.uid
         state.keep(record)
         if record.state in PLACED_STATES and uid not in parked.get(record.host, ()):

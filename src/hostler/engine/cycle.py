@@ -189,15 +189,8 @@ class Cycle:
             cures |= profile.cures(table[code].plugin)
         state.cures[key] = frozenset(cures)
         hosts = sum(n for _, n in reasons)
-        actions.append(
-            Hold(
-                guest.uid,
-                guest.name,
-                state.decisions,
-                hosts,
-                reason_counts(state.tables, reasons, guest.spec),
-                refused.attempts,
-            )
+        named = reason_counts(state.tables, reasons, guest.spec)
+        actions.append(Hold(guest.uid, guest.name, state.decisions, hosts, named, refused.attempts))
         )
 
     def _draw(self, record: GuestRecord) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from hostler.engine.cures import find_cure
@@ -86,13 +87,12 @@ def _nearness(verdict: HostVerdict) -> tuple[int, float, str]:
 def _with_counts(
     state: State, decision: Decision, spec: GuestSpec, feasible: int, refused: Sequence[tuple[int, int]]
 ) -> Decision:
-    reasons = reason_counts(state.tables, tuple(refused), spec)
-    hosts = feasible + sum(n for _, n in refused)
-    return Decision(
-        guest=decision.guest, uid=decision.uid, seq=decision.seq, at=decision.at, policy=decision.policy,
-        state=decision.state, attempt=decision.attempt, host=decision.host, devices=decision.devices,
-        total=decision.total, hosts=hosts, feasible=feasible, reasons=reasons, note=decision.note,
-    )  # fmt: skip
+    return msgspec.structs.replace(
+        decision,
+        hosts=feasible + sum(n for _, n in refused),
+        feasible=feasible,
+        reasons=reason_counts(state.tables, tuple(refused), spec),
+    )
 
 
 def _wakes(state: State, profile: Profile, refused: Sequence[tuple[int, int]]) -> tuple[str, ...]:

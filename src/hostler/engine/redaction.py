@@ -209,8 +209,7 @@ def _toleration(toleration: Toleration, rename: Rename) -> Toleration:
 def _checkpoint(data: bytes, rename: Rename) -> bytes:
     """Rename everything in a checkpoint; reasons keep their codes and lose what they are about."""
     saved = checkpoint.decode(data)
-    specs = saved.shapes
-    saved.shapes = [_spec(spec, rename) for spec in specs]
+    saved.shapes = [None if spec is None else _spec(spec, rename) for spec in saved.shapes]
     saved.hosts = [None if host is None else _host(host, rename) for host in saved.hosts]
     saved.guests = [
         msgspec.structs.replace(
