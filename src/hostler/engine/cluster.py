@@ -231,8 +231,8 @@ class Cluster:
         self._rows_used[0] = len(self.host_at)
         return HostColumns(
             self._rows_used, self._present, self._limit, self._used, self._guests, self._scored, self._rank,
-            self._name_key, self._name_hash, self._device_left, self._device_size, self._device_kind, self._device_model,
-            self._tags,
+            self._name_key, self._name_hash, self._device_left, self._device_size, self._device_kind,
+            self._device_model, self._tags,
         )  # fmt: skip
 
     def log(self) -> TouchLog:

@@ -191,7 +191,6 @@ class Cycle:
         hosts = sum(n for _, n in reasons)
         named = reason_counts(state.tables, reasons, guest.spec)
         actions.append(Hold(guest.uid, guest.name, state.decisions, hosts, named, refused.attempts))
-        )
 
     def _draw(self, record: GuestRecord) -> int:
         return draw(self._state.seed, guest_key(record.guest), record.attempts, PLACEMENT)
