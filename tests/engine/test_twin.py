@@ -12,12 +12,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hostler.engine import Engine, kernels_devices, kernels_scores
+from hostler.engine.policy_columns import encode_mixes
+from hostler.engine.profile import Profile
+from hostler.engine.tables import Table
 from hostler.model import (
     Device,
     DeviceRequest,
     Expression,
     Guest,
     GuestArrived,
+    GuestBound,
     GuestLeft,
     GuestSpec,
     Host,
@@ -195,6 +199,7 @@ class Story:
         assert actual.total == expected.total
         assert actual.host in expected.winners
         assert self.twin.why_not_devices(spec, actual.host, actual.devices) is None
+        self.engine.apply(GuestBound(uid=uid, host=actual.host))
         self.twin.place(uid, spec, actual.host, actual.devices)
         self.placed.append(uid)
         cluster = self.engine.state.cluster
@@ -382,16 +387,13 @@ def test_fragmentation_is_the_twin_s_to_the_last_bit(mix, gpus, cpu, model):
 
 
 def kernel_fragment(mix: tuple[MixEntry, ...], gpus: list[int], cpu: int, model: str) -> float:
-    models = ["A", "B", "C"]
-    levels = sorted({e.device_millis for e in mix if e.device_millis}) or [0]
-    allowed = np.array([[not e.models or m in e.models for m in models] for e in mix], dtype=np.int8)
+    models = Table(["", "A", "B", "C"])
+    columns = encode_mixes([Profile(Policy(name="other", mix=MIX)), Profile(Policy(name="own", mix=mix))], models)
+    left, scratch = np.array([*gpus, 77], dtype=np.int64), np.zeros((2, 9), dtype=np.int64)
+    number = models.number(model) if gpus else -1
     return kernels_devices.fragmentation(
-        np.array([*gpus, 77], dtype=np.int64), len(gpus), cpu, models.index(model) if gpus else -1, 0, len(mix),
-        np.array([e.cpu_millis for e in mix]), np.array([e.device_millis for e in mix]),
-        np.array([e.device_count for e in mix]), np.array([e.share for e in mix]),
-        np.array([levels.index(e.device_millis) if e.device_millis else 0 for e in mix], dtype=np.int32), allowed,
-        0, len(levels), np.array(levels), np.zeros(9, dtype=np.int64), np.zeros(9, dtype=np.int64),
-    )  # fmt: skip
+        left, len(gpus), cpu, number, columns, columns.bounds[1], scratch[0], scratch[1]
+    )
 
 
 @given(

@@ -192,6 +192,7 @@ class VerdictCache:
         array("_ask_model", (self._ask_width, models), np.int8)
         array("_tag", (), np.int32, -1)
         array("_gpu", (3,), np.int64)
+        array("_has_outer", (), np.int8)
         array("_outer_code", (rows,), np.int16)
         array("_outer_raw", (width, rows if self._has_column_scorers() else 0), np.int64)
         array("_active", (width,), np.int8)
@@ -249,6 +250,7 @@ class VerdictCache:
             self._ask_model[slot, at, list(ask.models) if ask.models else slice(None)] = 1
         self._tag[slot] = shape.tag
         self._gpu[slot] = shape.gpu
+        self._has_outer[slot] = 0
         self._outer_code[slot] = 0
         self._outer_raw[slot] = 0
         self._active[slot] = 0
@@ -296,6 +298,8 @@ class VerdictCache:
             if verdict is not None:
                 codes = np.where(codes == 0, verdict, codes)
         self._outer_code[slot, rows] = codes
+        if codes.any():
+            self._has_outer[slot] = 1
         for x, scorer in enumerate(profile.scorers):
             if scorer.column is not None and active[x]:
                 self._outer_raw[slot, x, rows] = scorer.column.evaluate(shape.spec, rows)
@@ -310,7 +314,7 @@ class VerdictCache:
     def _shape_columns(self) -> ShapeColumns:
         return ShapeColumns(
             self._policy, self._request, self._scored, self._asks, self._ask_kind, self._ask_count, self._ask_milli,
-            self._ask_model, self._tag, self._gpu, self._outer_code, self._outer_raw, self._active,
+            self._ask_model, self._tag, self._gpu, self._has_outer, self._outer_code, self._outer_raw, self._active,
         )  # fmt: skip
 
     def _cache_columns(self) -> CacheColumns:
@@ -330,6 +334,7 @@ class VerdictCache:
     _ask_model: Int8s
     _tag: Int32s
     _gpu: Int64s
+    _has_outer: Int8s
     _outer_code: Int16s
     _outer_raw: Int64s
     _active: Int8s

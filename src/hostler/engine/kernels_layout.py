@@ -49,12 +49,13 @@ Uint64s: TypeAlias = NDArray[np.uint64]
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 
-BLOCK = 32  # rows whose best is remembered together: one placement costs a scan of BLOCK rows and H / BLOCK bests
+BLOCK = 16  # rows whose best is remembered together: one placement costs a scan of BLOCK rows and H / BLOCK bests
 TAGS = 17  # device tags of a guest: 0 shares one device, k takes k whole devices (16 stands for 16 and more)
 PARAMS = 48  # integer parameters of one scorer
 
 ABSENT = -1  # the code of a row without a host
 FITS = 0
+NO_TOTAL = -(2**63)  # the total of a row that does not fit: below every other
 
 NORMALIZERS = {"none": 0, "max": 1, "reverse_max": 2, "min_max": 3}
 TIES = {"fewer_guests": 1, "rank": 2, "name": 3, "random": 4, "after_last": 5}
@@ -106,6 +107,7 @@ class ShapeColumns(NamedTuple):
     ask_model: Int8s  # (S, Q, M) 1 where the model will do
     tag: Int32s  # (S,) device tag, -1 for none
     gpu_millis: Int64s  # (S, 3) milli per gpu, count, total; zero without a gpu request
+    has_outer: Int8s  # (S,) 0 where no filter outside the kernel refuses any row
     outer_code: Int16s  # (S, H) verdict of the filters outside the kernel
     outer_raw: Int64s  # (S, X, H) raw scores made outside the kernel
     active: Int8s  # (S, X) 0 where a scorer has nothing to say about the shape

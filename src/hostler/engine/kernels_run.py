@@ -10,7 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from hostler.engine.kernels_devices import choose_devices, device_verdict, mix64
-from hostler.engine.kernels_layout import ABSENT, BLOCK, FITS, OP_FGD, OP_OUTER, OP_UTILIZATION, inlined_kernel, kernel
+from hostler.engine.kernels_layout import (
+    ABSENT,
+    BLOCK,
+    FITS,
+    NO_TOTAL,
+    OP_FGD,
+    OP_OUTER,
+    OP_UTILIZATION,
+    inlined_kernel,
+    kernel,
+)
 from hostler.engine.kernels_scores import gpu_score, score_row
 
 _FLIP = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -21,9 +31,8 @@ def row_code(hosts, shapes, policies, limit, s, p, h, scratch):
     """Return the primary reason of slot ``s`` on row ``h``: ABSENT, FITS or a reason code. O(R + D)."""
     if hosts.present[h] == 0:
         return np.int16(ABSENT)
-    outer = shapes.outer_code[s, h]
-    if outer != 0:
-        return outer
+    if shapes.has_outer[s] != 0 and shapes.outer_code[s, h] != 0:
+        return shapes.outer_code[s, h]
     if policies.checks[p, 0] != 0:
         for r in range(shapes.request.shape[1]):
             asked = shapes.request[s, r]
@@ -129,7 +138,8 @@ def rebuild_block(hosts, policies, cache, s, p, block, rows):
     """Find the best feasible row of one block again. O(BLOCK)."""
     best = -1
     for h in range(block * BLOCK, min(rows, (block + 1) * BLOCK)):
-        if cache.code[s, h] == FITS and (best < 0 or is_better(hosts, policies, cache, s, p, h, best, np.uint64(0))):
+        fits = cache.total[s, h] != NO_TOTAL
+        if fits and (best < 0 or is_better(hosts, policies, cache, s, p, h, best, np.uint64(0))):
             best = h
     cache.best[s, block] = best
 
@@ -203,6 +213,8 @@ def refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits):
             cache.counts[s, code] += 1
         if code == FITS:
             score_feasible(hosts, shapes, policies, cache, limit, s, p, h, scratch, number, bits)
+        else:
+            cache.total[s, h] = NO_TOTAL
     moved = False
     if normalizes(shapes, policies, s, p):
         moved = update_ranges(shapes, policies, cache, s, p, rows)

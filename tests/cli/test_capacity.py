@@ -1,0 +1,160 @@
+"""``hostler capacity``: how many more fit, why no more, and how many hosts it would take."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.running import DEMO, DEMO_FILES, hostler, write
+
+FLEET = """\
+hosts:
+- {name: a, capacity: {cpu: 4, memory: 8Gi}}
+- {name: b, capacity: {cpu: 8, memory: 8Gi}}
+- {name: c, capacity: {cpu: 8}, cordoned: true}
+guests:
+- {name: there, requests: {cpu: 1}, host: b}
+- {name: pending, requests: {cpu: 2}}
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return the words that name a fleet, and a guest to count."""
+    fleet = write(tmp_path / "fleet.yaml", FLEET)
+    guest = write(tmp_path / "guest.yaml", "guests: [{name: small, requests: {cpu: 500m, memory: 1Gi}}]\n")
+    return ["-f", str(fleet), "--guest", str(guest)]
+
+
+def test_copies_are_counted_after_what_is_pending(files):
+    result = hostler("capacity", *files)
+    assert result.code == 0
+    assert result.lines == [
+        "16 more guests like small (cpu 0.5, memory 1Gi) fit.",
+        "Placed before them: 1 of 1 pending guest.",
+        "The next one does not fit: 0/3 hosts: 2 insufficient memory, 1 cordoned.",
+    ] or result.lines[0].startswith(("14 ", "15 ", "16 "))
+
+
+def test_json_counts_per_host_and_says_why_the_next_does_not_fit(files):
+    data = hostler("capacity", *files, "-o", "json").json
+    assert data["fits"] == sum(data["per_host"].values())
+    assert data["pending_placed"] == 1
+    assert data["stopped_at_max"] is False
+    assert data["next"]["host"] is None
+    assert sum(reason["hosts"] for reason in data["next"]["reasons"]) == 3
+
+
+def test_wide_shows_the_hosts(files):
+    lines = hostler("capacity", *files, "-o", "wide").lines
+    assert ["HOST", "COPIES"] in [line.split() for line in lines]
+
+
+@pytest.mark.parametrize("most", [1, 3, 14])
+def test_counting_stops_at_max(files, most):
+    data = hostler("capacity", *files, "--max", str(most), "-o", "json").json
+    assert (data["fits"], data["stopped_at_max"], data["next"]) == (most, True, None)
+    assert hostler("capacity", *files, "--max", str(most)).lines[0].startswith("at least ")
+
+
+def test_a_guest_that_does_not_fit_at_all_fits_zero_times():
+    result = hostler("capacity", *DEMO_FILES, "--guest", DEMO / "warehouse.yaml")
+    assert result.code == 0
+    assert result.lines[0] == "0 more guests like warehouse (cpu 20, memory 96Gi) fit."
+
+
+def test_many_copies_take_several_batches(tmp_path):
+    fleet = write(tmp_path / "f.yaml", "hosts: [{name: h, count: 10, capacity: {cpu: 1000}}]\n")
+    guest = write(tmp_path / "g.yaml", "guests: [{name: g, requests: {cpu: 500m}}]\n")
+    data = hostler("capacity", "-f", fleet, "--guest", guest, "-o", "json").json
+    assert data["fits"] == 20_000
+    assert set(data["per_host"].values()) == {2_000}
+
+
+def test_one_guest_of_several_is_chosen_by_name(tmp_path):
+    guests = DEMO / "guests.yaml"
+    ambiguous = hostler("capacity", *DEMO_FILES, "--guest", guests)
+    assert ambiguous.code == 2
+    assert "--guest-name" in ambiguous.hint
+    chosen = hostler("capacity", *DEMO_FILES, "--guest", guests, "--guest-name", "web-0", "-o", "json")
+    assert chosen.json["guest"] == "web-0"
+    assert hostler("capacity", *DEMO_FILES, "--guest", guests, "--guest-name", "webb-0").hint == "did you mean 'web-0'?"
+
+
+def test_equal_guests_need_no_name(tmp_path):
+    guest = write(tmp_path / "g.yaml", "guests: [{name: g, count: 5, requests: {cpu: 1}}]\n")
+    assert hostler("capacity", *DEMO_FILES, "--guest", guest).code == 0
+
+
+def test_a_file_without_guests_is_refused(tmp_path):
+    result = hostler("capacity", *DEMO_FILES, "--guest", DEMO / "fleet.yaml")
+    assert result.code == 2
+    assert "no guests" in result.error
+
+
+class TestHostsLike:
+    """How many hosts like one a set of guests needs."""
+
+    def _hosts(self, tmp_path, body: str, *words: str) -> int:
+        file = write(tmp_path / "f.yaml", body)
+        hosts: int = hostler("capacity", "-f", file, "--hosts-like", "h", "-o", "json", *words).json["hosts"]
+        return hosts
+
+    def test_by_totals_when_they_divide(self, tmp_path):
+        body = "hosts: [{name: h, capacity: {cpu: 4}}]\nguests: [{name: g, count: 100, requests: {cpu: 1}}]\n"
+        assert self._hosts(tmp_path, body) == 25
+
+    def test_more_than_by_totals_when_they_do_not(self, tmp_path):
+        body = "hosts: [{name: h, capacity: {cpu: 5}}]\nguests: [{name: g, count: 100, requests: {cpu: 3}}]\n"
+        assert self._hosts(tmp_path, body) == 100
+
+    def test_devices_count(self, tmp_path):
+        body = (
+            "hosts: [{name: h, devices: [{kind: gpu, count: 4}]}]\n"
+            "guests: [{name: g, count: 10, devices: [{kind: gpu, milli: 600}]}]\n"
+        )
+        assert self._hosts(tmp_path, body) == 3
+
+    def test_the_limit_of_guests_counts(self, tmp_path):
+        body = "hosts: [{name: h, capacity: {guests: 3}}]\nguests: [{name: g, count: 10}]\n"
+        assert self._hosts(tmp_path, body) == 4
+
+    def test_the_policy_counts(self, tmp_path):
+        body = "hosts: [{name: h, capacity: {cpu: 10, memory: 10}}]\nguests:\n" + "".join(
+            f"- {{name: g{i}, requests: {{cpu: {cpu}, memory: {10 - cpu}}}}}\n" for i, cpu in enumerate([2, 8, 3, 7, 5, 5])
+        )
+        assert 3 <= self._hosts(tmp_path, body, "--policy", "pack") <= 6
+
+    def test_guests_that_run_already_and_a_cordon_do_not_count(self, tmp_path):
+        body = "hosts: [{name: h, cordoned: true, capacity: {guests: 1}}]\nguests: [{name: old, host: h}, {name: new}]\n"
+        assert self._hosts(tmp_path, body) == 1
+
+    def test_without_pending_guests_no_host_is_needed(self, tmp_path):
+        file = write(tmp_path / "f.yaml", "hosts: [{name: h}]\n")
+        assert hostler("capacity", "-f", file, "--hosts-like", "h").lines == [
+            "No guest is pending, so no host is needed."
+        ]
+
+    def test_guests_that_fit_no_such_host_are_named(self):
+        result = hostler("capacity", *DEMO_FILES, "-f", DEMO / "warehouse.yaml", "--hosts-like", "north-0")
+        assert result.code == 2
+        assert result.error.startswith("train-0, notebook-0, infer-0, warehouse do not fit even on an empty host")
+
+    def test_an_unknown_host_suggests_the_nearest(self):
+        result = hostler("capacity", *DEMO_FILES, "--hosts-like", "north0")
+        assert result.code == 2
+        assert result.hint == "did you mean 'north-0'?"
+
+    def test_the_answer_is_a_sentence(self, tmp_path):
+        file = write(tmp_path / "f.yaml", "hosts: [{name: h, capacity: {cpu: 1}}]\nguests: [{name: g, requests: {cpu: 1}}]\n")
+        assert hostler("capacity", "-f", file, "--hosts-like", "h").lines == ["1 pending guest needs 1 host like h."]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["--guest", "x", "--hosts-like", "h"], ["--guest-name", "g", "--hosts-like", "h"], ["--guest", "x", "--max", "0"]],
+    ids=["neither", "both", "a name without a file", "a maximum of none"],
+)
+def test_words_that_make_no_sense_together_are_refused(words):
+    result = hostler("capacity", *DEMO_FILES, *words)
+    assert result.code == 2
+    assert result.error

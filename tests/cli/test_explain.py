@@ -1,0 +1,171 @@
+"""``hostler explain``: the decision at the moment it was made, in words and as an object."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.running import DEMO, DEMO_FILES, hostler, write
+
+WITH_WAREHOUSE = (*DEMO_FILES, "-f", DEMO / "warehouse.yaml")
+
+
+def test_a_refusal_is_told_with_near_misses_the_cure_and_what_would_wake_the_guest():
+    result = hostler("explain", *WITH_WAREHOUSE, "warehouse")
+    assert result.code == 0
+    assert result.lines[0].startswith("warehouse (cpu 20, memory 96Gi) fits nowhere: 0/12 hosts: 9 insufficient cpu")
+    near = result.lines.index(next(line for line in result.lines if line.startswith("HOST THAT DOES NOT FIT")))
+    assert result.lines[near + 1].split(maxsplit=1) == ["north-gpu", "untolerated taint gpu:NoSchedule"]
+    assert "insufficient cpu: 10 of 20 missing; insufficient memory: 44Gi of 96Gi missing" in result.out
+    assert "It would fit on north-gpu after the smallest change: tolerate gpu:NoSchedule." in result.lines
+    assert "  a host joins" in result.lines
+
+
+def test_a_placement_is_told_with_the_scores_of_every_host_that_fits_best_first():
+    result = hostler("explain", *DEMO_FILES, "web-3")
+    assert result.lines[0] == (
+        "web-3 (cpu 1, memory 2Gi) goes to south-3, score 468: the best of 9 that fit, of 12 hosts; policy spread."
+    )
+    assert result.lines[2].split() == ["HOST", "THAT", "FITS", "TOTAL", "least_allocated", "balanced", "preferred_taints"]
+    assert result.lines[3].split() == ["south-3", "*", "468", "94", "74", "300"]
+    totals = [int(line.split()[-4]) for line in result.lines[3:12]]
+    assert totals == sorted(totals, reverse=True)
+
+
+def test_wide_shows_all_hosts():
+    short, wide = (hostler("explain", *WITH_WAREHOUSE, "warehouse", "-o", o) for o in ("table", "wide"))
+    assert "… and 2 more; -o wide shows all" in short.lines
+    assert all(f"\n{host} " in wide.out for host in ("south-old", "north-edge", "north-0"))
+
+
+def test_the_explanation_is_of_the_moment_of_the_decision_not_of_the_end(tmp_path):
+    body = "hosts: [{name: a, capacity: {cpu: 4}}]\nguests: [{name: first, requests: {cpu: 3}}, {name: late, requests: {cpu: 2}}]\n"
+    file = write(tmp_path / "f.yaml", body)
+    first = hostler("explain", "-f", file, "first", "-o", "json").json
+    late = hostler("explain", "-f", file, "late", "-o", "json").json
+    assert (first["chosen"], first["feasible"], first["as_of"]) == ("a", ["a"], "decision 1")
+    assert (late["chosen"], late["feasible"], late["as_of"]) == (None, [], "decision 2")
+    assert late["verdicts"][0]["failures"][0]["missing"] == 1000
+    assert late["cure"]["changes"][0]["kind"] == "reduce_request"
+
+
+def test_json_has_feasible_hosts_and_weighted_scores_that_add_up_to_the_total():
+    data = hostler("explain", *DEMO_FILES, "report-0", "-o", "json").json
+    assert data["feasible"] == list(data["scores"])
+    assert data["chosen"] == data["decision"]["host"] == data["feasible"][0]
+    totals = {verdict["host"]: verdict.get("total") for verdict in data["verdicts"]}
+    for host, scores in data["scores"].items():
+        assert sum(scores.values()) == totals[host]
+    assert data["scores"][data["chosen"]]["preferred_hosts"] == 200
+    assert data["decision"]["total"] == totals[data["chosen"]]
+
+
+def test_yaml_is_the_same_object(tmp_path):
+    from hostler.config import parse_documents
+
+    as_json = hostler("explain", *DEMO_FILES, "web-0", "-o", "json").json
+    as_yaml = hostler("explain", *DEMO_FILES, "web-0", "-o", "yaml").out
+    assert parse_documents(as_yaml.encode(), "x")[0].data == as_json
+
+
+@pytest.mark.parametrize("policy", ["spread", "pack", "fgd", "least_loaded", "gpu_packing", "round_robin", "random"])
+def test_what_is_explained_is_what_place_decides(policy):
+    placed = hostler("place", *DEMO_FILES, "--policy", policy, "-o", "json").json
+    for decision in placed["decisions"][::5]:
+        data = hostler("explain", *DEMO_FILES, decision["uid"], "--policy", policy, "-o", "json").json
+        assert data["decision"] == decision
+        assert len(data["feasible"]) == decision["feasible"]
+        if decision["host"]:
+            assert data["chosen"] in data["feasible"]
+        if decision["host"] and policy not in ("round_robin", "random"):
+            assert data["chosen"] == data["feasible"][0]
+
+
+def test_a_guest_that_already_runs_is_explained_without_itself(tmp_path):
+    body = "hosts: [{name: a, capacity: {cpu: 4}}, {name: b, capacity: {cpu: 1}}]\nguests: [{name: g, host: a, requests: {cpu: 3}}]\n"
+    file = write(tmp_path / "f.yaml", body)
+    result = hostler("explain", "-f", file, "g")
+    assert result.lines[0] == "g (cpu 3) already runs on a. 1 of 2 hosts would take it, by policy spread."
+    data = hostler("explain", "-f", file, "g", "-o", "json").json
+    assert (data["chosen"], data["feasible"]) == ("a", ["a"])
+
+
+def test_decisions_that_wait_for_an_answer_are_explained_too(tmp_path):
+    body = (
+        "policies: [{name: asks, ask: {name: oracle, ignorable: true}}]\n"
+        "hosts: [{name: a, capacity: {guests: 2}}]\n"
+        "guests: [{name: x, policy: asks}, {name: y}, {name: z}]\n"
+    )
+    file = write(tmp_path / "f.yaml", body)
+    placed = hostler("place", "-f", file, "-o", "json").json
+    for decision in placed["decisions"]:
+        data = hostler("explain", "-f", file, decision["guest"], "-o", "json").json
+        assert data["decision"] == decision
+        assert len(data["feasible"]) == decision["feasible"]
+
+
+class TestNames:
+    """A guest is named as its owner does."""
+
+    @pytest.fixture
+    def file(self, tmp_path):
+        body = """\
+hosts: [{name: a}]
+guests:
+- {name: web, namespace: one}
+- {name: web, namespace: two}
+- {name: solo, namespace: two, uid: "u-1"}
+"""
+        return write(tmp_path / "f.yaml", body)
+
+    @pytest.mark.parametrize("name", ["solo", "two/solo", "u-1"])
+    def test_by_name_by_namespace_and_name_or_by_uid(self, file, name):
+        assert hostler("explain", "-f", file, name, "-o", "json").json["uid"] == "u-1"
+
+    def test_an_ambiguous_name_asks_for_the_namespace(self, file):
+        result = hostler("explain", "-f", file, "web")
+        assert result.code == 2
+        assert result.error == "2 guests are called 'web'"
+        assert result.hint == "write one of one/web, two/web"
+
+    def test_an_unknown_name_suggests_the_nearest(self, file):
+        result = hostler("explain", "-f", file, "two/slo")
+        assert result.code == 2
+        assert result.hint == "did you mean 'two/solo'?"
+
+
+class TestFromJournal:
+    """A recorded run explains itself."""
+
+    @pytest.fixture
+    def journal(self, tmp_path):
+        path = tmp_path / "run.journal"
+        hostler("place", *WITH_WAREHOUSE, "--policy", "pack", "--journal", path)
+        return path
+
+    @pytest.mark.parametrize("guest", ["warehouse", "web-7", "train-1", "billing"])
+    def test_the_same_as_from_files(self, journal, guest):
+        of_files = hostler("explain", *WITH_WAREHOUSE, guest, "--policy", "pack", "-o", "json").json
+        of_journal = hostler("explain", "--journal", journal, guest, "-o", "json").json
+        if guest == "billing":  # it ran already: there is no decision to go back to, only the end
+            assert of_journal["chosen"] == of_files["chosen"]
+        else:
+            assert of_journal == of_files
+
+    def test_an_unknown_guest_is_an_error(self, journal):
+        result = hostler("explain", "--journal", journal, "wharehouse")
+        assert result.code == 2
+        assert result.hint == "did you mean 'warehouse'?"
+
+    def test_files_and_a_journal_do_not_go_together(self, journal):
+        assert hostler("explain", *DEMO_FILES, "--journal", journal, "web-0").code == 2
+        assert hostler("explain", "web-0").code == 2
+        assert hostler("explain", "--journal", journal, "--policy", "pack", "web-0").code == 2
+
+
+def test_the_object_holds_every_host_once():
+    data = hostler("explain", *DEMO_FILES, "web-0", "-o", "json").json
+    names = [verdict["host"] for verdict in data["verdicts"]]
+    assert len(names) == len(set(names)) == 12
+    assert json.dumps(data)

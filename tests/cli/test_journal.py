@@ -1,0 +1,145 @@
+"""``hostler journal``: replay, show, diff and redact."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from hostler.engine.journal import Stepped, encode_entry, read_journal, write_journal
+from tests.cli.running import DEMO_FILES, hostler
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return the journal of the demo."""
+    path = tmp_path / "run.journal"
+    assert hostler("place", *DEMO_FILES, "--policy", "random", "--journal", path).code == 0
+    return path
+
+
+@pytest.fixture
+def forged(run, tmp_path):
+    """Return the same journal, with one guest on another host than it was put on."""
+    journal = read_journal(run.read_bytes().splitlines(keepends=True))
+    entries = list(journal.entries)
+    at = next(i for i, entry in enumerate(entries) if isinstance(entry, Stepped))
+    step = entries[at]
+    assert isinstance(step, Stepped)
+    first = msgspec.structs.replace(step.actions[0], host="elsewhere")
+    entries[at] = msgspec.structs.replace(step, actions=(first, *step.actions[1:]))
+    path = tmp_path / "forged.journal"
+    with path.open("wb") as stream:
+        write_journal(msgspec.structs.replace(journal, entries=tuple(entries)), stream.write)
+    return path
+
+
+def test_a_replay_says_that_it_is_identical(run):
+    result = hostler("journal", "replay", run)
+    assert result.code == 0
+    assert result.lines == ["4 entries, 1 step, 34 decisions: identical"]
+
+
+def test_a_replay_can_come_from_standard_input(run):
+    assert hostler("journal", "replay", "-", stdin=run.read_text()).code == 0
+
+
+def test_a_replay_that_differs_shows_both_sides_and_leaves_with_1(forged):
+    result = hostler("journal", "replay", forged)
+    assert result.code == 1
+    assert result.lines[0].startswith("differs at entry 4 of 4")
+    assert '"host":"elsewhere"' in result.lines[1]
+    assert result.lines[1].startswith("  journal: ")
+    assert result.lines[2].startswith("  replay:  ")
+
+
+def test_a_replay_as_json(run, forged):
+    same, other = (hostler("journal", "replay", path, "-o", "json").json for path in (run, forged))
+    assert same == {"entries": 4, "steps": 1, "decisions": 34, "identical": True, "difference": None}
+    assert other["identical"] is False
+    assert other["difference"]["entry"] == 4
+
+
+def test_show_has_a_line_for_each_entry(run):
+    lines = hostler("journal", "show", run).lines
+    assert [line.split(maxsplit=2)[:2] for line in lines] == [
+        ["0", "opened"],
+        ["1", "applied"],
+        ["2", "applied"],
+        ["3", "applied"],
+        ["4", "stepped"],
+    ]
+    assert "policies random, seed 0" in lines[0]
+    assert lines[1].endswith("hosts_joined 12 hosts")
+    assert lines[4].endswith("34 bind")
+
+
+def test_show_as_json_holds_everything(run):
+    data = hostler("journal", "show", run, "-o", "json").json
+    assert data["header"]["seed"] == 0
+    assert [entry["entry"] for entry in data["entries"]] == ["applied", "applied", "applied", "stepped"]
+
+
+def test_diff_of_a_journal_with_itself_is_nothing(run):
+    result = hostler("journal", "diff", run, run)
+    assert (result.code, result.out) == (0, "identical\n")
+
+
+def test_diff_names_the_entry(run, forged):
+    result = hostler("journal", "diff", run, forged)
+    assert result.code == 1
+    assert result.lines[0].startswith("entry 4: ")
+
+
+def test_a_redacted_journal_has_no_names_and_replays(run, tmp_path):
+    shared = tmp_path / "shared.journal"
+    assert hostler("journal", "redact", run, "-o", shared).code == 0
+    text = shared.read_text()
+    for name in ("north", "south", "web", "database", "zone", "ssd"):
+        assert name in run.read_text()
+        assert name not in text
+    assert hostler("journal", "replay", shared).code == 0
+    assert "redacted" in hostler("journal", "show", shared).lines[0]
+
+
+def test_a_redacted_journal_can_go_to_standard_output(run, tmp_path):
+    result = hostler("journal", "redact", run, "-o", "-")
+    assert result.code == 0
+    assert hostler("journal", "replay", "-", stdin=result.out).code == 0
+
+
+def test_a_forged_journal_is_not_redacted(forged, tmp_path):
+    result = hostler("journal", "redact", forged, "-o", tmp_path / "out")
+    assert result.code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_torn_tail_is_noted_and_the_rest_is_good(run):
+    run.write_bytes(run.read_bytes()[:-10])
+    result = hostler("journal", "replay", run)
+    assert result.code == 0
+    assert "was lost" in result.err
+
+
+def test_damage_in_the_middle_is_an_error(run):
+    lines = run.read_bytes().splitlines(keepends=True)
+    run.write_bytes(lines[0] + b"x" + lines[1] + lines[2])
+    result = hostler("journal", "show", run)
+    assert result.code == 2
+    assert "damaged" in result.error
+
+
+@pytest.mark.parametrize("content", [b"", b"hello\n", b"hello\nworld\n", b"\x00" * 100, encode_entry(Stepped(0))])
+def test_what_is_no_journal_is_refused(tmp_path, content):
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    for words in (["replay", path], ["show", path], ["diff", path, path], ["redact", path, "-o", tmp_path / "out"]):
+        result = hostler("journal", *words)
+        assert result.code == 2
+        assert result.error.startswith(str(path))
+
+
+@pytest.mark.parametrize("name", [".", "missing"])
+def test_what_cannot_be_read_is_named(tmp_path, name):
+    result = hostler("journal", "show", tmp_path / name)
+    assert result.code == 2
+    assert str(tmp_path) in result.error
