@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from bench.fleet import arrivals, choose_shapes, engine_with_hosts, specs
 from hostler.engine import Engine
@@ -34,20 +33,10 @@ def measure(hosts: int, guests: int) -> dict[str, float]:
     del actions
     result["resident_mb"] = _status_mb("VmRSS")
     result["fork_ms"] = _best_ms(engine.fork)
-    result.update(_measure_checkpoint(engine))
-    return result
-
-
-def _measure_checkpoint(engine: Engine) -> dict[str, float]:
-    """Time a checkpoint and its restore, where the engine has them."""
-    checkpoint: Callable[[], Any] | None = getattr(engine, "checkpoint", None)
-    restore: Callable[[Any], Engine] | None = getattr(Engine, "restore", None)
-    if checkpoint is None or restore is None:
-        return {}
-    saved = checkpoint()
-    result = {"checkpoint_ms": _best_ms(checkpoint), "restore_ms": _best_ms(lambda: restore(saved))}
-    if isinstance(saved, bytes):
-        result["checkpoint_mb"] = len(saved) / 1e6
+    saved = engine.checkpoint()
+    result["checkpoint_mb"] = len(saved) / 1e6
+    result["checkpoint_ms"] = _best_ms(engine.checkpoint)
+    result["restore_ms"] = _best_ms(lambda: Engine.restore(saved))
     return result
 
 

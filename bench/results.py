@@ -20,7 +20,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     what: str
     unit: str
-    measured: float | None  # None: not measured, ``note`` says why
+    measured: float
     target: float | None = None  # None: for information
     sense: Literal["at least", "at most"] = "at least"
     ratio: float | None = None
@@ -30,7 +30,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     def judged(self) -> Row:
         """Return the row with its ratio and verdict."""
-        if self.target is None or self.measured is None:
+        if self.target is None:
             return self
         at_least = self.sense == "at least"
         ratio = self.measured / self.target if at_least else self.target / max(self.measured, 1e-12)
@@ -121,7 +121,7 @@ def _target(row: Row) -> str:
 
 
 def _measured(row: Row) -> str:
-    return "-" if row.measured is None else f"{_number(row.measured)} {row.unit}"
+    return f"{_number(row.measured)} {row.unit}"
 
 
 def _ratio(row: Row) -> str:

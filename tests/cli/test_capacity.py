@@ -31,8 +31,8 @@ def test_copies_are_counted_after_what_is_pending(files):
     assert result.lines == [
         "16 more guests like small (cpu 0.5, memory 1Gi) fit.",
         "Placed before them: 1 of 1 pending guest.",
-        "The next one does not fit: 0/3 hosts: 2 insufficient memory, 1 cordoned.",
-    ] or result.lines[0].startswith(("14 ", "15 ", "16 "))
+        "The next one does not fit: 0/3 hosts: 1 cordoned, 1 insufficient cpu, 1 insufficient memory.",
+    ]
 
 
 def test_json_counts_per_host_and_says_why_the_next_does_not_fit(files):
@@ -46,7 +46,7 @@ def test_json_counts_per_host_and_says_why_the_next_does_not_fit(files):
 
 def test_wide_shows_the_hosts(files):
     lines = hostler("capacity", *files, "-o", "wide").lines
-    assert ["HOST", "COPIES"] in [line.split() for line in lines]
+    assert [line.split() for line in lines[-3:]] == [["HOST", "COPIES"], ["a", "8"], ["b", "8"]]
 
 
 @pytest.mark.parametrize("most", [1, 3, 14])
@@ -120,12 +120,15 @@ class TestHostsLike:
 
     def test_the_policy_counts(self, tmp_path):
         body = "hosts: [{name: h, capacity: {cpu: 10, memory: 10}}]\nguests:\n" + "".join(
-            f"- {{name: g{i}, requests: {{cpu: {cpu}, memory: {10 - cpu}}}}}\n" for i, cpu in enumerate([2, 8, 3, 7, 5, 5])
+            f"- {{name: g{i}, requests: {{cpu: {cpu}, memory: {10 - cpu}}}}}\n"
+            for i, cpu in enumerate([2, 8, 3, 7, 5, 5])
         )
         assert 3 <= self._hosts(tmp_path, body, "--policy", "pack") <= 6
 
     def test_guests_that_run_already_and_a_cordon_do_not_count(self, tmp_path):
-        body = "hosts: [{name: h, cordoned: true, capacity: {guests: 1}}]\nguests: [{name: old, host: h}, {name: new}]\n"
+        body = (
+            "hosts: [{name: h, cordoned: true, capacity: {guests: 1}}]\nguests: [{name: old, host: h}, {name: new}]\n"
+        )
         assert self._hosts(tmp_path, body) == 1
 
     def test_without_pending_guests_no_host_is_needed(self, tmp_path):
@@ -145,13 +148,20 @@ class TestHostsLike:
         assert result.hint == "did you mean 'north-0'?"
 
     def test_the_answer_is_a_sentence(self, tmp_path):
-        file = write(tmp_path / "f.yaml", "hosts: [{name: h, capacity: {cpu: 1}}]\nguests: [{name: g, requests: {cpu: 1}}]\n")
+        file = write(
+            tmp_path / "f.yaml", "hosts: [{name: h, capacity: {cpu: 1}}]\nguests: [{name: g, requests: {cpu: 1}}]\n"
+        )
         assert hostler("capacity", "-f", file, "--hosts-like", "h").lines == ["1 pending guest needs 1 host like h."]
 
 
 @pytest.mark.parametrize(
     "words",
-    [[], ["--guest", "x", "--hosts-like", "h"], ["--guest-name", "g", "--hosts-like", "h"], ["--guest", "x", "--max", "0"]],
+    [
+        [],
+        ["--guest", "x", "--hosts-like", "h"],
+        ["--guest-name", "g", "--hosts-like", "h"],
+        ["--guest", "x", "--max", "0"],
+    ],
     ids=["neither", "both", "a name without a file", "a maximum of none"],
 )
 def test_words_that_make_no_sense_together_are_refused(words):

@@ -27,7 +27,15 @@ def test_a_placement_is_told_with_the_scores_of_every_host_that_fits_best_first(
     assert result.lines[0] == (
         "web-3 (cpu 1, memory 2Gi) goes to south-3, score 468: the best of 9 that fit, of 12 hosts; policy spread."
     )
-    assert result.lines[2].split() == ["HOST", "THAT", "FITS", "TOTAL", "least_allocated", "balanced", "preferred_taints"]
+    assert result.lines[2].split() == [
+        "HOST",
+        "THAT",
+        "FITS",
+        "TOTAL",
+        "least_allocated",
+        "balanced",
+        "preferred_taints",
+    ]
     assert result.lines[3].split() == ["south-3", "*", "468", "94", "74", "300"]
     totals = [int(line.split()[-4]) for line in result.lines[3:12]]
     assert totals == sorted(totals, reverse=True)
@@ -40,7 +48,10 @@ def test_wide_shows_all_hosts():
 
 
 def test_the_explanation_is_of_the_moment_of_the_decision_not_of_the_end(tmp_path):
-    body = "hosts: [{name: a, capacity: {cpu: 4}}]\nguests: [{name: first, requests: {cpu: 3}}, {name: late, requests: {cpu: 2}}]\n"
+    body = """\
+hosts: [{name: a, capacity: {cpu: 4}}]
+guests: [{name: first, requests: {cpu: 3}}, {name: late, requests: {cpu: 2}}]
+"""
     file = write(tmp_path / "f.yaml", body)
     first = hostler("explain", "-f", file, "first", "-o", "json").json
     late = hostler("explain", "-f", file, "late", "-o", "json").json
@@ -83,7 +94,10 @@ def test_what_is_explained_is_what_place_decides(policy):
 
 
 def test_a_guest_that_already_runs_is_explained_without_itself(tmp_path):
-    body = "hosts: [{name: a, capacity: {cpu: 4}}, {name: b, capacity: {cpu: 1}}]\nguests: [{name: g, host: a, requests: {cpu: 3}}]\n"
+    body = """\
+hosts: [{name: a, capacity: {cpu: 4}}, {name: b, capacity: {cpu: 1}}]
+guests: [{name: g, host: a, requests: {cpu: 3}}]
+"""
     file = write(tmp_path / "f.yaml", body)
     result = hostler("explain", "-f", file, "g")
     assert result.lines[0] == "g (cpu 3) already runs on a. 1 of 2 hosts would take it, by policy spread."

@@ -287,9 +287,8 @@ class TestJournal:
         assert hostler("journal", "replay", tmp_path / "run.journal").code == 0
 
     def test_a_failed_run_leaves_no_file(self, tmp_path):
-        body = "hosts: [{name: a}]\nguests: [%s]\n" % ", ".join(
-            f"{{name: g{i}, host: a, requests: {{memory: 4Ei}}}}" for i in range(2)
-        )
+        guests = "".join(f"- {{name: g{i}, host: a, requests: {{memory: 4Ei}}}}\n" for i in range(2))
+        body = f"hosts: [{{name: a}}]\nguests:\n{guests}"
         result = hostler("place", "-f", write(tmp_path / "f.yaml", body), "--journal", tmp_path / "run.journal")
         assert result.code == 2
         assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["f.yaml"]
@@ -312,5 +311,3 @@ def test_names_cannot_move_the_cursor(tmp_path):
     pod = _pod("evil\x1b[2Jname")
     result = hostler("place", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod]}))
     assert "\x1b" not in result.out + result.err
-
-

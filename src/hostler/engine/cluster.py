@@ -19,7 +19,7 @@ from hostler.engine.randomness import host_key
 from hostler.engine.shapes import Shape
 from hostler.engine.tables import Tables
 from hostler.errors import FactError
-from hostler.model import GUESTS, MAX_AMOUNT, Amounts, Host, may_give
+from hostler.model import GUESTS, MAX_AMOUNT, Amounts, GuestSpec, Host, may_give
 from hostler.model.hosts import MAX_DEVICES
 
 __all__ = ["Cluster", "LimitSet"]
@@ -34,7 +34,7 @@ class Cluster:
         self.tables = tables
         self.row_of: dict[str, int] = {}
         self.host_at: list[Host | None] = []
-        self.guests_on: list[set[str]] = []
+        self.guests_on: list[dict[str, GuestSpec]] = []
         self.free_rows: list[int] = []
         self.order = NameOrder()
         self.marks = Marks()
@@ -53,7 +53,7 @@ class Cluster:
         """Fill an empty cluster with hosts in given rows, holes included."""
         self._reserve_rows(len(hosts))
         self.host_at = [None] * len(hosts)
-        self.guests_on = [set() for _ in hosts]
+        self.guests_on = [{} for _ in hosts]
         self.row_of = {host.name: row for row, host in enumerate(hosts) if host is not None}
         self.order.add_many(self.row_of)
         for row, host in enumerate(hosts):
@@ -91,8 +91,8 @@ class Cluster:
     def remove(self, name: str) -> set[str]:
         """Take a host away; return the uids of the guests that were booked there."""
         row = self.row_of.pop(name)
-        guests = self.guests_on[row]
-        self.guests_on[row] = set()
+        guests = set(self.guests_on[row])
+        self.guests_on[row] = {}
         self.host_at[row] = None
         self.order.remove(name)
         self._present[row] = 0
@@ -140,12 +140,12 @@ class Cluster:
     def book(self, row: int, shape: Shape, devices: Sequence[int], uid: str) -> None:
         """Book a guest on a row and log the touch."""
         self._shift(row, shape, devices, 1)
-        self.guests_on[row].add(uid)
+        self.guests_on[row][uid] = shape.spec
 
     def unbook(self, row: int, shape: Shape, devices: Sequence[int], uid: str) -> None:
         """Give back what a guest held on a row and log the touch."""
         self._shift(row, shape, devices, -1)
-        self.guests_on[row].discard(uid)
+        del self.guests_on[row][uid]
 
     def _shift(self, row: int, shape: Shape, devices: Sequence[int], sign: int) -> None:
         self.fit_layout()
@@ -284,7 +284,7 @@ class Cluster:
             row = len(self.host_at)
             self._reserve_rows(1)
             self.host_at.append(None)
-            self.guests_on.append(set())
+            self.guests_on.append({})
         self.row_of[name] = row
         return row
 

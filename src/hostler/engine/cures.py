@@ -100,7 +100,7 @@ def _victim(
     """Return the smallest single guest of at most equal priority whose leaving makes enough room."""
     row = state.cluster.row_of[host]
     best: tuple[float, str] | None = None
-    for other in state.cluster.guests_on[row] - {uid}:
+    for other in sorted(state.cluster.guests_on[row].keys() - {uid}):
         record = state.guests[other]
         if record.guest.spec.priority > shape.spec.priority:
             continue

@@ -128,7 +128,7 @@ class Cycle:
             host = hosts[row]
             assert host is not None
             uid = record.guest.uid
-            guests_on[row].add(uid)
+            guests_on[row][uid] = record.guest.spec
             count = shapes[record.shape].device_count
             taken = tuple(islice(devices[i], count)) if count and devices is not None else ()
             total = floats[i] if profile.is_float else totals[i]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from hostler.engine.cluster import Cluster
 from hostler.engine.kernels_layout import Int64s
 from hostler.engine.tables import ReasonTable
-from hostler.model import Host
+from hostler.model import GuestSpec, Host
 
 __all__ = ["ClusterView"]
 
@@ -55,6 +58,6 @@ class ClusterView:
         """Return the value of a label on each host, None where it is absent."""
         return [dict(self._cluster.host(row).labels).get(key) for row in rows.tolist()]
 
-    def guests(self, row: int) -> frozenset[str]:
-        """Return the uids of the guests on a host."""
-        return frozenset(self._cluster.guests_on[row])
+    def guests(self, row: int) -> Mapping[str, GuestSpec]:
+        """Return the shapes of the guests on a host by uid; what a plugin counts about a host follows from them."""
+        return MappingProxyType(self._cluster.guests_on[row])

@@ -1,0 +1,74 @@
+"""``hostler config``: files checked, settings with their origins, the schema."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.running import DEMO, hostler, write
+
+CONFIG = "apiVersion: hostler/v1\nkind: Config\n"
+
+
+def test_files_are_checked_each_and_together():
+    result = hostler("config", "validate", DEMO / "fleet.yaml", DEMO / "guests.yaml")
+    assert result.code == 0
+    assert result.lines == [
+        f"{DEMO / 'fleet.yaml'}: 12 hosts, 0 guests",
+        f"{DEMO / 'guests.yaml'}: 0 hosts, 36 guests",
+        "ok",
+    ]
+
+
+def test_a_guest_on_a_host_of_no_file_is_found():
+    result = hostler("config", "validate", DEMO / "guests.yaml")
+    assert result.code == 2
+    assert "south-old" in result.error
+
+
+def test_configurations_and_manifests_are_checked_too(tmp_path):
+    config = write(tmp_path / "c.yaml", "policies: [{name: mine, extends: pack}]\n", head=CONFIG)
+    fleet = write(tmp_path / "f.yaml", "policies: [{name: yours, extends: mine}]\npolicy: yours\n")
+    pod = tmp_path / "p.json"
+    pod.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}))
+    result = hostler("config", "validate", fleet, pod, config)
+    assert result.lines == [
+        f"{config}: a configuration with 1 policy",
+        f"{fleet}: 0 hosts, 0 guests, 1 own policy",
+        f"{pod}: 0 hosts, 1 guest",
+        "ok",
+    ]
+
+
+def test_plugins_and_their_arguments_are_checked(tmp_path):
+    config = write(
+        tmp_path / "c.yaml", "policies: [{name: mine, scorers: [{name: balanced, args: {x: 1}}]}]\n", head=CONFIG
+    )
+    result = hostler("config", "validate", config)
+    assert result.code == 2
+    assert "'x'" in result.error
+
+
+def test_a_policy_that_measures_by_a_mix_needs_none_to_be_valid(tmp_path):
+    config = write(tmp_path / "c.yaml", "policies: [{name: mine, extends: fgd}]\n", head=CONFIG)
+    assert hostler("config", "validate", config).code == 0
+
+
+def test_an_unknown_policy_is_found(tmp_path):
+    fleet = write(tmp_path / "f.yaml", "policy: packk\n")
+    assert hostler("config", "validate", fleet).hint == "did you mean 'pack'?"
+
+
+def test_show_says_where_each_value_comes_from(tmp_path, monkeypatch):
+    config = write(tmp_path / "c.yaml", "default_policy: pack\nqueue: {backoff_max: 30s}\n", head=CONFIG)
+    result = hostler("config", "show", "--config", config)
+    assert result.row("default_policy") == ["default_policy", "pack", f"{config}:3"]
+    assert result.row("queue.backoff_max") == ["queue.backoff_max", "30s", f"{config}:4"]
+    assert result.row("queue.flush_after")[-1] == "default"
+    monkeypatch.setenv("HOSTLER_POLICY", "random")
+    data = hostler("config", "show", "--config", config, "-o", "json").json
+    assert data["default_policy"] == {"value": "random", "origin": "HOSTLER_POLICY"}
+
+
+def test_the_schema_is_one_for_both_kinds():
+    schema = hostler("config", "schema").json
+    assert {option["$ref"] for option in schema["oneOf"]} == {"#/$defs/FleetFile", "#/$defs/ConfigFile"}
