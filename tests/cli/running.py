@@ -61,7 +61,7 @@ def hostler(*words: str | Path, stdin: str = "") -> Result:
             code = main([str(word) for word in words])
     finally:
         sys.stdin = before
-    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
+    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]
     return Result(code, texts[0], "".join(line for line in texts[1].splitlines(True) if COMPILING not in line))
 
 

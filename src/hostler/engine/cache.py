@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hostler.engine import kernels_run
 from hostler.engine.cluster import Cluster
 from hostler.engine.kernels_layout import (
+    ABSENT,
     BLOCK,
     CacheColumns,
     Floats,
@@ -255,6 +256,7 @@ class VerdictCache:
         self._outer_raw[slot] = 0
         self._active[slot] = 0
         self._seen[slot] = -1
+        self._code[slot] = ABSENT  # rows that come into use later were never counted
         self._low[slot] = 0
         self._high[slot] = 0
         self._marks_seen[slot] = -1

@@ -1,0 +1,240 @@
+"""Journals: what was recorded replays bit for bit, damage is noticed, and names can be taken out."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostler.engine import Engine, find_policy
+from hostler.engine.journal import Recorder, Stepped, compare, read_journal, replay, write_journal
+from hostler.engine.redaction import redact
+from hostler.errors import FactError, JournalError
+from hostler.model import (
+    Answered,
+    BindFailed,
+    Expression,
+    Guest,
+    GuestArrived,
+    GuestBound,
+    GuestLeft,
+    GuestsArrived,
+    GuestSpec,
+    Host,
+    HostJoined,
+    HostLeft,
+    Taint,
+    Term,
+    Toleration,
+    labels,
+    parse_amounts,
+)
+
+SECOND = 1_000_000_000
+
+
+def host(name: str, **more: object) -> Host:
+    size = parse_amounts({"cpu": 8, "memory": "16Gi"})
+    return Host(name=name, uid=f"uid-of-{name}", capacity=size, **more)
+
+
+def guest(name: str, **more: object) -> GuestArrived:
+    spec = GuestSpec(requests=parse_amounts({"cpu": 2, "memory": "1Gi"}), **more)
+    return GuestArrived(guest=Guest(name=name, uid=f"uid-of-{name}", spec=spec))
+
+
+def recorded(lines: list[bytes]) -> Recorder:
+    """A run with ties, turns, random draws, refusals, failures and departures."""
+    policies = [find_policy(name) for name in ("spread", "random", "round_robin")]
+    recorder = Recorder(Engine(policies, clock_start=5, seed=11), lines.append)
+    for number in range(6):
+        marks = {"labels": labels({"zone": "ab"[number % 2], "size": str(number)})}
+        if number == 5:
+            marks["taints"] = (Taint("secret-team", "blue"),)
+        recorder.apply(HostJoined(host=host(f"machine-{number}", **marks)))
+    for number in range(12):
+        recorder.apply(guest(f"job-{number}", policy=("", "random", "round_robin")[number % 3]))
+    recorder.apply(guest("picky", host_selector=labels({"zone": "c"})))
+    recorder.apply(guest("blue", tolerations=(Toleration("secret-team", "Equal", "blue"),)))
+    large = Term((Expression("size", "Gt", ("3",)),), (Expression("metadata.name", "NotIn", ("machine-4",)),))
+    recorder.apply(guest("large", host_affinity=(large,), tolerations=(Toleration(operator="Exists"),)))
+    actions = recorder.step(6)
+    recorder.apply(BindFailed(uid=actions[0].uid, host=actions[0].host, reason="machine-0 said no"))
+    recorder.apply(GuestBound(uid=actions[1].uid, host=actions[1].host))
+    recorder.apply(GuestLeft(uid="uid-of-job-4"))
+    recorder.apply(HostLeft(name="machine-2"))
+    columns = GuestsArrived(
+        specs=(GuestSpec(requests=parse_amounts({"cpu": 1}), policy="random"),), spec_of=(0, 0), names=("x", "y")
+    )
+    recorder.apply_many(columns)
+    recorder.step(3 * SECOND)
+    recorder.step(400 * SECOND)
+    return recorder
+
+
+def test_replay_gives_the_same_actions_and_the_same_state():
+    lines: list[bytes] = []
+    recorder = recorded(lines)
+    result = replay(read_journal(lines))
+    assert result.difference is None
+    assert result.steps == 3
+    assert result.engine.checkpoint() == recorder.engine.checkpoint()
+
+
+def test_replay_names_the_entry_at_which_it_differs():
+    lines: list[bytes] = []
+    recorded(lines)
+    journal = read_journal(lines)
+    at = next(n for n, entry in enumerate(journal.entries) if isinstance(entry, Stepped))
+    first = journal.entries[at]
+    wrong = Stepped(first.now, first.limit, tuple(reversed(first.actions)))
+    changed = type(journal)(journal.header, (*journal.entries[:at], wrong, *journal.entries[at + 1 :]))
+    difference = replay(changed).difference
+    assert difference is not None
+    assert difference.entry == at + 1
+    assert '"guest":"' in difference.expected
+
+
+def test_replay_under_another_seed_differs_and_says_where():
+    lines: list[bytes] = []
+    recorded(lines)
+    journal = read_journal(lines)
+    header = type(journal.header)(
+        **{**{name: getattr(journal.header, name) for name in journal.header.__struct_fields__}, "seed": 12}
+    )
+    assert replay(type(journal)(header, journal.entries)).difference is not None
+
+
+def test_a_torn_last_line_is_left_out_and_named():
+    lines: list[bytes] = []
+    recorded(lines)
+    whole = read_journal(lines)
+    for cut in (1, 7, len(lines[-1]) - 1):
+        torn = read_journal([*lines[:-1], lines[-1][:-cut]])
+        assert torn.entries == whole.entries[:-1]
+        assert torn.torn.startswith(f"entry {len(lines) - 1} was lost")
+
+
+def test_damage_in_the_middle_is_an_error():
+    lines: list[bytes] = []
+    recorded(lines)
+    lines[4] = lines[4].replace(b"machine", b"Machine")
+    with pytest.raises(JournalError, match="entry 4 is damaged"):
+        read_journal(lines)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([], id="empty"),
+        pytest.param([b"hello\n"], id="no-journal"),
+        pytest.param([b'00000000 {"entry":"opened"}\n'], id="bad-checksum"),
+    ],
+)
+def test_what_is_no_journal_is_refused(lines):
+    with pytest.raises(JournalError):
+        read_journal(lines)
+
+
+def test_a_refused_fact_is_not_recorded():
+    lines: list[bytes] = []
+    recorder = Recorder(Engine([find_policy("spread")]), lines.append)
+    before = len(lines)
+    with pytest.raises(FactError):
+        recorder.apply(HostJoined(host=Host(name="")))
+    assert len(lines) == before
+
+
+def test_written_and_read_again_a_journal_is_the_same():
+    lines: list[bytes] = []
+    recorded(lines)
+    journal = read_journal(lines)
+    again: list[bytes] = []
+    write_journal(journal, again.append)
+    assert again == lines
+    assert compare(journal, read_journal(again)) == []
+
+
+def test_compare_names_the_first_difference():
+    lines: list[bytes] = []
+    recorded(lines)
+    journal = read_journal(lines)
+    shorter = type(journal)(journal.header, journal.entries[:-1])
+    assert compare(journal, shorter) == [
+        f"one has {len(journal.entries)} entries, the other {len(journal.entries) - 1}"
+    ]
+    other = type(journal)(journal.header, (journal.entries[1], *journal.entries[1:]))
+    assert compare(journal, other)[0].startswith("entry 1:")
+
+
+def test_a_rotated_file_replays_on_its_own():
+    first: list[bytes] = []
+    recorder = recorded(first)
+    second: list[bytes] = []
+    recorder.rotate(second.append)
+    recorder.apply(guest("later", policy="random"))
+    recorder.step(500 * SECOND)
+    result = replay(read_journal(second))
+    assert result.difference is None
+    assert result.engine.checkpoint() == recorder.engine.checkpoint()
+
+
+def test_replay_until_a_decision_stops_just_before_it():
+    lines: list[bytes] = []
+    recorder = recorded(lines)
+    decision = recorder.engine.decision("uid-of-picky")
+    first_refusal = next(
+        action.seq
+        for entry in read_journal(lines).entries
+        if isinstance(entry, Stepped)
+        for action in entry.actions
+        if action.uid == "uid-of-picky"
+    )
+    assert decision.seq >= first_refusal
+    engine = replay(read_journal(lines), until=first_refusal).engine
+    assert engine.state.decisions == first_refusal - 1
+    assert engine.decision("uid-of-picky").attempt == 0
+
+
+def test_a_redacted_journal_has_no_names_and_replays_to_corresponding_actions():
+    lines: list[bytes] = []
+    recorded(lines)
+    journal = read_journal(lines)
+    redacted = redact(journal)
+    text: list[bytes] = []
+    write_journal(redacted, text.append)
+    for secret in (b"machine", b"job", b"secret", b"blue", b"picky", b"zone", b"said no"):
+        assert not any(secret in line for line in text), secret
+    assert replay(redacted).difference is None
+    for before, after in zip(journal.entries, redacted.entries, strict=True):
+        if isinstance(before, Stepped) and isinstance(after, Stepped):
+            assert [(a.seq, type(a)) for a in before.actions] == [(a.seq, type(a)) for a in after.actions]
+    renamed: dict[str, str] = {}
+    for before, after in zip(journal.entries, redacted.entries, strict=True):
+        if isinstance(before, Stepped) and isinstance(after, Stepped):
+            for one, other in zip(before.actions, after.actions, strict=True):
+                assert renamed.setdefault(one.guest, other.guest) == other.guest
+                if hasattr(one, "host"):
+                    assert renamed.setdefault(one.host, other.host) == other.host
+
+
+def test_a_rotated_journal_can_be_redacted_too():
+    recorder = recorded([])
+    lines: list[bytes] = []
+    recorder.rotate(lines.append)
+    recorder.apply(GuestLeft(uid="uid-of-job-7"))
+    recorder.step(900 * SECOND)
+    redacted = redact(read_journal(lines))
+    assert replay(redacted).difference is None
+    text: list[bytes] = []
+    write_journal(redacted, text.append)
+    assert not any(b"machine" in line for line in text)
+
+
+def test_an_entry_that_no_engine_takes_is_a_difference_not_a_crash():
+    lines: list[bytes] = []
+    recorder = Recorder(Engine([find_policy("spread")]), lines.append)
+    recorder.apply(Answered(uid="nobody", ask=1))
+    journal = read_journal(lines)
+    bad = type(journal.entries[0])(HostJoined(host=Host(name="")))
+    difference = replay(type(journal)(journal.header, (*journal.entries, bad))).difference
+    assert difference is not None
+    assert "no name" in difference.actual
