@@ -6,7 +6,7 @@ keys dealt again. The order of known names never changes, so cached choices stay
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 __all__ = ["NameOrder"]
@@ -35,8 +35,8 @@ class NameOrder:
 
     def add_many(self, names: Iterable[str]) -> None:
         """Add many names at once and deal all keys anew."""
-        for name in names:
-            insort(self.names, name)
+        self.names.extend(names)
+        self.names.sort()
         self._deal()
 
     def remove(self, name: str) -> None:
