@@ -1,8 +1,8 @@
 """The verdict cache: per shape and policy, what every host row says, kept fresh by the touch log.
 
-A slot costs about twenty bytes a row. Slots are bounded by memory; the least recently used shape gives up its slot.
-Column filters and scorers are evaluated here for rows whose marks changed (or, for plugins that look at more, for
-rows that were touched); everything else happens in the kernels.
+A slot costs twelve bytes a row, more for shapes with raw scores (``wide_rows``). Slots are bounded by memory; the
+least recently used shape gives up its slot. Column filters and scorers are evaluated here for rows whose marks changed
+(or, for plugins that look at more, for rows that were touched); everything else happens in the kernels.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from hostler.engine.kernels_layout import (
 from hostler.engine.profile import Profile
 from hostler.engine.profiles import Profiles
 from hostler.engine.shapes import Shape
+from hostler.engine.wide_rows import WideRows
 
 __all__ = ["RunResult", "VerdictCache"]
 
-_BUDGET_BYTES = 128 * 2**20
+_BUDGET_BYTES = 96 * 2**20
+_BYTES_PER_ROW = 12  # code, outer code and total
 _MIN_SLOTS = 16
 _MAX_SLOTS = 4096
 
@@ -66,13 +68,14 @@ class VerdictCache:
     def slots(self) -> int:
         """Return how many shapes may be cached at once."""
         rows = self._cluster.row_capacity
-        per_slot = rows * (2 + 2 + 8 + 8 + 8 * (self._profiles.width + self._profiles.normal_width))
-        return max(_MIN_SLOTS, min(_MAX_SLOTS, _BUDGET_BYTES // per_slot))
+        return max(_MIN_SLOTS, min(_MAX_SLOTS, _BUDGET_BYTES // (_BYTES_PER_ROW * rows)))
 
     def forget(self, shape: int) -> None:
         """Give up the slots of a shape whose number will be used again."""
         for key in [key for key in self._slot_of if key[0] == shape]:
-            self._free.append(self._slot_of.pop(key))
+            slot = self._slot_of.pop(key)
+            self._narrow(slot)
+            self._free.append(slot)
 
     def use_profiles(self, profiles: Profiles) -> None:
         """Forget everything: other policies decide from now on."""
@@ -99,7 +102,8 @@ class VerdictCache:
 
     def distinct_limit(self) -> int:
         """Return how many distinct shapes one run may have."""
-        return self.slots
+        self._fit()
+        return min(self.slots, self._rows.most)
 
     def run(self, slots: Sequence[int], draws: Sequence[int], devices: int) -> RunResult:
         """Let the kernel decide a run of guests and book what it places."""
@@ -165,6 +169,7 @@ class VerdictCache:
         self._shape_in = []
         self._marks_seen = []
         self._touch_seen = []
+        self._rows = WideRows(self._cluster.row_capacity, self._profiles.width, self._profiles.normal_width)
         self._allocate(min(8, self.slots))
 
     def _allocate(self, slots: int) -> None:
@@ -195,13 +200,11 @@ class VerdictCache:
         array("_gpu", (3,), np.int64)
         array("_has_outer", (), np.int8)
         array("_outer_code", (rows,), np.int16)
-        array("_outer_raw", (width, rows if self._has_column_scorers() else 0), np.int64)
+        array("_wide", (), np.int32, -1)
         array("_active", (width,), np.int8)
         array("_seen", (), np.int64, -1)
         array("_code", (rows,), np.int16)
-        array("_base", (rows if normal else 1,), np.int64)
         array("_total", (rows,), np.int64)
-        array("_raw", (normal, rows), np.int64)
         if not keep:
             self._counts = np.zeros((slots, 2 * len(self._cluster.tables.reasons)), dtype=np.int32)
         else:
@@ -213,9 +216,6 @@ class VerdictCache:
         array("_high", (normal,), np.int64)
         self._row_stamp = np.zeros(rows, dtype=np.int64)
         self._block_stamp = np.zeros(blocks, dtype=np.int64)
-
-    def _has_column_scorers(self) -> bool:
-        return any(s.column is not None for p in self._profiles.profiles for s in p.scorers)
 
     def _claim(self) -> int:
         """Return a free slot, taking the least recently used one when all are taken."""
@@ -253,7 +253,7 @@ class VerdictCache:
         self._gpu[slot] = shape.gpu
         self._has_outer[slot] = 0
         self._outer_code[slot] = 0
-        self._outer_raw[slot] = 0
+        self._narrow(slot)
         self._active[slot] = 0
         self._seen[slot] = -1
         self._code[slot] = ABSENT  # rows that come into use later were never counted
@@ -261,6 +261,23 @@ class VerdictCache:
         self._high[slot] = 0
         self._marks_seen[slot] = -1
         self._touch_seen[slot] = -1
+
+    def _widen(self, slot: int) -> None:
+        """Give a slot room for raw scores; the least recently used shape that has some gives it up."""
+        while self._wide[slot] < 0:
+            entry = self._rows.claim()
+            if entry >= 0:
+                self._wide[slot] = entry
+                return
+            key = next(key for key, other in self._slot_of.items() if self._wide[other] >= 0)
+            self._narrow(self._slot_of[key])
+            self._free.append(self._slot_of.pop(key))
+
+    def _narrow(self, slot: int) -> None:
+        """Take a slot's room for raw scores back."""
+        if self._wide[slot] >= 0:
+            self._rows.release(int(self._wide[slot]))
+            self._wide[slot] = -1
 
     def _widen_asks(self, width: int) -> None:
         for name in ("_ask_kind", "_ask_count", "_ask_milli", "_ask_model"):
@@ -287,6 +304,8 @@ class VerdictCache:
             self._active[slot, : len(active)] = active
             self._seen[slot] = -1
             rows = np.arange(cluster.rows)
+            if any(on and scorer.needs_room for on, scorer in zip(active, profile.scorers, strict=True)):
+                self._widen(slot)
         rows = rows[cluster.columns().present[rows] != 0]
         if len(rows):
             self._evaluate(slot, shape, profile, rows, active)
@@ -304,7 +323,7 @@ class VerdictCache:
             self._has_outer[slot] = 1
         for x, scorer in enumerate(profile.scorers):
             if scorer.column is not None and active[x]:
-                self._outer_raw[slot, x, rows] = scorer.column.evaluate(shape.spec, rows)
+                self._rows.outer[self._wide[slot], x, rows] = scorer.column.evaluate(shape.spec, rows)
         if len(self._cluster.tables.reasons) > self._counts.shape[1]:
             self._fit()
 
@@ -316,12 +335,13 @@ class VerdictCache:
     def _shape_columns(self) -> ShapeColumns:
         return ShapeColumns(
             self._policy, self._request, self._scored, self._asks, self._ask_kind, self._ask_count, self._ask_milli,
-            self._ask_model, self._tag, self._gpu, self._has_outer, self._outer_code, self._outer_raw, self._active,
+            self._ask_model, self._tag, self._gpu, self._has_outer, self._outer_code, self._rows.outer,
+            self._wide, self._active,
         )  # fmt: skip
 
     def _cache_columns(self) -> CacheColumns:
         return CacheColumns(
-            self._seen, self._code, self._base, self._total, self._raw, self._counts, self._best, self._low,
+            self._seen, self._code, self._rows.base, self._total, self._rows.raw, self._counts, self._best, self._low,
             self._high, self._row_stamp, self._block_stamp, self.tick,
         )  # fmt: skip
 
@@ -330,6 +350,7 @@ class VerdictCache:
     _scored: Int64s
     _asks: Int32s
     _ask_width: int
+    _rows: WideRows
     _ask_kind: Int16s
     _ask_count: Int64s
     _ask_milli: Int64s
@@ -338,13 +359,11 @@ class VerdictCache:
     _gpu: Int64s
     _has_outer: Int8s
     _outer_code: Int16s
-    _outer_raw: Int64s
+    _wide: Int32s
     _active: Int8s
     _seen: Int64s
     _code: Int16s
-    _base: Int64s
     _total: Int64s
-    _raw: Int64s
     _counts: Int32s
     _best: Int32s
     _low: Int64s

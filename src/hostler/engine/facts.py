@@ -169,16 +169,19 @@ class Facts:
 
     def _new_guest(self, guest: Guest) -> None:
         state = self._state
-        number = state.shapes.number(guest.spec)
-        shape = state.shapes.shapes[number]
-        key = (number, state.profiles.number(guest.spec.policy))
-        state.arrivals += 1
-        if not guest.host:
-            state.keep(GuestRecord(guest, number, QUEUED, state.arrivals))
-            state.queue.activate(guest.uid, guest.spec.priority, state.arrivals, key)
+        self._enter(guest, state.shapes.number(guest.spec), state.profiles.number(guest.spec.policy))
+
+    def _enter(self, guest: Guest, shape: int, policy: int) -> None:
+        """Queue a new guest, or book it where it runs."""
+        state = self._state
+        if guest.host:
+            record = GuestRecord(guest, shape, BOUND, state.arrivals + 1, guest.host, guest.on_devices)
+            self._bookings.settle(record, state.shapes.shapes[shape])
+            state.arrivals += 1
             return
-        record = GuestRecord(guest, number, BOUND, state.arrivals, guest.host, guest.on_devices)
-        self._bookings.settle(record, shape)
+        state.arrivals += 1
+        state.keep(GuestRecord(guest, shape, QUEUED, state.arrivals))
+        state.queue.activate(guest.uid, guest.spec.priority, state.arrivals, (shape, policy))
 
     def _guests_arrived(self, event: GuestsArrived) -> None:
         state = self._state
@@ -194,12 +197,20 @@ class Facts:
             raise FactError("guests_arrived names a spec that it does not carry")
         if any(uid in state.guests for uid in uids):
             raise FactError("guests_arrived names a guest that is already known", hint="send guest_changed instead")
-        for spec in event.specs:
-            state.shapes.number(spec)
-            state.profiles.number(spec.policy)
-        for name, uid, spec_at, host, key in zip(event.names, uids, event.spec_of, hosts, keys, strict=True):
-            if uid not in state.left_guests:
-                self._new_guest(Guest(name=name, uid=uid, spec=event.specs[spec_at], host=host, draw_key=key))
+        known = [(spec, state.shapes.number(spec), state.profiles.number(spec.policy)) for spec in event.specs]
+        entered: list[str] = []
+        before = (state.arrivals, state.improvements.copy(), state.improved_rows.copy())
+        try:
+            for name, uid, spec_at, host, draw_key in zip(event.names, uids, event.spec_of, hosts, keys, strict=True):
+                if uid not in state.left_guests:
+                    spec, number, policy = known[spec_at]
+                    self._enter(Guest(name=name, uid=uid, spec=spec, host=host, draw_key=draw_key), number, policy)
+                    entered.append(uid)
+        except FactError:
+            for uid in entered:
+                self._forget(state.guests[uid])
+            state.arrivals, state.improvements, state.improved_rows = before
+            raise
 
     def _changed_guest(self, record: GuestRecord, guest: Guest) -> None:
         """Take a newer fact about a known guest; a fact without a host never unbinds."""
@@ -229,13 +240,19 @@ class Facts:
         state = self._state
         record = state.guests.get(event.uid)
         if record is not None:
-            if record.state in PLACED_STATES:
-                self._bookings.release(record)
-                state.turns.forget(self._policy_name(record), record.seq)
-            state.queue.remove(event.uid)
-            state.ready.pop(event.uid, None)
-            state.drop(event.uid)
+            self._forget(record)
         state.bury(event.uid)
+
+    def _forget(self, record: GuestRecord) -> None:
+        """Take a guest off the books and out of the queue."""
+        state = self._state
+        uid = record.guest.uid
+        if record.state in PLACED_STATES:
+            self._bookings.release(record)
+            state.turns.forget(self._policy_name(record), record.seq)
+        state.queue.remove(uid)
+        state.ready.pop(uid, None)
+        state.drop(uid)
 
     # -- answers ---------------------------------------------------------------------------------------------------
 

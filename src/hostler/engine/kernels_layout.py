@@ -1,9 +1,9 @@
 """The arrays that kernels read and write, and the numbers that both sides of the border share.
 
 Each tuple groups the columns of one thing. Sizes in the comments: H host rows, R resources, D devices of the widest
-host, L limit sets, S shape slots, Q device requests of the widest shape, M device models, P policies, X scorers of the
-widest policy, N normalised scorers, C reason codes, B blocks of ``BLOCK`` rows, T device tags, E entries of all typical
-mixes. Arrays grow by being replaced, so every call builds the tuples anew.
+host, L limit sets, S shape slots, W of them with raw scores, Q device requests of the widest shape, M device models,
+P policies, X scorers of the widest policy, N normalised scorers, C reason codes, B blocks of ``BLOCK`` rows, T device
+tags, E entries of all typical mixes. Arrays grow by being replaced, so every call builds the tuples anew.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class ShapeColumns(NamedTuple):
     gpu_millis: Int64s  # (S, 3) milli per gpu, count, total; zero without a gpu request
     has_outer: Int8s  # (S,) 0 where no filter outside the kernel refuses any row
     outer_code: Int16s  # (S, H) verdict of the filters outside the kernel
-    outer_raw: Int64s  # (S, X, H) raw scores made outside the kernel
+    outer_raw: Int64s  # (W, X, H) raw scores made outside the kernel
+    wide: Int32s  # (S,) the shape's entry among those with raw scores, -1 for none
     active: Int8s  # (S, X) 0 where a scorer has nothing to say about the shape
 
 
@@ -154,9 +155,9 @@ class CacheColumns(NamedTuple):
 
     seen: Int64s  # (S,) position in the touch log up to which the slot is fresh; -1 for never
     code: Int16s  # (S, H)
-    base: Int64s  # (S, H) sum of the scorers that need no normalising; (S, 1) when no policy normalises
+    base: Int64s  # (W, H) sum of the scorers that need no normalising
     total: Int64s  # (S, H)
-    raw: Int64s  # (S, N, H)
+    raw: Int64s  # (W, N, H)
     counts: Int32s  # (S, C) hosts by code; column 0 counts the feasible ones
     best: Int32s  # (S, B) the best row of each block, -1 for none
     low: Int64s  # (S, N)

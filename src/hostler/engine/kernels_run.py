@@ -16,7 +16,6 @@ from hostler.engine.kernels_layout import (
     FITS,
     NO_TOTAL,
     OP_FGD,
-    OP_OUTER,
     OP_UTILIZATION,
     inlined_kernel,
     kernel,
@@ -71,6 +70,7 @@ def normalize(mode, value, low, high):
 @inlined_kernel
 def score_feasible(hosts, shapes, policies, cache, limit, s, p, h, scratch, number, bits):
     """Fill base and raw of one feasible row; a float total is kept as bits that sort like the number."""
+    wide = shapes.wide[s]
     base = np.int64(0)
     value = 0.0
     for x in range(policies.scorers[p]):
@@ -79,7 +79,7 @@ def score_feasible(hosts, shapes, policies, cache, limit, s, p, h, scratch, numb
         whole, real = score_row(hosts, shapes, policies, limit, s, p, x, h, scratch)
         slot = policies.normal_slot[p, x]
         if slot >= 0:
-            cache.raw[s, slot, h] = whole
+            cache.raw[wide, slot, h] = whole
         elif policies.is_float[p] != 0:
             part = real if policies.op[p, x] == OP_UTILIZATION else float(whole)
             value = value + float(policies.weight[p, x]) * part
@@ -89,19 +89,20 @@ def score_feasible(hosts, shapes, policies, cache, limit, s, p, h, scratch, numb
         number[0] = value + 0.0  # no negative zero
         base = bits[0] if bits[0] >= 0 else bits[0] ^ _FLIP
     cache.total[s, h] = base
-    if cache.base.shape[1] > 1:
-        cache.base[s, h] = base
+    if wide >= 0:
+        cache.base[wide, h] = base
 
 
 @kernel
 def total_of(shapes, policies, cache, s, p, h):
     """Return base plus all normalised scores of one feasible row."""
-    total = cache.base[s, h]
+    wide = shapes.wide[s]
+    total = cache.base[wide, h]
     for x in range(policies.scorers[p]):
         slot = policies.normal_slot[p, x]
         if slot >= 0 and shapes.active[s, x] != 0:
             scaled = normalize(
-                policies.normalizer[p, x], cache.raw[s, slot, h], cache.low[s, slot], cache.high[s, slot]
+                policies.normalizer[p, x], cache.raw[wide, slot, h], cache.low[s, slot], cache.high[s, slot]
             )
             total += policies.weight[p, x] * scaled
     return total
@@ -157,7 +158,7 @@ def update_ranges(shapes, policies, cache, s, p, rows):
         found = False
         for h in range(rows):
             if cache.code[s, h] == FITS:
-                value = cache.raw[s, slot, h]
+                value = cache.raw[shapes.wide[s], slot, h]
                 if not found:
                     low = value
                     high = value
@@ -326,14 +327,12 @@ def refresh_slots(hosts, shapes, policies, cache, log, scratch, slots):
 
 @kernel
 def raw_scores(hosts, shapes, policies, scratch, s, rows, out_whole, out_real):
-    """Write every scorer's raw score of slot ``s`` on the given rows: (X, n) integers and floats."""
+    """Write every active scorer's raw score of slot ``s`` on the given rows: (X, n) integers and floats."""
     p = shapes.policy[s]
     limit = hosts.limit[policies.limit_set[p]]
     for x in range(policies.scorers[p]):
         for i in range(rows.shape[0]):
-            if policies.op[p, x] == OP_OUTER:
-                out_whole[x, i] = shapes.outer_raw[s, x, rows[i]]
-            else:
+            if shapes.active[s, x] != 0:
                 out_whole[x, i], out_real[x, i] = score_row(
                     hosts, shapes, policies, limit, s, p, x, rows[i], scratch.table
                 )

@@ -245,7 +245,7 @@ def score_row(hosts, shapes, policies, limit, s, p, x, h, scratch):
         return free_capacity(params, limit, used, h), 0.0
     if op >= OP_FGD:
         return gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch)[0], 0.0
-    return shapes.outer_raw[s, x, h], 0.0
+    return shapes.outer_raw[shapes.wide[s], x, h], 0.0
 
 
 @kernel

@@ -31,6 +31,11 @@ class BuiltScorer:
         """Say whether raw scores are floats."""
         return self.kernel is not None and self.kernel.is_float
 
+    @property
+    def needs_room(self) -> bool:
+        """Say whether raw scores must be kept: they are normalised, or made outside the kernels."""
+        return self.kernel is None or self.normalizer != "none"
+
     def applies(self, spec: GuestSpec) -> bool:
         """Say whether the scorer has anything to say about a shape."""
         return (self.kernel or self._column()).applies(spec)

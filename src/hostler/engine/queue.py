@@ -47,7 +47,8 @@ class Queue:
 
     def activate(self, uid: str, priority: int, arrival: int, key: WaitKey) -> None:
         """Queue a guest for the next step."""
-        self.remove(uid)
+        if uid in self.entries:
+            self.remove(uid)
         self._stamp += 1
         self.entries[uid] = Entry(ACTIVE, self._stamp, priority, arrival, 0, 0, key)
         heappush(self._active, (-priority, arrival, self._stamp, uid))

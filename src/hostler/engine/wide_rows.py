@@ -1,0 +1,49 @@
+"""Room for raw scores, only for the shapes that need it.
+
+Most shapes are scored inside the kernel without normalising and need twelve bytes per host row. A shape with
+preferences, normalised scores or a third party's scorer needs several times as much; it gets an entry here as long as
+it holds a slot of the verdict cache.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hostler.engine.kernels_layout import Int64s
+
+__all__ = ["WideRows"]
+
+_BUDGET_BYTES = 96 * 2**20
+_MIN_ENTRIES = 16
+
+
+class WideRows:
+    """A growing pool of entries, each with a base score, normalised and outer raw scores for every row."""
+
+    def __init__(self, rows: int, scorers: int, normalized: int) -> None:
+        self.most = max(_MIN_ENTRIES, _BUDGET_BYTES // (8 * rows * (1 + scorers + normalized)))
+        self.base: Int64s = np.zeros((1, rows), dtype=np.int64)
+        self.raw: Int64s = np.zeros((1, normalized, rows), dtype=np.int64)
+        self.outer: Int64s = np.zeros((1, scorers, rows), dtype=np.int64)
+        self._free = [0]
+
+    def claim(self) -> int:
+        """Return an entry, or -1 when all are taken; its content is undefined."""
+        if not self._free:
+            held = len(self.base)
+            more = min(held, self.most - held)
+            if more <= 0:
+                return -1
+            self.base = _longer(self.base, more)
+            self.raw = _longer(self.raw, more)
+            self.outer = _longer(self.outer, more)
+            self._free = list(range(held + more - 1, held - 1, -1))
+        return self._free.pop()
+
+    def release(self, entry: int) -> None:
+        """Take an entry back."""
+        self._free.append(entry)
+
+
+def _longer(array: Int64s, more: int) -> Int64s:
+    return np.concatenate((array, np.zeros((more, *array.shape[1:]), dtype=np.int64)))
