@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
@@ -87,6 +91,30 @@ def test_completion_prints_a_script(shell):
     result = hostler("completion", shell)
     assert result.code == 0
     assert f"_HOSTLER_COMPLETE={shell}_complete" in result.out
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("hostler pl", ["plain,place", "plain,plugins"]),
+        ("hostler journal r", ["plain,redact", "plain,replay"]),
+        ("hostler place --policy fg", ["plain,fgd"]),
+        ("hostler place -f x", ["file,x"]),
+        ("hostler place -o j", ["plain,json"]),
+    ],
+)
+def test_the_script_completes_commands_options_and_values(line, expected):
+    words = line.split(" ")
+    environment = {
+        **os.environ,
+        "_HOSTLER_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    answer = subprocess.run(
+        [f"{Path(sys.executable).parent}/hostler"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.split() == expected
 
 
 def test_version_names_what_it_runs_on():

@@ -6,9 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 from hypothesis import HealthCheck, settings
 
-from hostler.engine import BUILT_IN, Engine
+from hostler.engine import BUILT_IN, Engine, kernels_devices
+from hostler.engine.policy_columns import encode_mixes
+from hostler.engine.profile import Profile
+from hostler.engine.tables import Table
 from hostler.model import (
     Action,
     Bind,
@@ -43,7 +47,7 @@ _CALM = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 }
-QUICK = settings(max_examples=25, **_CALM)
+QUICK = settings(max_examples=50, **_CALM)
 LONG = settings(max_examples=600, **_CALM)
 
 
@@ -145,6 +149,24 @@ def books(engine: Engine) -> dict[str, object]:
     return {"hosts": hosts, "guests": guests}
 
 
+def essence(engine: Engine) -> dict[str, object]:
+    """Return all that can influence a decision or be seen of one, without numbers that only name things inside."""
+    state = engine.state
+    return books(engine) | {
+        "now": state.now,
+        "counters": (state.decisions, state.asks),
+        "decisions": {uid: engine.decision(uid) for uid in state.guests},
+        "failures": {uid: (r.refusals, r.errors, r.deadline, r.ask, r.answer) for uid, r in state.guests.items()},
+        "order": sorted(state.guests, key=lambda uid: state.guests[uid].arrival),
+        "queue": {uid: (e.state, e.priority, e.until, e.flush_at) for uid, e in sorted(state.queue.entries.items())},
+        "turns": {name: (t.last, t.confirmed, t.in_flight) for name, t in sorted(state.turns.by_policy.items())},
+        "parked": {name: sorted(uids) for name, uids in sorted(state.parked.items())},
+        "gone": (sorted(state.left_guests), dict(state.left_hosts)),
+        "ready": list(state.ready),
+        "due": engine.next_due(),
+    }
+
+
 def states(engine: Engine) -> dict[str, str]:
     """Return the state of every guest by uid."""
     return {uid: engine.decision(uid).state for uid in engine.guests()}
@@ -163,3 +185,13 @@ def holds(actions: Iterable[Action]) -> list[str]:
 def reasons(decision: Any) -> dict[str, int]:
     """Return the reason counts of a decision or a Hold by text."""
     return {f"{c.reason.plugin}: {c.reason.text()}": c.hosts for c in decision.reasons}
+
+
+def kernel_fragment(mix: tuple[MixEntry, ...], gpus: list[int], cpu: int, model: str) -> float:
+    """Call the kernel that measures fragmentation, the mix standing behind another policy's."""
+    models = Table(["", "A", "B", "C"])
+    columns = encode_mixes([Profile(Policy(name="other", mix=MIX)), Profile(Policy(name="own", mix=mix))], models)
+    left, scratch = np.array([*gpus, 77], dtype=np.int64), np.zeros((2, 9), dtype=np.int64)
+    number = models.number(model) if gpus else -1
+    bounds = columns.bounds[1]
+    return float(kernels_devices.fragmentation(left, len(gpus), cpu, number, columns, bounds, scratch[0], scratch[1]))

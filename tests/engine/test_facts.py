@@ -46,6 +46,7 @@ from tests.engine.fleet import (
     books,
     devices_left,
     engine_with,
+    essence,
     guest,
     holds,
     host,
@@ -62,21 +63,18 @@ ONE = {"guests": 1, "cpu": 1000, "memory": GIB}
 
 def refused(engine: Engine, event: Event, error: type[HostlerError] = FactError) -> HostlerError:
     """Apply an event that must be refused without a trace; return the error."""
-    before, due, checkpoint = books(engine), engine.next_due(), engine.checkpoint()
+    before = essence(engine)
     with pytest.raises(error) as caught:
         engine.apply(event)
-    assert books(engine) == before
-    assert engine.next_due() == due
-    assert engine.checkpoint() == checkpoint
+    assert essence(engine) == before
     return caught.value
 
 
 def unheard(engine: Engine, event: Event) -> None:
     """Apply an event that must change nothing."""
-    before, checkpoint = books(engine), engine.checkpoint()
+    before = essence(engine)
     engine.apply(event)
-    assert books(engine) == before
-    assert engine.checkpoint() == checkpoint
+    assert essence(engine) == before
 
 
 # -- identity and version ---------------------------------------------------------------------------------------------
@@ -277,6 +275,15 @@ def test_a_backoff_begins_at_the_time_of_the_fact_that_caused_it():
     place(engine, guest("g"), now=0)
     engine.apply(BindFailed(uid="g", host="a", at=100 * SECOND))
     assert engine.next_due() >= 101 * SECOND
+
+
+def test_the_last_decision_about_a_guest_can_be_read_after_the_guest_changed():
+    engine = engine_with([host("a")])
+    place(engine, guest("g", version=1, selector={"disk": "ssd", "zone": "x"}, gpu=(1, 500)))
+    before = reasons(engine.decision("g"))
+    engine.apply(GuestChanged(guest=guest("g", version=2)))
+    assert reasons(engine.decision("g")) == before == {"host_affinity: selector mismatch: disk=ssd": 1}
+    assert reasons(Engine.restore(engine.checkpoint()).decision("g")) == before
 
 
 # -- guests that come with a place --------------------------------------------------------------------------------------

@@ -12,9 +12,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hostler.engine import Engine, kernels_devices, kernels_scores
-from hostler.engine.policy_columns import encode_mixes
-from hostler.engine.profile import Profile
-from hostler.engine.tables import Table
 from hostler.model import (
     Device,
     DeviceRequest,
@@ -39,7 +36,7 @@ from hostler.model import (
     labels,
 )
 from tests.engine import twin as slow
-from tests.engine.fleet import GIB, LONG, MIB, MIX, QUICK, policy
+from tests.engine.fleet import GIB, LONG, MIX, QUICK, kernel_fragment, policy
 from tests.engine.twin import Twin
 
 POLICIES = (
@@ -386,16 +383,6 @@ def test_fragmentation_is_the_twin_s_to_the_last_bit(mix, gpus, cpu, model):
     assert kernel_fragment(tuple(mix), gpus, cpu, model) == slow.fragment(tuple(mix), gpus, cpu, model if gpus else None)
 
 
-def kernel_fragment(mix: tuple[MixEntry, ...], gpus: list[int], cpu: int, model: str) -> float:
-    models = Table(["", "A", "B", "C"])
-    columns = encode_mixes([Profile(Policy(name="other", mix=MIX)), Profile(Policy(name="own", mix=mix))], models)
-    left, scratch = np.array([*gpus, 77], dtype=np.int64), np.zeros((2, 9), dtype=np.int64)
-    number = models.number(model) if gpus else -1
-    return kernels_devices.fragmentation(
-        left, len(gpus), cpu, number, columns, columns.bounds[1], scratch[0], scratch[1]
-    )
-
-
 @given(
     gpus=st.lists(st.sampled_from([0, 100, 250, 500, 999, 1000]), min_size=1, max_size=8),
     milli=st.sampled_from([1, 100, 500, 1000]),
@@ -417,4 +404,3 @@ def test_the_sigmoid_is_truncated(delta):
 
 def test_the_mix_of_the_tests_is_a_whole():
     assert sum(Fraction(e.share).limit_denominator(1000) for e in MIX) == 1
-    assert MIB * 1024 == GIB

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.options import config_option, examples, files_option, output_option, policy_option, seed_option
+from hostler.cli.options import FILE, config_option, examples, files_option, output_option, policy_option, seed_option
 from hostler.cli.terminal import print_data, print_table, say
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ MOST = 1_000_000
     short_help="Count how many more guests fit, or how many hosts are needed.",
 )
 @files_option()
-@click.option("--guest", "guest_file", metavar="FILE", default="", help="Count copies of the guest in this file.")
+@click.option(
+    "--guest", "guest_file", metavar="FILE", type=FILE, default="", help="Count copies of the guest in this file."
+)
 @click.option("--guest-name", metavar="NAME", default="", help="Which guest of that file, when it has several.")
 @click.option("--hosts-like", metavar="HOST", default="", help="Count hosts like this one for the pending guests.")
 @click.option(

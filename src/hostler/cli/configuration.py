@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.options import config_option, examples, output_option, policy_option
+from hostler.cli.options import FILE, config_option, examples, output_option, policy_option
 from hostler.cli.terminal import print_data, print_table, say
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def config() -> None:
         "hostler config validate ~/.config/hostler/config.yaml nodes.json pods.json",
     )
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", type=FILE, nargs=-1, required=True)
 def validate(files: tuple[str, ...]) -> None:
     """Check files of any kind: fleets, configurations and Kubernetes manifests, each and together."""
     from hostler.config import merge, prepare_kernel_cache, read_documents

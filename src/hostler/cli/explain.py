@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.options import config_option, examples, files_option, output_option, policy_option, seed_option
+from hostler.cli.options import FILE, config_option, examples, files_option, output_option, policy_option, seed_option
 from hostler.cli.terminal import Column, print_data, print_table, say
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ SHOWN = 10  # hosts in a table that is not wide
 )
 @click.argument("guest", metavar="GUEST")
 @files_option(required=False)
-@click.option("--journal", metavar="FILE", default="", help="Take the guest from a recorded run instead of files.")
+@click.option(
+    "--journal", metavar="FILE", type=FILE, default="", help="Take the guest from a recorded run instead of files."
+)
 @policy_option()
 @config_option()
 @seed_option()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.options import examples, output_option
+from hostler.cli.options import FILE, examples, output_option
 from hostler.cli.terminal import note, print_data, say
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def journal() -> None:
 @journal.command(
     epilog=examples("hostler journal replay run.journal", "hostler journal replay - < run.journal"), name="replay"
 )
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=FILE)
 @output_option("table", "json", "yaml")
 @click.pass_context
 def replay_command(ctx: click.Context, file: str, output: str) -> None:
@@ -68,7 +68,7 @@ def replay_command(ctx: click.Context, file: str, output: str) -> None:
 
 
 @journal.command(epilog=examples("hostler journal show run.journal", "hostler journal show run.journal -o json"))
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=FILE)
 @output_option("table", "json", "yaml")
 def show(file: str, output: str) -> None:
     """Show what a journal holds, one line for each entry."""
@@ -96,8 +96,8 @@ def show(file: str, output: str) -> None:
 
 
 @journal.command(epilog=examples("hostler journal diff monday.journal tuesday.journal"))
-@click.argument("first", metavar="FILE_A")
-@click.argument("second", metavar="FILE_B")
+@click.argument("first", metavar="FILE_A", type=FILE)
+@click.argument("second", metavar="FILE_B", type=FILE)
 @click.pass_context
 def diff(ctx: click.Context, first: str, second: str) -> None:
     """Say where two journals part; the exit code is 1 when they do."""
@@ -115,9 +115,15 @@ def diff(ctx: click.Context, first: str, second: str) -> None:
 
 
 @journal.command(epilog=examples("hostler journal redact run.journal -o shared.journal"), name="redact")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=FILE)
 @click.option(
-    "-o", "--output", "target", metavar="OUT", required=True, help="The file to write; '-' is standard output."
+    "-o",
+    "--output",
+    "target",
+    metavar="OUT",
+    type=FILE,
+    required=True,
+    help="The file to write; '-' is standard output.",
 )
 def redact_command(file: str, target: str) -> None:
     """Replace every name in a journal consistently, so that it can be shared; it replays as before."""

@@ -7,11 +7,14 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["config_option", "examples", "files_option", "output_option", "policy_option", "seed_option"]
+__all__ = ["FILE", "config_option", "examples", "files_option", "output_option", "policy_option", "seed_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_SEED = 2**32 - 1
+
+# Only for the shell's completion: whether a file can be read is found out, and told, by those who read it.
+FILE = click.Path(allow_dash=True, readable=False)
 
 
 def examples(*lines: str) -> str:
@@ -26,6 +29,7 @@ def files_option(*, required: bool = True) -> Callable[[F], F]:
         "--file",
         "files",
         metavar="FILE",
+        type=FILE,
         multiple=True,
         required=required,
         help="Hosts and guests: a Fleet of ours, or Kubernetes manifests; YAML or JSON. '-' is standard input. "
@@ -51,13 +55,16 @@ def policy_option() -> Callable[[F], F]:
         "--policy",
         metavar="NAME",
         default="",
+        shell_complete=_complete_policy,
         help="The policy of guests that name none; see 'hostler policies'.",
     )
 
 
 def config_option() -> Callable[[F], F]:
     """Add ``--config FILE``."""
-    return click.option("--config", metavar="FILE", default="", help="A configuration file; else HOSTLER_CONFIG.")
+    return click.option(
+        "--config", metavar="FILE", type=FILE, default="", help="A configuration file; else HOSTLER_CONFIG."
+    )
 
 
 def seed_option() -> Callable[[F], F]:
@@ -70,3 +77,10 @@ def seed_option() -> Callable[[F], F]:
         show_default=True,
         help="Where random choices come from; the same seed gives the same choices.",
     )
+
+
+def _complete_policy(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the built-in policies that begin like this."""
+    from hostler.engine import BUILT_IN
+
+    return [name for name in BUILT_IN if name.startswith(incomplete)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.options import config_option, examples, files_option, output_option, policy_option, seed_option
+from hostler.cli.options import FILE, config_option, examples, files_option, output_option, policy_option, seed_option
 from hostler.cli.terminal import Column, note, print_data, print_table, say
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ __all__ = ["place"]
 @config_option()
 @seed_option()
 @output_option("table", "wide", "json", "yaml")
-@click.option("--journal", metavar="FILE", default="", help="Record the run, for 'hostler journal' and 'explain'.")
+@click.option(
+    "--journal", metavar="FILE", type=FILE, default="", help="Record the run, for 'hostler journal' and 'explain'."
+)
 @click.pass_context
 def place(
     ctx: click.Context, files: tuple[str, ...], policy: str, config: str, seed: int, output: str, journal: str

@@ -1,0 +1,81 @@
+"""Amounts, requests and reasons in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostler.cli.wording import amount_text, failure_text, number_text, plural, reason_line, request_text
+from hostler.model import Decision, DeviceRequest, Failure, GuestSpec, Reason, ReasonCount, parse_amounts
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [
+        ("cpu", 0, "0"),
+        ("cpu", 1, "0.001"),
+        ("cpu", 1500, "1.5"),
+        ("cpu", 64_000, "64"),
+        ("cpu", -2500, "-2.5"),
+        ("memory", 512, "512"),
+        ("memory", 2**30, "1Gi"),
+        ("memory", 3 * 2**29, "1536Mi"),
+        ("memory", 10**9, "953.7Mi"),
+        ("memory", 2**62 - 1, "4Ei"),
+        ("storage", 1025, "1Ki"),
+        ("guests", 110, "110"),
+        ("licences", 5000, "5000"),
+    ],
+)
+def test_amounts_read_easily(resource, amount, text):
+    assert amount_text(resource, amount) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [(0, "host", "0 hosts"), (1, "host", "1 host"), (1200, "host", "1,200 hosts"), (2, "entry", "2 entries")],
+)
+def test_counts_agree_with_their_nouns(count, noun, text):
+    assert plural(count, noun) == text
+
+
+def test_requests_name_devices_and_their_parts():
+    spec = GuestSpec(
+        requests=parse_amounts({"cpu": "250m", "memory": "2Gi"}),
+        devices=(DeviceRequest("gpu", 2), DeviceRequest("gpu", 1, 500, ("A100", "L4")), DeviceRequest("fpga", 2, 250)),
+    )
+    assert request_text(spec) == "cpu 0.25, memory 2Gi, 2 gpu, 0.5 gpu (A100 or L4), 2 x 0.25 fpga"
+    assert request_text(GuestSpec()) == "nothing"
+
+
+def test_a_failure_tells_what_is_missing():
+    cpu = Failure(reason=Reason("resources", "insufficient", "cpu"), needed=4000, free=2500, missing=1500)
+    gpu = Failure(reason=Reason("devices", "insufficient_devices", "gpu"), needed=2000, free=500, missing=1500)
+    assert failure_text(cpu) == "insufficient cpu: 1.5 of 4 missing"
+    assert failure_text(gpu) == "insufficient devices gpu: 1.5 of 2 missing"
+    assert failure_text(Failure(reason=Reason("cordon", "cordoned"))) == "cordoned"
+
+
+def _decision(*counts: tuple[str, int], **more) -> Decision:
+    reasons = tuple(ReasonCount(Reason("p", code), hosts) for code, hosts in counts)
+    hosts = sum(n for _, n in counts)
+    return Decision(guest="g", uid="g", seq=1, at=0, policy="p", state="waiting", hosts=hosts, reasons=reasons, **more)
+
+
+def test_a_refusal_counts_its_reasons():
+    assert reason_line(_decision(("too_hot", 7), ("too_far", 1200))) == "0/1,207 hosts: 7 too hot, 1,200 too far"
+    assert reason_line(_decision(("too_hot", 1))) == "0/1 host: 1 too hot"
+
+
+def test_many_reasons_are_summed_up_and_still_add_up():
+    line = reason_line(_decision(*((f"r{i}", 1) for i in range(10))))
+    assert line == "0/10 hosts: 1 r0, 1 r1, 1 r2, 1 r3, 1 r4, 1 r5, 4 for other reasons"
+
+
+def test_what_happened_outside_is_told():
+    assert reason_line(_decision(note="nobody answered")) == "nobody answered"
+    assert reason_line(_decision(("x", 1), note="a: no")) == "0/1 host: 1 x (a: no)"
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "-"), (12, "12"), (0.25, "0.25"), (1 / 3, "0.333333")])
+def test_scores_are_short(value, text):
+    assert number_text(value) == text
