@@ -43,7 +43,7 @@ MIX = (
     MixEntry(cpu_millis=1000, share=0.1),
 )
 
-_CALM = {
+_CALM: Any = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 }
@@ -86,7 +86,7 @@ def spec(cpu: int = 1000, memory: int = GIB, **fields: Any) -> GuestSpec:
     )
 
 
-def guest(name: str, shape: GuestSpec | None = None, **fields: Any) -> Guest:
+def guest(name: str, shape: GuestSpec | None = None, /, **fields: Any) -> Guest:
     """Return a guest whose uid is its name; fields that a Guest does not have go into its spec."""
     own = {key: fields.pop(key) for key in ("uid", "version", "host", "on_devices", "draw_key") if key in fields}
     own.setdefault("uid", name)
@@ -116,6 +116,18 @@ def arrive(engine: Engine, *guests: Guest) -> None:
     """Let guests arrive without a step."""
     for each in guests:
         engine.apply(GuestArrived(guest=each))
+
+
+def step(engine: Engine, now: int, limit: int | None = None) -> list[Any]:
+    """Step, and let the test say what kind of actions it expects."""
+    return list(engine.step(now, limit))
+
+
+def due(engine: Engine) -> int:
+    """Return when a step is due, which it must be."""
+    at = engine.next_due()
+    assert at is not None
+    return at
 
 
 def batch(shapes: Sequence[GuestSpec], names: Sequence[str], **fields: Any) -> GuestsArrived:

@@ -45,6 +45,7 @@ from tests.engine.fleet import (
     binds,
     books,
     devices_left,
+    due,
     engine_with,
     essence,
     guest,
@@ -55,6 +56,7 @@ from tests.engine.fleet import (
     reasons,
     spec,
     states,
+    step,
     used,
 )
 
@@ -229,9 +231,7 @@ def test_facts_about_unknown_guests_change_no_books(event):
         pytest.param(
             GuestArrived(guest=guest("g", GuestSpec(devices=(DeviceRequest("gpu", 1, 1001),)))), id="1001 milli"
         ),
-        pytest.param(
-            GuestsArrived(specs=(spec(),), spec_of=(0, 0), names=("x",)), id="columns of different length"
-        ),
+        pytest.param(GuestsArrived(specs=(spec(),), spec_of=(0, 0), names=("x",)), id="columns of different length"),
         pytest.param(GuestsArrived(specs=(spec(),), spec_of=(0, 1), names=("x", "y")), id="spec that is not there"),
         pytest.param(GuestsArrived(specs=(spec(),), spec_of=(0, 0), names=("x", "x")), id="uid twice"),
         pytest.param(GuestsArrived(specs=(spec(),), spec_of=(0, 0), names=("x", "")), id="empty name"),
@@ -274,7 +274,7 @@ def test_a_backoff_begins_at_the_time_of_the_fact_that_caused_it():
     engine = engine_with([host("a")])
     place(engine, guest("g"), now=0)
     engine.apply(BindFailed(uid="g", host="a", at=100 * SECOND))
-    assert engine.next_due() >= 101 * SECOND
+    assert due(engine) >= 101 * SECOND
 
 
 def test_the_last_decision_about_a_guest_can_be_read_after_the_guest_changed():
@@ -286,7 +286,7 @@ def test_the_last_decision_about_a_guest_can_be_read_after_the_guest_changed():
     assert reasons(Engine.restore(engine.checkpoint()).decision("g")) == before
 
 
-# -- guests that come with a place --------------------------------------------------------------------------------------
+# -- guests that come with a place ------------------------------------------------------------------------------------
 
 
 def test_a_guest_that_arrives_bound_is_booked_and_not_queued():
@@ -466,7 +466,7 @@ def test_a_guest_on_a_full_device_goes_below_zero_and_comes_back_to_what_it_was(
     assert devices_left(engine, "a") == [300]
 
 
-# -- sums beyond 2^62 ----------------------------------------------------------------------------------------------------
+# -- sums beyond 2^62 -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -531,7 +531,7 @@ def test_parked_guests_that_no_longer_add_up_stay_parked():
     assert used(engine, "a")["guests"] == 1
 
 
-# -- binds that fail -----------------------------------------------------------------------------------------------------
+# -- binds that fail --------------------------------------------------------------------------------------------------
 
 
 def test_a_failed_bind_gives_everything_back():
@@ -575,7 +575,7 @@ def test_a_prepared_guest_that_is_bound_elsewhere_gets_no_second_bind():
     assert engine.decision("g").state == "bound"
 
 
-# -- guests that leave, in every state ---------------------------------------------------------------------------------
+# -- guests that leave, in every state --------------------------------------------------------------------------------
 
 
 def _active(engine: Engine) -> None:
@@ -674,7 +674,7 @@ def test_a_host_that_leaves_and_returns_finds_its_books_as_they_were(bring):
     assert used(engine, "a") == before
 
 
-# -- hosts that change ----------------------------------------------------------------------------------------------------
+# -- hosts that change ------------------------------------------------------------------------------------------------
 
 
 def test_a_cordoned_host_takes_nobody_and_keeps_what_it_has():
@@ -775,7 +775,7 @@ def test_guests_may_arrive_at_once_with_their_places():
     assert states(engine) == {"x": "bound", "y": "active", "z": "parked"}
 
 
-# -- policies ------------------------------------------------------------------------------------------------------------
+# -- policies ---------------------------------------------------------------------------------------------------------
 
 
 def test_other_policies_decide_from_the_next_step_on():
@@ -851,7 +851,9 @@ def test_a_placed_guest_is_not_moved_by_a_change_of_policies():
     ("sizes", "requests"),
     [
         pytest.param((1000, 500), (DeviceRequest("gpu", 1, 500), DeviceRequest("gpu", 1, 1000)), id="share then whole"),
-        pytest.param((600, 900), (DeviceRequest("gpu", 2, 300), DeviceRequest("gpu", 1, 650)), id="two shares, one big"),
+        pytest.param(
+            (600, 900), (DeviceRequest("gpu", 2, 300), DeviceRequest("gpu", 1, 650)), id="two shares, one big"
+        ),
         pytest.param((1000, 1000), (DeviceRequest("gpu", 2, 500), DeviceRequest("gpu", 2, 500)), id="twice two halves"),
     ],
 )
@@ -883,7 +885,7 @@ def test_a_share_goes_to_a_device_of_the_model_it_asked_for():
     for name in ("fgd", "spread", "pack", "random", "gpu_packing"):
         engine = engine_with([machine], name)
         arrive(engine, guest("g", devices=(DeviceRequest("gpu", 1, 500, ("B",)),)))
-        (bind,) = engine.step(0)
+        (bind,) = step(engine, 0)
         assert bind.devices == (1,), name
 
 

@@ -71,7 +71,7 @@ def with_plugins(hosts: list[Host], *, scorers=(), filters=FILTERS, extra=EXTRA,
     return engine_with(hosts, chosen, registry=Registry(extra=extra))
 
 
-# -- they work ------------------------------------------------------------------------------------------------------------
+# -- they work --------------------------------------------------------------------------------------------------------
 
 
 def test_a_scorer_of_a_third_party_decides():
@@ -158,7 +158,7 @@ def test_the_view_shows_limits_uses_and_guests():
     assert seen[-1]["a"] == (8000, 500, 7500, ["g"])
 
 
-# -- they are checked ------------------------------------------------------------------------------------------------------
+# -- they are checked -------------------------------------------------------------------------------------------------
 
 
 def broken_scorer(answer) -> type:
@@ -291,7 +291,7 @@ def test_arguments_that_cannot_be_are_refused(args):
         with_plugins([], scorers=[ScorerUse("capacity_ratio", 1, args)])
 
 
-# -- they decide like what they imitate ---------------------------------------------------------------------------------
+# -- they decide like what they imitate -------------------------------------------------------------------------------
 
 
 class LikeLeastAllocated:
@@ -335,16 +335,22 @@ class LikePreferredHosts:
     def evaluate(self, spec: GuestSpec, rows: np.ndarray) -> np.ndarray:
         hosts = [self._view.host(row) for row in rows.tolist()]
         return np.array(
-            [sum(p.weight for p in spec.preferred_hosts if p.term.matches(h.name, h.labels)) for h in hosts], dtype=np.int64
+            [sum(p.weight for p in spec.preferred_hosts if p.term.matches(h.name, h.labels)) for h in hosts],
+            dtype=np.int64,
         )
 
 
-WISH = (WeightedTerm(30, Term((Expression("zone", "In", ("x",)),))), WeightedTerm(7, Term((Expression("zone", "Exists"),))))
+WISH = (
+    WeightedTerm(30, Term((Expression("zone", "In", ("x",)),))),
+    WeightedTerm(7, Term((Expression("zone", "Exists"),))),
+)
 IMITATIONS = {c.name: c for c in (LikeLeastAllocated, LikeResources, LikePreferredHosts)}
 OTHERS = tuple(use for use in FILTERS if use.name != "resources")
 PAIRS = [
     pytest.param(
-        {"scorers": [ScorerUse("least_allocated")]}, {"scorers": [ScorerUse("like_least_allocated")]}, id="least allocated"
+        {"scorers": [ScorerUse("least_allocated")]},
+        {"scorers": [ScorerUse("like_least_allocated")]},
+        id="least allocated",
     ),
     pytest.param(
         {"filters": FILTERS}, {"filters": (*OTHERS, PluginUse("like_resources"))}, id="resources"
@@ -364,7 +370,9 @@ PAIRS = [
 @pytest.mark.parametrize("seed", range(3))
 def test_a_plugin_decides_exactly_like_the_built_in_that_it_imitates(original, imitation, seed):
     rng = Random(seed)
-    engines = [with_plugins([], extra=IMITATIONS, ties=("fewer_guests", "name"), **fields) for fields in (original, imitation)]
+    engines = [
+        with_plugins([], extra=IMITATIONS, ties=("fewer_guests", "name"), **fields) for fields in (original, imitation)
+    ]
 
     def tell(event) -> None:
         for engine in engines:

@@ -1,4 +1,4 @@
-"""What must never happen, whatever happens: books that do not add up, limits passed, forks that disturb, replays that differ."""
+"""What must never happen: books that do not add up, limits passed, forks that disturb, replays that differ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from hostler.engine import Engine
 from hostler.engine.journal import Recorder, read_journal, replay
@@ -49,7 +56,7 @@ from hostler.model import (
 )
 from tests.engine.fleet import LONG, QUICK, SECOND, books, essence, policy
 
-# -- books that add up ------------------------------------------------------------------------------------------------------
+# -- books that add up ------------------------------------------------------------------------------------------------
 
 
 def wanted(spec: GuestSpec) -> Counter[str]:
@@ -58,7 +65,9 @@ def wanted(spec: GuestSpec) -> Counter[str]:
 
 def booked(engine: Engine) -> dict[str, tuple[Counter[str], list[int]]]:
     """Add up from the guests alone what every host gives, and what its devices have left."""
-    sums = {h.name: (Counter(), [d.milli for d in h.devices]) for h in engine.hosts()}
+    sums: dict[str, tuple[Counter[str], list[int]]] = {
+        h.name: (Counter(), [d.milli for d in h.devices]) for h in engine.hosts()
+    }
     for record in engine.state.guests.values():
         if record.state not in PLACED_STATES or record.host not in sums:
             continue
@@ -134,7 +143,7 @@ def check_limits(before: Engine, actions: list[Action]) -> None:
                 assert left[device] >= 0
 
 
-# -- the machine -----------------------------------------------------------------------------------------------------------
+# -- the machine ------------------------------------------------------------------------------------------------------
 
 HOSTS = [f"h{i}" for i in range(5)]
 POLICIES = (
@@ -148,11 +157,14 @@ POLICIES = (
 )
 FEWER = tuple(p for p in POLICIES if p.name != "random")
 
-sizes = st.fixed_dictionaries({"cpu": st.integers(0, 4)}, optional={"memory": st.integers(0, 4), "fpga": st.integers(0, 1)})
+sizes = st.fixed_dictionaries(
+    {"cpu": st.integers(0, 4)}, optional={"memory": st.integers(0, 4), "fpga": st.integers(0, 1)}
+)
 device_requests = st.sampled_from(
     [(), (), (DeviceRequest("gpu", 1, 300),), (DeviceRequest("gpu", 1, 500),), (DeviceRequest("gpu", 2),),
      (DeviceRequest("gpu", 1, 1000, ("A",)),), (DeviceRequest("nic", 1, 500), DeviceRequest("gpu", 1, 500)),
-     (DeviceRequest("gpu", 1, 300), DeviceRequest("gpu", 1, 1000)), (DeviceRequest("gpu", 2, 300), DeviceRequest("gpu", 1, 600))]
+     (DeviceRequest("gpu", 1, 300), DeviceRequest("gpu", 1, 1000)),
+     (DeviceRequest("gpu", 2, 300), DeviceRequest("gpu", 1, 600))]
 )  # fmt: skip
 guest_specs = st.builds(
     lambda size, devices, chosen, priority, zone, tolerant, prepare: GuestSpec(
@@ -224,7 +236,7 @@ class Life(RuleBasedStateMachine):
         uids = [u for u, r in self.engine.state.guests.items() if not states or self.engine.state_of(r) in states]
         return uids[pick % len(uids)] if uids else None
 
-    # -- facts -----------------------------------------------------------------------------------------------------
+    # -- facts --------------------------------------------------------------------------------------------------------
 
     @rule(host=machines)
     def a_host_joins_or_changes(self, host):
@@ -305,7 +317,7 @@ class Life(RuleBasedStateMachine):
     def the_policies_change(self, policies):
         self.apply(PolicyChanged(policies=tuple(policies)))
 
-    # -- steps -----------------------------------------------------------------------------------------------------
+    # -- steps --------------------------------------------------------------------------------------------------------
 
     @rule(seconds=st.sampled_from([0, 0, 1, 3, 12, 30]), limit=st.sampled_from([None, None, 1, 3]))
     def a_step(self, seconds, limit):
@@ -384,7 +396,7 @@ def test_many_long_random_lives_keep_every_promise():
     run_state_machine_as_test(Life, settings=settings(LONG, max_examples=400, stateful_step_count=80))
 
 
-# -- seeded lives: longer than hypothesis likes, every step compared with a fork -----------------------------------------
+# -- seeded lives: longer than hypothesis likes, every step compared with a fork --------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -394,7 +406,10 @@ def test_a_long_run_equals_its_forks_its_restores_and_its_replay(seed):
     recorder = Recorder(Engine(POLICIES[:5], seed=seed), lines.append)
     engine = recorder.engine
     shapes = [
-        GuestSpec(requests=amounts({"cpu": rng.randrange(4), "memory": rng.randrange(3)}), policy=rng.choice(POLICIES[:5]).name)
+        GuestSpec(
+            requests=amounts({"cpu": rng.randrange(4), "memory": rng.randrange(3)}),
+            policy=rng.choice(POLICIES[:5]).name,
+        )
         for _ in range(12)
     ]
     recorder.apply(
@@ -403,7 +418,9 @@ def test_a_long_run_equals_its_forks_its_restores_and_its_replay(seed):
     live: list[str] = []
     for turn in range(60):
         names = [f"{turn}-{i}" for i in range(rng.randrange(8))]
-        recorder.apply(GuestsArrived(specs=tuple(shapes), spec_of=tuple(rng.randrange(12) for _ in names), names=tuple(names)))
+        recorder.apply(
+            GuestsArrived(specs=tuple(shapes), spec_of=tuple(rng.randrange(12) for _ in names), names=tuple(names))
+        )
         live += names
         for _ in range(rng.randrange(5)):
             if live:
@@ -424,18 +441,23 @@ def test_a_long_run_equals_its_forks_its_restores_and_its_replay(seed):
     assert replay(read_journal(lines)).difference is None
 
 
-# -- duplicated, late and reordered facts --------------------------------------------------------------------------------
+# -- duplicated, late and reordered facts -----------------------------------------------------------------------------
 
 
 def guest_history(rng: Random, name: str, hosts: list[str]) -> list[Event]:
-    """What happens to one guest, in order: it arrives, changes, is bound somewhere for good, changes, perhaps leaves."""
+    """What happens to one guest, in order: it arrives, changes, is bound for good, changes, perhaps leaves."""
     place = rng.choice(["", *hosts])
     history: list[Event] = []
     for version in range(1, rng.randrange(2, 6)):
         is_bound = bool(place) and version >= 2
         spec = GuestSpec(requests=amounts({"cpu": rng.randrange(5)}), devices=(DeviceRequest("gpu", 1, 100),))
         guest = Guest(
-            name=name, uid=name, version=version, spec=spec, host=place if is_bound else "", on_devices=(0,) if is_bound else ()
+            name=name,
+            uid=name,
+            version=version,
+            spec=spec,
+            host=place if is_bound else "",
+            on_devices=(0,) if is_bound else (),
         )
         history.append(GuestArrived(guest=guest) if version == 1 else GuestChanged(guest=guest))
     if rng.random() < 0.3:
@@ -502,7 +524,8 @@ def test_hosts_that_are_replaced_under_their_name_are_not_confused_by_late_facts
         delivered: list[Event] = []
         for life in range(rng.randrange(1, 4)):
             facts: list[Event] = [
-                HostChanged(host=host_fact(rng, name, f"{name}-{life}", version)) for version in range(1, rng.randrange(2, 5))
+                HostChanged(host=host_fact(rng, name, f"{name}-{life}", version))
+                for version in range(1, rng.randrange(2, 5))
             ]
             last = [HostLeft(name=name, uid=f"{name}-{life}")]
             if life:

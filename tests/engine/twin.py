@@ -13,7 +13,8 @@ import json
 import math
 from collections import Counter
 from fractions import Fraction
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from hostler.model import DeviceRequest, GuestSpec, Host, MixEntry, Policy, Reason, ScorerUse, Taint
 
@@ -53,7 +54,7 @@ class Twin:
         self.last: dict[str, str] = {}
         self.resources: list[str] = list(FIRST_RESOURCES)
 
-    # -- facts -----------------------------------------------------------------------------------------------------
+    # -- facts --------------------------------------------------------------------------------------------------------
 
     def put(self, host: Host) -> None:
         self.hosts[host.name] = host
@@ -80,7 +81,7 @@ class Twin:
         self.book(host, uid, spec, devices)
         self.last[self.policies[spec.policy].name] = host
 
-    # -- amounts ---------------------------------------------------------------------------------------------------
+    # -- amounts ------------------------------------------------------------------------------------------------------
 
     def limit(self, policy: Policy, host: Host, resource: str) -> int:
         capacity = dict(host.capacity)
@@ -102,7 +103,7 @@ class Twin:
                 left[device] -= milli
         return left
 
-    # -- filters ---------------------------------------------------------------------------------------------------
+    # -- filters ------------------------------------------------------------------------------------------------------
 
     def why_not(self, policy: Policy, spec: GuestSpec, host: Host) -> Reason | None:
         """Return the primary reason: the first filter that refuses, and its first complaint."""
@@ -153,7 +154,7 @@ class Twin:
                 return "insufficient_devices", request.kind
         return None
 
-    # -- scores ----------------------------------------------------------------------------------------------------
+    # -- scores -------------------------------------------------------------------------------------------------------
 
     def decide(self, spec: GuestSpec) -> Outcome:
         """Work out one decision from nothing."""
@@ -189,6 +190,7 @@ class Twin:
     def first_by_ties(self, policy: Policy, tied: list[Host]) -> list[Host]:
         """Narrow hosts of equal score down by the declared keys; more than one is left only where lots are drawn."""
         last = self.last.get(policy.name, "")
+        values: list[Any]
         for key in (*policy.ties, "name"):
             match key:
                 case "fewer_guests":
@@ -291,7 +293,7 @@ class Twin:
 
         return 50 + truncated(50 + evenness(1) - evenness(0), 2)
 
-    # -- gpu sharing ---------------------------------------------------------------------------------------------------
+    # -- gpu sharing --------------------------------------------------------------------------------------------------
 
     def gpu_score(self, policy: Policy, name: str, spec: GuestSpec, host: Host) -> int:
         milli, count = gpu_need(spec)
@@ -353,7 +355,7 @@ class Twin:
             after[i] -= milli
         return [(score(after), -1)]
 
-    # -- devices --------------------------------------------------------------------------------------------------------
+    # -- devices ------------------------------------------------------------------------------------------------------
 
     def why_not_devices(self, spec: GuestSpec, name: str, taken: tuple[int, ...]) -> str | None:
         """Say what is wrong with the devices that a guest was given on a host, or None."""
@@ -391,7 +393,7 @@ class Twin:
         return None
 
 
-# -- small parts ----------------------------------------------------------------------------------------------------------
+# -- small parts ------------------------------------------------------------------------------------------------------
 
 NORMALISERS = {"preferred_hosts": "max", "preferred_taints": "reverse_max", "gpu_best_fit": "min_max"}
 
@@ -440,7 +442,7 @@ def on_line(points: list[tuple[int, int]], use: int) -> int:
     """Interpolate between points, dividing toward zero; level before the first and after the last."""
     if use <= points[0][0]:
         return points[0][1]
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         if use <= x1:
             return y0 + truncated((y1 - y0) * (use - x0), x1 - x0)
     return points[-1][1]
@@ -480,8 +482,8 @@ def packing(gpus: list[int], milli: int, count: int) -> int:
 
 
 def fragment(mix: tuple[MixEntry, ...], gpus: list[int], cpu: int, model: str | None) -> float:
-    """F of one host: what its idle gpus are worth less to the typical mix; classes summed one by one, in their order."""
-    classes = {name: 0.0 for name in ("q1", "q2", "q3", "q4", "xl", "xr", "no_access")}
+    """F of one host: what its idle gpus are worth less to the typical mix; each class summed for itself, in order."""
+    classes = dict.fromkeys(("q1", "q2", "q3", "q4", "xl", "xr", "no_access"), 0.0)
     idle = float(sum(gpus))
     for entry in mix:
         share, has_cpu = entry.share, cpu >= entry.cpu_millis
@@ -494,7 +496,8 @@ def fragment(mix: tuple[MixEntry, ...], gpus: list[int], cpu: int, model: str | 
             if enough and has_cpu:
                 classes["q2"] += share * float(sum(left for left in gpus if left < entry.device_millis))
             else:
-                classes[{(True, False): "q4", (False, True): "q2", (False, False): "q1"}[enough, has_cpu]] += share * idle
+                lacking = {(True, False): "q4", (False, True): "q2", (False, False): "q1"}[enough, has_cpu]
+                classes[lacking] += share * idle
     total = 0.0
     for name in ("q1", "q2", "q4", "xl", "xr", "no_access"):
         total += classes[name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from hostler.engine.framework import Filter, Scorer
@@ -29,7 +31,7 @@ class ForeignFilter:
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int16s | None:
         """Return reason codes."""
-        verdicts = _checked(self.name, self._plugin.evaluate(spec, rows), rows)
+        verdicts = _checked(self.name, self._plugin.evaluate, spec, rows)
         if len(verdicts) and (verdicts.min() < 0 or verdicts.max() >= len(self._codes)):
             raise PluginError(f"filter {self.name!r} returned a verdict outside 0..{len(self._codes) - 1}")
         return self._codes[verdicts]
@@ -51,14 +53,18 @@ class ForeignScorer:
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
         """Return raw scores."""
-        scores = _checked(self.name, self._plugin.evaluate(spec, rows), rows)
+        scores = _checked(self.name, self._plugin.evaluate, spec, rows)
         if len(scores) and (scores.min() < -_MAX_SCORE or scores.max() > _MAX_SCORE):
             raise PluginError(f"scorer {self.name!r} returned a score beyond 2^40", hint="scale the scores down")
         return scores
 
 
-def _checked(name: str, answer: object, rows: Int64s) -> Int64s:
-    array = np.asarray(answer)
+def _checked(name: str, evaluate: Callable[[GuestSpec, Int64s], object], spec: GuestSpec, rows: Int64s) -> Int64s:
+    """Call a plugin and check what it returns."""
+    try:
+        array = np.asarray(evaluate(spec, rows))
+    except Exception as error:
+        raise PluginError(f"plugin {name!r} failed: {type(error).__name__}: {error}") from error
     if array.shape != rows.shape or array.dtype.kind not in "iu":
         raise PluginError(
             f"plugin {name!r} returned {array.dtype} of shape {array.shape} for {len(rows)} hosts",

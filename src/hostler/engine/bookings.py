@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from hostler.engine.framework import Wake
 from hostler.engine.randomness import BACKOFF, draw, guest_key
 from hostler.engine.records import BOUND, QUEUED, GuestRecord
 from hostler.engine.shapes import Shape
@@ -61,7 +60,7 @@ class Bookings:
             return
         row = state.cluster.row_of[record.host]
         state.cluster.unbook(row, state.shape(record), record.devices, uid)
-        state.improve(row, Wake.ROOM_FREED)
+        state.improve(row)
 
     def move(self, record: GuestRecord, host: str) -> None:
         """Book a placed guest elsewhere: somebody else bound it there."""
@@ -74,7 +73,11 @@ class Bookings:
         keeps_devices = host == record.host and guest.spec.devices == record.guest.spec.devices
         devices = guest.on_devices or (record.devices if keeps_devices else ())
         state = BOUND if guest.host else record.state
-        changed = msgspec.structs.replace(record, guest=guest, shape=shape, state=state, host=host, devices=devices)
+        decided = record.decided_spec or (record.guest.spec if guest.spec != record.guest.spec else None)
+        changed = msgspec.structs.replace(
+            record, guest=guest, shape=shape, state=state, host=host, devices=devices, decided_spec=decided
+        )
+        self._swap(record, changed)
         if guest.host:
             self._state.ready.pop(guest.uid, None)
             policy = record.guest.spec.policy or self._state.profiles.policies[0].name
@@ -82,7 +85,6 @@ class Bookings:
                 self._state.turns.confirm(policy, record.seq)
             else:
                 self._state.turns.forget(policy, record.seq)
-        self._swap(record, changed)
 
     def _swap(self, before: GuestRecord, after: GuestRecord) -> None:
         """Release one booking and make the other, or refuse and leave everything as it was."""
@@ -135,7 +137,7 @@ class Bookings:
                 return wanted
             if strict:
                 raise FactError(f"guest {record.guest.name!r} names devices that host {host.name!r} does not have")
-        slot = self._state.cache.slot(shape, self._state.profiles.number(shape.spec.policy))
+        slot = self._state.cache.slot(shape, max(self._state.wait_key(shape)[1], 0))
         chosen = self._state.cache.choose_devices(slot, row, 0, shape.device_count)
         return chosen or self._roomiest(row, shape)
 

@@ -154,6 +154,7 @@ class VerdictCache:
 
     def _fit(self) -> None:
         """Size the arrays for the cluster and the policies; a change of size empties the cache."""
+        self._cluster.fit_layout()
         self._profiles.columns()
         tables = self._cluster.tables
         layout = (self._cluster.layout_version, len(tables.models), self._profiles.width, self._profiles.normal_width)
@@ -197,7 +198,7 @@ class VerdictCache:
         array("_ask_milli", (self._ask_width,), np.int64)
         array("_ask_model", (self._ask_width, models), np.int8)
         array("_tag", (), np.int32, -1)
-        array("_gpu", (3,), np.int64)
+        array("_gpu", (4,), np.int64)
         array("_has_outer", (), np.int8)
         array("_outer_code", (rows,), np.int16)
         array("_wide", (), np.int32, -1)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from hostler.engine.framework import Wake
 from hostler.engine.profiles import Profiles
-from hostler.engine.queue import Entry, Queue, WaitKey
+from hostler.engine.queue import Entry, Queue
 from hostler.engine.records import PLACED_STATES, GuestRecord
 from hostler.engine.registry import Registry
 from hostler.engine.state import State
@@ -50,14 +49,11 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     ready: list[str]
     deadlines: list[tuple[int, int, str]]
     improved_rows: list[int]
-    improvements: list[Wake]
-    cures: list[tuple[WaitKey, list[Wake]]]
 
 
 def save(state: State) -> bytes:
     """Write all decision state."""
     stamp, entries = state.queue.saved()
-    wakes = list(Wake)
     return encode(
         Checkpoint(
             format=FORMAT,
@@ -83,8 +79,6 @@ def save(state: State) -> bytes:
             ready=list(state.ready),
             deadlines=sorted(state.deadlines),
             improved_rows=sorted(state.improved_rows),
-            improvements=sorted(state.improvements, key=wakes.index),
-            cures=[(key, sorted(state.cures[key], key=wakes.index)) for key in sorted(state.queue.waiting)],
         )
     )
 
@@ -118,8 +112,6 @@ def load(data: bytes, registry: Registry) -> State:
     state.ready = dict.fromkeys(saved.ready)
     state.deadlines = saved.deadlines
     state.improved_rows = set(saved.improved_rows)
-    state.improvements = set(saved.improvements)
-    state.cures = {key: frozenset(cures) for key, cures in saved.cures}
     return state
 
 

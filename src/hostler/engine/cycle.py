@@ -14,14 +14,15 @@ import numpy as np
 
 from hostler.engine.bookings import Bookings
 from hostler.engine.cache import RunResult
-from hostler.engine.framework import Wake
 from hostler.engine.kernels_layout import Int64s
 from hostler.engine.profile import Profile
+from hostler.engine.profiles import NO_POLICY
 from hostler.engine.randomness import PLACEMENT, draw, guest_key
 from hostler.engine.reasons import counted, float_totals, reason_counts
 from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, GuestRecord
 from hostler.engine.selection import best_row
 from hostler.engine.state import State
+from hostler.errors import PluginError
 from hostler.model import Action, Ask, Bind, Hold, Prepare, Reason
 
 __all__ = ["Cycle"]
@@ -46,8 +47,23 @@ class Cycle:
                 break
             if left is not None:
                 left -= len(uids)
-            self._decide_all([self._state.guests[uid] for uid in uids], actions)
+            decided = len(actions)
+            try:
+                self._decide_all([self._state.guests[uid] for uid in uids], actions)
+            except PluginError:
+                self._requeue(uids[len(actions) - decided :])
+                if not actions:
+                    raise
+                break  # what was decided counts; the error comes up again when its guest is the first
         return actions
+
+    def _requeue(self, uids: Sequence[str]) -> None:
+        """Put guests back that were taken out and not decided; every decided guest has made one action."""
+        state = self._state
+        for uid in uids:
+            record = state.guests[uid]
+            key = state.wait_key(state.shape(record))
+            state.queue.activate(uid, record.guest.spec.priority, record.arrival, key)
 
     def _decide_all(self, records: list[GuestRecord], actions: list[Action]) -> None:
         """Cut the guests into runs that the kernel can decide without Python code in between."""
@@ -57,7 +73,12 @@ class Cycle:
         distinct: set[tuple[int, int]] = set()
         most = state.cache.distinct_limit()
         for record in records:
-            policy = state.profiles.number(record.guest.spec.policy)
+            policy = state.profiles.number_or_gone(record.guest.spec.policy)
+            if policy == NO_POLICY:
+                self._run(run, policies, actions)
+                run, policies, distinct = [], [], set()
+                self._refuse_without_policy(record, actions)
+                continue
             profile = state.profiles.profiles[policy]
             alone = not profile.is_static or profile.policy.ask is not None
             key = (record.shape, policy)
@@ -73,10 +94,11 @@ class Cycle:
             if alone:
                 self._run(run, policies, actions)
                 run, policies, distinct = [], [], set()
-        if run:
-            self._run(run, policies, actions)
+        self._run(run, policies, actions)
 
     def _run(self, records: Sequence[GuestRecord], policies: Sequence[int], actions: list[Action]) -> None:
+        if not records:
+            return
         state = self._state
         profiles, shapes = state.profiles.profiles, state.shapes.shapes
         slot_of: dict[tuple[int, int], int] = {}
@@ -182,15 +204,18 @@ class Cycle:
         key = (record.shape, policy)
         flush_at = max(until, state.now + state.rules.flush_after_ns)
         state.queue.wait(guest.uid, guest.spec.priority, record.arrival, key, until, flush_at)
-        profile = state.profiles.profiles[policy]
-        table = state.tables.reasons.values
-        cures = {Wake.HOST_JOINED, Wake.GUEST_CHANGED, Wake.POLICY_CHANGED}
-        for code, _ in reasons:
-            cures |= profile.cures(table[code].plugin)
-        state.cures[key] = frozenset(cures)
         hosts = sum(n for _, n in reasons)
         named = reason_counts(state.tables, reasons, guest.spec)
         actions.append(Hold(guest.uid, guest.name, state.decisions, hosts, named, refused.attempts))
+
+    def _refuse_without_policy(self, record: GuestRecord, actions: list[Action]) -> None:
+        """Let a guest wait whose policy was dropped, until the policies change again."""
+        state = self._state
+        state.decisions += 1
+        reason = Reason("policy", "unknown_policy", record.guest.spec.policy)
+        hosts = len(state.cluster)
+        counts = ((state.tables.reasons.number(reason), hosts),) if hosts else ()
+        self._refuse(record, NO_POLICY, counts, actions)
 
     def _draw(self, record: GuestRecord) -> int:
         return draw(self._state.seed, guest_key(record.guest), record.attempts, PLACEMENT)

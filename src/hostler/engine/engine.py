@@ -87,7 +87,7 @@ class Engine:
     def next_due(self) -> int | None:
         """Return when a step is next worth while: now, at a later time, or None for never without a new fact."""
         state = self.state
-        if state.ready or (state.improvements and state.queue.waiting):
+        if state.ready or (state.improved_rows and state.queue.waiting):
             return state.now
         times = [state.queue.next_due(state.now)]
         while state.deadlines and not self._is_live(*state.deadlines[0]):
@@ -140,7 +140,7 @@ class Engine:
         record = state.guests.get(uid)
         if record is None:
             raise UnknownNameError(f"there is no guest with uid {uid!r}")
-        reasons = reason_counts(state.tables, record.counts, record.guest.spec)
+        reasons = reason_counts(state.tables, record.counts, record.decided_spec or record.guest.spec)
         return Decision(
             guest=record.guest.name,
             uid=uid,

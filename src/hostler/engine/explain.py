@@ -11,6 +11,7 @@ from hostler.engine.cures import find_cure
 from hostler.engine.framework import Wake
 from hostler.engine.kernels_layout import Int64s
 from hostler.engine.profile import Profile
+from hostler.engine.profiles import NO_POLICY
 from hostler.engine.reasons import counted, reason_counts
 from hostler.engine.records import PLACED_STATES, GuestRecord
 from hostler.engine.selection import score_table, tie_keys
@@ -40,7 +41,9 @@ def explain(state: State, record: GuestRecord, decision: Decision) -> Explanatio
 
 
 def _explain(state: State, record: GuestRecord, shape: Shape, decision: Decision, as_of: str) -> Explanation:
-    policy = state.profiles.number(shape.spec.policy)
+    policy = state.wait_key(shape)[1]
+    if policy == NO_POLICY:
+        return Explanation(decision=decision, as_of=as_of, wakes=(Wake.POLICY_CHANGED.value, Wake.GUEST_CHANGED.value))
     profile = state.profiles.profiles[policy]
     slot = state.cache.slot(shape, policy)
     codes, counts = state.cache.codes(slot)

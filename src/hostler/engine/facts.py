@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from hostler.engine.bookings import Bookings
-from hostler.engine.framework import Wake
 from hostler.engine.profiles import Profiles
 from hostler.engine.records import ASKED, ASSUMED, BOUND, PLACED_STATES, PREPARING, QUEUED, GuestRecord
 from hostler.engine.state import State
@@ -99,11 +98,9 @@ class Facts:
             return
         state = self._state
         state.cluster.check(host)
-        row = state.cluster.row_of.get(host.name)
-        had_devices = state.cluster.host(row).devices if row is not None else ()
-        is_new = row is None
-        row = state.cluster.put(host)
-        self._after_put(host, row, is_new=is_new, devices_changed=had_devices != host.devices)
+        known = state.cluster.row_of.get(host.name)
+        before = None if known is None else state.cluster.host(known)
+        self._after_put(host, before, state.cluster.put(host))
 
     def _hosts_joined(self, event: HostsJoined) -> None:
         state = self._state
@@ -115,21 +112,22 @@ class Facts:
         }
         state.cluster.put_many(fresh)
         for host in fresh:
-            before = known.get(host.name)
-            changed = before is not None and before.devices != host.devices
-            self._after_put(host, state.cluster.row_of[host.name], is_new=before is None, devices_changed=changed)
+            self._after_put(host, known.get(host.name), state.cluster.row_of[host.name])
 
-    def _after_put(self, host: Host, row: int, *, is_new: bool, devices_changed: bool) -> None:
+    def _after_put(self, host: Host, before: Host | None, row: int) -> None:
+        """Follow up on a host that was put into a row: who is booked there, and what that may cure."""
         state = self._state
         state.left_hosts.pop(host.uid or host.name, None)
-        if is_new:
-            state.improve(row, Wake.HOST_JOINED)
+        if before is None:
+            state.improve(row)
             for uid in sorted(state.parked.pop(host.name, ())):
                 self._bookings.unpark(uid, row)
-        else:
-            state.improve(row, Wake.HOST_GREW, Wake.MARKS_CHANGED)
-            if devices_changed:
-                self._bookings.rebook_devices(row)
+            return
+        if before.uid != host.uid:
+            state.bury_host(before)
+        state.improve(row)
+        if before.devices != host.devices:
+            self._bookings.rebook_devices(row)
 
     def _host_left(self, event: HostLeft) -> None:
         state = self._state
@@ -195,45 +193,53 @@ class Facts:
             raise FactError("guests_arrived has an empty or repeated uid")
         if any(not 0 <= s < len(event.specs) for s in event.spec_of):
             raise FactError("guests_arrived names a spec that it does not carry")
-        if any(uid in state.guests for uid in uids):
-            raise FactError("guests_arrived names a guest that is already known", hint="send guest_changed instead")
         known = [(spec, state.shapes.number(spec), state.profiles.number(spec.policy)) for spec in event.specs]
         entered: list[str] = []
-        before = (state.arrivals, state.improvements.copy(), state.improved_rows.copy())
+        before = (state.arrivals, state.improved_rows.copy())
         try:
             for name, uid, spec_at, host, draw_key in zip(event.names, uids, event.spec_of, hosts, keys, strict=True):
-                if uid not in state.left_guests:
-                    spec, number, policy = known[spec_at]
-                    self._enter(Guest(name=name, uid=uid, spec=spec, host=host, draw_key=draw_key), number, policy)
+                if uid in state.left_guests:
+                    continue
+                spec, number, policy = known[spec_at]
+                guest = Guest(name=name, uid=uid, spec=spec, host=host, draw_key=draw_key)
+                record = state.guests.get(uid)
+                if record is None:
+                    self._enter(guest, number, policy)
                     entered.append(uid)
+                elif record.guest != guest:
+                    raise FactError(f"guest {name!r} is known with other facts", hint="send guest_changed instead")
         except FactError:
             for uid in entered:
                 self._forget(state.guests[uid])
-            state.arrivals, state.improvements, state.improved_rows = before
+            state.arrivals, state.improved_rows = before
             raise
 
     def _changed_guest(self, record: GuestRecord, guest: Guest) -> None:
         """Take a newer fact about a known guest; a fact without a host never unbinds."""
         state = self._state
         number = state.shapes.number(guest.spec)
-        key = (number, state.profiles.number(guest.spec.policy))
+        if guest.spec.policy != record.guest.spec.policy:
+            state.profiles.number(guest.spec.policy)
         uid = guest.uid
         if record.state in PLACED_STATES:
             self._bookings.change(record, guest, number)
             return
         if guest.host:
-            state.queue.remove(uid)
             changed = msgspec.structs.replace(
                 record, guest=guest, shape=number, state=BOUND, host=guest.host, devices=guest.on_devices, answer=None
             )
             self._bookings.settle(changed, state.shapes.shapes[number])
+            state.queue.remove(uid)
             return
         if guest.spec == record.guest.spec:
             state.guests[uid] = msgspec.structs.replace(record, guest=guest)
             return
-        state.keep(
-            msgspec.structs.replace(record, guest=guest, shape=number, state=QUEUED, refusals=0, errors=0, answer=None)
+        decided = record.decided_spec or record.guest.spec
+        changed = msgspec.structs.replace(
+            record, guest=guest, shape=number, state=QUEUED, refusals=0, errors=0, answer=None, decided_spec=decided
         )
+        state.keep(changed)
+        key = state.wait_key(state.shapes.shapes[number])
         state.queue.activate(uid, guest.spec.priority, record.arrival, key)
 
     def _guest_left(self, event: GuestLeft) -> None:
@@ -269,10 +275,11 @@ class Facts:
         if record.state in PLACED_STATES:
             self._bookings.move(record, event.host)
             state.turns.forget(self._policy_name(record), record.seq)
+            state.ready.pop(event.uid, None)
             return
-        state.queue.remove(event.uid)
         moved = msgspec.structs.replace(record, state=BOUND, host=event.host, devices=(), answer=None)
         self._bookings.settle(moved, state.shape(record))
+        state.queue.remove(event.uid)
 
     def _bind_failed(self, event: BindFailed) -> None:
         record = self._state.guests.get(event.uid)
@@ -284,8 +291,9 @@ class Facts:
         record = state.guests.get(event.uid)
         if record is None or record.state != ASKED or record.ask != event.ask:
             return
-        policy = state.profiles.profiles[state.profiles.number(record.guest.spec.policy)].policy
-        if event.error and not (policy.ask and policy.ask.ignorable):
+        profile = state.profiles.find(record.guest.spec.policy)
+        ask = profile.policy.ask if profile is not None else None
+        if event.error and not (ask is not None and ask.ignorable):
             self._bookings.back_off(record, f"no usable answer: {event.error}")
             return
         answer = msgspec.structs.replace(event, scores=(), refused=()) if event.error else event

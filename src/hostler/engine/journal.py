@@ -17,7 +17,7 @@ from hostler._version import __version__
 from hostler.engine.engine import Engine
 from hostler.engine.registry import Registry
 from hostler.errors import HostlerError, JournalError
-from hostler.model import Action, Event, GuestsArrived, HostsJoined, Policy, QueueRules
+from hostler.model import Abandon, Action, Ask, Event, GuestsArrived, HostsJoined, Policy, QueueRules
 
 __all__ = [
     "Applied",
@@ -229,9 +229,8 @@ def replay(journal: Journal, *, registry: Registry | None = None, until: int | N
             if isinstance(entry, Applied):
                 engine.apply(entry.event)
                 continue
-            if until is not None and _decisions(entry.actions, engine) >= until:
-                left = until - 1 - engine.state.decisions
-                engine.step(entry.now, left) if left > 0 else None
+            if until is not None and any(action.seq == until for action in entry.actions):
+                engine.step(entry.now, _guests_before(entry.actions, until, engine.state.decisions))
                 return Replay(engine, number, steps, engine.state.decisions)
             actual = tuple(engine.step(entry.now, entry.limit))
         except HostlerError as error:
@@ -260,9 +259,17 @@ def compare(a: Journal, b: Journal) -> list[str]:
     return found
 
 
-def _decisions(actions: Sequence[Action], engine: Engine) -> int:
-    """Return the last decision that a step made."""
-    return max((action.seq for action in actions), default=engine.state.decisions)
+def _guests_before(actions: Sequence[Action], until: int, decided: int) -> int:
+    """Return how many guests a step took from the queue before it made decision ``until``.
+
+    Every guest taken makes one action; binds of prepared guests and abandoned ones come from earlier decisions.
+    """
+    taken = 0
+    for action in actions:
+        if action.seq == until and not isinstance(action, Ask):
+            return taken
+        taken += isinstance(action, Ask) or (action.seq > decided and not isinstance(action, Abandon))
+    return taken
 
 
 def _differ(number: int, expected: Sequence[Action], actual: Sequence[Action]) -> Difference:

@@ -27,15 +27,56 @@ def mix64(x):
 
 
 @kernel
-def device_verdict(left, kind, model, ask_kind, ask_count, ask_milli, ask_model, asks, scratch):
+def take_request(left, kind, model, want_kind, want_count, milli, want_model, rule, draw, out, first):
+    """Take the devices of one request from ``left``, write them to ``out[first:]``, return how many fit. O(count * D).
+
+    Whole devices are the lowest indices that are free. A share goes where ``rule`` says: 0 lowest index, 1 least left
+    (best), 2 most left (worst), 3 at random; 4 (fgd) falls back to best, because its caller resolves a single share.
+    """
+    for k in range(want_count):
+        pick = -1
+        seen = 0
+        for d in range(left.shape[0]):
+            if kind[d] != want_kind or left[d] < milli or want_model[model[d]] == 0:
+                continue
+            is_taken = False
+            for j in range(first, first + k):
+                if out[j] == d:
+                    is_taken = True
+            if is_taken:
+                continue
+            seen += 1
+            if pick < 0:
+                pick = d
+            elif milli < WHOLE:
+                if rule == 1 or rule == 4:
+                    if left[d] < left[pick]:
+                        pick = d
+                elif rule == 2:
+                    if left[d] > left[pick]:
+                        pick = d
+                elif rule == 3:
+                    roll = mix64(draw ^ np.uint64(7919 * (first + k + 1) + 104729 * seen))
+                    if roll % np.uint64(seen) == np.uint64(0):
+                        pick = d
+        if pick < 0:
+            return k
+        out[first + k] = pick
+    for j in range(first, first + want_count):
+        left[out[j]] -= milli
+    return want_count
+
+
+@kernel
+def device_verdict(left, kind, model, ask_kind, ask_count, ask_milli, ask_model, asks, scratch, taken):
     """Return 0 when all device requests of a shape fit one host, else 1 + 3 * request + (0 none, 1 model, 2 room).
 
-    O(asks * D). ``left``, ``kind``, ``model``: (D,) of the host; ``ask_*``: of the shape; ``scratch``: (D,).
+    O(asks * count * D). ``left``, ``kind``, ``model``: (D,) of the host; ``ask_*``: of the shape; ``scratch`` and
+    ``taken``: (D,). Later requests see what earlier ones leave, which then take the fullest devices that fit.
     """
     width = left.shape[0]
-    if asks > 1:
-        for d in range(width):
-            scratch[d] = left[d]
+    for d in range(width):
+        scratch[d] = left[d]
     for a in range(asks):
         of_kind = 0
         of_model = 0
@@ -47,8 +88,7 @@ def device_verdict(left, kind, model, ask_kind, ask_count, ask_milli, ask_model,
             if ask_model[a, model[d]] == 0:
                 continue
             of_model += 1
-            room = scratch[d] if asks > 1 else left[d]
-            if room >= ask_milli[a]:
+            if scratch[d] >= ask_milli[a]:
                 fitting += 1
         if fitting < ask_count[a]:
             if of_kind == 0:
@@ -56,70 +96,43 @@ def device_verdict(left, kind, model, ask_kind, ask_count, ask_milli, ask_model,
             if of_model == 0:
                 return 2 + 3 * a
             return 3 + 3 * a
-        if asks > 1:  # later requests see what earlier ones leave, fullest device first
-            for _ in range(ask_count[a]):
-                pick = fullest_fitting(scratch, kind, model, ask_kind[a], ask_milli[a], ask_model[a])
-                scratch[pick] -= ask_milli[a]
+        if asks > 1:
+            take_request(
+                scratch, kind, model, ask_kind[a], ask_count[a], ask_milli[a], ask_model[a], 1, np.uint64(0), taken, 0
+            )
     return 0
 
 
 @kernel
-def fullest_fitting(left, kind, model, want_kind, milli, want_model):
-    """Return the fitting device with the least left, lowest index on ties; -1 for none. O(D)."""
-    pick = -1
-    for d in range(left.shape[0]):
-        if kind[d] == want_kind and left[d] >= milli and want_model[model[d]] != 0:
-            if pick < 0 or left[d] < left[pick]:
-                pick = d
-    return pick
-
-
-@kernel
 def choose_devices(left, kind, model, ask_kind, ask_count, ask_milli, ask_model, asks, rule, draw, scratch, out):
-    """Write the chosen device indices of all requests to ``out``; return how many. O(count * D).
+    """Write the chosen device indices of all requests to ``out``; return how many, -1 where they do not fit.
 
-    Whole devices are always the lowest indices that are free. A share goes where ``rule`` says: 0 lowest index, 1 least
-    left (best), 2 most left (worst), 3 at random. (Rule 4, fgd, is resolved by the caller for a single share.)
+    The policy's rule decides; several requests of one kind take the fullest devices, as the verdict assumed.
     """
-    width = left.shape[0]
-    for d in range(width):
+    for d in range(left.shape[0]):
         scratch[d] = left[d]
     n = 0
     for a in range(asks):
-        milli = ask_milli[a]
-        first = n
-        for _ in range(ask_count[a]):
-            pick = -1
-            seen = 0
-            for d in range(width):
-                if kind[d] != ask_kind[a] or scratch[d] < milli or ask_model[a, model[d]] == 0:
-                    continue
-                taken = False
-                for j in range(first, n):
-                    if out[j] == d:
-                        taken = True
-                if taken:
-                    continue
-                seen += 1
-                if pick < 0:
-                    pick = d
-                elif milli < WHOLE:
-                    if rule == 1 or rule == 4:
-                        if scratch[d] < scratch[pick]:
-                            pick = d
-                    elif rule == 2:
-                        if scratch[d] > scratch[pick]:
-                            pick = d
-                    elif rule == 3:
-                        roll = mix64(draw ^ np.uint64(7919 * (n + 1) + 104729 * seen))
-                        if roll % np.uint64(seen) == np.uint64(0):
-                            pick = d
-            if pick < 0:
-                return -1
-            out[n] = pick
-            n += 1
-        for j in range(first, n):
-            scratch[out[j]] -= milli
+        is_only = True
+        for other in range(asks):
+            if other != a and ask_kind[other] == ask_kind[a]:
+                is_only = False
+        taken = take_request(
+            scratch,
+            kind,
+            model,
+            ask_kind[a],
+            ask_count[a],
+            ask_milli[a],
+            ask_model[a],
+            rule if is_only else 1,
+            draw,
+            out,
+            n,
+        )
+        if taken < ask_count[a]:
+            return -1
+        n += ask_count[a]
     return n
 
 
@@ -180,26 +193,27 @@ def sigmoid_score(delta):
 
 
 @kernel
-def gather(device_left, device_kind, gpu_kind, left, index):
-    """Copy the gpus of one host to ``left`` and their positions to ``index``; return how many. O(D)."""
+def gather(device_left, device_kind, device_model, gpu_kind, want_model, left, index, allowed):
+    """Copy the gpus of one host: what is left, where they are, and whether the model will do; return how many. O(D)."""
     n = 0
     for d in range(device_left.shape[0]):
         if device_kind[d] == gpu_kind:
             left[n] = device_left[d]
             index[n] = d
+            allowed[n] = want_model[device_model[d]]
             n += 1
     return n
 
 
 @kernel
-def take_fullest(left, n, milli, count):
+def take_fullest(left, allowed, n, milli, count):
     """Subtract ``milli`` from the ``count`` fullest fitting devices of ``left``. O(count * n)."""
     used = np.uint64(0)
     for _ in range(count):
         pick = -1
         for i in range(n):
             free = (used >> np.uint64(i)) & np.uint64(1) == np.uint64(0)
-            if free and left[i] >= milli and (pick < 0 or left[i] < left[pick]):
+            if free and allowed[i] != 0 and left[i] >= milli and (pick < 0 or left[i] < left[pick]):
                 pick = i
         if pick < 0:
             return
@@ -208,7 +222,7 @@ def take_fullest(left, n, milli, count):
 
 
 @kernel
-def packing_score(left, n, size_sum, milli, count):
+def packing_score(left, allowed, n, size_sum, milli, count):
     """Score a host as GpuPacking does: partly used devices first, then partly used hosts, then small free hosts."""
     idle = 0
     for i in range(n):
@@ -221,7 +235,7 @@ def packing_score(left, n, size_sum, milli, count):
     for _ in range(count):
         pick = -1
         for i in range(n):
-            if (used >> np.uint64(i)) & np.uint64(1) == np.uint64(0) and left[i] >= milli:
+            if (used >> np.uint64(i)) & np.uint64(1) == np.uint64(0) and allowed[i] != 0 and left[i] >= milli:
                 if pick < 0 or left[i] < left[pick]:
                     pick = i
         if pick < 0:

@@ -106,7 +106,7 @@ class ShapeColumns(NamedTuple):
     ask_milli: Int64s  # (S, Q)
     ask_model: Int8s  # (S, Q, M) 1 where the model will do
     tag: Int32s  # (S,) device tag, -1 for none
-    gpu_millis: Int64s  # (S, 3) milli per gpu, count, total; zero without a gpu request
+    gpu_millis: Int64s  # (S, 4) milli per gpu, count, total, which request it is; zeros without a gpu request
     has_outer: Int8s  # (S,) 0 where no filter outside the kernel refuses any row
     outer_code: Int16s  # (S, H) verdict of the filters outside the kernel
     outer_raw: Int64s  # (W, X, H) raw scores made outside the kernel
@@ -177,7 +177,7 @@ class TouchLog(NamedTuple):
 class Scratch(NamedTuple):
     """Working space of one call."""
 
-    table: Int64s  # (4, devices or mix levels)
+    table: Int64s  # (5, devices or mix levels)
     number: Floats  # (1,)
     bits: Int64s  # (1,) the same memory as ``number``
 
@@ -185,4 +185,4 @@ class Scratch(NamedTuple):
 def new_scratch(devices: int, levels: int) -> Scratch:
     """Return working space for hosts with so many devices and mixes with so many sizes."""
     number = np.zeros(1, dtype=np.float64)
-    return Scratch(np.zeros((4, max(devices, levels, 1)), dtype=np.int64), number, number.view(np.int64))
+    return Scratch(np.zeros((5, max(devices, levels, 1)), dtype=np.int64), number, number.view(np.int64))

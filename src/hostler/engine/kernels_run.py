@@ -48,6 +48,7 @@ def row_code(hosts, shapes, policies, limit, s, p, h, scratch):
             shapes.ask_model[s],
             shapes.asks[s],
             scratch[0],
+            scratch[1],
         )
         if verdict != 0:
             kind = shapes.ask_kind[s, (verdict - 1) // 3]

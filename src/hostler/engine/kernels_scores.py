@@ -254,7 +254,17 @@ def gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch):
     cpu = policies.cpu[0]
     cpu_left = limit[h, cpu] - hosts.used[h, cpu]
     left = scratch[0]
-    n = gather(hosts.device_left[h], hosts.device_kind[h], policies.gpu_kind[0], left, scratch[1])
+    want_model = shapes.ask_model[s, shapes.gpu_millis[s, 3]]
+    n = gather(
+        hosts.device_left[h],
+        hosts.device_kind[h],
+        hosts.device_model[h],
+        policies.gpu_kind[0],
+        want_model,
+        left,
+        scratch[1],
+        scratch[4],
+    )
     idle = np.int64(0)
     for i in range(n):
         idle += left[i]
@@ -276,7 +286,7 @@ def gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch):
     if op == OP_GPU_PACKING:
         if count == 0:
             return np.int64(0), -1
-        return np.int64(packing_score(left, n, n * WHOLE, milli, count)), -1
+        return np.int64(packing_score(left, scratch[4], n, n * WHOLE, milli, count)), -1
     return fgd_score(hosts, policies, p, h, n, cpu_left, asked_cpu, milli, count, scratch)
 
 
@@ -293,11 +303,11 @@ def fgd_score(hosts, policies, p, h, n, cpu_left, asked_cpu, milli, count, scrat
         best = np.int64(-1)
         device = -1
         for i in range(n):
-            if left[i] < milli:
+            if left[i] < milli or scratch[4, i] == 0:
                 continue
             is_repeat = False
             for j in range(i):
-                if left[j] == left[i]:
+                if left[j] == left[i] and scratch[4, j] != 0:
                     is_repeat = True
             if is_repeat:  # equal devices score alike, and the first index wins
                 continue
@@ -309,7 +319,7 @@ def fgd_score(hosts, policies, p, h, n, cpu_left, asked_cpu, milli, count, scrat
                 device = scratch[1, i]
         return best, device
     if count > 0:
-        take_fullest(left, n, milli, count)
+        take_fullest(left, scratch[4], n, milli, count)
     return np.int64(sigmoid_score(before - _fragments(policies, p, left, n, after_cpu, model, scratch))), -1
 
 

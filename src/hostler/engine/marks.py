@@ -28,6 +28,7 @@ class Marks:
         self.names: list[str] = []
         self.taint_lists: Table[tuple[Taint, ...]] = Table([()])
         self.taints: Int32s = np.zeros(0, dtype=np.int32)
+        self._taint_users = [0]
         self.cordoned = np.zeros(0, dtype=np.bool_)
         self._changed: list[int] = []  # rows in order of change; caches remember how far they read
         self._changed_from = 0
@@ -65,7 +66,7 @@ class Marks:
             column[row] = self._values[key].number(value)
         self._labels[row] = host.labels
         self.names[row] = host.name
-        self.taints[row] = taints
+        self._taint(row, taints)
         self.cordoned[row] = host.cordoned
         self._log(row)
 
@@ -73,9 +74,22 @@ class Marks:
         """Forget a row's marks."""
         self._clear_labels(row)
         self.names[row] = ""
-        self.taints[row] = 0
+        self._taint(row, 0)
         self.cordoned[row] = False
         self._log(row)
+
+    def present_taints(self) -> list[tuple[Taint, ...]]:
+        """Return the lists of taints that some host has now."""
+        return [taints for taints, users in zip(self.taint_lists.values, self._taint_users, strict=True) if users]
+
+    def _taint(self, row: int, number: int) -> None:
+        self._taint_users.extend([0] * (len(self.taint_lists) - len(self._taint_users)))
+        before = int(self.taints[row])
+        if before:
+            self._taint_users[before] -= 1
+        if number:
+            self._taint_users[number] += 1
+        self.taints[row] = number
 
     def matches(self, expression: Expression, rows: Int64s) -> Bools:
         """Evaluate one expression on the given rows."""
@@ -111,6 +125,7 @@ class Marks:
         twin.names = self.names.copy()
         twin.taint_lists = self.taint_lists.copy()
         twin.taints = self.taints.copy()
+        twin._taint_users = self._taint_users.copy()
         twin.cordoned = self.cordoned.copy()
         return twin
 

@@ -19,7 +19,9 @@ from hostler.engine.view import ClusterView
 from hostler.errors import DuplicateNameError, InputError, UnknownNameError
 from hostler.model import Policy, ScorerUse
 
-__all__ = ["Profiles"]
+__all__ = ["NO_POLICY", "Profiles"]
+
+NO_POLICY = -1
 
 _MAX_WEIGHT = 1_000_000
 
@@ -42,7 +44,7 @@ class Profiles:
         self.profiles = [self._build(policy, limit_sets) for policy in policies]
         self.limit_sets = limit_sets
         self._columns: PolicyColumns | None = None
-        self._sizes = (-1, -1, -1)
+        self._sizes: tuple[int, ...] = ()
         self.last_key = np.zeros(len(policies), dtype=np.int64)
 
     def number(self, name: str) -> int:
@@ -51,6 +53,15 @@ class Profiles:
         if number is None:
             raise UnknownNameError(f"there is no policy {name!r}", hint=suggest(name, filter(None, self._number)))
         return number
+
+    def number_or_gone(self, name: str) -> int:
+        """Return a policy's number, or NO_POLICY for one that was dropped while guests still name it."""
+        return self._number.get(name, NO_POLICY)
+
+    def find(self, name: str) -> Profile | None:
+        """Return a policy, or None."""
+        number = self._number.get(name)
+        return None if number is None else self.profiles[number]
 
     @property
     def normal_width(self) -> int:
@@ -64,12 +75,14 @@ class Profiles:
 
     def columns(self) -> PolicyColumns:
         """Return the arrays for a kernel; they are made anew when names were interned since."""
-        tables = self._cluster.tables
-        sizes = (self._cluster.resource_capacity, len(tables.kinds), len(tables.models))
-        if self._columns is None or sizes != self._sizes:
+        if self._columns is None or self._sizes != self._name_counts():
             self._columns = encode_policies(self.profiles, self._cluster, self.last_key)
-            self._sizes = (self._cluster.resource_capacity, len(tables.kinds), len(tables.models))
+            self._sizes = self._name_counts()
         return self._columns
+
+    def _name_counts(self) -> tuple[int, ...]:
+        tables = self._cluster.tables
+        return len(tables.resources), self._cluster.resource_capacity, len(tables.kinds), len(tables.models)
 
     def _build(self, policy: Policy, limit_sets: list[LimitSet]) -> Profile:
         limits = (policy.overcommit, policy.reserve)

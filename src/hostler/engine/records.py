@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from hostler.model import Answered, Guest
+from hostler.model import Answered, Guest, GuestSpec
 
 __all__ = ["ASKED", "ASSUMED", "BOUND", "PLACED_STATES", "PREPARING", "QUEUED", "STATE_NAMES", "GuestRecord"]
 
@@ -44,3 +44,4 @@ class GuestRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     feasible: int = 0
     counts: tuple[tuple[int, int], ...] = ()  # reason code to hosts
     note: str = ""
+    decided_spec: GuestSpec | None = None  # what the last decision was about, where the guest changed since

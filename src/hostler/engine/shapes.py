@@ -36,7 +36,7 @@ class Shape(NamedTuple):
     asks: tuple[DeviceAsk, ...]
     device_count: int
     tag: int
-    gpu: tuple[int, int, int]  # milli per gpu, count, total
+    gpu: tuple[int, int, int, int]  # milli per gpu, count, total, position among the requests
 
 
 class ShapeTable:
@@ -153,7 +153,7 @@ class ShapeTable:
             asks=asks,
             device_count=sum(d.count for d in spec.devices),
             tag=tag,
-            gpu=(milli, count, sum(d.milli * d.count for d in gpus)),
+            gpu=(milli, count, sum(d.milli * d.count for d in gpus), spec.devices.index(gpus[0]) if gpus else 0),
         )
 
 

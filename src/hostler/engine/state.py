@@ -7,7 +7,6 @@ from heapq import heappush
 
 from hostler.engine.cache import VerdictCache
 from hostler.engine.cluster import Cluster
-from hostler.engine.framework import Wake
 from hostler.engine.profiles import Profiles
 from hostler.engine.queue import Queue, WaitKey
 from hostler.engine.records import GuestRecord
@@ -50,8 +49,6 @@ class State:
         self.ready: dict[str, None] = {}  # prepared guests whose bind is due
         self.deadlines: list[tuple[int, int, str]] = []  # time, decision or ask, uid; stale ones are skipped
         self.improved_rows: set[int] = set()
-        self.improvements: set[Wake] = set()
-        self.cures: dict[WaitKey, frozenset[Wake]] = {}  # what can cure the pairs that wait
 
     def use_policies(self, profiles: Profiles) -> None:
         """Let other policies decide from now on; host limits follow them."""
@@ -65,12 +62,11 @@ class State:
 
     def wait_key(self, shape: Shape) -> WaitKey:
         """Return what the verdicts about a shape are kept under."""
-        return shape.number, self.profiles.number(shape.spec.policy)
+        return shape.number, self.profiles.number_or_gone(shape.spec.policy)
 
-    def improve(self, row: int, *wakes: Wake) -> None:
+    def improve(self, row: int) -> None:
         """Note that a row may now take guests that it refused before."""
         self.improved_rows.add(row)
-        self.improvements.update(wakes)
 
     def add_deadline(self, at: int, number: int, uid: str) -> None:
         """Note that something must happen by a time."""
@@ -128,6 +124,4 @@ class State:
         twin.ready = self.ready.copy()
         twin.deadlines = self.deadlines.copy()
         twin.improved_rows = self.improved_rows.copy()
-        twin.improvements = self.improvements.copy()
-        twin.cures = self.cures.copy()
         return twin

@@ -1,7 +1,7 @@
-"""Which waiting guests an event wakes: only those whose refusal it can cure, looked up by shape.
+"""Which waiting guests an event wakes: those whose refusal it cured, looked up by shape.
 
-A waiting (shape, policy) pair remembers the events that can cure it and what it asks for. When hosts improve, one
-kernel call tells which pairs could now fit on the improved rows by their amounts; those few are then checked exactly.
+When hosts improve, one kernel call tells which waiting (shape, policy) pairs could now fit on the improved rows by
+their amounts; those few are then checked exactly, and only a pair that fits somewhere is woken.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import numpy as np
 
 from hostler.engine import kernels_wake
 from hostler.engine.kernels_layout import Int32s, Int64s
+from hostler.engine.profiles import NO_POLICY
 from hostler.engine.queue import WaitKey
 from hostler.engine.state import State
+from hostler.errors import PluginError
 
 __all__ = ["WaitIndex"]
 
@@ -34,10 +36,10 @@ class WaitIndex:
     def wake(self) -> None:
         """Wake what the improvements since the last call can cure."""
         state = self._state
-        improvements, rows = state.improvements, state.improved_rows
-        if not improvements:
+        rows = state.improved_rows
+        if not rows:
             return
-        state.improvements, state.improved_rows = set(), set()
+        state.improved_rows = set()
         if not state.queue.waiting:
             return
         self._follow_queue()
@@ -49,7 +51,7 @@ class WaitIndex:
             len(self._keys), may_fit,
         )  # fmt: skip
         hits = [self._keys[at] for at in np.flatnonzero(may_fit).tolist()]
-        candidates = [key for key in hits if key is not None and state.cures[key] & improvements]
+        candidates = [key for key in hits if key is not None and key[1] != NO_POLICY]
         is_few = len(candidates) <= state.cache.distinct_limit()
         for key in candidates:
             if not is_few or self._fits_now(key):
@@ -57,10 +59,10 @@ class WaitIndex:
 
     def _fits_now(self, key: WaitKey) -> bool:
         state = self._state
-        profile = state.profiles.profiles[key[1]]
-        if not profile.is_static or profile.policy.ask is not None:
-            return True
-        return state.cache.is_feasible(state.cache.slot(state.shapes.shapes[key[0]], key[1]))
+        try:
+            return state.cache.is_feasible(state.cache.slot(state.shapes.shapes[key[0]], key[1]))
+        except PluginError:
+            return True  # the guest is tried, and the error comes up where it belongs
 
     def _follow_queue(self) -> None:
         """Bring the columns in step with the pairs that wait now."""
@@ -91,4 +93,4 @@ class WaitIndex:
         self._request[at] = 0
         for resource, amount in state.shapes.shapes[key[0]].amounts:
             self._request[at, resource] = amount
-        self._limit_set[at] = state.profiles.profiles[key[1]].limit_set
+        self._limit_set[at] = 0 if key[1] == NO_POLICY else state.profiles.profiles[key[1]].limit_set

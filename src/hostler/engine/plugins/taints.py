@@ -60,7 +60,7 @@ class PreferredTaints:
 
     def applies(self, spec: GuestSpec) -> bool:
         """Say whether any host has such a taint."""
-        return any(untolerated(spec, taints, soft=True) for taints in self._marks.taint_lists.values)
+        return any(untolerated(spec, taints, soft=True) for taints in self._marks.present_taints())
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
         """Count the untolerated soft taints."""
