@@ -892,4 +892,4 @@ def test_a_share_goes_to_a_device_of_the_model_it_asked_for():
 def test_events_that_are_no_events_are_refused():
     engine = engine_with([host("a")])
     with pytest.raises(FactError):
-        engine.apply(msgspec.structs.replace(host("b")))  # type: ignore[arg-type]
+        engine.apply(msgspec.structs.replace(host("b")))

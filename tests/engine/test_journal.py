@@ -46,7 +46,7 @@ def recorded(lines: list[bytes]) -> Recorder:
     policies = [find_policy(name) for name in ("spread", "random", "round_robin")]
     recorder = Recorder(Engine(policies, clock_start=5, seed=11), lines.append)
     for number in range(6):
-        marks = {"labels": labels({"zone": "ab"[number % 2], "size": str(number)})}
+        marks: dict[str, object] = {"labels": labels({"zone": "ab"[number % 2], "size": str(number)})}
         if number == 5:
             marks["taints"] = (Taint("secret-team", "blue"),)
         recorder.apply(HostJoined(host=host(f"machine-{number}", **marks)))

@@ -676,8 +676,9 @@ FRAGMENTS = [
     pytest.param([1000, 500], 0, MixEntry(cpu_millis=0, device_millis=600, device_count=2, share=1.0), 1500.0,
                  id="one device too few"),
     pytest.param([0, 0], 0, WHOLE_GPU, 0.0, id="nothing idle, nothing lost"),
-    pytest.param([1000, 500], 9, MixEntry(cpu_millis=1, device_millis=1000, device_count=1, models=("A", "B"), share=0.25),
-                 125.0, id="its share of the mix"),
+    pytest.param([1000, 500], 9,
+                 MixEntry(cpu_millis=1, device_millis=1000, device_count=1, models=("A", "B"), share=0.25), 125.0,
+                 id="its share of the mix"),
 ]  # fmt: skip
 
 

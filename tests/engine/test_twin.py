@@ -399,9 +399,9 @@ def test_fragmentation_is_the_twin_s_to_the_last_bit(mix, gpus, cpu, model):
 @QUICK
 def test_packing_is_the_twin_s(gpus, milli, count):
     left = np.array(gpus, dtype=np.int64)
-    assert kernels_devices.packing_score(left, np.ones_like(left), len(gpus), 1000 * len(gpus), milli, count) == slow.packing(
-        gpus, milli, count
-    )
+    assert kernels_devices.packing_score(
+        left, np.ones_like(left), len(gpus), 1000 * len(gpus), milli, count
+    ) == slow.packing(gpus, milli, count)
 
 
 @given(delta=st.floats(-9000, 9000))
