@@ -23,6 +23,7 @@ from hostler.config.strict import convert, invalid, located
 from hostler.config.wording import Path, did_you_mean, quote
 from hostler.errors import InputError, QuantityError, UnknownNameError
 from hostler.model import Policy, QueueRules
+from hostler.model.policies import DEFAULT_POLICY
 
 __all__ = [
     "CONFIG_VARIABLE",
@@ -39,7 +40,6 @@ __all__ = [
 
 CONFIG_VARIABLE = "HOSTLER_CONFIG"
 POLICY_VARIABLE = "HOSTLER_POLICY"
-DEFAULT_POLICY = "spread"
 
 Duration = Annotated[str, Meta(description='Such as "500ms", "1s" or "5m".')]
 

@@ -286,7 +286,10 @@ def gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch):
     if op == OP_GPU_PACKING:
         if count == 0:
             return np.int64(0), -1
-        return np.int64(packing_score(left, scratch[4], n, n * WHOLE, milli, count)), -1
+        size = np.int64(0)
+        for i in range(n):
+            size += hosts.device_size[h, scratch[1, i]]
+        return np.int64(packing_score(left, scratch[4], n, size, milli, count)), -1
     return fgd_score(hosts, policies, p, h, n, cpu_left, asked_cpu, milli, count, scratch)
 
 

@@ -13,11 +13,10 @@ from hostler.engine.registry import suggest
 from hostler.engine.tables import GPU
 from hostler.errors import UnknownNameError
 from hostler.model import CPU, GuestSpec, MixEntry, Policy, ScorerUse, amount_of
-from hostler.model.policies import TieKey
+from hostler.model.policies import DEFAULT_POLICY, TieKey
 
 __all__ = ["BUILT_IN", "DEFAULT_POLICY", "find_policy", "typical_mix"]
 
-DEFAULT_POLICY = "spread"
 _DEFAULT_CPU = 100  # milli-cores that the FGD artifact assumes for a guest without a cpu request
 
 _PREFERENCES = (ScorerUse("preferred_hosts", 2), ScorerUse("preferred_taints", 3))

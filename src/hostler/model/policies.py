@@ -8,12 +8,24 @@ import msgspec
 
 from hostler.model.resources import Amounts
 
-__all__ = ["AskUse", "DeviceRule", "MixEntry", "Normalizer", "PluginUse", "Policy", "QueueRules", "ScorerUse", "TieKey"]
+__all__ = [
+    "DEFAULT_POLICY",
+    "AskUse",
+    "DeviceRule",
+    "MixEntry",
+    "Normalizer",
+    "PluginUse",
+    "Policy",
+    "QueueRules",
+    "ScorerUse",
+    "TieKey",
+]
 
 TieKey = Literal["fewer_guests", "rank", "name", "random", "after_last"]
 DeviceRule = Literal["lowest", "best", "worst", "random", "fgd"]
 Normalizer = Literal["none", "max", "reverse_max", "min_max"]
 
+DEFAULT_POLICY = "spread"
 DEFAULT_FILTERS = ("cordon", "host_name", "taints", "host_affinity", "resources", "devices")
 
 
