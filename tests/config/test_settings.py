@@ -50,7 +50,8 @@ policies:
 - name: other
   extends: mine
   summary: for GPUs
-  filters: [cordon, {name: resources, args: {b: 1, a: {d: 1, c: 2}}}]
+  filters: [quiet_hours, {name: taints, args: {b: 1, a: {d: 1, c: 2}}}]
+  without: [host_name]
   ties: [fewer_guests, name]
   devices: fgd
   overcommit: {cpu: 1.5}
@@ -77,7 +78,10 @@ def test_policy_takes_what_it_does_not_say_from_the_one_it_extends():
     assert other == Policy(
         name="other",
         summary="for GPUs",
-        filters=(PluginUse("cordon"), PluginUse("resources", '{"a":{"c":2,"d":1},"b":1}')),
+        filters=(
+            *(PluginUse(name) for name in ("cordon", "host_affinity", "resources", "devices", "quiet_hours")),
+            PluginUse("taints", '{"a":{"c":2,"d":1},"b":1}'),
+        ),
         scorers=mine.scorers,
         ties=("fewer_guests", "name"),
         devices="fgd",
@@ -332,7 +336,9 @@ policies = st.builds(
     Policy,
     name=names.filter(lambda name: name not in BUILTIN),
     summary=texts,
-    filters=st.lists(st.builds(PluginUse, names, args), max_size=2).map(tuple),
+    filters=st.lists(st.builds(PluginUse, names, args), max_size=2, unique_by=lambda use: use.name).map(
+        lambda own: (PluginUse("devices"), *own, PluginUse("resources"))
+    ),
     scorers=st.lists(st.builds(ScorerUse, names, st.integers(-9, 9), args), max_size=2).map(tuple),
     ties=st.lists(st.sampled_from(["rank", "name", "random"]), min_size=1, max_size=2).map(tuple),
     devices=st.sampled_from(["lowest", "fgd"]),
@@ -386,3 +392,16 @@ def test_settings_do_not_read_the_real_environment_when_one_is_given(empty_home,
     monkeypatch.chdir(Path(empty_home))
     assert load_settings(BUILTIN, environ={}).default_policy == "spread"
     assert load_settings(BUILTIN).default_policy == "pack"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        pytest.param("resources", "guests are always checked for room", id="room is always checked"),
+        pytest.param("taint", "did you mean 'taints'?", id="a filter that is not there"),
+    ],
+)
+def test_filters_that_cannot_be_left_out_are_named(name, hint):
+    with pytest.raises(InputError, match="without") as caught:
+        _settings(f"policies: [{{name: p, without: [{name}]}}]\n")
+    assert caught.value.hint == hint

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from hostler.engine import Engine, find_policy
+from hostler.engine import Engine, Registry, find_policy
 from hostler.engine.journal import Recorder, Stepped, compare, read_journal, replay, write_journal
 from hostler.engine.redaction import redact
 from hostler.errors import FactError, JournalError
 from hostler.model import (
     Answered,
+    AskUse,
     BindFailed,
     Expression,
     Guest,
@@ -21,6 +23,10 @@ from hostler.model import (
     Host,
     HostJoined,
     HostLeft,
+    Policy,
+    PolicyChanged,
+    QueueRules,
+    ScorerUse,
     Taint,
     Term,
     Toleration,
@@ -238,3 +244,65 @@ def test_an_entry_that_no_engine_takes_is_a_difference_not_a_crash():
     difference = replay(type(journal)(journal.header, (*journal.entries, bad))).difference
     assert difference is not None
     assert "no name" in difference.actual
+
+
+class ReadsNames:
+    """A scorer that redaction cannot keep: it scores by a label's text."""
+
+    name = "reads_names"
+    normalizer = "none"
+
+    def __init__(self, view, args):
+        self.view = view
+
+    def evaluate(self, spec, rows):
+        return np.array([len(value or "") for value in self.view.labels("price", rows)], dtype=np.int64)
+
+
+def test_a_run_that_depends_on_names_cannot_be_redacted():
+    policy = Policy(name="named", scorers=(ScorerUse("reads_names"),))
+    registry = Registry(extra={"reads_names": ReadsNames})
+    lines: list[bytes] = []
+    recorder = Recorder(Engine([policy], registry=registry), lines.append)
+    for name, price in (("a", "cheap"), ("b", "very dear")):
+        recorder.apply(HostJoined(host=host(name, labels=labels({"price": price}))))
+    recorder.apply(guest("g"))
+    assert recorder.step(1)[0].host == "b"
+    with pytest.raises(JournalError, match="decides otherwise"):
+        redact(read_journal(lines), registry)
+
+
+def test_a_redacted_journal_keeps_no_free_text_of_policies():
+    policy = Policy(name="mine", summary="of our secret team")
+    lines: list[bytes] = []
+    recorder = Recorder(Engine([policy]), lines.append)
+    recorder.apply(PolicyChanged(policies=(policy,)))
+    text: list[bytes] = []
+    write_journal(redact(read_journal(lines)), text.append)
+    assert not any(b"secret" in line for line in text)
+
+
+def test_replay_until_a_decision_counts_guests_that_were_only_asked_about():
+    ask = Policy(name="ask", ask=AskUse("oracle", ignorable=True))
+    lines: list[bytes] = []
+    recorder = Recorder(Engine([find_policy("first_fit"), ask]), lines.append)
+    for name in "ab":
+        recorder.apply(HostJoined(host=Host(name=name, capacity=(("guests", 1),))))
+    for name, policy in (("x", "ask"), ("y", ""), ("z", "")):
+        recorder.apply(GuestArrived(guest=Guest(name=name, uid=name, spec=GuestSpec(policy=policy))))
+    actions = recorder.step(1)
+    assert [a.guest for a in actions] == ["x", "y", "z"]
+    engine = replay(read_journal(lines), until=actions[2].seq).engine
+    assert engine.explain("z").feasible == ("b",)
+
+
+def test_replay_until_a_decision_lets_deadlines_of_that_step_pass_first():
+    lines: list[bytes] = []
+    engine = Engine([find_policy("first_fit")], rules=QueueRules(prepare_timeout_ns=10))
+    recorder = Recorder(engine, lines.append)
+    recorder.apply(HostJoined(host=Host(name="a", capacity=(("guests", 1),))))
+    recorder.apply(GuestArrived(guest=Guest(name="p", uid="p", spec=GuestSpec(prepare=("disk",)))))
+    recorder.step(1)
+    recorder.apply(GuestArrived(guest=Guest(name="q", uid="q")))
+    bind = next(a for a in recorder.step(100) if a.guest == "q")
+    assert replay(read_journal(lines), until=bind.seq).engine.explain("q").feasible == ("a",)

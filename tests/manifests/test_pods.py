@@ -41,8 +41,13 @@ def test_a_pod_becomes_a_guest():
 
 
 def test_a_pod_of_few_words_gets_defaults():
-    guest = guest_of({"metadata": {"name": "a"}})
+    guest = guest_of({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}})
     assert guest == Guest(name="a", uid="default/a", spec=GuestSpec(namespace="default"))
+
+
+def test_a_pod_without_containers_is_refused():
+    with pytest.raises(InputError, match="pod default/a: spec.containers is missing"):
+        guest_of({"metadata": {"name": "a"}, "spec": {"container": [{"name": "c"}]}})
 
 
 @pytest.mark.parametrize(

@@ -114,14 +114,13 @@ def _read_spec(document: Document, path: Path, entry: GuestEntry) -> GuestSpec:
 
 
 def _expand(document: Document, path: Path, entry: HostEntry | GuestEntry) -> list[str]:
-    """Return the entry's names: its own, or NAME-0 … with zeros before, so that they sort as numbers do."""
+    """Return the entry's names: its own, or NAME-0, NAME-1 and so on."""
     check_name(document, (*path, "name"), entry.name)
     if entry.count is None:
         return [entry.name]
     for key in ("uid", "draw_key"):
         if getattr(entry, key, None):
             raise invalid(document, (*path, key), "cannot stand beside 'count'", hint="each one needs its own")
-    width = len(str(entry.count - 1))
-    names = [f"{entry.name}-{number:0{width}d}" for number in range(entry.count)]
+    names = [f"{entry.name}-{number}" for number in range(entry.count)]
     check_name(document, (*path, "name"), names[-1])
     return names

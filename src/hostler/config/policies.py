@@ -29,7 +29,7 @@ from hostler.config.strict import invalid, located
 from hostler.config.wording import Path, did_you_mean, quote
 from hostler.errors import DuplicateNameError, QuantityError, UnknownNameError
 from hostler.model import AskUse, MixEntry, PluginUse, Policy, ScorerUse, format_resource, parse_resource
-from hostler.model.policies import DeviceRule, TieKey
+from hostler.model.policies import DEFAULT_FILTERS, DeviceRule, TieKey
 
 __all__ = ["PolicyEntry", "read_policies", "write_policy"]
 
@@ -37,6 +37,9 @@ Anything = Annotated[object, Meta(description="Any value; the plugin checks it."
 Args = Annotated[dict[str, Anything], Meta(description="The plugin's own arguments.")]
 Weight = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
 NotNegative = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+_ROOM_FILTERS = ("resources", "devices")
 
 
 class PluginEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,7 +82,10 @@ class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     extends: Annotated[str, Meta(description="A built-in policy, or one that stands before this one.")] = ""
     summary: str | UnsetType = UNSET
-    filters: list[str | PluginEntry] | UnsetType = UNSET
+    filters: Annotated[
+        list[str | PluginEntry], Meta(description="Filters to add to the usual ones; the same name replaces it.")
+    ] = []
+    without: Annotated[list[str], Meta(description="Usual filters to leave out; resources and devices stay.")] = []
     scorers: list[str | ScorerEntry] | UnsetType = UNSET
     ties: list[TieKey] | UnsetType = UNSET
     devices: DeviceRule | UnsetType = UNSET
@@ -124,10 +130,7 @@ def _read_policy(document: Document, path: Path, entry: PolicyEntry, base: Polic
         if not entry.ties:
             raise invalid(document, (*path, "ties"), "is empty", hint="end with 'name'")
         changes["ties"] = tuple(entry.ties)
-    if entry.filters is not UNSET:
-        changes["filters"] = tuple(
-            _read_filter(document, (*path, "filters", i), one) for i, one in enumerate(entry.filters)
-        )
+    changes["filters"] = _read_filters(document, path, entry, base)
     if entry.scorers is not UNSET:
         changes["scorers"] = tuple(
             _read_scorer(document, (*path, "scorers", i), one) for i, one in enumerate(entry.scorers)
@@ -141,6 +144,20 @@ def _read_policy(document: Document, path: Path, entry: PolicyEntry, base: Polic
     if entry.mix is not UNSET:
         changes["mix"] = tuple(_read_mix(document, (*path, "mix", i), part) for i, part in enumerate(entry.mix))
     return msgspec.structs.replace(base, **changes)
+
+
+def _read_filters(document: Document, path: Path, entry: PolicyEntry, base: Policy) -> tuple[PluginUse, ...]:
+    """Return the base's filters less ``without``, then those of the entry; a name that it lists is taken from it."""
+    usual = {use.name for use in base.filters}
+    for index, name in enumerate(entry.without):
+        where = (*path, "without", index)
+        if name in _ROOM_FILTERS:
+            raise invalid(document, where, f"names {quote(name)}", hint="guests are always checked for room")
+        if name not in usual:
+            raise invalid(document, where, f"names {quote(name)}, which is not there", hint=did_you_mean(name, usual))
+    listed = [_read_filter(document, (*path, "filters", i), one) for i, one in enumerate(entry.filters)]
+    replaced = {use.name for use in listed} | set(entry.without)
+    return (*(use for use in base.filters if use.name not in replaced), *listed)
 
 
 def _read_filter(document: Document, path: Path, entry: str | PluginEntry) -> PluginUse:
@@ -192,6 +209,10 @@ def write_policy(policy: Policy) -> dict[str, object]:
     if policy.summary:
         entry["summary"] = policy.summary
     entry["filters"] = [{"name": f.name, **_write_args(f.args)} if f.args else f.name for f in policy.filters]
+    named = {*_ROOM_FILTERS, *(f.name for f in policy.filters)}
+    missing = [name for name in DEFAULT_FILTERS if name not in named]
+    if missing:
+        entry["without"] = missing
     entry["scorers"] = [{"name": s.name, "weight": s.weight, **_write_args(s.args)} for s in policy.scorers]
     entry["ties"] = list(policy.ties)
     entry["devices"] = policy.devices

@@ -131,7 +131,6 @@ class PolicyColumns(NamedTuple):
     """The policies, compiled."""
 
     limit_set: Int32s  # (P,)
-    checks: Int8s  # (P, 2) whether resources and devices are filtered
     scorers: Int32s  # (P,)
     op: Int32s  # (P, X)
     weight: Int64s  # (P, X)

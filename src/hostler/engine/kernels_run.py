@@ -26,18 +26,17 @@ _FLIP = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 @inlined_kernel
-def row_code(hosts, shapes, policies, limit, s, p, h, scratch):
+def row_code(hosts, shapes, policies, limit, s, h, scratch):
     """Return the primary reason of slot ``s`` on row ``h``: ABSENT, FITS or a reason code. O(R + D)."""
     if hosts.present[h] == 0:
         return np.int16(ABSENT)
     if shapes.has_outer[s] != 0 and shapes.outer_code[s, h] != 0:
         return shapes.outer_code[s, h]
-    if policies.checks[p, 0] != 0:
-        for r in range(shapes.request.shape[1]):
-            asked = shapes.request[s, r]
-            if asked > 0 and asked > limit[h, r] - hosts.used[h, r]:
-                return policies.resource_code[r]
-    if policies.checks[p, 1] != 0 and shapes.asks[s] > 0:
+    for r in range(shapes.request.shape[1]):
+        asked = shapes.request[s, r]
+        if asked > 0 and asked > limit[h, r] - hosts.used[h, r]:
+            return policies.resource_code[r]
+    if shapes.asks[s] > 0:
         verdict = device_verdict(
             hosts.device_left[h],
             hosts.device_kind[h],
@@ -209,7 +208,7 @@ def refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits):
         cache.block_stamp[h // BLOCK] = tick
         if not is_full and cache.code[s, h] >= 0:
             cache.counts[s, cache.code[s, h]] -= 1
-        code = row_code(hosts, shapes, policies, limit, s, p, h, scratch)
+        code = row_code(hosts, shapes, policies, limit, s, h, scratch)
         cache.code[s, h] = code
         if code >= 0:
             cache.counts[s, code] += 1

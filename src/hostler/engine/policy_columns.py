@@ -58,7 +58,6 @@ def encode_policies(profiles: Sequence[Profile], cluster: Cluster, last_key: Int
         resource_code[number] = tables.insufficient(number)
     return PolicyColumns(
         limit_set=np.array([p.limit_set for p in profiles], dtype=np.int32),
-        checks=np.array([p.kernel_checks for p in profiles], dtype=np.int8),
         scorers=np.array([len(p.scorers) for p in profiles], dtype=np.int32),
         op=op,
         weight=weight,

@@ -51,7 +51,6 @@ class Profile:
 
     policy: Policy
     filters: list[ColumnFilter] = field(default_factory=list)
-    kernel_checks: tuple[bool, bool] = (False, False)
     scorers: list[BuiltScorer] = field(default_factory=list)
     limit_set: int = 0
 

@@ -90,18 +90,15 @@ class Profiles:
             limit_sets.append(limits)
         profile = Profile(policy, limit_set=limit_sets.index(limits))
         view = ClusterView(self._cluster, profile.limit_set)
-        checks = [False, False]
         for use in policy.filters:
             if use.name in KERNEL_FILTERS:
-                checks[KERNEL_FILTERS[use.name].check] = True
-                continue
+                continue  # room is always checked, whether named or not
             built = self.registry.filter_factory(use.name)(view, _arguments(use.args))
             if use.name in self.registry.extra:
                 if not isinstance(built, Filter):
                     raise InputError(f"plugin {use.name!r} is not a filter")
                 built = ForeignFilter(built, view)
             profile.filters.append(cast(ColumnFilter, built))
-        profile.kernel_checks = (checks[0], checks[1])
         for scorer in policy.scorers:
             profile.scorers.append(self._build_scorer(scorer, view))
         self._check(policy, profile)

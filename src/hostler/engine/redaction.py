@@ -1,13 +1,14 @@
 """Journals without names: every name, uid, label and taint replaced consistently, and the decisions still the same.
 
 New names sort like the old ones, and what random choices depend on is kept as numbers, so that a redacted journal
-replays to the corresponding actions. Resource names, device kinds and models, policies and integers in labels stay.
+replays to the corresponding actions, which is checked. What stays: names of resources, device kinds and models,
+policies and plugins, and whole numbers in labels.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -35,6 +36,8 @@ from hostler.model import (
     HostLeft,
     HostsJoined,
     Labels,
+    Policy,
+    PolicyChanged,
     Prepared,
     Taint,
     Term,
@@ -65,7 +68,7 @@ def redact(journal: Journal, registry: Registry | None = None) -> Journal:
     def rename(name: str) -> str:
         return new_names.get(name, name)
 
-    header = msgspec.structs.replace(journal.header, redacted=True)
+    header = msgspec.structs.replace(journal.header, redacted=True, policies=_policies(journal.header.policies))
     original, engine = new_engine(journal.header, registry), new_engine(header, registry)
     entries: list[Applied | Stepped | Saved] = []
     for number, entry in enumerate(journal.entries, 1):
@@ -84,8 +87,20 @@ def redact(journal: Journal, registry: Registry | None = None) -> Journal:
                     hint="run hostler journal replay to see the difference",
                 )
             redacted = Stepped(entry.now, entry.limit, tuple(engine.step(entry.now, entry.limit)))
+            _check_same(number, entry, redacted, rename)
         entries.append(redacted)
     return Journal(header, tuple(entries), journal.torn)
+
+
+def _check_same(number: int, entry: Stepped, redacted: Stepped, rename: Rename) -> None:
+    """Refuse a redaction under which something else is decided: a plugin that reads names or labels may do that."""
+    before = [(type(a), a.seq, rename(a.uid), rename(getattr(a, "host", ""))) for a in entry.actions]
+    after = [(type(a), a.seq, a.uid, getattr(a, "host", "")) for a in redacted.actions]
+    if before != after:
+        raise JournalError(
+            f"entry {number} decides otherwise without names, so the journal cannot be redacted",
+            hint="a plugin of a policy reads names or labels; record the run without it to share it",
+        )
 
 
 def _redact_entry(entry: Applied | Stepped | Saved, rename: Rename) -> Applied | Stepped | Saved:
@@ -125,10 +140,10 @@ def _event(event: Event, rename: Rename) -> Event:
             return replace(event, uid=rename(event.uid), host=rename(event.host), reason=_free(event.reason))
         case Answered():
             return _answered(event, rename)
+        case PolicyChanged():
+            return replace(event, policies=_policies(event.policies))
         case Prepared():
             return replace(event, uid=rename(event.uid), host=rename(event.host), error=_free(event.error))
-        case _:
-            return event
 
 
 def _answered(event: Answered, rename: Rename) -> Answered:
@@ -139,6 +154,11 @@ def _answered(event: Answered, rename: Rename) -> Answered:
         refused=tuple((rename(host), _free(why)) for host, why in event.refused),
         error=_free(event.error),
     )
+
+
+def _policies(policies: Sequence[Policy]) -> tuple[Policy, ...]:
+    """Drop the free text of policies; their names stay, because guests refer to them."""
+    return tuple(msgspec.structs.replace(policy, summary="") for policy in policies)
 
 
 def _free(text: str) -> str:
@@ -209,6 +229,7 @@ def _toleration(toleration: Toleration, rename: Rename) -> Toleration:
 def _checkpoint(data: bytes, rename: Rename) -> bytes:
     """Rename everything in a checkpoint; reasons keep their codes and lose what they are about."""
     saved = checkpoint.decode(data)
+    saved.policies = _policies(saved.policies)
     saved.shapes = [None if spec is None else _spec(spec, rename) for spec in saved.shapes]
     saved.hosts = [None if host is None else _host(host, rename) for host in saved.hosts]
     saved.guests = [

@@ -13,7 +13,6 @@ from hostler.engine.adapters import ForeignFilter
 from hostler.engine.plugins.cordon import Cordon
 from hostler.engine.plugins.host_affinity import AFFINITY_MISMATCH, SELECTOR_MISMATCH, HostAffinity, about
 from hostler.engine.plugins.host_name import HostName
-from hostler.engine.plugins.room import Devices, Resources
 from hostler.engine.plugins.taints import Taints, untolerated
 from hostler.engine.profile import Profile
 from hostler.engine.shapes import Shape
@@ -37,10 +36,8 @@ def failures_on(state: State, profile: Profile, shape: Shape, row: int) -> tuple
             found += _affinity(shape, host)
         elif use.name in (Cordon.name, HostName.name) or isinstance(use, ForeignFilter):
             found.append(Failure(reason=state.tables.reasons.values[int(verdict[0])]))
-    if profile.kernel_checks[Resources.check]:
-        found += _resources(state, profile, shape, row)
-    if profile.kernel_checks[Devices.check]:
-        found += _devices(state, shape, row, host)
+    found += _resources(state, profile, shape, row)
+    found += _devices(state, shape, row, host)
     return tuple(found)
 
 

@@ -40,6 +40,8 @@ def pod_to_guest(pod: Pod, specs: dict[GuestSpec, GuestSpec] | None = None) -> t
     place = pod_place(namespace, metadata.name)
     if not metadata.name:
         raise InputError(f"{place}: metadata.name is missing", hint="generateName works only in a live cluster")
+    if not pod.spec.containers:
+        raise InputError(f"{place}: spec.containers is missing", hint="a pod has at least one container")
     with about(place):
         spec, notes = _spec_of(pod, namespace, place)
         bound_to = pod.spec.node_name

@@ -74,7 +74,10 @@ class QueueRules(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A named profile: filters, scorers with weights, tie keys, the rule for devices, and what hosts may give."""
+    """A named profile: filters, scorers with weights, tie keys, the rule for devices, and what hosts may give.
+
+    Room is always checked: ``resources`` and ``devices`` count as named even where they are not.
+    """
 
     name: str
     summary: str = ""

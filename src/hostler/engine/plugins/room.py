@@ -1,4 +1,7 @@
-"""Filters ``resources`` and ``devices``: enough of everything is free. The checks themselves run inside the kernels."""
+"""Filters ``resources`` and ``devices``: enough of everything is free.
+
+The checks run inside the kernels, for every policy: no decision may exceed what a host may give.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ class Resources:
     """Keep a guest off hosts that lack any amount it asks for."""
 
     name = "resources"
-    check = 0
     cures = frozenset({Wake.ROOM_FREED, Wake.HOST_GREW, Wake.HOST_JOINED, Wake.GUEST_CHANGED})
 
 
@@ -17,5 +19,4 @@ class Devices:
     """Keep a guest off hosts that lack devices of its kind, model and size."""
 
     name = "devices"
-    check = 1
     cures = frozenset({Wake.ROOM_FREED, Wake.HOST_GREW, Wake.HOST_JOINED, Wake.GUEST_CHANGED})
