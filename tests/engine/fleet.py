@@ -47,7 +47,7 @@ _CALM: Any = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 }
-QUICK = settings(max_examples=50, **_CALM)
+QUICK = settings(max_examples=100, **_CALM)
 LONG = settings(max_examples=600, **_CALM)
 
 

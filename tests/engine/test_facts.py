@@ -277,11 +277,12 @@ def test_a_backoff_begins_at_the_time_of_the_fact_that_caused_it():
     assert due(engine) >= 101 * SECOND
 
 
-def test_the_last_decision_about_a_guest_can_be_read_after_the_guest_changed():
+@pytest.mark.parametrize("where", ["", "a", "away"])
+def test_the_last_decision_about_a_guest_can_be_read_after_the_guest_changed(where):
     engine = engine_with([host("a")])
     place(engine, guest("g", version=1, selector={"disk": "ssd", "zone": "x"}, gpu=(1, 500)))
     before = reasons(engine.decision("g"))
-    engine.apply(GuestChanged(guest=guest("g", version=2)))
+    engine.apply(GuestChanged(guest=guest("g", version=2, host=where)))
     assert reasons(engine.decision("g")) == before == {"host_affinity: selector mismatch: disk=ssd": 1}
     assert reasons(Engine.restore(engine.checkpoint()).decision("g")) == before
 

@@ -24,6 +24,7 @@ from hostler.model import (
     HostLeft,
     MixEntry,
     Policy,
+    PolicyChanged,
     ScorerUse,
     Taint,
     Term,
@@ -812,3 +813,12 @@ def test_every_built_in_policy_explains_itself_and_decides():
         engine = engine_with([host("a", gpus=1), host("b", gpus=2, cpu=0)], name)
         assert place(engine, guest("g", gpu=(1, 500))) == ["a"]
         assert holds(engine.step(0)) == []
+
+
+def test_a_turn_belongs_to_the_policy_that_took_it_whatever_is_the_default_later():
+    engine = engine_with([host(name) for name in "123"], "round_robin")
+    assert place(engine, guest("a"), guest("b")) == ["1", "2"]
+    engine.apply(PolicyChanged(policies=(policy("spread"), policy("round_robin"))))
+    engine.apply(GuestBound(uid="a", host="1"))
+    engine.apply(BindFailed(uid="b", host="2"))
+    assert place(engine, guest("c", policy="round_robin")) == ["2"]

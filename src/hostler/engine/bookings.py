@@ -80,11 +80,10 @@ class Bookings:
         self._swap(record, changed)
         if guest.host:
             self._state.ready.pop(guest.uid, None)
-            policy = record.guest.spec.policy or self._state.profiles.policies[0].name
             if host == record.host:
-                self._state.turns.confirm(policy, record.seq)
+                self._state.turns.confirm(record.turn, record.seq)
             else:
-                self._state.turns.forget(policy, record.seq)
+                self._state.turns.forget(record.turn, record.seq)
 
     def _swap(self, before: GuestRecord, after: GuestRecord) -> None:
         """Release one booking and make the other, or refuse and leave everything as it was."""

@@ -154,13 +154,12 @@ class Cycle:
             count = shapes[record.shape].device_count
             taken = tuple(islice(devices[i], count)) if count and devices is not None else ()
             total = floats[i] if profile.is_float else totals[i]
-            if profile.takes_turns:
-                state.turns.assume(profile.policy.name, state.decisions, host.name)
-            self._place(record, host.name, taken, total, feasible, reasons, actions)
+            self._place(record, profile, host.name, taken, total, feasible, reasons, actions)
 
     def _place(
         self,
         record: GuestRecord,
+        profile: Profile,
         host: str,
         devices: tuple[int, ...],
         total: int | float,
@@ -174,9 +173,13 @@ class Cycle:
         seq = state.decisions
         needs = guest.spec.prepare
         deadline = state.now + state.rules.prepare_timeout_ns if needs else 0
+        turn = profile.policy.name if profile.takes_turns else ""
+        if turn:
+            state.turns.assume(turn, seq, host)
         state.guests[guest.uid] = GuestRecord(
             guest, record.shape, PREPARING if needs else ASSUMED, record.arrival, host, devices, record.attempts + 1,
-            record.refusals, record.errors, deadline, record.ask, None, seq, state.now, total, feasible, reasons, "",
+            record.refusals, record.errors, deadline, record.ask, None, seq, state.now, total, feasible, reasons,
+            "", turn,
         )  # fmt: skip
         if needs:
             state.add_deadline(deadline, seq, guest.uid)
@@ -258,9 +261,7 @@ class Cycle:
         devices = state.cache.choose_devices(slot, row, self._draw(record), shape.device_count)
         state.cluster.book(row, shape, devices, record.guest.uid)
         host = state.cluster.host(row).name
-        if profile.takes_turns:
-            state.turns.assume(profile.policy.name, state.decisions, host)
-        self._place(record, host, devices, total, feasible, reasons, actions)
+        self._place(record, profile, host, devices, total, feasible, reasons, actions)
 
     def _ask(self, record: GuestRecord, asked: str, timeout_ns: int, rows: Int64s, actions: list[Action]) -> None:
         state = self._state

@@ -226,7 +226,14 @@ class Facts:
             return
         if guest.host:
             changed = msgspec.structs.replace(
-                record, guest=guest, shape=number, state=BOUND, host=guest.host, devices=guest.on_devices, answer=None
+                record,
+                guest=guest,
+                shape=number,
+                state=BOUND,
+                host=guest.host,
+                devices=guest.on_devices,
+                answer=None,
+                decided_spec=record.decided_spec or record.guest.spec,
             )
             self._bookings.settle(changed, state.shapes.shapes[number])
             state.queue.remove(uid)
@@ -255,7 +262,7 @@ class Facts:
         uid = record.guest.uid
         if record.state in PLACED_STATES:
             self._bookings.release(record)
-            state.turns.forget(self._policy_name(record), record.seq)
+            state.turns.forget(record.turn, record.seq)
         state.queue.remove(uid)
         state.ready.pop(uid, None)
         state.drop(uid)
@@ -268,13 +275,13 @@ class Facts:
         if record is None:
             return
         if record.host == event.host and record.state in PLACED_STATES:
-            state.turns.confirm(self._policy_name(record), record.seq)
+            state.turns.confirm(record.turn, record.seq)
             state.ready.pop(event.uid, None)
             state.guests[event.uid] = msgspec.structs.replace(record, state=BOUND, errors=0, refusals=0, note="")
             return
         if record.state in PLACED_STATES:
             self._bookings.move(record, event.host)
-            state.turns.forget(self._policy_name(record), record.seq)
+            state.turns.forget(record.turn, record.seq)
             state.ready.pop(event.uid, None)
             return
         moved = msgspec.structs.replace(record, state=BOUND, host=event.host, devices=(), answer=None)
@@ -318,7 +325,7 @@ class Facts:
         """Undo a placement that could not be carried out; the guest tries again after a backoff."""
         state = self._state
         self._bookings.release(record)
-        state.turns.forget(self._policy_name(record), record.seq)
+        state.turns.forget(record.turn, record.seq)
         state.ready.pop(record.guest.uid, None)
         self._bookings.back_off(record, note)
 
@@ -334,6 +341,3 @@ class Facts:
         for uid, entry in list(state.queue.entries.items()):
             key = state.wait_key(state.shape(state.guests[uid]))
             state.queue.activate(uid, entry.priority, entry.arrival, key)
-
-    def _policy_name(self, record: GuestRecord) -> str:
-        return record.guest.spec.policy or self._state.profiles.policies[0].name

@@ -44,4 +44,5 @@ class GuestRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     feasible: int = 0
     counts: tuple[tuple[int, int], ...] = ()  # reason code to hosts
     note: str = ""
+    turn: str = ""  # the policy whose turn the last decision took, where that policy takes turns
     decided_spec: GuestSpec | None = None  # what the last decision was about, where the guest changed since
