@@ -23,6 +23,55 @@ WIDTH = 100  # of help texts
 
 Schema = Mapping[str, object]
 
+_RESOURCES = "`resources`: names to weights 1 to 100, default `{cpu: 1, memory: 1}`"
+_TAKEN = "as if the guest were there"
+# Of each built-in scorer, before its weight: range, formula, arguments.
+SCORERS: Mapping[str, tuple[str, str, str]] = {
+    "least_allocated": ("0 to 100", f"weighted mean of 100 x free / limit over resources, {_TAKEN}", _RESOURCES),
+    "most_allocated": ("0 to 100", f"weighted mean of 100 x used / limit over resources, {_TAKEN}", _RESOURCES),
+    "balanced": (
+        "50 to 100",
+        "50 + (50 + after - before) / 2, each 100 x (1 - standard deviation of used / limit over resources)",
+        f"{_RESOURCES}; the weights do not count",
+    ),
+    "capacity_ratio": (
+        "0 to 100",
+        f"weighted mean of 10 x the line of points at 100 x used / limit, {_TAKEN}, rounded; zeros do not count",
+        f"{_RESOURCES}; `points`: up to 11 pairs [use in percent, score 0 to 10], default `[[0, 0], [100, 10]]`",
+    ),
+    "preferred_hosts": ("0 to 100", "100 x sum of the weights of matching terms / highest sum of those that fit", ""),
+    "preferred_taints": ("0 to 100", "100 - 100 x untolerated soft taints / highest number of those that fit", ""),
+    "utilization": (
+        "from 0, a fraction",
+        "0.4 x cpu + 0.4 x memory + 0.2 x storage, each used / limit, before the placement",
+        "",
+    ),
+    "free_capacity": (
+        "whole, unbounded",
+        "free milli-cores + free MiB of memory + free GiB of storage, before the placement",
+        "",
+    ),
+    "fgd": ("0 to 100", "100 x sigmoid((fragments before - fragments after) / 1000), in milli-gpus, over the mix", ""),
+    "gpu_best_fit": (
+        "0 to 100",
+        "100 x (1 - cpu left / 128 / 2 - gpus left / 8 / 2) after, then stretched over those that fit to 0 to 100",
+        "",
+    ),
+    "dot_product": ("up to 100", "100 x (1 - (free cpu x asked cpu / 128^2 + free gpus x asked gpus / 8^2) / 2)", ""),
+    "gpu_clustering": (
+        "up to 100",
+        "25 x (8 - free gpus) / 8, + 75 where only guests with as many gpus are, + 50 where such and others are, "
+        "+ 25 where none are; 0 for guests without gpus",
+        "",
+    ),
+    "gpu_packing": (
+        "0 to 100",
+        "on a host with all gpus free the larger of n and 33 - n, n being its gpus; else, if it must take free gpus, "
+        "50 - their number, at least 33; else 100 - 10 x what was left of those it takes, at least 50; 0 without gpus",
+        "",
+    ),
+}
+
 
 def main(arguments: Sequence[str]) -> int:
     """Write all pages, or check them; return the exit code."""
@@ -206,7 +255,7 @@ def policies_and_plugins() -> str:
     filter_rows = [
         (f"`{name}`", _first_line(KERNEL_FILTERS.get(name) or registry.filter_factory(name))) for name in filters
     ]
-    scorer_rows = [(f"`{name}`", _first_line(registry.scorer_factory(name))) for name in scorers_]
+    scorer_rows = [(f"`{name}`", _first_line(registry.scorer_factory(name)), *SCORERS[name]) for name in scorers_]
     return "\n".join(
         (
             f"# Policies and plugins\n\n{MADE_BY}",
@@ -216,7 +265,9 @@ def policies_and_plugins() -> str:
             "## Policies\n\n" + _table(("policy", "takes", "scorers and weights", "ties by", "devices"), rows),
             "`fgd` measures by a typical mix of guests: that of the policy (`mix`), else of the guests in the input.\n",
             "## Filters\n\n" + _table(("filter", ""), filter_rows),
-            "## Scorers\n\n" + _table(("scorer", ""), scorer_rows),
+            "## Scorers\n\nBefore the weight. `limit` is what a host may give; whole scores round down. A guest that "
+            "asks for no cpu or memory counts with 100m and 200Mi in `least_allocated`, `most_allocated` and "
+            "`capacity_ratio`.\n\n" + _table(("scorer", "", "range", "formula", "arguments"), scorer_rows),
             f"## Plugins of others\n\nA distribution offers plugins under the entry-point group `{ENTRY_POINT_GROUP}`; "
             "`hostler plugins` lists them. One is imported only when a policy names it.\n",
         )

@@ -122,3 +122,4 @@ def test_version_names_what_it_runs_on():
     assert data["hostler"] == package.__version__
     assert list(data) == ["hostler", "python", "numpy", "numba"]
     assert hostler("version").lines[0] == f"hostler {package.__version__}"
+    assert hostler("--version").lines == [f"hostler {package.__version__}"]

@@ -29,7 +29,7 @@ def test_copies_are_counted_after_what_is_pending(files):
     result = hostler("capacity", *files)
     assert result.code == 0
     assert result.lines == [
-        "16 more guests like small (cpu 0.5, memory 1Gi) fit.",
+        "16 more guests like small (cpu 500m, memory 1Gi) fit.",
         "Placed before them: 1 of 1 pending guest.",
         "The next one does not fit: 0/3 hosts: 1 cordoned, 1 insufficient cpu, 1 insufficient memory.",
     ]
@@ -139,8 +139,31 @@ class TestHostsLike:
 
     def test_guests_that_fit_no_such_host_are_named(self):
         result = hostler("capacity", *DEMO_FILES, "-f", DEMO / "warehouse.yaml", "--hosts-like", "north-0")
-        assert result.code == 2
-        assert result.error.startswith("train-0, notebook-0, infer-0, warehouse do not fit even on an empty host")
+        assert result.code == 1
+        assert result.lines == [
+            "No number of hosts like north-0 is enough. Even an empty one does not hold:",
+            "  train-0 and 1 more like it: no device gpu",
+            "  notebook-0 and 2 more like it: no device gpu",
+            "  infer-0 and 3 more like it: no device gpu",
+            "  warehouse: insufficient cpu: 4 of 20 missing; insufficient memory: 32Gi of 96Gi missing",
+        ]
+        assert result.err.splitlines() == [
+            "hint: choose a host with such a device, or leave these guests out",
+            "hint: choose a larger host, or leave these guests out",
+        ]
+
+    def test_the_hint_is_about_the_reason_and_json_has_both(self, tmp_path):
+        body = "hosts: [{name: h, taints: [{key: gpu}]}]\nguests: [{name: x}, {name: y, host_selector: {a: b}}]\n"
+        file = write(tmp_path / "f.yaml", body)
+        result = hostler("capacity", "-f", file, "--hosts-like", "h", "-o", "json")
+        assert (result.code, result.json["hosts"]) == (1, None)
+        assert result.json["misfits"][0] == {
+            "guest": "x",
+            "guests": 1,
+            "reason": "untolerated taint gpu:NoSchedule",
+            "hint": "add a toleration or choose another host",
+        }
+        assert len(result.json["misfits"]) == 2
 
     def test_an_unknown_host_suggests_the_nearest(self):
         result = hostler("capacity", *DEMO_FILES, "--hosts-like", "north0")

@@ -28,8 +28,8 @@ def test_a_guest_on_a_host_of_no_file_is_found():
 def test_configurations_and_manifests_are_checked_too(tmp_path):
     config = write(tmp_path / "c.yaml", "policies: [{name: mine, extends: pack}]\n", head=CONFIG)
     fleet = write(tmp_path / "f.yaml", "policies: [{name: yours, extends: mine}]\npolicy: yours\n")
-    pod = tmp_path / "p.json"
-    pod.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}))
+    pod, spec = tmp_path / "p.json", {"containers": [{"name": "c"}]}
+    pod.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}))
     result = hostler("config", "validate", fleet, pod, config)
     assert result.lines == [
         f"{config}: a configuration with 1 policy",

@@ -37,7 +37,10 @@ BAD_FILES = {
     "an unknown argument": (HEAD + MINE + "  scorers: [{name: balanced, args: {x: 1}}]\n", "'x'", ""),
     "a guest on a host that nobody declared": (HEAD + ONE_GUEST + "  host: z\n", "host 'z', which is not", "declare"),
     "bookings that overflow": (
-        HEAD + ONE_HOST + "guests:\n" + "".join(f"- {{name: g{i}, host: a, requests: {{x: 4Ei}}}}\n" for i in range(2)),
+        HEAD
+        + ONE_HOST
+        + "  capacity: {x: 1}\nguests:\n"
+        + "".join(f"- {{name: g{i}, host: a, requests: {{x: 4Ei}}}}\n" for i in range(2)),
         "more than 2^62",
         "",
     ),

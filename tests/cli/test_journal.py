@@ -87,7 +87,29 @@ def test_diff_of_a_journal_with_itself_is_nothing(run):
 def test_diff_names_the_entry(run, forged):
     result = hostler("journal", "diff", run, forged)
     assert result.code == 1
+    was = next(line for line in run.read_text().splitlines() if '"stepped"' in line).split('"host":"')[1].split('"')[0]
+    assert result.lines[0].endswith(f": {was} versus elsewhere")
     assert result.lines[0].startswith("entry 4: ")
+    assert len(result.lines) == 1
+
+
+def test_diff_of_runs_with_other_seeds_and_other_input(run, tmp_path):
+    other, fewer = tmp_path / "other.journal", tmp_path / "fewer.journal"
+    hostler("place", *DEMO_FILES, "--policy", "random", "--seed", "1", "--journal", other)
+    hostler("place", *DEMO_FILES[:2], "--policy", "random", "--journal", fewer)
+    lines = hostler("journal", "diff", run, other).lines
+    assert lines[0] == "header: seed differs"
+    assert " versus " in lines[1]
+    assert "{" not in lines[1]
+    lines = hostler("journal", "diff", run, fewer).lines
+    assert lines[-1].startswith("entry ")
+    assert "{" not in lines[-1]
+
+
+def test_redact_says_what_is_kept():
+    text = " ".join(hostler("journal", "redact", "--help").out.split())
+    for kept in ("resources", "kinds and models of devices", "policies and plugins", "whole numbers in labels"):
+        assert kept in text
 
 
 def test_a_redacted_journal_has_no_names_and_replays(run, tmp_path):
@@ -114,10 +136,18 @@ def test_a_forged_journal_is_not_redacted(forged, tmp_path):
 
 
 def test_a_torn_tail_is_noted_and_the_rest_is_good(run):
-    run.write_bytes(run.read_bytes()[:-10])
+    journal = read_journal(run.read_bytes().splitlines(keepends=True))
+    run.write_bytes(run.read_bytes() + encode_entry(journal.entries[-1])[:-10])
     result = hostler("journal", "replay", run)
     assert result.code == 0
     assert "was lost" in result.err
+
+
+def test_a_journal_without_a_step_has_nothing_to_replay(run):
+    run.write_bytes(b"".join(run.read_bytes().splitlines(keepends=True)[:-1]))
+    result = hostler("journal", "replay", run)
+    assert result.code == 2
+    assert result.error == f"{run}: nothing to replay"
 
 
 def test_damage_in_the_middle_is_an_error(run):

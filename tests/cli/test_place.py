@@ -59,7 +59,9 @@ def test_without_pending_guests_only_the_summary_is_printed(fleet):
     result = hostler("place", "-f", fleet("- {name: g, host: a}\n"))
     assert result.code == 0
     assert result.lines == [
-        "1 guest: 0 placed, 1 already placed, 0 not placed; 1 of 2 hosts used; cpu 0%, memory 0%; policy spread"
+        "1 guest: 0 placed, 1 already placed, 0 not placed; 1 of 2 hosts used;",
+        "  cpu 0%, memory 0%; policy spread",
+        "nothing to place; -o wide shows all guests",
     ]
 
 
@@ -68,7 +70,7 @@ def test_wide_adds_scores_feasible_counts_requests_and_guests_that_run_already(f
     result = hostler("place", "-f", fleet(guests), "-o", "wide")
     assert result.lines[0].split() == ["GUEST", "HOST", "SCORE", "FEASIBLE", "REQUESTS"]
     assert result.row("old") == ["old", "b", "nothing", "(already", "there)"]
-    assert result.row("new")[3:] == ["1/2", "cpu", "0.5,", "memory", "1536Mi"]
+    assert result.row("new")[3:] == ["1/2", "cpu", "500m,", "memory", "1536Mi"]
 
 
 def test_json_is_a_fleet_with_decisions_and_a_summary(fleet):
@@ -248,7 +250,7 @@ class TestManifests:
         result = hostler("place", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         assert result.code == 0
         assert result.row("team/new") == ["team/new", "n2"]
-        assert "1 placed, 1 already placed" in result.lines[-1]
+        assert "1 placed, 1 already placed" in result.lines[-2]
 
     def test_several_documents_and_both_formats_may_be_mixed(self, tmp_path):
         (tmp_path / "nodes.yaml").write_text("---\n".join(map(write_yaml, NODES)))

@@ -21,6 +21,10 @@ class Coldest:
     def evaluate(self, spec, rows):
         return np.array([int(t or 0) for t in self._view.labels("cold", rows)], dtype=np.int64)
 
+class Broken(Coldest):
+    def evaluate(self, spec, rows):
+        raise ValueError("too cold")
+
 number = 3
 """
 
@@ -92,6 +96,14 @@ def test_a_plugin_that_is_no_factory_is_refused(install, place):
     result = place("coldest")
     assert result.code == 2
     assert "frost 1.0" in result.error
+
+
+def test_a_plugin_that_raises_says_how_to_see_where(install, place):
+    install("frost", coldest="frost_module:Broken")
+    result = place("coldest")
+    assert result.code == 2
+    assert "ValueError: too cold" in result.error
+    assert "HOSTLER_TRACEBACK=1" in result.hint
 
 
 def test_two_distributions_that_offer_one_name_are_named(install, place):

@@ -12,16 +12,16 @@ from hostler.model import Decision, DeviceRequest, Failure, GuestSpec, Reason, R
     ("resource", "amount", "text"),
     [
         ("cpu", 0, "0"),
-        ("cpu", 1, "0.001"),
-        ("cpu", 1500, "1.5"),
+        ("cpu", 1, "1m"),
+        ("cpu", 1500, "1500m"),
         ("cpu", 64_000, "64"),
-        ("cpu", -2500, "-2.5"),
+        ("cpu", -2500, "-2500m"),
         ("memory", 512, "512"),
         ("memory", 2**30, "1Gi"),
         ("memory", 3 * 2**29, "1536Mi"),
-        ("memory", 10**9, "953.7Mi"),
-        ("memory", 2**62 - 1, "4Ei"),
-        ("storage", 1025, "1Ki"),
+        ("memory", 10**9, "1000000000"),
+        ("memory", 2**62, "4Ei"),
+        ("storage", 1025, "1025"),
         ("guests", 110, "110"),
         ("licences", 5000, "5000"),
     ],
@@ -43,16 +43,26 @@ def test_requests_name_devices_and_their_parts():
         requests=parse_amounts({"cpu": "250m", "memory": "2Gi"}),
         devices=(DeviceRequest("gpu", 2), DeviceRequest("gpu", 1, 500, ("A100", "L4")), DeviceRequest("fpga", 2, 250)),
     )
-    assert request_text(spec) == "cpu 0.25, memory 2Gi, 2 gpu, 0.5 gpu (A100 or L4), 2 x 0.25 fpga"
+    assert request_text(spec) == "cpu 250m, memory 2Gi, 2 gpu, 0.5 gpu (A100 or L4), 2 x 0.25 fpga"
     assert request_text(GuestSpec()) == "nothing"
 
 
 def test_a_failure_tells_what_is_missing():
     cpu = Failure(reason=Reason("resources", "insufficient", "cpu"), needed=4000, free=2500, missing=1500)
     gpu = Failure(reason=Reason("devices", "insufficient_devices", "gpu"), needed=2000, free=500, missing=1500)
-    assert failure_text(cpu) == "insufficient cpu: 1.5 of 4 missing"
-    assert failure_text(gpu) == "insufficient devices gpu: 1.5 of 2 missing"
+    assert failure_text(cpu) == "insufficient cpu: 1500m of 4 missing"
+    assert failure_text(gpu) == "insufficient devices gpu: 1500 of 2000 milli-gpu missing"
     assert failure_text(Failure(reason=Reason("cordon", "cordoned"))) == "cordoned"
+
+
+def test_a_failure_on_an_overfull_host_tells_how_much_is_booked_too_many():
+    cpu = Failure(reason=Reason("resources", "insufficient", "cpu"), needed=1000, free=-5000, missing=6000)
+    assert failure_text(cpu) == "insufficient cpu: asks 1, nothing free (5 too many booked)"
+
+
+def test_a_device_that_is_not_there_at_all_has_no_amounts():
+    gpu = Failure(reason=Reason("devices", "no_device", "gpu"), needed=1000, free=0, missing=1000)
+    assert failure_text(gpu) == "no device gpu"
 
 
 def _decision(*counts: tuple[str, int], **more) -> Decision:
@@ -76,6 +86,6 @@ def test_what_happened_outside_is_told():
     assert reason_line(_decision(("x", 1), note="a: no")) == "0/1 host: 1 x (a: no)"
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, "-"), (12, "12"), (0.25, "0.25"), (1 / 3, "0.333333")])
+@pytest.mark.parametrize(("value", "text"), [(None, "-"), (12, "12"), (0.25, "0.25"), (1 / 3, "0.333333"), (-0.0, "0")])
 def test_scores_are_short(value, text):
     assert number_text(value) == text

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hostler.engine import Engine, Registry, find_policy
-from hostler.engine.journal import Recorder, Stepped, compare, read_journal, replay, write_journal
+from hostler.engine.journal import Recorder, Stepped, read_journal, replay, write_journal
 from hostler.engine.redaction import redact
 from hostler.errors import FactError, JournalError
 from hostler.model import (
@@ -156,19 +156,6 @@ def test_written_and_read_again_a_journal_is_the_same():
     again: list[bytes] = []
     write_journal(journal, again.append)
     assert again == lines
-    assert compare(journal, read_journal(again)) == []
-
-
-def test_compare_names_the_first_difference():
-    lines: list[bytes] = []
-    recorded(lines)
-    journal = read_journal(lines)
-    shorter = type(journal)(journal.header, journal.entries[:-1])
-    assert compare(journal, shorter) == [
-        f"one has {len(journal.entries)} entries, the other {len(journal.entries) - 1}"
-    ]
-    other = type(journal)(journal.header, (journal.entries[1], *journal.entries[1:]))
-    assert compare(journal, other)[0].startswith("entry 1:")
 
 
 def test_a_rotated_file_replays_on_its_own():

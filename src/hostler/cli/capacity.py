@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.options import FILE, config_option, examples, files_option, output_option, policy_option, seed_option
-from hostler.cli.terminal import print_data, print_table, say
+from hostler.cli.terminal import note, print_data, print_table, printable, say
 
 if TYPE_CHECKING:
     from hostler.cli.capacities import Fit
@@ -45,7 +45,9 @@ MOST = 1_000_000
 @config_option()
 @seed_option()
 @output_option("table", "wide", "json", "yaml")
+@click.pass_context
 def capacity(
+    ctx: click.Context,
     files: tuple[str, ...],
     guest_file: str,
     guest_name: str,
@@ -60,7 +62,8 @@ def capacity(
 
     With --guest, the pending guests of the files are placed first, then copies of that guest until one is refused.
     With --hosts-like, the pending guests of the files are placed on an empty fleet of hosts like that one, and the
-    smallest number of them is found on which all fit. Both by real placements under the policy.
+    smallest number of them is found on which all fit; the exit code is 1 when no number would do. Both by real
+    placements under the policy.
     """
     if bool(guest_file) == bool(hosts_like):
         raise click.UsageError("give either --guest FILE or --hosts-like HOST")
@@ -75,12 +78,16 @@ def capacity(
 
         if hosts_like:
             sizing = size_fleet(read_inputs(files, policy=policy, config=config), compiled, hosts_like, seed=seed)
-            _show_sizing(sizing, output)
-            return
-        guest = read_guest(guest_file, guest_name)
-        inputs = read_inputs(files, policy=policy, config=config, more_specs=(guest.spec,))
-        fit = count_copies(inputs, compiled, guest, most=most, seed=seed)
-    _show_fit(fit, output)
+        else:
+            guest = read_guest(guest_file, guest_name)
+            inputs = read_inputs(files, policy=policy, config=config, more_specs=(guest.spec,))
+            fit = count_copies(inputs, compiled, guest, most=most, seed=seed)
+    if not hosts_like:
+        _show_fit(fit, output)
+        return
+    _show_sizing(sizing, output)
+    if sizing.misfits:
+        ctx.exit(1)
 
 
 def _show_fit(fit: Fit, output: str) -> None:
@@ -126,6 +133,9 @@ def _show_sizing(sizing: Sizing, output: str) -> None:
         return
     from hostler.cli.wording import plural
 
+    if sizing.hosts is None:
+        _show_misfits(sizing)
+        return
     if not sizing.guests:
         say("No guest is pending, so no host is needed.")
         return
@@ -133,3 +143,13 @@ def _show_sizing(sizing: Sizing, output: str) -> None:
     say(f"{plural(sizing.guests, 'pending guest')} {verb} {plural(sizing.hosts, 'host')} like {sizing.like}.")
     if output == "wide":
         say(f"By totals alone at least {sizing.lower_bound:,}.")
+
+
+def _show_misfits(sizing: Sizing) -> None:
+    """Say which guests no number of hosts would hold, one line for each group, and what to do about them."""
+    say(f"No number of hosts like {sizing.like} is enough. Even an empty one does not hold:")
+    for misfit in sizing.misfits:
+        more = f" and {misfit.guests - 1:,} more like it" if misfit.guests > 1 else ""
+        say(printable(f"  {misfit.guest}{more}: {misfit.reason}"))
+    for hint in dict.fromkeys(misfit.hint for misfit in sizing.misfits):
+        note(hint, label="hint: ")

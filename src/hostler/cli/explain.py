@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.options import FILE, config_option, examples, files_option, output_option, policy_option, seed_option
-from hostler.cli.terminal import Column, print_data, print_table, say
+from hostler.cli.terminal import Column, print_data, print_table, say, say_parts
 
 if TYPE_CHECKING:
     from hostler.cli.explaining import Explained
@@ -58,43 +58,20 @@ def explain(guest: str, files: tuple[str, ...], journal: str, policy: str, confi
             inputs = read_inputs(files, policy=policy, config=config)
             explained = explain_from_files(inputs, compiled, guest, seed=seed)
     if output in ("json", "yaml"):
-        print_data(_as_data(explained), output)
+        from hostler.cli.explaining import as_data
+
+        print_data(as_data(explained), output)
     else:
         _print(explained, is_wide=output == "wide")
-
-
-def _as_data(explained: Explained) -> dict[str, object]:
-    """Return the explanation object with its feasible hosts and weighted scores at the top."""
-    import msgspec
-
-    from hostler.cli.place import decision_as_data
-
-    explanation = explained.explanation
-    fitting = [verdict for verdict in explanation.verdicts if verdict.fits]
-    data: dict[str, object] = {
-        "guest": explained.decision.guest,
-        "uid": explained.decision.uid,
-        "chosen": explained.decision.host or None,
-        "feasible": [verdict.host for verdict in fitting],
-        "scores": {verdict.host: {s.plugin: s.weighted for s in verdict.scores} for verdict in fitting},
-    }
-    rest: dict[str, object] = msgspec.to_builtins(explanation)
-    return {
-        **data,
-        **rest,
-        "decision": decision_as_data(explained.decision),
-        "verdicts": rest.get("verdicts", []),
-        "near_misses": list(explanation.near_misses),
-        "cure": rest.get("cure"),
-        "wakes": list(explanation.wakes),
-    }
 
 
 def _print(explained: Explained, *, is_wide: bool) -> None:
     verdicts = explained.explanation.verdicts
     fitting = [verdict for verdict in verdicts if verdict.fits]
     refusing = [verdict for verdict in verdicts if not verdict.fits]
-    say(_sentence(explained))
+    say_parts(_sentence(explained))
+    if fitting and not explained.was_bound:
+        fitting.sort(key=lambda verdict: verdict.host != explained.decision.host)  # stable: the chosen one first
     if fitting:
         _print_fitting(fitting, explained.decision.host, None if is_wide else SHOWN)
     if refusing and (is_wide or not fitting or explained.was_bound):
@@ -107,6 +84,9 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
     if explained.explanation.cure is not None:
         say()
         say(_cure_line(explained.explanation.cure))
+    elif refusing and not fitting and not explained.decision.host:
+        say()
+        say("No change of up to three parts would help.")
     if explained.explanation.wakes and not explained.decision.host:
         say()
         say("It is tried again when one of these happens:")
@@ -132,7 +112,20 @@ def _sentence(explained: Explained) -> str:
     score = f", score {number_text(decision.total)}" if decision.total is not None else ""
     devices = f", device{'s' if len(decision.devices) > 1 else ''} {', '.join(map(str, decision.devices))}"
     where = decision.host + (devices if decision.devices else "")
-    return f"{name} goes to {where}{score}: {others}, of {plural(decision.hosts, 'host')}; {policy}."
+    tie = _tie(explained)
+    return f"{name} goes to {where}{score}: {others}, of {plural(decision.hosts, 'host')}; {tie}{policy}."
+
+
+def _tie(explained: Explained) -> str:
+    """Say how the tie ended; where somebody outside was asked, the totals here are not all that counted."""
+    from hostler.cli.ties import tie_text
+
+    policy = explained.policy
+    if policy is None or policy.ask is not None:
+        return ""
+    fitting = [verdict for verdict in explained.explanation.verdicts if verdict.fits]
+    text = tie_text(policy.ties, fitting, explained.decision.host)
+    return f"{text}; " if text else ""
 
 
 def _print_fitting(verdicts: list[HostVerdict], chosen: str, limit: int | None) -> None:

@@ -10,14 +10,15 @@ import msgspec
 
 from hostler.cli.inputs import Inputs
 from hostler.cli.kernels import Kernels
+from hostler.cli.place import decision_as_data
 from hostler.cli.plugins import registry_for
 from hostler.cli.runs import arrive, decide, find_guest, open_engine
 from hostler.engine import Engine
 from hostler.engine.journal import Journal, replay
 from hostler.errors import JournalError
-from hostler.model import Decision, Explanation, Guest
+from hostler.model import Decision, Explanation, Guest, HostVerdict, Policy
 
-__all__ = ["Explained", "explain_from_files", "explain_from_journal"]
+__all__ = ["Explained", "as_data", "explain_from_files", "explain_from_journal"]
 
 AT_ARRIVAL = "the input, before anything is placed; its own booking set aside"
 
@@ -27,6 +28,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
     guest: Guest
     explanation: Explanation
+    policy: Policy | None = None  # that decided, as it was then
     was_bound: bool = False  # by a fact: no decision of ours put it there
 
     @property
@@ -49,7 +51,7 @@ def explain_from_files(inputs: Inputs, kernels: Kernels, wanted: str, *, seed: i
     decision = finished.decision(guest.uid)
     for _ in decide(engine, before=decision.seq):
         pass
-    return Explained(guest=guest, explanation=_at_decision(engine, decision))
+    return _at_decision(engine, guest, decision)
 
 
 def explain_from_journal(journal: Journal, kernels: Kernels, wanted: str) -> Explained:
@@ -68,10 +70,43 @@ def explain_from_journal(journal: Journal, kernels: Kernels, wanted: str) -> Exp
     if not decision.seq:
         return Explained(guest=guest, explanation=engine.explain(guest.uid), was_bound=True)
     before = replay(journal, registry=registry, until=decision.seq).engine
-    return Explained(guest=guest, explanation=_at_decision(before, decision))
+    return _at_decision(before, guest, decision)
 
 
-def _at_decision(engine: Engine, decision: Decision) -> Explanation:
+def as_data(explained: Explained) -> dict[str, object]:
+    """Return the explanation object with its feasible hosts and weighted scores at the top."""
+    explanation = explained.explanation
+    fitting = [verdict for verdict in explanation.verdicts if verdict.fits]
+    data: dict[str, object] = {
+        "guest": explained.decision.guest,
+        "uid": explained.decision.uid,
+        "chosen": explained.decision.host or None,
+        "feasible": [verdict.host for verdict in fitting],
+        "scores": {verdict.host: {s.plugin: s.weighted + 0 for s in verdict.scores} for verdict in fitting},
+    }
+    verdicts = tuple(_without_minus_zero(verdict) for verdict in explanation.verdicts)
+    rest: dict[str, object] = msgspec.to_builtins(msgspec.structs.replace(explanation, verdicts=verdicts))
+    return {
+        **data,
+        **rest,
+        "decision": decision_as_data(explained.decision),
+        "verdicts": rest.get("verdicts", []),
+        "near_misses": list(explanation.near_misses),
+        "cure": rest.get("cure"),
+        "wakes": list(explanation.wakes),
+    }
+
+
+def _without_minus_zero(verdict: HostVerdict) -> HostVerdict:
+    """Return the verdict without -0.0, which a negative weight makes of 0."""
+    replace = msgspec.structs.replace
+    scores = tuple(replace(score, raw=score.raw + 0, weighted=score.weighted + 0) for score in verdict.scores)
+    return replace(verdict, scores=scores, total=None if verdict.total is None else verdict.total + 0)
+
+
+def _at_decision(engine: Engine, guest: Guest, decision: Decision) -> Explained:
     """Explain as the engine stands, and attach the decision that came of it."""
     explanation = engine.explain(decision.uid)
-    return msgspec.structs.replace(explanation, decision=decision, as_of=f"decision {decision.seq}")
+    explanation = msgspec.structs.replace(explanation, decision=decision, as_of=f"decision {decision.seq}")
+    policy = next((one for one in engine.state.profiles.policies if one.name == decision.policy), None)
+    return Explained(guest=guest, explanation=explanation, policy=policy)

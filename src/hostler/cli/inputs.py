@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from hostler.cli.advice import advice
 from hostler.cli.terminal import note
 from hostler.config import (
     POLICY_VARIABLE,
@@ -63,10 +64,13 @@ def read_inputs(
     named = [settings.default_policy]
     specs = [guest.spec for guest in fleet.guests]
     check_named_policies(fleet, known)
-    for spec in dict.fromkeys((*more_specs, *specs)):
+    distinct = dict.fromkeys((*more_specs, *specs))
+    for spec in distinct:
         if spec.policy and spec.policy not in named:
             named.append(find_policy(spec.policy, known).name)
     policies = tuple(with_mix(find_policy(name, known), specs or more_specs) for name in named)
+    for line in advice(fleet.hosts, distinct, policies):
+        note(line)
     return Inputs(fleet=fleet, policies=policies, known=known, queue=settings.queue)
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.options import FILE, examples, output_option
-from hostler.cli.terminal import note, print_data, say
+from hostler.cli.terminal import note, print_data, printable, say
 
 if TYPE_CHECKING:
     from hostler.engine.journal import Applied, Journal, Saved, Stepped
-    from hostler.model import Event
 
 __all__ = ["journal"]
 
@@ -44,9 +43,12 @@ def replay_command(ctx: click.Context, file: str, output: str) -> None:
         from hostler.cli.files import load_journal
         from hostler.cli.plugins import registry_for
         from hostler.cli.wording import plural
-        from hostler.engine.journal import replay
+        from hostler.engine.journal import Stepped, replay
+        from hostler.errors import JournalError
 
         found = _load(file, load_journal)
+        if not any(isinstance(entry, Stepped) for entry in found.entries):
+            raise JournalError(f"{file}: nothing to replay", hint="the journal holds no step: the run ended before one")
         registry = registry_for(found.header.policies)
         compiled.announce()
         result = replay(found, registry=registry)
@@ -104,11 +106,11 @@ def diff(ctx: click.Context, first: str, second: str) -> None:
     from hostler.cli.files import load_journal
 
     _prepare()
-    from hostler.engine.journal import compare
+    from hostler.cli.differences import differences
 
-    lines = compare(_load(first, load_journal), _load(second, load_journal))
+    lines = differences(_load(first, load_journal), _load(second, load_journal))
     for line in lines:
-        say(line)
+        say(printable(line))
     if lines:
         ctx.exit(1)
     say("identical")
@@ -126,7 +128,11 @@ def diff(ctx: click.Context, first: str, second: str) -> None:
     help="The file to write; '-' is standard output.",
 )
 def redact_command(file: str, target: str) -> None:
-    """Replace every name in a journal consistently, so that it can be shared; it replays as before."""
+    """Replace every name in a journal consistently, so that it can be shared; it replays as before.
+
+    Hosts, guests, uids, labels, taints and namespaces get new names. Kept are the names of resources, the kinds and
+    models of devices, the names of policies and plugins, and whole numbers in labels: look whether these may be shared.
+    """
     from hostler.cli.kernels import kernels
 
     with kernels() as compiled:
@@ -160,30 +166,13 @@ def _load(file: str, load: Callable[[str], Journal]) -> Journal:
 
 def _entry_line(entry: Applied | Stepped | Saved) -> str:
     """Write one entry in one line."""
+    from hostler.cli.differences import event_line
     from hostler.engine.journal import Applied, Stepped
 
     if isinstance(entry, Applied):
-        return f"applied  {_event_line(entry.event)}"
+        return f"applied  {event_line(entry.event)}"
     if isinstance(entry, Stepped):
         kinds = Counter(type(action).__name__.lower() for action in entry.actions)
         done = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "nothing to do"
         return f"stepped  at {entry.now}: {done}"
     return f"saved    a checkpoint of {len(entry.checkpoint):,} bytes"
-
-
-def _event_line(event: Event) -> str:
-    """Name an event and what it is about."""
-    from hostler.cli.wording import plural
-
-    name = str(event.__struct_config__.tag)
-    for field in ("host", "guest"):
-        about = getattr(event, field, None)
-        if about is not None and not isinstance(about, str):
-            return f"{name} {about.name}"
-    if hasattr(event, "names"):
-        return f"{name} {plural(len(event.names), 'guest')}"
-    if hasattr(event, "hosts"):
-        return f"{name} {plural(len(event.hosts), 'host')}"
-    if hasattr(event, "policies"):
-        return f"{name} {', '.join(policy.name for policy in event.policies)}"
-    return f"{name} {getattr(event, 'uid', '') or getattr(event, 'name', '')}".rstrip()

@@ -12,15 +12,19 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 
 import click
 
+from hostler._version import __version__
 from hostler.cli.options import examples
-from hostler.errors import HostlerError, InputError
+from hostler.errors import HostlerError, InputError, PluginError
 
 __all__ = ["COMMANDS", "TRACEBACK_VARIABLE", "cli", "main"]
 
 TRACEBACK_VARIABLE = "HOSTLER_TRACEBACK"
+
+FILE_ENDINGS = (".yaml", ".yml", ".json")
 
 EXIT_USAGE = 2
 EXIT_BUG = 70
@@ -81,6 +85,7 @@ class LazyGroup(click.Group):
     )
     + "\n\nExit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 unavailable, 4 conflict, 70 a bug of ours.",
 )
+@click.version_option(__version__, message="hostler %(version)s")
 def cli() -> None:
     """Decide where guests (virtual machines and pods) run on hosts, and say why."""
 
@@ -91,12 +96,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result = cli.main(words, prog_name="hostler", standalone_mode=False)
     except click.ClickException as error:
-        return _usage(error)
+        return _usage(error, words)
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except HostlerError as error:
         _trace()
-        _complain(error.message, error.hint or _usual_hint(error, words))
+        _complain(error.message, _with_traceback(error, error.hint or _usual_hint(error, words)))
         return error.exit_code
     except Exception as error:
         return _bug(error)
@@ -108,17 +113,43 @@ def _complain(message: str, hint: str) -> None:
     click.echo(f"hint: {hint}", err=True)
 
 
-def _usage(error: click.ClickException) -> int:
+def _usage(error: click.ClickException, words: Sequence[str]) -> int:
     """Write a usage error of click's in our form."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return EXIT_USAGE
-    path = getattr(getattr(error, "ctx", None), "command_path", "") or "hostler"
+    context: click.Context | None = getattr(error, "ctx", None)
     near = getattr(error, "possibilities", None)
     message = str(error.message) if near else error.format_message()
-    hint = f"did you mean {' or '.join(near)}?" if near else f"see '{path} --help'"
+    hint = f"see '{context.command_path if context else 'hostler'} --help'"
+    if context is not None:
+        hint = _nearest_command(context, message) or _misplaced_file(context, words) or hint
+    if near and not hint.startswith("did"):
+        hint = f"did you mean {' or '.join(near)}?"
     _complain(message[:1].lower() + message[1:].rstrip("."), hint)
     return EXIT_USAGE
+
+
+def _nearest_command(context: click.Context, message: str) -> str:
+    """Return a hint for a command that does not exist; empty where the error is another one."""
+    from difflib import get_close_matches
+
+    if not isinstance(context.command, click.Group) or not message.startswith("No such command"):
+        return ""
+    wanted = message.partition("'")[2].partition("'")[0]
+    near = get_close_matches(wanted, context.command.list_commands(context), n=1)
+    return f"did you mean '{context.command_path} {near[0]}'?" if near else ""
+
+
+def _misplaced_file(context: click.Context, words: Sequence[str]) -> str:
+    """Return a hint for a file that was given without ``-f``; empty where there is none."""
+    if not any("-f" in parameter.opts for parameter in context.command.params):
+        return ""
+    for before, word in pairwise(words):
+        is_file = word.endswith(FILE_ENDINGS) and not word.startswith("-")
+        if is_file and (not before.startswith("-") or "=" in before):
+            return f"did you mean -f {word}?"
+    return ""
 
 
 def _bug(error: Exception) -> int:
@@ -136,6 +167,13 @@ def _bug(error: Exception) -> int:
 def _trace() -> None:
     if os.environ.get(TRACEBACK_VARIABLE):
         click.echo(traceback.format_exc(), err=True, nl=False)
+
+
+def _with_traceback(error: HostlerError, hint: str) -> str:
+    """Say how to see where a stranger's plugin failed."""
+    if not isinstance(error, PluginError) or os.environ.get(TRACEBACK_VARIABLE):
+        return hint
+    return f"{hint}; {TRACEBACK_VARIABLE}=1 shows where it failed"
 
 
 def _usual_hint(error: HostlerError, words: Sequence[str]) -> str:

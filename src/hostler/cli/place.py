@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.options import FILE, config_option, examples, files_option, output_option, policy_option, seed_option
-from hostler.cli.terminal import Column, note, print_data, print_table, say
+from hostler.cli.terminal import Column, note, print_data, print_table, say, say_parts
 
 if TYPE_CHECKING:
     from hostler.cli.placement import Placement, Share, Summary
@@ -71,13 +71,14 @@ def _print(placement: Placement, *, is_wide: bool) -> None:
         if is_wide or is_pending(was)
     ]
     has_devices = any(guest.on_devices for guest, _ in shown)
-    has_reasons = any(not guest.host for guest, _ in shown)
+    reasons = ["" if guest.host or decision is None else reason_line(decision) for guest, decision in shown]
+    has_reasons = any(reasons)
     columns: list[Column] = [("GUEST", "left"), ("HOST", "left")]
     columns += [("DEVICES", "left")] if has_devices else []
     columns += [("SCORE", "right"), ("FEASIBLE", "right"), ("REQUESTS", "left")] if is_wide else []
     columns += [("REASON", "left")] if has_reasons else []
 
-    def row(guest: Guest, decision: Decision | None) -> list[str]:
+    def row(guest: Guest, decision: Decision | None, reason: str) -> list[str]:
         cells = [shown_name(guest), guest.host or "-"]
         if has_devices:
             cells.append(",".join(map(str, guest.on_devices)))
@@ -87,13 +88,15 @@ def _print(placement: Placement, *, is_wide: bool) -> None:
             cells += ["" if decision is None else number_text(decision.total), feasible]
             cells.append(request_text(guest.spec) + (" (already there)" if was_there else ""))
         if has_reasons:
-            cells.append("" if guest.host or decision is None else reason_line(decision))
+            cells.append(reason)
         return cells
 
     if shown:
-        print_table(columns, [row(guest, decision) for guest, decision in shown])
+        print_table(columns, [row(*one, reason) for one, reason in zip(shown, reasons, strict=True)])
         say()
-    say(_summary_line(placement.summary, placement.inputs.policy.name))
+    say_parts(_summary_line(placement.summary, placement.inputs.policy.name))
+    if not placement.decisions:
+        say("nothing to place" + ("" if is_wide or not before else "; -o wide shows all guests"))
 
 
 def _summary_line(summary: Summary, policy: str) -> str:
@@ -142,4 +145,6 @@ def decision_as_data(decision: Decision) -> dict[str, object]:
     data: dict[str, object] = msgspec.to_builtins(decision)
     whole: dict[str, object] = {name: data.get(name, getattr(decision, name)) for name in decision.__struct_fields__}
     whole["host"] = decision.host or None
+    if isinstance(decision.total, float):
+        whole["total"] = decision.total + 0.0  # never -0.0
     return whole

@@ -121,9 +121,21 @@ def find_guest(guests: Sequence[Guest], wanted: str) -> Guest:
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
         raise InputError(f"{len(found)} guests are called {wanted!r}", hint=f"write one of {shown}")
     known = [shown_name(guest) for guest in guests]
+    numbers = sorted(int(name[len(wanted) + 1 :]) for name in known if _is_counted(name, wanted))
+    if len(numbers) > 1:
+        raise InputError(
+            f"{wanted!r} stands for {len(numbers):,} guests",
+            hint=f"name one, {wanted}-{numbers[0]} to {wanted}-{numbers[-1]}",
+        )
     raise UnknownNameError(
         f"there is no guest {wanted!r}", hint=did_you_mean(wanted, known) or "the files have no guests at all"
     )
+
+
+def _is_counted(name: str, prefix: str) -> bool:
+    """Say whether a name is the prefix with a number, as an entry with a count makes it."""
+    number = name.removeprefix(f"{prefix}-")
+    return number != name and number.isascii() and number.isdecimal()
 
 
 def _arrivals(guests: Sequence[Guest]) -> Iterator[Event]:

@@ -16,23 +16,59 @@ from hostler.cli.inputs import Inputs
 from hostler.cli.kernels import Kernels
 from hostler.cli.runs import arrive, decide, is_pending, open_engine, shown_name
 from hostler.cli.terminal import progress
-from hostler.cli.wording import reason_line
+from hostler.cli.wording import failure_text, reason_line
 from hostler.config import did_you_mean
 from hostler.errors import InputError, UnknownNameError
-from hostler.model import GUESTS, Bind, Guest, GuestArrived, GuestLeft, GuestSpec, Host, HostsJoined, Prepare, may_give
+from hostler.model import (
+    GUESTS,
+    Bind,
+    Explanation,
+    Failure,
+    Guest,
+    GuestArrived,
+    GuestLeft,
+    GuestSpec,
+    Host,
+    HostsJoined,
+    Prepare,
+    may_give,
+)
 
-__all__ = ["Sizing", "size_fleet"]
+__all__ = ["Misfit", "Sizing", "size_fleet"]
 
 LONG = 10_000  # guests from which on a progress bar is shown
 
 
+LARGER = "choose a larger host, or leave these guests out"
+HINTS = {  # by the code of a reason
+    "untolerated_taint": "add a toleration or choose another host",
+    "no_device": "choose a host with such a device, or leave these guests out",
+    "wrong_device_model": "accept another model or choose another host",
+    "selector_mismatch": "relax the selector or choose another host",
+    "affinity_mismatch": "relax the affinity or choose another host",
+    "not_the_named_host": "choose the host that the guest names, or let it name none",
+    "insufficient": LARGER,
+    "insufficient_devices": LARGER,
+}
+
+
+class Misfit(msgspec.Struct, frozen=True, kw_only=True):
+    """Guests of one shape that do not fit even on an empty host of the kind, and why."""
+
+    guest: str
+    guests: int
+    reason: str
+    hint: str
+
+
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
-    """How many hosts like one are needed."""
+    """How many hosts like one are needed; None when no number would do, because of the misfits."""
 
     like: str
     guests: int
-    hosts: int
+    hosts: int | None
     lower_bound: int
+    misfits: tuple[Misfit, ...] = ()
 
 
 def size_fleet(inputs: Inputs, kernels: Kernels, like: str, *, seed: int = 0) -> Sizing:
@@ -41,8 +77,10 @@ def size_fleet(inputs: Inputs, kernels: Kernels, like: str, *, seed: int = 0) ->
     guests = [guest for guest in inputs.fleet.guests if is_pending(guest)]
     if not guests:
         return Sizing(like=like, guests=0, hosts=0, lower_bound=0)
-    _check_each_fits(inputs, kernels, model, guests)
+    misfits = _misfits(inputs, kernels, model, guests)
     bound = max(_lower_bound(inputs, model, guests), 1)
+    if misfits:
+        return Sizing(like=like, guests=len(guests), hosts=None, lower_bound=bound, misfits=misfits)
     with progress("trying numbers of hosts", None, is_long=len(guests) > LONG) as advance:
 
         def is_enough(count: int) -> bool:
@@ -82,28 +120,29 @@ def _hosts_like(model: Host, count: int) -> list[Host]:
     return [msgspec.structs.replace(model, name=name, uid=name, version=0, cordoned=False) for name in names]
 
 
-def _check_each_fits(inputs: Inputs, kernels: Kernels, model: Host, guests: Iterable[Guest]) -> None:
-    """Refuse guests that do not fit on an empty host of this kind: no number of them would do."""
+def _misfits(inputs: Inputs, kernels: Kernels, model: Host, guests: Iterable[Guest]) -> tuple[Misfit, ...]:
+    """Find guests that do not fit on an empty host of this kind: no number of them would do."""
     engine = open_engine(inputs, kernels)
     engine.apply(HostsJoined(hosts=tuple(_hosts_like(model, 1))))
-    firsts: dict[GuestSpec, Guest] = {}
+    groups: dict[GuestSpec, list[Guest]] = {}
     for guest in guests:
-        firsts.setdefault(guest.spec, guest)
-    misfits: list[str] = []
-    why = ""
-    for guest in firsts.values():
-        engine.apply(GuestArrived(guest=guest))
+        groups.setdefault(guest.spec, []).append(guest)
+    found: list[Misfit] = []
+    for first, *others in groups.values():
+        engine.apply(GuestArrived(guest=first))
         if not any(isinstance(action, Bind | Prepare) for action in decide(engine)):
-            misfits.append(shown_name(guest))
-            why = why or reason_line(engine.decision(guest.uid)).removeprefix("0/1 host: 1 ")
-        engine.apply(GuestLeft(uid=guest.uid))
-    if misfits:
-        shown = ", ".join(misfits[:6]) + (f" and {len(misfits) - 6} more" if len(misfits) > 6 else "")
-        verb = "does" if len(misfits) == 1 else "do"
-        raise InputError(
-            f"{shown} {verb} not fit even on an empty host like {model.name!r}: {why}",
-            hint="choose a larger host, or leave these guests out",
-        )
+            reason, hint = _why(engine.explain(first.uid))
+            found.append(Misfit(guest=shown_name(first), guests=1 + len(others), reason=reason, hint=hint))
+        engine.apply(GuestLeft(uid=first.uid))
+    return tuple(found)
+
+
+def _why(explanation: Explanation) -> tuple[str, str]:
+    """Return why the only host refuses a guest, and what to do about the first reason."""
+    failures: tuple[Failure, ...] = explanation.verdicts[0].failures if explanation.verdicts else ()
+    if not failures:
+        return reason_line(explanation.decision), "a policy that asks outside cannot be sized"
+    return "; ".join(map(failure_text, failures)), HINTS.get(failures[0].reason.code, "choose another host")
 
 
 def _lower_bound(inputs: Inputs, model: Host, guests: Sequence[Guest]) -> int:

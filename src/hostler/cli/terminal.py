@@ -6,15 +6,19 @@ wrapped, and so do very long tables. Answers go to standard output, everything a
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import click
 
-__all__ = ["Column", "note", "print_data", "print_table", "progress", "say"]
+__all__ = ["Column", "note", "print_data", "print_table", "printable", "progress", "say", "say_parts"]
 
 MAX_RICH_ROWS = 500  # rich needs about a millisecond for a row
+
+PIPE_WIDTH = 80  # of lines that are broken although nobody says how wide they may be …
+PIPE_LIMIT = 100  # … and of those that are not broken
 
 Column = tuple[str, str]  # heading, and "left" or "right"
 
@@ -24,9 +28,27 @@ def say(text: str = "") -> None:
     click.echo(text)
 
 
+def say_parts(text: str) -> None:
+    """Write a sentence in parts, broken after semicolons where it is too wide."""
+    text = printable(text)
+    is_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else PIPE_WIDTH
+    if len(text) <= (width if is_terminal else PIPE_LIMIT):
+        say(text)
+        return
+    line, *parts = text.split("; ")
+    for part in parts:
+        if len(line) + len(part) + 3 > width:  # with "; " between them and ";" or "." behind
+            say(f"{line};")
+            line = f"  {part}"
+        else:
+            line = f"{line}; {part}"
+    say(line)
+
+
 def note(text: str, *, label: str = "note: ") -> None:
     """Write a line beside the answer, to standard error."""
-    click.echo(f"{label}{_printable(text)}", err=True)
+    click.echo(f"{label}{printable(text)}", err=True)
 
 
 def print_data(data: object, output: str) -> None:
@@ -43,7 +65,7 @@ def print_data(data: object, output: str) -> None:
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
     """Write a table."""
-    lines = [[_printable(cell) for cell in row] for row in rows]
+    lines = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty() and len(lines) <= MAX_RICH_ROWS:
         _print_rich(columns, lines)
     else:
@@ -88,6 +110,6 @@ def progress(label: str, total: int | None, *, is_long: bool = True) -> Iterator
         yield lambda steps: bar.advance(task, steps)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Replace what could move a terminal's cursor: names may come from strangers."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

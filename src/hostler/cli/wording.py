@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hostler.model import CPU, Decision, DeviceRequest, Failure, GuestSpec, Reason, ReasonCount, format_resource
+from hostler.model import Decision, DeviceRequest, Failure, GuestSpec, Reason, ReasonCount, format_resource
 from hostler.model.hosts import WHOLE_DEVICE
 
 __all__ = ["amount_text", "failure_text", "number_text", "plural", "reason_line", "reason_text", "request_text"]
 
 MAX_REASONS = 6  # in one line
 _DEVICES = "devices"  # the filter whose amounts are thousandths of a device
-_BYTE_UNITS = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_WITHOUT_AMOUNTS = ("no_device", "wrong_device_model")  # nothing to count: it is the kind or model that lacks
 
 
 def plural(count: int, noun: str) -> str:
@@ -43,29 +43,22 @@ def _reasons(counts: Sequence[ReasonCount]) -> str:
 
 
 def failure_text(failure: Failure) -> str:
-    """Say what one filter of one host lacks, in units that people use."""
+    """Say what one filter of one host lacks, in the units that the cure has as well."""
     text = reason_text(failure.reason)
-    if failure.needed is None or failure.missing is None:
+    if failure.needed is None or failure.missing is None or failure.reason.code in _WITHOUT_AMOUNTS:
         return text
     subject = failure.reason.subject
-    is_device = failure.reason.plugin == _DEVICES
-    needed, missing = (
-        _devices(amount) if is_device else amount_text(subject, amount) for amount in (failure.needed, failure.missing)
-    )
-    return f"{text}: {missing} of {needed} missing"
+    if failure.reason.plugin == _DEVICES:
+        return f"{text}: {failure.missing} of {failure.needed} milli-{subject} missing"
+    if failure.free is not None and failure.free < 0:
+        asked, excess = amount_text(subject, failure.needed), amount_text(subject, -failure.free)
+        return f"{text}: asks {asked}, nothing free ({excess} too many booked)"
+    return f"{text}: {amount_text(subject, failure.missing)} of {amount_text(subject, failure.needed)} missing"
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """Write an amount so that it reads easily: cpu in cores, bytes in the largest unit with one decimal."""
-    if amount < 0:
-        return f"-{amount_text(resource, -amount)}"
-    if resource == CPU:
-        return _trimmed(amount / 1000, 3)
-    exact = format_resource(resource, amount)
-    if not exact.isdecimal() or not _is_bytes(resource) or amount < 1024:
-        return exact
-    power = min((amount.bit_length() - 1) // 10, len(_BYTE_UNITS))
-    return f"{_trimmed(amount / 1024**power, 1)}{_BYTE_UNITS[power - 1]}"
+    """Write an amount the shortest exact way, as files have it and cures write it: ``500m``, ``2Gi``."""
+    return format_resource(resource, amount)
 
 
 def request_text(spec: GuestSpec) -> str:
@@ -79,7 +72,7 @@ def number_text(value: int | float | None) -> str:
     """Write a score."""
     if value is None:
         return "-"
-    return str(value) if isinstance(value, int) else f"{value:.6g}"
+    return str(value) if isinstance(value, int) else f"{value + 0.0:.6g}"  # a weight of -1 makes -0.0 of nothing
 
 
 def _request(name: str, amount: int) -> str:
@@ -100,8 +93,3 @@ def _devices(milli: int) -> str:
 
 def _trimmed(value: float, decimals: int) -> str:
     return f"{value:.{decimals}f}".rstrip("0").rstrip(".") if value % 1 else f"{value:.0f}"
-
-
-def _is_bytes(resource: str) -> bool:
-    """Say whether an amount counts bytes: then 2^10 of it has a unit of its own."""
-    return format_resource(resource, 1024) == "1Ki"

@@ -29,7 +29,6 @@ __all__ = [
     "Replay",
     "Saved",
     "Stepped",
-    "compare",
     "read_journal",
     "replay",
     "write_journal",
@@ -240,23 +239,6 @@ def replay(journal: Journal, *, registry: Registry | None = None, until: int | N
         if actual != entry.actions:
             return Replay(engine, number, steps, engine.state.decisions, _differ(number, entry.actions, actual))
     return Replay(engine, len(journal.entries), steps, engine.state.decisions)
-
-
-def compare(a: Journal, b: Journal) -> list[str]:
-    """Say where two journals part: header fields, then the first entries that differ."""
-    found = [
-        f"header: {name} differs"
-        for name in a.header.__struct_fields__
-        if getattr(a.header, name) != getattr(b.header, name)
-    ]
-    for number, (one, other) in enumerate(zip(a.entries, b.entries, strict=False), 1):
-        if one != other:
-            found.append(f"entry {number}: {_text(one)}")
-            found.append(f"   versus: {_text(other)}")
-            return found
-    if len(a.entries) != len(b.entries):
-        found.append(f"one has {len(a.entries)} entries, the other {len(b.entries)}")
-    return found
 
 
 def _guests_before(actions: Sequence[Action], until: int, decided: int) -> int:
