@@ -46,7 +46,7 @@ def test_a_pod_of_few_words_gets_defaults():
 
 
 def test_a_pod_without_containers_is_refused():
-    with pytest.raises(InputError, match="pod default/a: spec.containers is missing"):
+    with pytest.raises(InputError, match=r"pod default/a: spec\.containers is missing"):
         guest_of({"metadata": {"name": "a"}, "spec": {"container": [{"name": "c"}]}})
 
 
