@@ -14,6 +14,7 @@ from hostler.model import GuestSpec, Reason
 
 __all__ = ["ForeignFilter", "ForeignScorer"]
 
+_MAX_REASONS = 1000
 _MAX_SCORE = 2**40  # leaves room for weights of a million in 64 bits
 
 
@@ -26,6 +27,8 @@ class ForeignFilter:
         self._plugin = plugin
         self.name = plugin.name
         self.cures = plugin.cures
+        if len(plugin.reasons) > _MAX_REASONS:
+            raise PluginError(f"filter {plugin.name!r} has more than {_MAX_REASONS} reasons")
         codes = [view.reasons.number(Reason(plugin.name, reason)) for reason in plugin.reasons]
         self._codes = np.array([0, *codes], dtype=np.int16)
 

@@ -24,6 +24,8 @@ from hostler.model.hosts import MAX_DEVICES
 
 __all__ = ["Cluster", "LimitSet"]
 
+_MAX_MILLI = 1_000_000  # of one device: sums over a host stay far below 2^63
+
 LimitSet = tuple[Amounts, Amounts]  # overcommit and reserve of a policy
 
 
@@ -112,8 +114,13 @@ class Cluster:
         if len(host.devices) > MAX_DEVICES:
             raise FactError(f"host {host.name!r} has {len(host.devices)} devices; at most {MAX_DEVICES} are supported")
         for device in host.devices:
-            if not 0 < device.milli <= MAX_AMOUNT:
+            if not 0 < device.milli <= _MAX_MILLI:
                 raise FactError(f"host {host.name!r} has a device of {device.milli} milli-units")
+        if not -(2**63) <= host.rank < 2**63 or not 0 <= (host.draw_key or 0) < 2**64:
+            raise FactError(f"host {host.name!r} has a rank or a draw key beyond 64 bits")
+        self.tables.check_room(
+            (name for name, _ in host.capacity), (d.kind for d in host.devices), (d.model for d in host.devices)
+        )
         for name, amount in (*host.capacity, *host.reserve):
             if not 0 <= amount <= MAX_AMOUNT:
                 raise FactError(f"host {host.name!r} has {amount} of {name}, which is not between 0 and 2^62")

@@ -11,19 +11,20 @@ import numpy as np
 from hostler.engine.adapters import ForeignFilter, ForeignScorer
 from hostler.engine.cluster import Cluster, LimitSet
 from hostler.engine.framework import ColumnFilter, ColumnScorer, Filter, KernelScorer, Scorer
-from hostler.engine.kernels_layout import PolicyColumns
+from hostler.engine.kernels_layout import DEVICE_RULES, TIES, PolicyColumns
 from hostler.engine.policy_columns import encode_policies
 from hostler.engine.profile import BuiltScorer, Profile
 from hostler.engine.registry import KERNEL_FILTERS, Registry, suggest
 from hostler.engine.view import ClusterView
 from hostler.errors import DuplicateNameError, InputError, UnknownNameError
-from hostler.model import Policy, ScorerUse
+from hostler.model import MAX_AMOUNT, MixEntry, Policy, ScorerUse
 
 __all__ = ["NO_POLICY", "Profiles"]
 
 NO_POLICY = -1
 
 _MAX_WEIGHT = 1_000_000
+_MAX_MIX = 10_000
 
 
 class Profiles:
@@ -123,10 +124,19 @@ class Profiles:
                 f"policy {policy.name!r} needs a typical mix of guests",
                 hint="give policy.mix, for example typical_mix(specs of the guests you expect)",
             )
+        if policy.devices not in DEVICE_RULES or not set(policy.ties) <= set(TIES):
+            raise InputError(f"policy {policy.name!r} has an unknown tie key or device rule")
+        if len(policy.mix) > _MAX_MIX or not all(map(_is_sane, policy.mix)):
+            raise InputError(f"policy {policy.name!r} has a typical mix that is too long or has impossible entries")
         if len(policy.ties) > 4 or len(set(policy.ties)) != len(policy.ties):
             raise InputError(f"policy {policy.name!r} has more than four tie keys, or one twice")
         if profile.is_float and any(s.normalizer != "none" for s in profile.scorers):
             raise InputError(f"policy {policy.name!r} mixes a float score with normalised ones")
+
+
+def _is_sane(entry: MixEntry) -> bool:
+    amounts = (entry.cpu_millis, entry.device_millis, entry.device_count)
+    return all(0 <= amount <= MAX_AMOUNT for amount in amounts) and 0.0 <= entry.share <= 1.0
 
 
 def _arguments(text: str) -> Mapping[str, object]:

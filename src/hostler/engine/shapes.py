@@ -10,11 +10,15 @@ from hostler.engine.tables import GPU, Tables
 from hostler.errors import FactError
 from hostler.model import CPU, GUESTS, MAX_AMOUNT, MEMORY, WHOLE_DEVICE, GuestSpec
 from hostler.model.guests import scored_amount
+from hostler.model.hosts import MAX_DEVICES
 
 __all__ = ["DeviceAsk", "Shape", "ShapeTable"]
 
 _MAX_IDS = 65_536
 _MAX_IDLE = 1024
+_MAX_ASKS = 16
+_MAX_COUNT = 1_000_000
+_MAX_SCORED = 2**44  # half a million such guests on one host still fit 64 bits
 
 
 class DeviceAsk(NamedTuple):
@@ -34,7 +38,7 @@ class Shape(NamedTuple):
     amounts: tuple[tuple[int, int], ...]  # resource number to amount, every guest asks for one of resource 0
     scored: tuple[int, int]
     asks: tuple[DeviceAsk, ...]
-    device_count: int
+    device_count: int  # of all requests; capped at what a host can have
     tag: int
     gpu: tuple[int, int, int, int]  # milli per gpu, count, total, position among the requests
 
@@ -128,6 +132,8 @@ class ShapeTable:
     def _build(self, spec: GuestSpec, number: int) -> Shape:
         _check(spec)
         tables = self._tables
+        models = [model for device in spec.devices for model in device.models]
+        tables.check_room((n for n, _ in spec.requests), (d.kind for d in spec.devices), models)
         wanted = dict(spec.requests)
         wanted[GUESTS] = wanted.get(GUESTS, 0) or 1
         amounts = tuple(sorted((tables.resources.number(name), amount) for name, amount in wanted.items() if amount))
@@ -151,7 +157,7 @@ class ShapeTable:
             amounts=amounts,
             scored=(scored_amount(spec, CPU), scored_amount(spec, MEMORY)),
             asks=asks,
-            device_count=sum(d.count for d in spec.devices),
+            device_count=min(sum(d.count for d in spec.devices), MAX_DEVICES * len(spec.devices)),
             tag=tag,
             gpu=(milli, count, sum(d.milli * d.count for d in gpus), spec.devices.index(gpus[0]) if gpus else 0),
         )
@@ -159,9 +165,14 @@ class ShapeTable:
 
 def _check(spec: GuestSpec) -> None:
     """Refuse amounts that no front could send."""
-    for name, amount in (*spec.requests, *spec.scored_requests):
+    for name, amount in spec.requests:
         if not 0 <= amount <= MAX_AMOUNT:
             raise FactError(f"a guest asks for {amount} of {name}, which is not between 0 and 2^62")
+    for name, amount in spec.scored_requests:
+        if not 0 <= amount <= _MAX_SCORED:
+            raise FactError(f"a guest is scored by {amount} of {name}, which is not between 0 and 2^44")
+    if len(spec.devices) > _MAX_ASKS:
+        raise FactError(f"a guest has {len(spec.devices)} device requests; at most {_MAX_ASKS} are supported")
     for device in spec.devices:
-        if device.count < 1 or not 1 <= device.milli <= WHOLE_DEVICE:
+        if not 1 <= device.count <= _MAX_COUNT or not 1 <= device.milli <= WHOLE_DEVICE:
             raise FactError(f"a guest asks for {device.count} devices with {device.milli} milli-units each")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
 
+from hostler.errors import FactError
 from hostler.model import CPU, GUESTS, MEMORY, STORAGE, Reason
 
 __all__ = ["GPU", "ReasonTable", "Table", "Tables"]
@@ -46,8 +47,21 @@ class Table(Generic[T]):
         return Table(self.values)
 
 
+# Names become rows and columns of arrays, so their number is bounded; far beyond what any fleet has.
+MAX_RESOURCES = 1024
+MAX_DEVICE_NAMES = 4096
+# Reasons with a subject that get a code of their own; later ones are counted without their subject.
+MAX_SUBJECTS = 512
+
+
 class ReasonTable(Table[Reason]):
     """Reasons by code; code 0 means that the host fits."""
+
+    def number(self, value: Reason) -> int:
+        """Return a reason's code; the subject is dropped when there are very many reasons already."""
+        if value.subject and len(self.values) >= MAX_SUBJECTS and self.find(value) < 0:
+            value = Reason(value.plugin, value.code)
+        return super().number(value)
 
     def __init__(self, values: Iterable[Reason] = (Reason("", "fits"),)) -> None:
         super().__init__(values)
@@ -74,6 +88,17 @@ class Tables:
         twin.models = self.models.copy()
         twin.reasons = self.reasons.copy()
         return twin
+
+    def check_room(self, resources: Iterable[str], kinds: Iterable[str] = (), models: Iterable[str] = ()) -> None:
+        """Refuse names that would pass the bounds, before any of them is interned."""
+        for table, names, most, what in (
+            (self.resources, resources, MAX_RESOURCES, "resources"),
+            (self.kinds, kinds, MAX_DEVICE_NAMES, "device kinds"),
+            (self.models, models, MAX_DEVICE_NAMES, "device models"),
+        ):
+            fresh = {name for name in names if table.find(name) < 0}
+            if fresh and len(table) + len(fresh) > most:
+                raise FactError(f"there are more than {most} different {what}", hint="check how their names are made")
 
     def insufficient(self, resource: int) -> int:
         """Return the reason code for too little of a resource."""

@@ -23,6 +23,8 @@ _MAX_TEXT = 200
 def about(reason: Reason, spec: GuestSpec) -> Reason:
     """Return a reason of this filter with what the guest asked for as its subject."""
     if reason.code == SELECTOR_MISMATCH:
+        if not reason.subject:  # very many reasons: positions are no longer told apart
+            return reason
         key, value = spec.host_selector[int(reason.subject)]
         return Reason(reason.plugin, reason.code, f"{key}={value}")
     text = " or ".join(term.text() for term in spec.host_affinity)
