@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 import pytest
 
+from hostler.cli.files import atomic_file
 from hostler.engine.journal import Stepped, encode_entry, read_journal, write_journal
 from tests.cli.running import DEMO_FILES, hostler
 
@@ -173,3 +176,27 @@ def test_what_cannot_be_read_is_named(tmp_path, name):
     result = hostler("journal", "show", tmp_path / name)
     assert result.code == 2
     assert str(tmp_path) in result.error
+
+
+def test_redacting_into_a_link_keeps_the_link(tmp_path):
+    target = tmp_path / "target.journal"
+    target.write_text("old")
+    link = tmp_path / "link.journal"
+    link.symlink_to(target)
+    with atomic_file(str(link)) as write:
+        write(b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+def test_what_is_no_plain_file_is_written_to_and_never_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with atomic_file(str(pipe)) as write:
+            write(b"through")
+        assert os.read(reader, 100) == b"through"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()

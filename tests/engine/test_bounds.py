@@ -10,17 +10,22 @@ from hostler.errors import FactError, InputError
 from hostler.model import (
     Device,
     DeviceRequest,
+    Expression,
     Guest,
     GuestArrived,
+    GuestLeft,
     GuestSpec,
     Hold,
     Host,
+    HostChanged,
     HostJoined,
     HostsJoined,
     MixEntry,
     Policy,
     ScorerUse,
     Taint,
+    Term,
+    WeightedTerm,
     labels,
 )
 
@@ -150,3 +155,30 @@ def test_a_mix_is_taken_from_the_guests_that_are_expected():
         (1000, 0, 0.75),
         (100, 500, 0.25),
     ]
+
+
+def test_a_waiting_shape_is_not_mistaken_for_one_that_had_its_number_before():
+    engine = Engine([find_policy("spread")])
+    engine.apply(HostJoined(host=Host(name="a", version=1, capacity=(("cpu", 1000),))))
+    arrive(engine, "huge", requests=(("cpu", 10**9),))
+    engine.step(1)
+    engine.apply(HostChanged(host=Host(name="a", version=2, capacity=(("cpu", 1500),))))
+    engine.step(2)
+    engine.apply(GuestLeft(uid="huge"))
+    for number in range(1100):
+        arrive(engine, f"passing-{number}", requests=(("cpu", 10_000 + number),))
+        engine.apply(GuestLeft(uid=f"passing-{number}"))
+    for number in range(60):
+        arrive(engine, f"b{number}", requests=(("cpu", 3000 + number),))
+    engine.step(3)
+    engine.apply(HostChanged(host=Host(name="a", version=3, capacity=(("cpu", 3000 + 59),))))
+    twin = Engine.restore(engine.checkpoint())
+    later = 60_000_000_000
+    assert engine.step(later) == twin.step(later) != []
+
+
+def test_a_preference_beyond_all_bounds_is_refused():
+    engine = Engine([find_policy("spread")])
+    wild = WeightedTerm(2**63, Term((Expression("x", "DoesNotExist"),)))
+    with pytest.raises(FactError):
+        arrive(engine, "g", preferred_hosts=(wild,))

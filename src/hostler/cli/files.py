@@ -31,10 +31,14 @@ def atomic_file(path: str) -> Iterator[Callable[[bytes], object]]:
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
         return
-    target = Path(path)
+    target = Path(path).resolve()  # a link keeps pointing where it points
     try:
         if target.is_dir():
             raise InputError(f"{path}: this is a folder", hint="name a file")
+        if target.exists() and not target.is_file():  # a pipe or a device is written to, never replaced
+            with target.open("wb") as stream:
+                yield stream.write
+            return
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
         raise _unwritable(path, error) from None

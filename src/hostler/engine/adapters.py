@@ -65,7 +65,7 @@ class ForeignScorer:
 def _checked(name: str, evaluate: Callable[[GuestSpec, Int64s], object], spec: GuestSpec, rows: Int64s) -> Int64s:
     """Call a plugin and check what it returns."""
     try:
-        array = np.asarray(evaluate(spec, rows))
+        array = np.asarray(evaluate(spec, rows.copy()))
     except Exception as error:
         raise PluginError(f"plugin {name!r} failed: {type(error).__name__}: {error}") from error
     if array.shape != rows.shape or array.dtype.kind not in "iu":

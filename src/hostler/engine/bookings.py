@@ -88,11 +88,13 @@ class Bookings:
     def _swap(self, before: GuestRecord, after: GuestRecord) -> None:
         """Release one booking and make the other, or refuse and leave everything as it was."""
         state = self._state
+        improved = state.improved_rows.copy()
         self.release(before)
         try:
             self.settle(after, state.shape(after))
         except FactError:
             self.settle(before, state.shape(before))
+            state.improved_rows = improved
             raise
 
     def rebook_devices(self, row: int) -> None:

@@ -22,7 +22,6 @@ from hostler.engine.reasons import counted, float_totals, reason_counts
 from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, GuestRecord
 from hostler.engine.selection import best_row
 from hostler.engine.state import State
-from hostler.errors import PluginError
 from hostler.model import Action, Ask, Bind, Hold, Prepare, Reason
 
 __all__ = ["Cycle"]
@@ -50,7 +49,7 @@ class Cycle:
             decided = len(actions)
             try:
                 self._decide_all([self._state.guests[uid] for uid in uids], actions)
-            except PluginError:
+            except Exception:
                 self._requeue(uids[len(actions) - decided :])
                 if not actions:
                     raise

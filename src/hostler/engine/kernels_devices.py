@@ -36,7 +36,7 @@ def take_request(left, kind, model, want_kind, want_count, milli, want_model, ru
     for k in range(want_count):
         pick = -1
         seen = 0
-        for d in range(left.shape[0]):
+        for d in range(kind.shape[0]):  # ``left`` is scratch and may be wider
             if kind[d] != want_kind or left[d] < milli or want_model[model[d]] == 0:
                 continue
             is_taken = False

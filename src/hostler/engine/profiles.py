@@ -145,5 +145,5 @@ def _arguments(text: str) -> Mapping[str, object]:
         return {}
     try:
         return msgspec.json.decode(text, type=dict[str, object])
-    except msgspec.DecodeError as error:
-        raise InputError(f"plugin arguments {text!r} are not a JSON object") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(f"plugin arguments {text[:80]!r} are not a JSON object") from error

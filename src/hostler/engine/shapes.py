@@ -17,6 +17,7 @@ __all__ = ["DeviceAsk", "Shape", "ShapeTable"]
 _MAX_IDS = 65_536
 _MAX_IDLE = 1024
 _MAX_ASKS = 16
+_MAX_WEIGHT = 1_000_000
 _MAX_COUNT = 1_000_000
 _MAX_SCORED = 2**44  # half a million such guests on one host still fit 64 bits
 
@@ -171,6 +172,9 @@ def _check(spec: GuestSpec) -> None:
     for name, amount in spec.scored_requests:
         if not 0 <= amount <= _MAX_SCORED:
             raise FactError(f"a guest is scored by {amount} of {name}, which is not between 0 and 2^44")
+    for preferred in spec.preferred_hosts:
+        if not -_MAX_WEIGHT <= preferred.weight <= _MAX_WEIGHT:
+            raise FactError(f"a guest prefers hosts with weight {preferred.weight}; at most {_MAX_WEIGHT} is supported")
     if len(spec.devices) > _MAX_ASKS:
         raise FactError(f"a guest has {len(spec.devices)} device requests; at most {_MAX_ASKS} are supported")
     for device in spec.devices:

@@ -12,6 +12,7 @@ from hostler.engine import kernels_wake
 from hostler.engine.kernels_layout import Int32s, Int64s
 from hostler.engine.profiles import NO_POLICY
 from hostler.engine.queue import WaitKey
+from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.errors import PluginError
 
@@ -28,6 +29,7 @@ class WaitIndex:
     def _reset(self) -> None:
         self._profiles = self._state.profiles
         self._at: dict[WaitKey, int] = {}
+        self._shape_of: dict[WaitKey, Shape] = {}  # numbers of shapes are used again
         self._keys: list[WaitKey | None] = []
         self._free: list[int] = []
         self._request: Int64s = np.zeros((16, self._state.cluster.resource_capacity), dtype=np.int64)
@@ -70,8 +72,10 @@ class WaitIndex:
         waiting = state.queue.waiting
         if self._profiles is not state.profiles or self._request.shape[1] < state.cluster.resource_capacity:
             self._reset()
-        for key in [key for key in self._at if key not in waiting]:
+        shapes = state.shapes.shapes
+        for key in [k for k in self._at if k not in waiting or shapes[k[0]] is not self._shape_of[k]]:
             at = self._at.pop(key)
+            del self._shape_of[key]
             self._keys[at] = None
             self._request[at] = 0
             self._free.append(at)
@@ -89,6 +93,7 @@ class WaitIndex:
             self._request = np.vstack((self._request, np.zeros_like(self._request)))
             self._limit_set = np.concatenate((self._limit_set, np.zeros_like(self._limit_set)))
         self._at[key] = at
+        self._shape_of[key] = state.shapes.shapes[key[0]]
         self._keys[at] = key
         self._request[at] = 0
         for resource, amount in state.shapes.shapes[key[0]].amounts:
