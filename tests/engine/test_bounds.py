@@ -182,3 +182,23 @@ def test_a_preference_beyond_all_bounds_is_refused():
     wild = WeightedTerm(2**63, Term((Expression("x", "DoesNotExist"),)))
     with pytest.raises(FactError):
         arrive(engine, "g", preferred_hosts=(wild,))
+
+
+@pytest.mark.parametrize("now", [2**70, 1.5, float("inf"), None])
+def test_a_time_that_is_none_is_refused(now):
+    engine = Engine([find_policy("spread")])
+    with pytest.raises(FactError):
+        engine.step(now)
+    with pytest.raises(FactError):
+        engine.apply(HostJoined(host=Host(name="a"), at=now))
+    assert engine.now == 0
+
+
+def test_scores_of_enormous_hosts_do_not_run_over():
+    engine = Engine([Policy(name="p", scorers=(ScorerUse("dot_product"),))])
+    for name, size in (("a", 2**62), ("b", 2**61)):
+        engine.apply(HostJoined(host=Host(name=name, capacity=(("cpu", size),))))
+    arrive(engine, "g", requests=(("cpu", 2**60),))
+    (bind,) = engine.step(1)
+    assert bind.host in ("a", "b")
+    assert engine.decision("g").feasible == 2

@@ -15,7 +15,7 @@ from hostler.model import GuestSpec, Reason
 __all__ = ["ForeignFilter", "ForeignScorer"]
 
 _MAX_REASONS = 1000
-_MAX_SCORE = 2**40  # leaves room for weights of a million in 64 bits
+_MAX_SCORE = 2**36  # leaves room for weights of a million and a hundred scorers in 64 bits
 
 
 class ForeignFilter:
@@ -58,7 +58,7 @@ class ForeignScorer:
         """Return raw scores."""
         scores = _checked(self.name, self._plugin.evaluate, spec, rows)
         if len(scores) and (scores.min() < -_MAX_SCORE or scores.max() > _MAX_SCORE):
-            raise PluginError(f"scorer {self.name!r} returned a score beyond 2^40", hint="scale the scores down")
+            raise PluginError(f"scorer {self.name!r} returned a score beyond 2^36", hint="scale the scores down")
         return scores
 
 

@@ -16,7 +16,7 @@ from hostler.engine.bookings import Bookings
 from hostler.engine.checkpoint import load, save
 from hostler.engine.cycle import Cycle
 from hostler.engine.explain import explain
-from hostler.engine.facts import Facts
+from hostler.engine.facts import Facts, check_time
 from hostler.engine.queue import QUEUE_NAMES
 from hostler.engine.reasons import reason_counts
 from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, STATE_NAMES, GuestRecord
@@ -75,6 +75,7 @@ class Engine:
     def step(self, now: int, limit: int | None = None) -> list[Action]:
         """Decide what is queued, at most ``limit`` guests, and return what to do. Time never runs backwards."""
         state = self.state
+        check_time(now)
         state.now = max(state.now, now)
         actions: list[Action] = []
         self._expire(actions)

@@ -34,7 +34,13 @@ from hostler.model import (
     Prepared,
 )
 
-__all__ = ["Facts"]
+__all__ = ["Facts", "check_time"]
+
+
+def check_time(now: int) -> None:
+    """Refuse a time that is not a whole number of nanoseconds in 64 bits."""
+    if type(now) is not int or not -(2**63) <= now < 2**62:
+        raise FactError(f"{now!r} is not a time in nanoseconds")
 
 
 class Facts:
@@ -64,6 +70,7 @@ class Facts:
         handler = self._handlers.get(type(event))
         if handler is None:
             raise FactError(f"{type(event).__name__} is not an event")
+        check_time(event.at)
         before = self._state.now
         self._state.now = max(before, event.at)
         try:

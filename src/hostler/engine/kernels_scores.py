@@ -249,6 +249,12 @@ def score_row(hosts, shapes, policies, limit, s, p, x, h, scratch):
 
 
 @kernel
+def truncated(value):
+    """Cut a score to an integer as C does, kept within 2^40 on hosts of any size."""
+    return np.int64(max(min(value, 2.0**40), -(2.0**40)))
+
+
+@kernel
 def gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch):
     """Return a gpu-sharing score and, for fgd, the device that gave it (-1 elsewhere)."""
     cpu = policies.cpu[0]
@@ -274,11 +280,11 @@ def gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch):
     if op == OP_GPU_BEST_FIT:
         cpu_part = 0.5 * (float(cpu_left - asked_cpu) / MAX_SPEC_CPU)
         gpu_part = 0.5 * (float(idle - shapes.gpu_millis[s, 2]) / MAX_SPEC_GPU)
-        return np.int64(100.0 * (1.0 - cpu_part - gpu_part)), -1
+        return truncated(100.0 * (1.0 - cpu_part - gpu_part)), -1
     if op == OP_DOT_PRODUCT:
         cpu_part = (float(cpu_left) / MAX_SPEC_CPU) * (float(asked_cpu) / MAX_SPEC_CPU)
         gpu_part = (float(idle) / MAX_SPEC_GPU) * (float(shapes.gpu_millis[s, 2]) / MAX_SPEC_GPU)
-        return np.int64(100.0 * (1.0 - (cpu_part + gpu_part) / 2.0)), -1
+        return truncated(100.0 * (1.0 - (cpu_part + gpu_part) / 2.0)), -1
     if op == OP_GPU_CLUSTERING:
         if count == 0:
             return np.int64(0), -1

@@ -14,6 +14,7 @@ from hostler.engine.registry import Registry
 from hostler.engine.shapes import Shape, ShapeTable
 from hostler.engine.tables import Tables
 from hostler.engine.turns import Turns
+from hostler.errors import InputError
 from hostler.model import Host, Policy, QueueRules
 
 __all__ = ["State"]
@@ -27,6 +28,8 @@ class State:
     def __init__(
         self, policies: Sequence[Policy], clock_start: int, seed: int, rules: QueueRules, registry: Registry
     ) -> None:
+        if not -(2**63) <= seed < 2**63 or not -(2**63) <= clock_start < 2**62:
+            raise InputError("the seed or the clock's start does not fit 64 bits")
         self.seed = seed
         self.now = clock_start
         self.rules = rules
