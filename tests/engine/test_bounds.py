@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.engine import Engine, find_policy, typical_mix
+from hostler.engine import Engine, checkpoint, find_policy, typical_mix
 from hostler.engine.tables import MAX_DEVICE_NAMES, MAX_RESOURCES, MAX_SUBJECTS
 from hostler.errors import FactError, InputError
 from hostler.model import (
@@ -202,3 +202,24 @@ def test_scores_of_enormous_hosts_do_not_run_over():
     (bind,) = engine.step(1)
     assert bind.host in ("a", "b")
     assert engine.decision("g").feasible == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"queue": {}}, id="a pending guest that is not queued"),
+        pytest.param({"hosts": [], "free_rows": []}, id="a placed guest without its host"),
+        pytest.param({"shapes": []}, id="guests without shapes"),
+    ],
+)
+def test_a_checkpoint_that_contradicts_itself_is_refused(change):
+    engine = Engine([find_policy("spread")])
+    engine.apply(HostJoined(host=Host(name="a", capacity=(("cpu", 1000),))))
+    arrive(engine, "placed", requests=(("cpu", 1),))
+    arrive(engine, "waits", requests=(("cpu", 5000),))
+    engine.step(1)
+    saved = checkpoint.decode(engine.checkpoint())
+    for name, value in change.items():
+        setattr(saved, name, value)
+    with pytest.raises(InputError):
+        Engine.restore(checkpoint.encode(saved))

@@ -10,7 +10,7 @@ import msgspec
 
 from hostler.engine.profiles import Profiles
 from hostler.engine.queue import Entry, Queue
-from hostler.engine.records import PLACED_STATES, GuestRecord
+from hostler.engine.records import PLACED_STATES, QUEUED, GuestRecord
 from hostler.engine.registry import Registry
 from hostler.engine.state import State
 from hostler.engine.turns import Turn
@@ -84,8 +84,15 @@ def save(state: State) -> bytes:
 
 
 def load(data: bytes, registry: Registry) -> State:
-    """Read what ``save`` wrote."""
+    """Read what ``save`` wrote; one that contradicts itself is refused."""
     saved = decode(data)
+    try:
+        return _rebuild(saved, registry)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(f"the checkpoint contradicts itself: {type(error).__name__}: {error}") from error
+
+
+def _rebuild(saved: Checkpoint, registry: Registry) -> State:
     state = State(saved.policies, saved.now, saved.seed, saved.rules, registry)
     state.decisions, state.arrivals, state.asks = saved.counters
     tables = state.tables
@@ -105,6 +112,9 @@ def load(data: bytes, registry: Registry) -> State:
         if record.state in PLACED_STATES and uid not in parked.get(record.host, ()):
             row = state.cluster.row_of[record.host]
             state.cluster.book(row, state.shapes.shapes[record.shape], record.devices, uid)
+    queued = {uid for uid, record in state.guests.items() if record.state == QUEUED}
+    if queued != saved.queue.keys():
+        raise InputError("the checkpoint contradicts itself: pending guests and the queue differ")
     state.queue = Queue.restored(saved.queue_stamp, saved.queue)
     state.turns.by_policy = saved.turns
     state.left_guests = dict.fromkeys(saved.left_guests)
