@@ -12,7 +12,6 @@ from heapq import heappop
 
 import msgspec
 
-from hostler.engine.bookings import Bookings
 from hostler.engine.checkpoint import load, save
 from hostler.engine.cycle import Cycle
 from hostler.engine.explain import explain
@@ -60,7 +59,6 @@ class Engine:
         self._facts = Facts(state)
         self._waits = WaitIndex(state)
         self._cycle = Cycle(state)
-        self._bookings = Bookings(state)
 
     # -- driving ---------------------------------------------------------------------------------------------------
 
