@@ -217,6 +217,7 @@ class VerdictCache:
         array("_high", (normal,), np.int64)
         self._row_stamp = np.zeros(rows, dtype=np.int64)
         self._block_stamp = np.zeros(blocks, dtype=np.int64)
+        self._dirty: Int32s = np.zeros(rows, dtype=np.int32)
 
     def _claim(self) -> int:
         """Return a free slot, taking the least recently used one when all are taken."""
@@ -343,7 +344,7 @@ class VerdictCache:
     def _cache_columns(self) -> CacheColumns:
         return CacheColumns(
             self._seen, self._code, self._rows.base, self._total, self._rows.raw, self._counts, self._best, self._low,
-            self._high, self._row_stamp, self._block_stamp, self.tick,
+            self._high, self._row_stamp, self._block_stamp, self._dirty, self.tick,
         )  # fmt: skip
 
     _policy: Int32s

@@ -163,6 +163,7 @@ class CacheColumns(NamedTuple):
     high: Int64s  # (S, N)
     row_stamp: Int64s  # (H,) scratch: the last refresh that saw the row
     block_stamp: Int64s  # (B,)
+    dirty: Int32s  # (H,) scratch: the rows that one refresh looks at
     tick: Int64s  # (1,)
 
 

@@ -200,22 +200,27 @@ def refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits):
             cache.counts[s, c] = 0
     cache.tick[0] += 1
     tick = cache.tick[0]
+    count = 0
+    # Two passes: the first only gathers, so that the cache misses of many rows overlap instead of queueing behind scores.
     for i in range(rows if is_full else end - start):
         h = i if is_full else log.rows[(start + i) % ring]
         if cache.row_stamp[h] == tick:
             continue
         cache.row_stamp[h] = tick
-        cache.block_stamp[h // BLOCK] = tick
+        cache.dirty[count] = h
+        count += 1
         if not is_full and cache.code[s, h] >= 0:
             cache.counts[s, cache.code[s, h]] -= 1
+        cache.total[s, h] = NO_TOTAL
+    for i in range(count):
+        h = cache.dirty[i]
+        cache.block_stamp[h // BLOCK] = tick
         code = row_code(hosts, shapes, policies, limit, s, h, scratch)
         cache.code[s, h] = code
         if code >= 0:
             cache.counts[s, code] += 1
         if code == FITS:
             score_feasible(hosts, shapes, policies, cache, limit, s, p, h, scratch, number, bits)
-        else:
-            cache.total[s, h] = NO_TOTAL
     moved = False
     if normalizes(shapes, policies, s, p):
         moved = update_ranges(shapes, policies, cache, s, p, rows)
