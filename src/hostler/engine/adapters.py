@@ -27,6 +27,8 @@ class ForeignFilter:
         self._plugin = plugin
         self.name = plugin.name
         self.cures = plugin.cures
+        if not isinstance(plugin.reasons, list | tuple) or not all(isinstance(r, str) for r in plugin.reasons):
+            raise PluginError(f"filter {plugin.name!r} has no list of reasons", hint="reasons is a sequence of strings")
         if len(plugin.reasons) > _MAX_REASONS:
             raise PluginError(f"filter {plugin.name!r} has more than {_MAX_REASONS} reasons")
         codes = [view.reasons.number(Reason(plugin.name, reason)) for reason in plugin.reasons]

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from hostler.engine.bookings import Bookings
+from hostler.engine.fact_checks import check_event
 from hostler.engine.profiles import Profiles
 from hostler.engine.records import ASKED, ASSUMED, BOUND, PLACED_STATES, PREPARING, QUEUED, GuestRecord
 from hostler.engine.state import State
@@ -71,12 +72,15 @@ class Facts:
         if handler is None:
             raise FactError(f"{type(event).__name__} is not an event")
         check_time(event.at)
-        before = self._state.now
-        self._state.now = max(before, event.at)
+        check_event(event)
+        state = self._state
+        before, names = state.now, state.name_sizes()
+        state.now = max(before, event.at)
         try:
             handler(event)
         except HostlerError:
-            self._state.now = before
+            state.now = before
+            state.forget_names(names)
             raise
 
     # -- hosts -----------------------------------------------------------------------------------------------------
@@ -131,7 +135,7 @@ class Facts:
                 self._bookings.unpark(uid, row)
             return
         if before.uid != host.uid:
-            state.bury_host(before)
+            state.bury_host(before.uid or before.name, before.version)
         state.improve(row)
         if before.devices != host.devices:
             self._bookings.rebook_devices(row)
@@ -139,16 +143,16 @@ class Facts:
     def _host_left(self, event: HostLeft) -> None:
         state = self._state
         row = state.cluster.row_of.get(event.name)
-        if row is None:
+        if row is None or (event.uid and event.uid != state.cluster.host(row).uid):
+            if event.version:
+                state.bury_host(event.uid or event.name, event.version)
             return
         known = state.cluster.host(row)
-        if event.uid and event.uid != known.uid:
-            return
         guests = state.cluster.remove(event.name)
         state.improved_rows.discard(row)
         if guests:
             state.parked.setdefault(event.name, set()).update(guests)
-        state.bury_host(known)
+        state.bury_host(known.uid or known.name, max(known.version, event.version))
 
     # -- guests ----------------------------------------------------------------------------------------------------
 
@@ -174,7 +178,8 @@ class Facts:
 
     def _new_guest(self, guest: Guest) -> None:
         state = self._state
-        self._enter(guest, state.shapes.number(guest.spec), state.profiles.number(guest.spec.policy))
+        number = state.shapes.number(guest.spec)
+        self._enter(guest, number, state.profiles.number(guest.spec.policy))
 
     def _enter(self, guest: Guest, shape: int, policy: int) -> None:
         """Queue a new guest, or book it where it runs."""
@@ -202,7 +207,7 @@ class Facts:
             raise FactError("guests_arrived names a spec that it does not carry")
         known = [(spec, state.shapes.number(spec), state.profiles.number(spec.policy)) for spec in event.specs]
         entered: list[str] = []
-        before = (state.arrivals, state.improved_rows.copy())
+        before = (state.arrivals, state.improved_rows.copy(), state.queue.stamp)
         try:
             for name, uid, spec_at, host, draw_key in zip(event.names, uids, event.spec_of, hosts, keys, strict=True):
                 if uid in state.left_guests:
@@ -218,7 +223,7 @@ class Facts:
         except FactError:
             for uid in entered:
                 self._forget(state.guests[uid])
-            state.arrivals, state.improved_rows = before
+            state.arrivals, state.improved_rows, state.queue.stamp = before
             raise
 
     def _changed_guest(self, record: GuestRecord, guest: Guest) -> None:

@@ -201,7 +201,7 @@ def refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits):
     cache.tick[0] += 1
     tick = cache.tick[0]
     count = 0
-    # Two passes: the first only gathers, so that the cache misses of many rows overlap instead of queueing behind scores.
+    # Two passes: the first only gathers, so that the cache misses of many rows overlap instead of waiting for scores.
     for i in range(rows if is_full else end - start):
         h = i if is_full else log.rows[(start + i) % ring]
         if cache.row_stamp[h] == tick:

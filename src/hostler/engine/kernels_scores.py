@@ -217,11 +217,12 @@ def utilization(params, limit, used, h):
 
 @kernel
 def free_capacity(params, limit, used, h):
-    """Return free milli-cores + free MiB of memory + free GiB of storage before the guest."""
+    """Return free milli-cores + free MiB of memory + free GiB of storage before the guest, kept within 2^40."""
     cpu = limit[h, params[0]] - used[h, params[0]]
     memory = limit[h, params[1]] - used[h, params[1]]
     storage = limit[h, params[2]] - used[h, params[2]]
-    return cpu + memory // MEBIBYTE + storage // GIBIBYTE
+    free = cpu + memory // MEBIBYTE + storage // GIBIBYTE
+    return max(min(free, np.int64(1 << 40)), np.int64(-(1 << 40)))
 
 
 @inlined_kernel

@@ -1,7 +1,7 @@
 """Labels, taints and cordons of host rows as columns, for filters that look at nothing else.
 
-Each label key has a column of value numbers (-1 where the host lacks it), so that an expression is one numpy
-operation over all rows. Equal lists of taints share a number.
+A label key that somebody asks about gets a column of value numbers (-1 where the host lacks it), so that an expression
+is one numpy operation over all rows; the least recently used columns give way. Equal lists of taints share a number.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from hostler.model import Expression, Host, Labels, Taint
 __all__ = ["Marks"]
 
 _LOG_SIZE = 65_536
+_MAX_COLUMNS = 256  # of label keys in use: a column costs four bytes a row
 
 
 class Marks:
@@ -22,7 +23,7 @@ class Marks:
 
     def __init__(self) -> None:
         self._rows = 0
-        self._columns: dict[str, Int32s] = {}
+        self._columns: dict[str, Int32s] = {}  # in order of last use
         self._values: dict[str, Table[str]] = {}
         self._labels: list[Labels] = []
         self.names: list[str] = []
@@ -60,10 +61,8 @@ class Marks:
         self._clear_labels(row)
         for key, value in host.labels:
             column = self._columns.get(key)
-            if column is None:
-                column = self._columns[key] = np.full(self._rows, -1, dtype=np.int32)
-                self._values[key] = Table()
-            column[row] = self._values[key].number(value)
+            if column is not None:
+                column[row] = self._values[key].number(value)
         self._labels[row] = host.labels
         self.names[row] = host.name
         self._taint(row, taints)
@@ -93,11 +92,7 @@ class Marks:
 
     def matches(self, expression: Expression, rows: Int64s) -> Bools:
         """Evaluate one expression on the given rows."""
-        column = self._columns.get(expression.key)
-        if column is None:
-            absent_matches = expression.operator in ("NotIn", "DoesNotExist")
-            return np.full(len(rows), absent_matches, dtype=np.bool_)
-        values = self._values[expression.key]
+        column, values = self.column(expression.key)
         of_rows = column[rows]
         result: Bools
         if expression.operator in ("Exists", "DoesNotExist"):
@@ -109,6 +104,22 @@ class Marks:
             truth = np.array([expression.matches(((expression.key, v),)) for v in values.values] + [False])
             result = truth[of_rows]
         return result
+
+    def column(self, key: str) -> tuple[Int32s, Table[str]]:
+        """Return the column of a label key, with the values that its numbers stand for."""
+        column = self._columns.pop(key, None)
+        if column is None:
+            column = np.full(self._rows, -1, dtype=np.int32)
+            values = self._values[key] = Table()
+            for row, labels in enumerate(self._labels):
+                for name, value in labels:
+                    if name == key:
+                        column[row] = values.number(value)
+            while len(self._columns) >= _MAX_COLUMNS:
+                oldest = next(iter(self._columns))
+                del self._columns[oldest], self._values[oldest]
+        self._columns[key] = column
+        return column, self._values[key]
 
     def rows_named(self, names: tuple[str, ...], rows: Int64s) -> Bools:
         """Say which of the given rows hold a host of one of these names."""
@@ -148,7 +159,8 @@ class Marks:
 
     def _clear_labels(self, row: int) -> None:
         for key, _ in self._labels[row]:
-            self._columns[key][row] = -1
+            if key in self._columns:
+                self._columns[key][row] = -1
         self._labels[row] = ()
 
 

@@ -74,6 +74,10 @@ class Profiles:
         """Return how many scorers the widest policy has."""
         return max(1, *(len(p.scorers) for p in self.profiles), 1)
 
+    def forget_columns(self) -> None:
+        """Make the columns anew next time: names were taken back."""
+        self._columns = None
+
     def columns(self) -> PolicyColumns:
         """Return the arrays for a kernel; they are made anew when names were interned since."""
         if self._columns is None or self._sizes != self._name_counts():

@@ -37,7 +37,7 @@ class Queue:
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
         self.waiting: dict[WaitKey, dict[str, None]] = {}
-        self._stamp = 0
+        self.stamp = 0  # of the last entry
         self._active: list[tuple[int, int, int, str]] = []
         self._backoff: list[tuple[int, int, int, int, str]] = []
         self._flush: list[tuple[int, int, str]] = []
@@ -49,24 +49,24 @@ class Queue:
         """Queue a guest for the next step."""
         if uid in self.entries:
             self.remove(uid)
-        self._stamp += 1
-        self.entries[uid] = Entry(ACTIVE, self._stamp, priority, arrival, 0, 0, key)
-        heappush(self._active, (-priority, arrival, self._stamp, uid))
+        self.stamp += 1
+        self.entries[uid] = Entry(ACTIVE, self.stamp, priority, arrival, 0, 0, key)
+        heappush(self._active, (-priority, arrival, self.stamp, uid))
 
     def back_off(self, uid: str, priority: int, arrival: int, key: WaitKey, until: int) -> None:
         """Queue a guest for when its backoff ends."""
         self.remove(uid)
-        self._stamp += 1
-        self.entries[uid] = Entry(BACKOFF, self._stamp, priority, arrival, until, 0, key)
-        heappush(self._backoff, (until, -priority, arrival, self._stamp, uid))
+        self.stamp += 1
+        self.entries[uid] = Entry(BACKOFF, self.stamp, priority, arrival, until, 0, key)
+        heappush(self._backoff, (until, -priority, arrival, self.stamp, uid))
 
     def wait(self, uid: str, priority: int, arrival: int, key: WaitKey, until: int, flush_at: int) -> None:
         """Let a guest wait for an event, but no longer than until ``flush_at``."""
         self.remove(uid)
-        self._stamp += 1
-        self.entries[uid] = Entry(WAITING, self._stamp, priority, arrival, until, flush_at, key)
+        self.stamp += 1
+        self.entries[uid] = Entry(WAITING, self.stamp, priority, arrival, until, flush_at, key)
         self.waiting.setdefault(key, {})[uid] = None
-        heappush(self._flush, (flush_at, self._stamp, uid))
+        heappush(self._flush, (flush_at, self.stamp, uid))
 
     def remove(self, uid: str) -> Entry | None:
         """Take a guest out, wherever it is."""
@@ -115,21 +115,21 @@ class Queue:
 
     def saved(self) -> tuple[int, dict[str, Entry]]:
         """Return everything that ``restored`` needs."""
-        return self._stamp, self.entries
+        return self.stamp, self.entries
 
     @classmethod
     def restored(cls, stamp: int, entries: dict[str, Entry]) -> Queue:
         """Return the queue that was saved; entries are queued in the order in which they came."""
         queue = cls()
         for uid, entry in sorted(entries.items(), key=lambda item: item[1].stamp):
-            queue._stamp = entry.stamp - 1
+            queue.stamp = entry.stamp - 1
             if entry.state == ACTIVE:
                 queue.activate(uid, entry.priority, entry.arrival, entry.key)
             elif entry.state == BACKOFF:
                 queue.back_off(uid, entry.priority, entry.arrival, entry.key, entry.until)
             else:
                 queue.wait(uid, entry.priority, entry.arrival, entry.key, entry.until, entry.flush_at)
-        queue._stamp = stamp
+        queue.stamp = stamp
         return queue
 
     def copy(self) -> Queue:
@@ -137,7 +137,7 @@ class Queue:
         twin = Queue()
         twin.entries = self.entries.copy()
         twin.waiting = {key: uids.copy() for key, uids in self.waiting.items()}
-        twin._stamp = self._stamp
+        twin.stamp = self.stamp
         twin._active = self._active.copy()
         twin._backoff = self._backoff.copy()
         twin._flush = self._flush.copy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hostler.engine.fact_checks import check_types
 from hostler.engine.kernels_layout import TAGS
 from hostler.engine.tables import GPU, Tables
 from hostler.errors import FactError
@@ -55,13 +56,19 @@ class ShapeTable:
         self._free: list[int] = []
         self._number: dict[GuestSpec, int] = {}
         self._by_id: dict[int, tuple[GuestSpec, int]] = {}
+        self.fresh: list[int] = []  # interned by the fact that is being applied
 
     def number(self, spec: GuestSpec) -> int:
         """Return the shape's number; a spec seen before is found by identity first."""
         known = self._by_id.get(id(spec))
         if known is not None and known[0] is spec:
             return known[1]
-        number = self._number.get(spec)
+        if not isinstance(spec, GuestSpec):
+            raise FactError(f"{spec!r:.80} is not a guest's spec")
+        try:
+            number = self._number.get(spec)
+        except TypeError as error:
+            raise FactError(f"a guest's spec has a field of a wrong type: {error}") from error
         if number is None:
             number = self._add(spec)
         if len(self._by_id) >= _MAX_IDS:
@@ -128,9 +135,25 @@ class ShapeTable:
             self._users.append(0)
         self._number[spec] = number
         self._idle[number] = None
+        self.fresh.append(number)
         return number
 
+    def take_back(self) -> None:
+        """Forget the fresh shapes: their fact was refused, so that no guest has them."""
+        while self.fresh:
+            number = self.fresh.pop()
+            if number not in self._idle:
+                continue  # forgotten already
+            del self._idle[number], self._number[self.shapes[number].spec]
+            if number == len(self.shapes) - 1:
+                self.shapes.pop()
+                self._users.pop()
+            else:
+                self._free.append(number)
+        self._by_id.clear()
+
     def _build(self, spec: GuestSpec, number: int) -> Shape:
+        check_types(spec, "guest's spec")
         _check(spec)
         tables = self._tables
         models = [model for device in spec.devices for model in device.models]

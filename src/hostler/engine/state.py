@@ -15,7 +15,7 @@ from hostler.engine.shapes import Shape, ShapeTable
 from hostler.engine.tables import Tables
 from hostler.engine.turns import Turns
 from hostler.errors import InputError
-from hostler.model import Host, Policy, QueueRules
+from hostler.model import Policy, QueueRules
 
 __all__ = ["State"]
 
@@ -59,6 +59,20 @@ class State:
         self.profiles = profiles
         self.cache.use_profiles(profiles)
 
+    def name_sizes(self) -> tuple[int, ...]:
+        """Return how many names are known, for ``forget_names``; shapes are fresh from now on."""
+        self.shapes.fresh.clear()
+        return self.tables.sizes()
+
+    def forget_names(self, sizes: tuple[int, ...]) -> None:
+        """Forget the names and shapes that a refused fact brought, so that nothing of it stays."""
+        if self.tables.sizes() == sizes and not self.shapes.fresh:
+            return
+        self.shapes.take_back()
+        self.tables.cut(sizes)
+        self.profiles.forget_columns()
+        self.cache.use_profiles(self.profiles)
+
     def shape(self, record: GuestRecord) -> Shape:
         """Return a guest's shape."""
         return self.shapes.shapes[record.shape]
@@ -81,10 +95,10 @@ class State:
         if len(self.left_guests) > MAX_TOMBSTONES:
             del self.left_guests[next(iter(self.left_guests))]
 
-    def bury_host(self, host: Host) -> None:
-        """Remember that a host left, so that older facts about it change nothing."""
-        self.left_hosts.pop(host.uid or host.name, None)
-        self.left_hosts[host.uid or host.name] = host.version
+    def bury_host(self, identity: str, version: int) -> None:
+        """Remember that a host left (its uid, else its name), so that older facts about it change nothing."""
+        known = self.left_hosts.pop(identity, 0)
+        self.left_hosts[identity] = max(known, version)
         if len(self.left_hosts) > MAX_TOMBSTONES:
             del self.left_hosts[next(iter(self.left_hosts))]
 

@@ -39,6 +39,12 @@ class Table(Generic[T]):
         self.values[:] = values
         self._number = {value: i for i, value in enumerate(self.values)}
 
+    def cut(self, size: int) -> None:
+        """Forget all but the first values."""
+        for value in self.values[size:]:
+            del self._number[value]
+        del self.values[size:]
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -88,6 +94,18 @@ class Tables:
         twin.models = self.models.copy()
         twin.reasons = self.reasons.copy()
         return twin
+
+    def sizes(self) -> tuple[int, ...]:
+        """Return the length of every table."""
+        return len(self.resources), len(self.kinds), len(self.models), len(self.reasons)
+
+    def cut(self, sizes: tuple[int, ...]) -> None:
+        """Forget what was interned since the tables had these sizes."""
+        resources, kinds, models, reasons = sizes
+        self.resources.cut(resources)
+        self.kinds.cut(kinds)
+        self.models.cut(models)
+        self.reasons.cut(reasons)
 
     def check_room(self, resources: Iterable[str], kinds: Iterable[str] = (), models: Iterable[str] = ()) -> None:
         """Refuse names that would pass the bounds, before any of them is interned."""

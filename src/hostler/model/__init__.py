@@ -3,7 +3,8 @@
 Everything here hashes, compares, and goes through msgspec both ways. It reads no clock and does no I/O.
 """
 
-from hostler.model.actions import Abandon, Action, Ask, Bind, Hold, Prepare
+from hostler.model.actions import Abandon, Action, Ask, Bind, Evict, Hold, Nominate, Prepare
+from hostler.model.constraints import GuestTerm, HostPort, Selector, Spread, WeightedGuestTerm
 from hostler.model.decisions import (
     Change,
     Cure,
@@ -18,7 +19,12 @@ from hostler.model.decisions import (
 from hostler.model.events import (
     Answered,
     BindFailed,
+    BudgetChanged,
+    BudgetLeft,
     Event,
+    EvictFailed,
+    GangChanged,
+    GangLeft,
     GuestArrived,
     GuestBound,
     GuestChanged,
@@ -28,8 +34,12 @@ from hostler.model.events import (
     HostJoined,
     HostLeft,
     HostsJoined,
+    NamespaceChanged,
     PolicyChanged,
     Prepared,
+    QuotasChanged,
+    ReservationChanged,
+    ReservationLeft,
 )
 from hostler.model.guests import DeviceRequest, Guest, GuestSpec
 from hostler.model.hosts import WHOLE_DEVICE, Device, Host, may_give
@@ -58,6 +68,7 @@ from hostler.model.resources import (
     parse_resource,
 )
 from hostler.model.selectors import Expression, Taint, Term, Toleration, WeightedTerm
+from hostler.model.tenancy import Budget, Gang, Quota, Reservation
 
 __all__ = [
     "CPU",
@@ -74,44 +85,64 @@ __all__ = [
     "AskUse",
     "Bind",
     "BindFailed",
+    "Budget",
+    "BudgetChanged",
+    "BudgetLeft",
     "Change",
     "Cure",
     "Decision",
     "Device",
     "DeviceRequest",
     "Event",
+    "Evict",
+    "EvictFailed",
     "Explanation",
     "Expression",
     "Failure",
+    "Gang",
+    "GangChanged",
+    "GangLeft",
     "Guest",
     "GuestArrived",
     "GuestBound",
     "GuestChanged",
     "GuestLeft",
     "GuestSpec",
+    "GuestTerm",
     "GuestsArrived",
     "Hold",
     "Host",
     "HostChanged",
     "HostJoined",
     "HostLeft",
+    "HostPort",
     "HostVerdict",
     "HostsJoined",
     "Labels",
     "MixEntry",
+    "NamespaceChanged",
+    "Nominate",
     "PluginUse",
     "Policy",
     "PolicyChanged",
     "Prepare",
     "Prepared",
     "QueueRules",
+    "Quota",
+    "QuotasChanged",
     "Reason",
     "ReasonCount",
+    "Reservation",
+    "ReservationChanged",
+    "ReservationLeft",
     "Score",
     "ScorerUse",
+    "Selector",
+    "Spread",
     "Taint",
     "Term",
     "Toleration",
+    "WeightedGuestTerm",
     "WeightedTerm",
     "add_amounts",
     "amount_of",

@@ -8,7 +8,7 @@ import msgspec
 
 from hostler.model.decisions import ReasonCount
 
-__all__ = ["Abandon", "Action", "Ask", "Bind", "Hold", "Prepare", "Task"]
+__all__ = ["Abandon", "Action", "Ask", "Bind", "Evict", "Hold", "Nominate", "Prepare", "Task"]
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="action"):
@@ -59,4 +59,19 @@ class Abandon(Task, frozen=True, tag="abandon"):
     reason: str = ""
 
 
-Action: TypeAlias = Bind | Hold | Ask | Prepare | Abandon
+class Evict(Task, frozen=True, tag="evict"):
+    """End the guest on its host, gracefully, for ``preemptor`` (a uid); answer with GuestLeft or EvictFailed."""
+
+    host: str
+    preemptor: str = ""
+    reason: str = ""
+
+
+class Nominate(Task, frozen=True, tag="nominate"):
+    """Tell that room on the host is kept for the guest until the victims have left; no host: no longer."""
+
+    host: str = ""
+    victims: tuple[str, ...] = ()
+
+
+Action: TypeAlias = Bind | Hold | Ask | Prepare | Abandon | Evict | Nominate

@@ -14,12 +14,19 @@ import msgspec
 from hostler.model.guests import Guest, GuestSpec
 from hostler.model.hosts import Host
 from hostler.model.policies import Policy
+from hostler.model.resources import Labels
+from hostler.model.tenancy import Budget, Gang, Quota, Reservation
 
 __all__ = [
     "Answered",
     "BindFailed",
+    "BudgetChanged",
+    "BudgetLeft",
     "Event",
+    "EvictFailed",
     "Fact",
+    "GangChanged",
+    "GangLeft",
     "GuestArrived",
     "GuestBound",
     "GuestChanged",
@@ -29,8 +36,12 @@ __all__ = [
     "HostJoined",
     "HostLeft",
     "HostsJoined",
+    "NamespaceChanged",
     "PolicyChanged",
     "Prepared",
+    "QuotasChanged",
+    "ReservationChanged",
+    "ReservationLeft",
 ]
 
 
@@ -59,10 +70,14 @@ class HostChanged(Fact, frozen=True, tag="host_changed"):
 
 
 class HostLeft(Fact, frozen=True, tag="host_left"):
-    """A host is gone; what ran there is parked until the host or the guest's end is reported."""
+    """A host is gone; what ran there is parked until the host or the guest's end is reported.
+
+    ``version``, where the front knows it, keeps out older facts about the host that come late.
+    """
 
     name: str
     uid: str = ""
+    version: int = 0
 
 
 class GuestArrived(Fact, frozen=True, tag="guest_arrived"):
@@ -127,6 +142,62 @@ class Prepared(Fact, frozen=True, tag="prepared"):
     error: str = ""
 
 
+class EvictFailed(Fact, frozen=True, tag="evict_failed"):
+    """An Evict was not carried out: the guest stays."""
+
+    uid: str
+    reason: str = ""
+
+
+class NamespaceChanged(Fact, frozen=True, tag="namespace_changed"):
+    """A namespace's labels, which namespace selectors look at; none at all also means that it is gone."""
+
+    name: str
+    labels: Labels = ()
+
+
+class GangChanged(Fact, frozen=True, tag="gang_changed"):
+    """A gang is there, or changed; members may have come before it."""
+
+    gang: Gang
+
+
+class GangLeft(Fact, frozen=True, tag="gang_left"):
+    """A gang is gone; members that still wait keep waiting for it."""
+
+    key: str
+
+
+class BudgetChanged(Fact, frozen=True, tag="budget_changed"):
+    """A disruption budget is there, or changed."""
+
+    budget: Budget
+
+
+class BudgetLeft(Fact, frozen=True, tag="budget_left"):
+    """A disruption budget is gone."""
+
+    key: str
+
+
+class QuotasChanged(Fact, frozen=True, tag="quotas_changed"):
+    """The quotas that hold from now on, all of them."""
+
+    quotas: tuple[Quota, ...]
+
+
+class ReservationChanged(Fact, frozen=True, tag="reservation_changed"):
+    """A reservation is there, or changed."""
+
+    reservation: Reservation
+
+
+class ReservationLeft(Fact, frozen=True, tag="reservation_left"):
+    """A reservation is gone before its time."""
+
+    name: str
+
+
 class PolicyChanged(Fact, frozen=True, tag="policy_changed"):
     """The policies that decide from now on, all of them; the first is the default."""
 
@@ -146,5 +217,14 @@ Event: TypeAlias = (
     | BindFailed
     | Answered
     | Prepared
+    | EvictFailed
+    | NamespaceChanged
+    | GangChanged
+    | GangLeft
+    | BudgetChanged
+    | BudgetLeft
+    | QuotasChanged
+    | ReservationChanged
+    | ReservationLeft
     | PolicyChanged
 )

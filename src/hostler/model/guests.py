@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from hostler.model.constraints import GuestTerm, HostPort, Selector, Spread, WeightedGuestTerm
 from hostler.model.hosts import WHOLE_DEVICE
 from hostler.model.resources import CPU, MEMORY, Amounts, Labels, amount_of
 from hostler.model.selectors import Term, Toleration, WeightedTerm
@@ -39,6 +40,18 @@ class GuestSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tolerations: tuple[Toleration, ...] = ()
     namespace: str = "default"
     labels: Labels = ()
+    affinity: tuple[GuestTerm, ...] = ()  # one guest that all of them match must be near
+    anti_affinity: tuple[GuestTerm, ...] = ()  # none that any of them matches may be near
+    preferred_affinity: tuple[WeightedGuestTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedGuestTerm, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    siblings: Selector | None = None  # the guests of the same owner, for a policy's default spreading
+    ports: tuple[HostPort, ...] = ()
+    images: tuple[str, ...] = ()  # one per container, init containers too
+    tenant: str = ""
+    may_preempt: bool = True
+    is_leaving: bool = False  # it still holds its room, but its end is decided
+    unsupported: tuple[str, ...] = ()  # what the front read and nobody evaluates yet: the guest is refused for it
     prepare: tuple[str, ...] = ()  # what a front must get ready on the host before the guest is bound
 
 
@@ -65,4 +78,6 @@ class Guest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spec: GuestSpec = GuestSpec()
     host: str = ""
     on_devices: tuple[int, ...] = ()
+    started: int = 0  # when it began to run, in nanoseconds; of equal victims the youngest go first
+    gang: str = ""  # namespace/name of its gang
     draw_key: int | None = None

@@ -39,6 +39,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: Labels = ()
     taints: tuple[Taint, ...] = ()
     cordoned: bool = False
+    images: tuple[tuple[str, int], ...] = ()  # image names that are there already, with their size in bytes
     overcommit: Amounts = ()  # resource to ratio, in millionths
     reserve: Amounts = ()
     rank: int = 0

@@ -1,0 +1,69 @@
+"""Types of facts, checked at the engine's border: a fact built in Python may hold anything in its fields.
+
+Facts decoded from a journal or a message have the right types already; checking them again is cheap. Specs and
+hosts are checked where they are interned, once per distinct one.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from hostler.errors import FactError
+from hostler.model import Event, Guest, GuestArrived, GuestChanged, GuestsArrived, HostChanged, HostJoined, HostsJoined
+
+__all__ = ["check_event", "check_types"]
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def check_event(event: Event) -> None:
+    """Refuse an event with fields of a wrong type."""
+    if isinstance(event, GuestArrived | GuestChanged):
+        _check_guest(event.guest)
+    elif isinstance(event, GuestsArrived):
+        _check_columns(event)
+    elif isinstance(event, HostJoined | HostChanged):
+        check_types(event.host, "host")
+    elif isinstance(event, HostsJoined):
+        if type(event.hosts) is not tuple:
+            raise FactError("the hosts of hosts_joined are not a tuple")
+        for host in event.hosts:
+            check_types(host, "host")
+    else:
+        check_types(event, "event")
+
+
+def check_types(value: T, what: str) -> None:
+    """Refuse a struct whose fields do not have the types that it declares."""
+    if not isinstance(value, msgspec.Struct):
+        raise FactError(f"{value!r:.80} is not a {what}")
+    try:
+        same = msgspec.convert(msgspec.to_builtins(value), type(value))
+        matches = same == value and hash(same) == hash(value)
+    except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise FactError(f"a {what} has a field of a wrong type: {error}"[:400]) from error
+    if not matches:
+        raise FactError(f"a {what} has a field of a wrong type", hint="lists must be tuples, amounts whole numbers")
+
+
+def _check_guest(guest: Guest) -> None:
+    texts_fit = isinstance(guest, Guest) and type(guest.name) is str and type(guest.uid) is str
+    if not texts_fit or type(guest.host) is not str or type(guest.version) is not int:
+        raise FactError("a guest has a field of a wrong type")
+    if guest.on_devices or guest.draw_key is not None or type(guest.on_devices) is not tuple:
+        check_types(guest, "guest")
+    if not 0 <= guest.version < 2**63:
+        raise FactError(f"guest {guest.name!r} has version {guest.version}, which does not fit 64 bits")
+
+
+def _check_columns(event: GuestsArrived) -> None:
+    columns = (
+        (event.names, str), (event.uids, str), (event.hosts, str), (event.spec_of, int), (event.draw_keys, int),
+    )  # fmt: skip
+    for column, kind in columns:
+        if type(column) is not tuple or not set(map(type, column)) <= {kind}:
+            raise FactError(f"a column of guests_arrived is not a tuple of {kind.__name__}")
+    if type(event.specs) is not tuple:
+        raise FactError("the specs of guests_arrived are not a tuple")
