@@ -91,6 +91,84 @@ def test_a_file_without_guests_is_refused(tmp_path):
     assert "no guests" in result.error
 
 
+class TestGuestThatRequestsNothing:
+    """Only the hosts' limits of guests bound it, so nothing is counted: the answer is a sum, or there is none."""
+
+    IDLE = "guests: [{name: idle}]\n"
+    LIMITED = (
+        "hosts:\n- {name: a, capacity: {guests: 3}}\n- {name: b, capacity: {guests: 10}, reserve: {guests: 4}}\n"
+        "- {name: c, capacity: {guests: 5}, cordoned: true}\n"
+        "guests: [{name: there, host: a}, {name: pending, requests: {guests: 2}, host_name: b}]\n"
+    )
+    ENORMOUS = "hosts: [{name: h, capacity: {guests: 4611686018427387904}}]\n"
+
+    @pytest.fixture
+    def ask(self, tmp_path):
+        """Return a function that asks how many copies of a guest fit on a fleet."""
+
+        def run(fleet: str, *words: str, guest: str = self.IDLE):
+            files = write(tmp_path / "f.yaml", fleet), write(tmp_path / "g.yaml", guest)
+            return hostler("capacity", "-f", files[0], "--guest", files[1], *words)
+
+        return run
+
+    def test_without_a_limit_of_guests_any_number_fits(self, ask):
+        result = ask("hosts: [{name: a, capacity: {cpu: 1}}, {name: b, capacity: {guests: 3}}]\n")
+        assert result.code == 0
+        assert result.lines == [
+            "unlimited: any number of guests like idle (nothing) fits.",
+            "It requests nothing, so only hosts' limits of guests would bound it; 1 host that takes it has none.",
+        ]
+
+    def test_json_says_so_in_a_key_of_its_own(self, ask):
+        data = ask("hosts: [{name: a}, {name: b, capacity: {guests: 3}}]\n", "-o", "json").json
+        assert (data["unlimited"], data["fits"], data["stopped_at_max"], data["next"]) == (True, None, False, None)
+        assert data["per_host"] == {"a": None, "b": 3}
+
+    def test_wide_shows_the_hosts_without_a_limit_first(self, ask):
+        lines = ask("hosts: [{name: a, capacity: {guests: 3}}, {name: b}]\n", "-o", "wide").lines
+        assert [line.split() for line in lines[-2:]] == [["b", "unlimited"], ["a", "3"]]
+
+    def test_limits_of_guests_are_summed_up(self, ask):
+        result = ask(self.LIMITED)
+        assert result.code == 0
+        assert result.lines == [
+            "6 more guests like idle (nothing) fit.",
+            "It requests nothing, so only hosts' limits of guests count.",
+            "Placed before them: 1 of 1 pending guest.",
+            "The next one does not fit: 0/3 hosts: 2 insufficient guests, 1 cordoned.",
+        ]
+
+    @pytest.mark.parametrize("policy", ["spread", "pack", "round_robin", "random", "first_fit"])
+    def test_the_sum_is_what_counting_would_find(self, ask, policy):
+        summed = ask(self.LIMITED, "-o", "json", "--policy", policy).json
+        # An amount of which there is plenty is counted, by placements.
+        plenty = self.LIMITED.replace("capacity: {", "capacity: {air: 1000, ")
+        guest = "guests: [{name: idle, requests: {air: 1}}]\n"
+        counted = ask(plenty, "-o", "json", "--policy", policy, guest=guest).json
+        for data in (summed, counted):
+            data["next"] = {key: data["next"][key] for key in ("guest", "host", "reasons")}
+        assert summed == counted
+
+    def test_a_guest_may_count_for_several(self, ask):
+        data = ask(self.LIMITED, "-o", "json", guest="guests: [{name: idle, requests: {guests: 2}}]\n").json
+        assert (data["fits"], data["per_host"]) == (3, {"b": 2, "a": 1})
+
+    def test_it_is_an_answer_at_once_however_high_the_limits_are(self, ask):
+        data = ask(self.ENORMOUS, "-o", "json").json
+        assert (data["fits"], data["stopped_at_max"]) == (2**62, False)
+
+    def test_a_guest_that_no_host_takes_fits_zero_times(self, ask):
+        result = ask("hosts: [{name: a, cordoned: true}, {name: b, capacity: {guests: 0}}]\n", "-o", "json")
+        assert result.json["unlimited"] is False
+        assert ask("hosts: [{name: a, cordoned: true}]\n").lines[0] == "0 more guests like idle (nothing) fit."
+
+    def test_its_own_policy_decides_what_hosts_may_give(self, ask):
+        fleet = "policies: [{name: careful, reserve: {guests: 2}}]\nhosts: [{name: a, capacity: {guests: 5}}]\n"
+        guest = "guests: [{name: idle, policy: careful}]\n"
+        assert ask(fleet, "-o", "json", guest=guest).json["fits"] == 3
+
+
 class TestHostsLike:
     """How many hosts like one a set of guests needs."""
 

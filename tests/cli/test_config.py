@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from tests.cli.running import DEMO, hostler, write
+import pytest
+
+from tests.cli.running import DEMO, HEAD, hostler, write
 
 CONFIG = "apiVersion: hostler/v1\nkind: Config\n"
 
@@ -46,6 +48,27 @@ def test_plugins_and_their_arguments_are_checked(tmp_path):
     result = hostler("config", "validate", config)
     assert result.code == 2
     assert "'x'" in result.error
+
+
+@pytest.mark.parametrize("head", [CONFIG, HEAD], ids=["Config", "Fleet"])
+@pytest.mark.parametrize(
+    ("policy", "name", "hint"),
+    [
+        ("scorers: [balancd]", "balancd", "did you mean 'balanced'?"),
+        ("scorers: [balanced, {name: least_alocated, weight: 2}]", "least_alocated", "did you mean 'least_allocated'?"),
+        ("filters: [taint]", "taint", "did you mean 'taints'?"),
+        ("extends: pack, filters: [{name: cordn}]", "cordn", "did you mean 'cordon'?"),
+        ("extends: fgd, scorers: [fgdd]", "fgdd", "did you mean 'fgd'?"),
+        ("scorers: [taint]", "taint", "known: balanced, "),
+        ("filters: [fgdd]", "fgdd", "known: cordon, "),
+    ],
+)
+def test_an_unknown_plugin_is_refused_with_the_nearest_of_its_kind(tmp_path, head, policy, name, hint):
+    file = write(tmp_path / "c.yaml", f"policies: [{{name: fine}}, {{name: mine, {policy}}}]\n", head=head)
+    result = hostler("config", "validate", file)
+    assert result.code == 2
+    assert result.error == f"policy 'mine' names plugin '{name}', which is neither built in nor installed"
+    assert result.hint.startswith(hint)
 
 
 def test_a_policy_that_measures_by_a_mix_needs_none_to_be_valid(tmp_path):

@@ -25,6 +25,26 @@ class Broken(Coldest):
     def evaluate(self, spec, rows):
         raise ValueError("too cold")
 
+class Crowded:
+    name = "crowded"
+    reasons = ("crowded",)
+    cures = frozenset()
+
+    def __init__(self, view, args):
+        self._view = view
+
+    def evaluate(self, spec, rows):
+        return (self._view.used("guests", rows) >= 5).astype(np.int64)
+
+loads = 0
+
+def __getattr__(name):
+    global loads
+    if name != "Counted":
+        raise AttributeError(name)
+    loads += 1
+    return Coldest
+
 number = 3
 """
 
@@ -129,3 +149,19 @@ def test_a_journal_with_a_plugin_replays_while_it_is_installed(install, tmp_path
     gone = hostler("journal", "replay", journal)
     assert gone.code == 2
     assert "'coldest'" in gone.error
+
+
+def test_copies_are_counted_by_placements_where_a_plugin_filters(install, tmp_path):
+    install("frost", crowded="frost_module:Crowded")
+    body = "policy: mine\npolicies: [{name: mine, filters: [crowded]}]\nhosts: [{name: a}, {name: b}]\n"
+    fleet, guest = write(tmp_path / "f.yaml", body), write(tmp_path / "g.yaml", "guests: [{name: g}]\n")
+    data = hostler("capacity", "-f", fleet, "--guest", guest, "-o", "json").json
+    assert (data["fits"], data["unlimited"]) == (10, False)
+
+
+def test_a_plugin_that_many_policies_name_is_looked_up_once(install, tmp_path):
+    install("frost", coldest="frost_module:Counted")
+    policies = "".join(f"- {{name: p{number}, scorers: [coldest]}}\n" for number in range(3))
+    result = hostler("config", "validate", write(tmp_path / "f.yaml", f"policies:\n{policies}"))
+    assert (result.code, result.lines[-1]) == (0, "ok")
+    assert sys.modules["frost_module"].loads == 1

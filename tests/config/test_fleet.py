@@ -157,6 +157,10 @@ def test_host_reserve_of_zero_is_kept_because_it_beats_the_policy():
     assert _fleet("hosts: [{name: a, reserve: {cpu: 0}}]").hosts[0].reserve == (("cpu", 0),)
 
 
+def test_host_that_takes_no_guests_at_all_keeps_its_limit_of_zero():
+    assert _fleet("hosts: [{name: a, capacity: {cpu: 0, guests: 0}}]").hosts[0].capacity == (("guests", 0),)
+
+
 # --------------------------------------------------------------------------------------------- bad input
 
 

@@ -56,6 +56,9 @@ policies:
   devices: fgd
   overcommit: {cpu: 1.5}
   reserve: {memory: 1Gi, cpu: 0}
+  one_guest_per_host: true
+  preemption: {budgets: strict, max_evictions: 5, window: 1m, wait: 30s, max_repeats: 1, max_cascade: 0}
+  reclaim: true
   ask: {name: oracle, timeout: 250ms, weight: -2, ignorable: true}
   mix:
   - {cpu: 500m, device_millis: 500, device_count: 1, models: [T4], share: 0.25}
@@ -79,7 +82,8 @@ def test_policy_takes_what_it_does_not_say_from_the_one_it_extends():
         name="other",
         summary="for GPUs",
         filters=(
-            *(PluginUse(name) for name in ("cordon", "host_affinity", "resources", "devices", "quiet_hours")),
+            *(PluginUse(name) for name in DEFAULT_FILTERS if name not in ("host_name", "taints")),
+            PluginUse("quiet_hours"),
             PluginUse("taints", '{"a":{"c":2,"d":1},"b":1}'),
         ),
         scorers=mine.scorers,
@@ -87,6 +91,9 @@ def test_policy_takes_what_it_does_not_say_from_the_one_it_extends():
         devices="fgd",
         overcommit=(("cpu", 1_500_000),),
         reserve=(("memory", 1 << 30),),
+        one_guest_per_host=True,
+        preemption=PreemptionRules("strict", 5, 60 * 10**9, 30 * 10**9, 1, 0),
+        reclaim=True,
         ask=AskUse("oracle", 250_000_000, -2, ignorable=True),
         mix=(MixEntry(500, 500, 1, ("T4",), 0.25), MixEntry(2000)),
     )

@@ -43,6 +43,9 @@ class Outcome(NamedTuple):
     weighted: dict[str, dict[str, int | float]]
 
 
+ACROSS_GUESTS = ("ports", "spread", "guest_affinity")  # no guest of these tests looks at others
+
+
 class Twin:
     """Hosts by name, guests by host, and where each round robin stands."""
 
@@ -108,10 +111,15 @@ class Twin:
     def why_not(self, policy: Policy, spec: GuestSpec, host: Host) -> Reason | None:
         """Return the primary reason: the first filter that refuses, and its first complaint."""
         for use in policy.filters:
+            if use.name in ACROSS_GUESTS:
+                continue
             reason = getattr(self, f"_{use.name}")(policy, spec, host)
             if reason is not None:
                 return Reason(use.name, *reason)
         return None
+
+    def _unsupported(self, policy, spec, host):
+        return ("not_supported", spec.unsupported[0]) if spec.unsupported else None
 
     def _cordon(self, policy, spec, host):
         if host.cordoned and not any(t.tolerates(CORDON) for t in spec.tolerations):
@@ -211,6 +219,8 @@ class Twin:
         arguments = json.loads(use.args) if use.args else {}
         weights = arguments.get("resources", {"cpu": 1, "memory": 1})
         match use.name:
+            case "near_guests" | "even_spread":
+                return None
             case "preferred_hosts" if not spec.preferred_hosts:
                 return None
             case "preferred_taints" if not any(soft_taints(spec, host) for host in self.hosts.values()):

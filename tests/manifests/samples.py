@@ -44,3 +44,20 @@ def guest_of(data):
 
 def lines(notes):
     return [note.line() for note in notes]
+
+
+def thing(kind, name="x", *, version="v1", namespace="", metadata=None, **fields):
+    """An object of any kind; keywords are its top-level fields."""
+    where = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **where, **(metadata or {})}, **fields}
+
+
+def template(labels=None, *, annotations=None, **spec):
+    """What the pods of a workload look like."""
+    metadata = {"labels": labels or {}, **({"annotations": annotations} if annotations else {})}
+    return {"metadata": metadata, "spec": {"containers": [container()], **spec}}
+
+
+def owned_by(kind, name, *, uid="", controller=True):
+    """Metadata of an object that somebody made."""
+    return {"ownerReferences": [{"kind": kind, "name": name, "uid": uid, "controller": controller}]}

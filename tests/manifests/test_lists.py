@@ -4,7 +4,7 @@ import pytest
 
 from hostler.errors import DuplicateNameError, InputError
 from hostler.manifests import Manifests, is_manifest, read_manifests
-from tests.manifests.samples import container, lines, node, pod
+from tests.manifests.samples import container, lines, node, pod, template, thing
 
 
 def bare(data):
@@ -64,18 +64,22 @@ def test_an_empty_list_is_no_error(items):
 
 def test_other_kinds_are_noted_and_ignored():
     others: list[dict] = [
-        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x", "namespace": "default"}},
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x", "namespace": "default"}},
+        {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}},
         {"apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetricsList", "items": []},
         {"apiVersion": "example.com/v1", "kind": "Node", "metadata": {"name": "not-a-node"}},
+        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}},
+        {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "Workload", "metadata": {"name": "w", "namespace": "a"}},
     ]
     found = read_manifests([*others, node("n1")])
     assert names(found) == (["n1"], [])
     assert lines(found.notes) == [
-        "Service default/x ignored",
-        "Namespace shop ignored",
+        "Secret default/x ignored",
+        "StorageClass fast ignored",
         "PodMetricsList ignored",
         "Node not-a-node ignored",
+        "PodGroup g ignored",
+        "Workload a/w ignored",
     ]
 
 
@@ -182,3 +186,105 @@ MANIFESTS = {
 @pytest.mark.parametrize(("data", "expected"), MANIFESTS.values(), ids=MANIFESTS.keys())
 def test_a_manifest_is_told_from(data, expected):
     assert is_manifest(data) is expected
+
+
+# ------------------------------------------------------------------------------------------ kinds beside pods
+
+OWN_NAME = "kubernetes.io/metadata.name"
+
+
+def test_namespaces_have_their_labels_and_the_one_that_the_api_server_adds():
+    data = thing("Namespace", "shop", metadata={"labels": {"team": "x"}})
+    assert read_manifests([data]).namespaces == {"shop": ((OWN_NAME, "shop"), ("team", "x"))}
+
+
+def test_a_namespace_that_is_only_used_exists_too():
+    found = read_manifests(
+        [
+            pod("a"),
+            pod("b", metadata={"namespace": "shop"}),
+            thing("Namespace", "shop", metadata={"labels": {"t": "x"}}),
+        ]
+    )
+    assert found.namespaces == {"shop": ((OWN_NAME, "shop"), ("t", "x")), "default": ((OWN_NAME, "default"),)}
+
+
+TYPED = {
+    "services": ("v1", "Service"),
+    "deployments": ("apps/v1", "Deployment"),
+    "jobs": ("batch/v1", "Job"),
+    "budgets": ("policy/v1", "PodDisruptionBudget"),
+    "groups": ("scheduling.k8s.io/v1beta1", "PodGroup"),
+}
+
+
+@pytest.mark.parametrize(("version", "kind"), TYPED.values(), ids=TYPED.keys())
+def test_a_typed_list_is_read_of(version, kind):
+    spec = {"template": template(), "schedulingPolicy": {"basic": {}}}
+    items = [bare(thing(kind, name, spec=spec)) for name in ("a", "b")]
+    data = {"apiVersion": version, "kind": f"{kind}List", "items": items}
+    found = read_manifests([data])
+    assert not any(note.text == "ignored" for note in found.notes)
+    with pytest.raises(DuplicateNameError, match=f"{kind} default/a is given twice"):
+        read_manifests([data, thing(kind, "a", version=version, spec=spec)])
+
+
+def test_equal_names_of_different_kinds_or_namespaces_are_no_duplicates():
+    objects = [
+        thing("Service", "x"),
+        thing("Service", "x", namespace="shop"),
+        thing("Namespace", "x"),
+        thing("PriorityClass", "x", version="scheduling.k8s.io/v1", value=1),
+        node("x"),
+        pod("x"),
+    ]
+    assert names(read_manifests(objects)) == (["x"], ["x"])
+
+
+# ----------------------------------------------------------------------------------------------------- sources
+
+
+def test_hosts_and_guests_know_their_source_when_it_is_told():
+    made = thing("Deployment", "d", version="apps/v1", spec={"replicas": 2, "template": template()})
+    found = read_manifests([node("n1"), pod("a"), made], sources=["nodes.yaml", "pods.yaml", "apps.yaml"])
+    assert found.host_sources == ("nodes.yaml",)
+    assert found.guest_sources == ("pods.yaml", "apps.yaml", "apps.yaml")
+    assert read_manifests([node("n1"), pod("a")]).guest_sources == ()
+
+
+WITH_SOURCE = {
+    "a broken pod": (pod("a", priority="x"), "f.yaml: pod default/a: spec.priority: expected int | null, got str"),
+    "a pod that cannot be": (
+        pod("a", containers=[container(cpu="x")]),
+        "f.yaml: pod default/a: spec.containers[0].resources.requests.cpu: amount 'x' is not a quantity",
+    ),
+    "a broken node": (
+        node("n1", allocatable={"cpu": "x"}),
+        "f.yaml: node n1: status.allocatable.cpu: amount 'x' is not a quantity",
+    ),
+    "a broken class": (
+        thing("PriorityClass", "c", version="scheduling.k8s.io/v1", value=2**40),
+        f"f.yaml: PriorityClass c: value: {2**40} is not between -2^31 and 2^31 - 1",
+    ),
+    "a broken workload": (
+        thing("Job", "j", version="batch/v1", spec={"parallelism": -1}),
+        "f.yaml: Job default/j: spec.parallelism: -1 is not between 0 and 2^31 - 1",
+    ),
+    "no object": ({"kind": "Pod"}, "f.yaml: an object has no apiVersion or no kind"),
+    "an item that is no object": (
+        {"apiVersion": "v1", "kind": "List", "items": [7]},
+        "f.yaml: items[0]: not a Kubernetes object",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "message"), WITH_SOURCE.values(), ids=WITH_SOURCE.keys())
+def test_an_error_names_its_source(data, message):
+    with pytest.raises(InputError) as caught:
+        read_manifests([node("n0"), data], sources=["e.yaml", "f.yaml"])
+    assert caught.value.message == message
+
+
+def test_a_pod_that_is_given_in_two_files_is_refused_with_the_second():
+    with pytest.raises(DuplicateNameError, match=r"g\.yaml: pod default/a is given twice"):
+        read_manifests([pod("a"), pod("a")], sources=["f.yaml", "g.yaml"])

@@ -176,7 +176,7 @@ def nodes(draw):
         labels |= draw(st.sampled_from([{}, {MODEL: "T4"}]))
     effects = st.sampled_from(["NoSchedule", "PreferNoSchedule", "NoExecute"])
     taint = st.builds(lambda k, v, e: {"key": k, "value": v, "effect": e}, words, words | st.just(""), effects)
-    return node(
+    data = node(
         draw(words),
         metadata={
             "labels": labels,
@@ -186,6 +186,9 @@ def nodes(draw):
         spec={"unschedulable": draw(st.booleans()), "taints": draw(st.lists(taint, max_size=3))},
         allocatable=allocatable,
     )
+    image = st.builds(lambda names, size: {"names": names, "sizeBytes": size}, st.lists(words), st.integers(0, 2**40))
+    data["status"]["images"] = draw(st.lists(image, max_size=3))
+    return data
 
 
 @given(nodes())

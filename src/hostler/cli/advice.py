@@ -1,13 +1,14 @@
-"""Notes about input that is valid and yet hardly what was meant: names that no host has, gpu policies without gpus."""
+"""Notes about input that is valid and yet hardly what was meant: names that nobody has, gpu policies without gpus."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from hostler.config import Fleet, did_you_mean
 from hostler.model import GUESTS, GuestSpec, Host, Policy
 
-__all__ = ["advice"]
+__all__ = ["advice", "gang_advice"]
 
 GPU = "gpu"
 GPU_SCORERS = frozenset({"fgd", "gpu_best_fit", "dot_product", "gpu_clustering", "gpu_packing"})
@@ -27,6 +28,20 @@ def advice(hosts: Sequence[Host], specs: Iterable[GuestSpec], policies: Iterable
             for policy in policies
             if any(scorer.name in GPU_SCORERS for scorer in policy.scorers)
         ]
+    return found
+
+
+def gang_advice(fleet: Fleet) -> list[str]:
+    """Say which gangs are named and nowhere declared: whoever is in one waits for it."""
+    declared = {gang.key for gang in fleet.tenancy.gangs}
+    named = dict.fromkeys(guest.gang for guest in fleet.guests if guest.gang and not guest.host)
+    reserved = {one.gang: one.name for one in fleet.tenancy.reservations if one.gang}
+    found = []
+    for key in (*named, *(key for key in reserved if key not in named)):
+        if key not in declared:
+            who = "its members wait for it" if key in named else f"reservation {reserved[key]!r} is for it"
+            near = did_you_mean(key, declared)
+            found.append(f"gang {key!r} is not declared: {who}" + (f" ({near})" if near else ""))
     return found
 
 

@@ -1,21 +1,25 @@
-"""What ``hostler capacity`` does: count how many copies of a guest fit, or how many hosts a set of guests needs.
+"""What ``hostler capacity --guest`` does: count how many copies of a guest fit.
 
-Both answers come from real placements under the policy, so they hold for that policy and not for the best one
+The answer comes from real placements under the policy, so it holds for that policy and not for the best one
 conceivable.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import msgspec
 
-from hostler.cli.inputs import Inputs, read_parts
+from hostler.cli.arrivals import arrive, arrive_fleet
+from hostler.cli.guest_slots import find_slots, is_bound_by_guests_alone
+from hostler.cli.inputs import Inputs
 from hostler.cli.kernels import Kernels
-from hostler.cli.runs import CHUNK, arrive, decide, find_guest, is_pending, open_engine, shown_name
+from hostler.cli.parts import read_parts
+from hostler.cli.runs import CHUNK, copy_of, decide, find_guest, is_pending, open_engine, shown_name
 from hostler.cli.terminal import progress
 from hostler.config import read_documents
-from hostler.engine import BUILT_IN
+from hostler.engine import BUILT_IN, Engine
 from hostler.errors import InputError
 from hostler.model import Bind, Decision, Guest, Policy, Prepare
 
@@ -29,18 +33,21 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """How many copies of a guest fit beside everything else."""
 
     guest: Guest
-    count: int
+    count: int | None  # None: any number
     is_limit: bool  # counting stopped at --max; more may fit
+    is_by_guests_alone: bool  # not counted: the guest requests nothing
     pending: int
     pending_placed: int
-    per_host: tuple[tuple[str, int], ...]  # most first
+    per_host: tuple[tuple[str, int | None], ...]  # most first
     next: Decision | None  # why the one after the last does not fit
 
 
-def read_guest(path: str, name: str, known: dict[str, Policy] | None = None) -> Guest:
+def read_guest(
+    path: str, name: str, known: dict[str, Policy] | None = None, *, seed_annotations: bool = False
+) -> Guest:
     """Read the guest to count from a file; its hosts, and where the guest runs now, do not matter."""
-    fleets = [msgspec.structs.replace(part, hosts=()) for part in read_parts(read_documents([path]), known or BUILT_IN)]
-    guests = [_unbound(guest) for fleet in fleets for guest in fleet.guests]
+    parts = read_parts(read_documents([path]), known or BUILT_IN, seed_annotations=seed_annotations)
+    guests = [_unbound(guest) for part in parts for guest in part.fleet.guests]
     if not guests:
         raise InputError(f"{path}: it has no guests", hint="give a file with the guest to count")
     if name:
@@ -59,17 +66,39 @@ def _unbound(guest: Guest) -> Guest:
 
 
 def count_copies(inputs: Inputs, kernels: Kernels, guest: Guest, *, most: int, seed: int = 0) -> Fit:
-    """Place what is pending, then copies of the guest in growing batches until one is refused."""
+    """Place what is pending, then copies of the guest until one is refused."""
     engine = open_engine(inputs, kernels, seed=seed)
-    arrive(engine, inputs.fleet.hosts, inputs.fleet.guests)
-    placed = sum(isinstance(action, Bind | Prepare) for action in decide(engine))
+    arrive_fleet(engine, inputs.fleet)
+    placed = {action.uid: action.host for action in decide(engine) if isinstance(action, Bind | Prepare)}
+    per_host: Mapping[str, int | None]
+    is_by_guests_alone = is_bound_by_guests_alone(inputs, guest.spec)
+    if is_by_guests_alone:
+        slots = find_slots(inputs, engine, guest, placed)
+        per_host, count, refused, is_limit = slots.per_host, slots.total, slots.next, False
+    else:
+        counts, refused = _place_copies(engine, guest, most)
+        per_host, count, is_limit = counts, sum(counts.values()), refused is None
+    return Fit(
+        guest=guest,
+        count=count,
+        is_limit=is_limit,
+        is_by_guests_alone=is_by_guests_alone,
+        pending=sum(map(is_pending, inputs.fleet.guests)),
+        pending_placed=len(placed),
+        per_host=tuple(sorted(per_host.items(), key=lambda item: (item[1] is not None, -(item[1] or 0), item[0]))),
+        next=refused,
+    )
+
+
+def _place_copies(engine: Engine, guest: Guest, most: int) -> tuple[Counter[str], Decision | None]:
+    """Place copies in growing batches until one is refused; return how many went where, and why it was."""
     per_host: Counter[str] = Counter()
     refused: Decision | None = None
     count, size = 0, FIRST_BATCH
     with progress("placing copies", None, is_long=most > LONG_COUNT) as advance:
         while count < most and refused is None:
             size = min(size * 4, CHUNK, most - count) if count else min(size, most)
-            arrive(engine, (), _copies(guest, count, size))
+            arrive(engine, (), [copy_of(guest, number) for number in range(count, count + size)])
             for action in decide(engine):
                 if isinstance(action, Bind | Prepare):
                     per_host[action.host] += 1
@@ -77,20 +106,4 @@ def count_copies(inputs: Inputs, kernels: Kernels, guest: Guest, *, most: int, s
                 else:
                     refused = refused or engine.decision(action.uid)
             advance(size)
-    return Fit(
-        guest=guest,
-        count=count,
-        is_limit=refused is None,
-        pending=sum(map(is_pending, inputs.fleet.guests)),
-        pending_placed=placed,
-        per_host=tuple(sorted(per_host.items(), key=lambda item: (-item[1], item[0]))),
-        next=refused,
-    )
-
-
-def _copies(guest: Guest, first: int, count: int) -> list[Guest]:
-    """Return guests of the same shape; their uids cannot be those of others, which have no space in them."""
-    return [
-        Guest(name=f"{guest.name}-{number}", uid=f"copy {number} of {guest.uid}", spec=guest.spec)
-        for number in range(first, first + count)
-    ]
+    return per_host, refused

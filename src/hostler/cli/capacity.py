@@ -6,16 +6,27 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.options import FILE, config_option, examples, files_option, output_option, policy_option, seed_option
+from hostler.cli.options import (
+    FILE,
+    config_option,
+    examples,
+    files_option,
+    output_option,
+    policy_option,
+    seed_annotations_option,
+    seed_option,
+)
 from hostler.cli.terminal import note, print_data, print_table, printable, say
 
 if TYPE_CHECKING:
     from hostler.cli.capacities import Fit
+    from hostler.cli.inputs import Inputs
     from hostler.cli.sizing import Sizing
 
 __all__ = ["capacity"]
 
 MOST = 1_000_000
+UNLIMITED = "unlimited"
 
 
 @click.command(
@@ -44,6 +55,7 @@ MOST = 1_000_000
 @policy_option()
 @config_option()
 @seed_option()
+@seed_annotations_option()
 @output_option("table", "wide", "json", "yaml")
 @click.pass_context
 def capacity(
@@ -56,14 +68,16 @@ def capacity(
     policy: str,
     config: str,
     seed: int,
+    seed_annotations: bool,
     output: str,
 ) -> None:
     """Count how many more of a guest fit, or how many hosts a set of guests needs.
 
-    With --guest, the pending guests of the files are placed first, then copies of that guest until one is refused.
+    With --guest, the pending guests of the files are placed first, then copies of that guest until one is refused. A
+    guest that requests nothing is bound only by the hosts' limits of guests; without any, the answer is "unlimited".
     With --hosts-like, the pending guests of the files are placed on an empty fleet of hosts like that one, and the
     smallest number of them is found on which all fit; the exit code is 1 when no number would do. Both by real
-    placements under the policy.
+    placements under the policy; nobody is evicted, and for --hosts-like no quota counts.
     """
     if bool(guest_file) == bool(hosts_like):
         raise click.UsageError("give either --guest FILE or --hosts-like HOST")
@@ -77,17 +91,28 @@ def capacity(
         from hostler.cli.sizing import size_fleet
 
         if hosts_like:
-            sizing = size_fleet(read_inputs(files, policy=policy, config=config), compiled, hosts_like, seed=seed)
+            inputs = read_inputs(files, policy=policy, config=config, seed_annotations=seed_annotations)
+            sizing = size_fleet(_without_evictions(inputs), compiled, hosts_like, seed=seed)
         else:
-            guest = read_guest(guest_file, guest_name)
-            inputs = read_inputs(files, policy=policy, config=config, more_specs=(guest.spec,))
-            fit = count_copies(inputs, compiled, guest, most=most, seed=seed)
+            guest = read_guest(guest_file, guest_name, seed_annotations=seed_annotations)
+            inputs = read_inputs(
+                files, policy=policy, config=config, seed_annotations=seed_annotations, more_specs=(guest.spec,)
+            )
+            fit = count_copies(_without_evictions(inputs), compiled, guest, most=most, seed=seed)
     if not hosts_like:
         _show_fit(fit, output)
         return
     _show_sizing(sizing, output)
     if sizing.misfits:
         ctx.exit(1)
+
+
+def _without_evictions(inputs: Inputs) -> Inputs:
+    import msgspec
+
+    from hostler.cli.inputs import with_preemption
+
+    return msgspec.structs.replace(inputs, policies=with_preemption(inputs.policies, is_on=False))
 
 
 def _show_fit(fit: Fit, output: str) -> None:
@@ -99,16 +124,30 @@ def _show_fit(fit: Fit, output: str) -> None:
 
     name = f"{shown_name(fit.guest)} ({request_text(fit.guest.spec)})"
     at_least = "at least " if fit.is_limit else ""
-    say(f"{at_least}{plural(fit.count, 'more guest')} like {name} fit{'s' if fit.count == 1 else ''}.")
+    if fit.count is None:
+        say(f"{UNLIMITED}: any number of guests like {name} fits.")
+    else:
+        say(f"{at_least}{plural(fit.count, 'more guest')} like {name} fit{'s' if fit.count == 1 else ''}.")
+    if fit.is_by_guests_alone:
+        say(_why_by_guests_alone(fit))
     if fit.pending:
         say(f"Placed before them: {fit.pending_placed:,} of {plural(fit.pending, 'pending guest')}.")
     if fit.next is not None:
         say(f"The next one does not fit: {reason_line(fit.next)}.")
-    else:
+    elif fit.is_limit:
         say("Counting stopped at --max.")
     if output == "wide" and fit.per_host:
         say()
-        print_table([("HOST", "left"), ("COPIES", "right")], [[host, f"{n:,}"] for host, n in fit.per_host])
+        rows = [[host, UNLIMITED if count is None else f"{count:,}"] for host, count in fit.per_host]
+        print_table([("HOST", "left"), ("COPIES", "right")], rows)
+
+
+def _why_by_guests_alone(fit: Fit) -> str:
+    if fit.count is not None:
+        return "It requests nothing, so only hosts' limits of guests count."
+    free = sum(count is None for _, count in fit.per_host)
+    which = "host that takes it has" if free == 1 else "hosts that take it have"
+    return f"It requests nothing, so only hosts' limits of guests would bound it; {free:,} {which} none."
 
 
 def _fit_as_data(fit: Fit) -> dict[str, object]:
@@ -116,7 +155,8 @@ def _fit_as_data(fit: Fit) -> dict[str, object]:
 
     return {
         "guest": fit.guest.name,
-        "fits": fit.count,
+        "fits": fit.count,  # null: any number
+        "unlimited": fit.count is None,
         "stopped_at_max": fit.is_limit,
         "pending": fit.pending,
         "pending_placed": fit.pending_placed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -41,22 +41,17 @@ def validate(files: tuple[str, ...]) -> None:
     from hostler.config import merge, prepare_kernel_cache, read_documents
 
     prepare_kernel_cache()
-    from hostler.cli.inputs import read_parts
+    from hostler.cli.parts import read_parts
     from hostler.engine import BUILT_IN
 
     known = dict(BUILT_IN)
     documents = read_documents(files)
     lines = [_check_config(document, known) for document in documents if _is_config(document)]
-    by_source: dict[str, list[Document]] = {}
-    for document in documents:
-        if not _is_config(document):
-            by_source.setdefault(document.source, []).append(document)
-    fleets: list[Fleet] = []
-    for source, its_documents in by_source.items():
-        parts = read_parts(its_documents, known)
-        fleets += parts
-        lines.append(f"{source}: {_describe(parts)}")
-    _check_policies(merge(fleets), known)
+    others = [document for document in documents if not _is_config(document)]
+    parts = read_parts(others, known)
+    sources = dict.fromkeys(document.source for document in others)
+    lines += [f"{source}: {_describe([part.fleet for part in parts if part.source == source])}" for source in sources]
+    _check_policies(merge([part.fleet for part in parts]), known)
     for line in lines:
         say(line)
     say("ok")
@@ -118,15 +113,16 @@ def _check_policies(fleet: Fleet, known: dict[str, Policy]) -> None:
         find_policy(fleet.policy, known)
 
 
-def _build(policies: Iterable[Policy]) -> None:
+def _build(policies: Sequence[Policy]) -> None:
     """Make each policy's plugins once: unknown names and wrong arguments are found so."""
     from hostler.cli.inputs import with_mix
     from hostler.cli.plugins import registry_for
     from hostler.engine import Engine
     from hostler.model import GuestSpec
 
+    registry = registry_for(policies)
     for policy in policies:
-        Engine([with_mix(policy, [GuestSpec()])], registry=registry_for([policy]))
+        Engine([with_mix(policy, [GuestSpec()])], registry=registry)
 
 
 def _describe(parts: Sequence[Fleet]) -> str:
@@ -136,5 +132,8 @@ def _describe(parts: Sequence[Fleet]) -> str:
         plural(sum(len(part.hosts) for part in parts), "host"),
         plural(sum(len(part.guests) for part in parts), "guest"),
     ]
+    for noun in ("gang", "budget", "quota", "reservation"):
+        count = sum(len(getattr(part.tenancy, f"{noun}s")) for part in parts)
+        counts += [plural(count, noun)] if count else []
     own = sum(len(part.policies) for part in parts)
     return ", ".join([*counts, plural(own, "own policy")] if own else counts)

@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from hostler.cli.wording import plural
 from hostler.engine.journal import Applied, Journal, Saved, Stepped
-from hostler.model import Abandon, Action, Ask, Bind, Event, Hold, Prepare
+from hostler.model import Abandon, Action, Ask, Bind, Event, Evict, Hold, Nominate, Prepare
 
 __all__ = ["differences", "event_line"]
 
@@ -31,17 +31,19 @@ def differences(a: Journal, b: Journal) -> list[str]:
 def event_line(event: Event) -> str:
     """Name an event and what it is about."""
     name = str(event.__struct_config__.tag)
-    for field in ("host", "guest"):
+    for field in ("host", "guest", "gang", "budget", "reservation"):
         about = getattr(event, field, None)
         if about is not None and not isinstance(about, str):
             return f"{name} {about.name}"
+    if hasattr(event, "quotas"):
+        return f"{name} {plural(len(event.quotas), 'quota')}"
     if hasattr(event, "names"):
         return f"{name} {plural(len(event.names), 'guest')}"
     if hasattr(event, "hosts"):
         return f"{name} {plural(len(event.hosts), 'host')}"
     if hasattr(event, "policies"):
         return f"{name} {', '.join(policy.name for policy in event.policies)}"
-    return f"{name} {getattr(event, 'uid', '') or getattr(event, 'name', '')}".rstrip()
+    return f"{name} {getattr(event, 'uid', '') or getattr(event, 'name', '') or getattr(event, 'key', '')}".rstrip()
 
 
 def _entries(one: Applied | Stepped | Saved, other: Applied | Stepped | Saved) -> str:
@@ -100,3 +102,8 @@ def _action(action: Action) -> str:
             return f"{action.asked} is asked about {plural(len(action.hosts), 'host')}"
         case Abandon():
             return f"given up on {action.host}"
+        case Evict():
+            return f"evicted from {action.host}"
+        case Nominate():
+            victims = f", {plural(len(action.victims), 'guest')} to go" if action.victims else ""
+            return f"nominated for {action.host}{victims}" if action.host else "no longer nominated"

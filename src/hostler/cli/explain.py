@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.options import FILE, config_option, examples, files_option, output_option, policy_option, seed_option
-from hostler.cli.terminal import Column, print_data, print_table, say, say_parts
+from hostler.cli.options import (
+    FILE,
+    config_option,
+    examples,
+    files_option,
+    output_option,
+    policy_option,
+    seed_annotations_option,
+    seed_option,
+)
+from hostler.cli.terminal import Column, print_data, print_table, printable, say, say_parts
 
 if TYPE_CHECKING:
     from hostler.cli.explaining import Explained
@@ -34,16 +43,27 @@ SHOWN = 10  # hosts in a table that is not wide
 @policy_option()
 @config_option()
 @seed_option()
+@seed_annotations_option()
 @output_option("table", "wide", "json", "yaml")
-def explain(guest: str, files: tuple[str, ...], journal: str, policy: str, config: str, seed: int, output: str) -> None:
+def explain(
+    guest: str,
+    files: tuple[str, ...],
+    journal: str,
+    policy: str,
+    config: str,
+    seed: int,
+    seed_annotations: bool,
+    output: str,
+) -> None:
     """Say why a guest goes where it goes, or nowhere, as things stood when it was decided.
 
     GUEST is a name, namespace/name, or a uid. With -f everything is placed as 'hostler place' does; with --journal the
-    recorded run is replayed. A guest that already runs is explained too: where it is, and what else would fit.
+    recorded run is replayed. A guest that already runs is explained too: where it is, and what else would fit. For a
+    pod that fits nowhere, the line is shown that kube-scheduler would write.
     """
     if bool(files) == bool(journal):
         raise click.UsageError("give either -f FILE or --journal FILE")
-    if journal and (policy or config or seed):
+    if journal and (policy or config or seed or seed_annotations):
         raise click.UsageError("a journal has its own policies and seed: leave --policy, --config and --seed away")
     from hostler.cli.kernels import kernels
 
@@ -55,7 +75,7 @@ def explain(guest: str, files: tuple[str, ...], journal: str, policy: str, confi
         if journal:
             explained = explain_from_journal(load_journal(journal), compiled, guest)
         else:
-            inputs = read_inputs(files, policy=policy, config=config)
+            inputs = read_inputs(files, policy=policy, config=config, seed_annotations=seed_annotations)
             explained = explain_from_files(inputs, compiled, guest, seed=seed)
     if output in ("json", "yaml"):
         from hostler.cli.explaining import as_data
@@ -66,6 +86,8 @@ def explain(guest: str, files: tuple[str, ...], journal: str, policy: str, confi
 
 
 def _print(explained: Explained, *, is_wide: bool) -> None:
+    from hostler.cli.explain_lines import print_more
+
     verdicts = explained.explanation.verdicts
     fitting = [verdict for verdict in verdicts if verdict.fits]
     refusing = [verdict for verdict in verdicts if not verdict.fits]
@@ -81,6 +103,10 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
 
         say()
         say(f"{plural(len(refusing), 'host')} did not fit; -o wide shows why.")
+    if explained.message:
+        say()
+        say(printable(explained.message))
+    print_more(explained.explanation, is_wide=is_wide)
     if explained.explanation.cure is not None:
         say()
         say(_cure_line(explained.explanation.cure))
@@ -107,7 +133,9 @@ def _sentence(explained: Explained) -> str:
             f"{name} already runs on {decision.host}. {fitting} of {plural(hosts, 'host')} would take it, by {policy}."
         )
     if not decision.host:
-        return f"{name} fits nowhere: {reason_line(decision)}; {policy}."
+        # One that waits for its gang or its quota may well find hosts that would take it.
+        verdict = "is not placed" if explanation.feasible else "fits nowhere"
+        return f"{name} {verdict}: {reason_line(decision)}; {policy}."
     others = "the only one that fits" if decision.feasible == 1 else f"the best of {decision.feasible:,} that fit"
     score = f", score {number_text(decision.total)}" if decision.total is not None else ""
     devices = f", device{'s' if len(decision.devices) > 1 else ''} {', '.join(map(str, decision.devices))}"
@@ -117,11 +145,11 @@ def _sentence(explained: Explained) -> str:
 
 
 def _tie(explained: Explained) -> str:
-    """Say how the tie ended; where somebody outside was asked, the totals here are not all that counted."""
+    """Say how the tie ended; where somebody outside or a gang was asked, the totals here are not all that counted."""
     from hostler.cli.ties import tie_text
 
     policy = explained.policy
-    if policy is None or policy.ask is not None:
+    if policy is None or policy.ask is not None or explained.guest.gang:
         return ""
     fitting = [verdict for verdict in explained.explanation.verdicts if verdict.fits]
     text = tie_text(policy.ties, fitting, explained.decision.host)

@@ -1,22 +1,26 @@
 """What ``hostler explain`` does: go back to the moment before a guest's decision, and ask the engine there.
 
-The run is made twice: once to the end on a fork, to learn the decision and its number, and once up to just before
-that number, where every host's verdict is what the decision saw. A journal is replayed in the same way.
+The run is made twice: once to the end on a fork, to learn the decision and the step that made it, and once up to just
+before it, where every host's verdict is what the decision saw. A journal is replayed in the same way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from hostler.cli.inputs import Inputs
+from hostler.cli.arrivals import arrive_fleet
+from hostler.cli.inputs import Inputs, with_preemption
 from hostler.cli.kernels import Kernels
 from hostler.cli.place import decision_as_data
 from hostler.cli.plugins import registry_for
-from hostler.cli.runs import arrive, decide, find_guest, open_engine
+from hostler.cli.runs import Run, find_guest, open_engine
 from hostler.engine import Engine
 from hostler.engine.journal import Journal, replay
 from hostler.errors import JournalError
-from hostler.model import Decision, Explanation, Guest, HostVerdict, Policy
+from hostler.manifests.messages import scheduler_message
+from hostler.model import Action, Ask, Decision, Evict, Explanation, Guest, HostVerdict, Nominate, Policy, PolicyChanged
 
 __all__ = ["Explained", "as_data", "explain_from_files", "explain_from_journal"]
 
@@ -30,6 +34,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     explanation: Explanation
     policy: Policy | None = None  # that decided, as it was then
     was_bound: bool = False  # by a fact: no decision of ours put it there
+    message: str | None = None  # of a pod: what kube-scheduler would write; empty where it fits somewhere
 
     @property
     def decision(self) -> Decision:
@@ -38,20 +43,23 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain_from_files(inputs: Inputs, kernels: Kernels, wanted: str, *, seed: int = 0) -> Explained:
-    """Explain a guest of the input files."""
+    """Explain a guest of the input files; nobody is evicted, but whom the policy would evict is told."""
     guest = find_guest(inputs.fleet.guests, wanted)
-    engine = open_engine(inputs, kernels, seed=seed)
-    arrive(engine, inputs.fleet.hosts, inputs.fleet.guests)
+    policies = with_preemption(inputs.policies, is_on=False)
+    engine = open_engine(msgspec.structs.replace(inputs, policies=policies), kernels, seed=seed)
+    arrive_fleet(engine, inputs.fleet)
     if guest.host:
+        engine = _evicting(engine, inputs.policies)
         explanation = msgspec.structs.replace(engine.explain(guest.uid), as_of=AT_ARRIVAL)
-        return Explained(guest=guest, explanation=explanation, was_bound=True)
-    finished = engine.fork()
-    for _ in decide(finished):
-        pass
-    decision = finished.decision(guest.uid)
-    for _ in decide(engine, before=decision.seq):
-        pass
-    return _at_decision(engine, guest, decision)
+        explained = Explained(guest=guest, explanation=explanation, was_bound=True)
+    else:
+        finished = engine.fork()
+        step, seq = _find_decision(finished, guest)
+        decision = finished.decision(guest.uid)
+        engine = _just_before(engine, step, seq) if seq else finished
+        explained = _at_decision(_evicting(engine, inputs.policies), guest, decision)
+    message = scheduler_message(explained.explanation) if guest.uid in inputs.pods else None
+    return msgspec.structs.replace(explained, message=message)
 
 
 def explain_from_journal(journal: Journal, kernels: Kernels, wanted: str) -> Explained:
@@ -84,6 +92,8 @@ def as_data(explained: Explained) -> dict[str, object]:
         "feasible": [verdict.host for verdict in fitting],
         "scores": {verdict.host: {s.plugin: s.weighted + 0 for s in verdict.scores} for verdict in fitting},
     }
+    if explained.message is not None:
+        data["message"] = explained.message or None
     verdicts = tuple(_without_minus_zero(verdict) for verdict in explanation.verdicts)
     rest: dict[str, object] = msgspec.to_builtins(msgspec.structs.replace(explanation, verdicts=verdicts))
     return {
@@ -104,9 +114,76 @@ def _without_minus_zero(verdict: HostVerdict) -> HostVerdict:
     return replace(verdict, scores=scores, total=None if verdict.total is None else verdict.total + 0)
 
 
+def _find_decision(engine: Engine, guest: Guest) -> tuple[int, int]:
+    """Run to the end; return which step decided about a guest last, and the decision's number.
+
+    Members of a gang are decided together: the first one's number counts. It is 0 where nothing was ever decided.
+    """
+    run, number, found, first = Run(engine), 0, 0, 0
+    is_on = True
+    while is_on:
+        actions = run.step()
+        seq = next((a.seq for a in reversed(actions) if a.uid == guest.uid and _is_decision(a)), 0)
+        if seq:
+            found, first = number, _first_of_gang(engine, actions, seq, guest.gang)
+        number += 1
+        is_on = run.follow_up()
+    return found, first
+
+
+def _is_decision(action: Action) -> bool:
+    return not isinstance(action, Nominate | Evict | Ask)
+
+
+def _first_of_gang(engine: Engine, actions: Sequence[Action], seq: int, gang: str) -> int:
+    """Return the number of the first decision that was made together with this one."""
+    if not gang:
+        return seq
+    members = {a.seq for a in actions if _is_decision(a) and engine.state.guests[a.uid].guest.gang == gang}
+    while seq - 1 in members:
+        seq -= 1
+    return seq
+
+
+def _just_before(engine: Engine, steps: int, seq: int) -> Engine:
+    """Run so many steps and then a part of one, up to decision ``seq``, which is not made."""
+    run = Run(engine)
+    for _ in range(steps):
+        run.step()
+        run.follow_up()
+
+    def after(entries: int) -> Engine:
+        tried = engine.fork()
+        tried.step(run.now, entries)
+        return tried
+
+    # A step is told how many entries of the queue to take: nearly always one for each decision.
+    wanted = seq - 1
+    guessed = after(min(max(wanted - engine.state.decisions, 0), run.limit))
+    if guessed.state.decisions == wanted:
+        return guessed
+    fewest, most, best = 0, run.limit, guessed
+    while fewest <= most:  # a gang is one entry with many decisions, a question to outside one without
+        middle = (fewest + most) // 2
+        tried = after(middle)
+        if tried.state.decisions <= wanted:
+            fewest, best = middle + 1, tried
+        else:
+            most = middle - 1
+    return best
+
+
+def _evicting(engine: Engine, policies: Sequence[Policy]) -> Engine:
+    """Give the engine the policies as they were declared: an explanation tells whom they would evict."""
+    if engine.policies != tuple(policies):
+        engine.apply(PolicyChanged(policies=tuple(policies)))
+    return engine
+
+
 def _at_decision(engine: Engine, guest: Guest, decision: Decision) -> Explained:
     """Explain as the engine stands, and attach the decision that came of it."""
     explanation = engine.explain(decision.uid)
-    explanation = msgspec.structs.replace(explanation, decision=decision, as_of=f"decision {decision.seq}")
+    as_of = f"decision {decision.seq}" if decision.seq else explanation.as_of
+    explanation = msgspec.structs.replace(explanation, decision=decision, as_of=as_of)
     policy = next((one for one in engine.state.profiles.policies if one.name == decision.policy), None)
     return Explained(guest=guest, explanation=explanation, policy=policy)

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from hostler.cli.streams import unwritable
 from hostler.errors import InputError, JournalError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def atomic_file(path: str) -> Iterator[Callable[[bytes], object]]:
             return
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -49,7 +50,7 @@ def atomic_file(path: str) -> Iterator[Callable[[bytes], object]]:
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(target)
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise unwritable(path, error) from None
     finally:
         with suppress(OSError):
             temporary.unlink()
@@ -81,11 +82,6 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
         if len(line) == MAX_LINE:
             raise JournalError("a line is longer than 1 GiB", hint="is this a journal at all?")
         yield line
-
-
-def _unwritable(path: str, error: OSError) -> InputError:
-    problem = (error.strerror or str(error)).lower()
-    return InputError(f"{path}: cannot be written: {problem}", hint="check the folder and its permissions")
 
 
 def _umask() -> int:

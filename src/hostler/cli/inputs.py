@@ -7,43 +7,46 @@ remains here is that every policy which somebody names exists.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
-from hostler.cli.advice import advice
+from hostler.cli.advice import advice, gang_advice
+from hostler.cli.parts import is_pod, read_parts
 from hostler.cli.terminal import note
 from hostler.config import (
     POLICY_VARIABLE,
-    Document,
     Fleet,
     Settings,
-    invalid,
-    kind_of,
     load_settings,
     merge,
     prefer_fleet_policy,
     read_documents,
-    read_fleet,
 )
 from hostler.engine import BUILT_IN, find_policy, typical_mix
 from hostler.engine.registry import suggest
 from hostler.errors import DuplicateNameError, InputError, UnknownNameError
-from hostler.manifests import Note, is_manifest, read_manifests
-from hostler.model import GuestSpec, Policy, QueueRules
+from hostler.model import GuestSpec, Policy, PreemptionRules, QueueRules
 
-__all__ = ["Inputs", "check_named_policies", "read_inputs", "read_parts", "with_mix"]
+__all__ = ["Budgets", "Inputs", "check_named_policies", "read_inputs", "with_mix", "with_preemption"]
 
 FGD = "fgd"
 
+Budgets = Literal["", "best_effort", "strict"]  # what --budgets says; empty: as the policy does
+
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command works on; ``policies`` has the default first, then those that guests name."""
+    """What a command works on; ``policies`` has the default first, then those that guests name.
+
+    They are as they were declared, preemption included; a command takes it away or puts it in, see ``with_preemption``.
+    """
 
     fleet: Fleet
     policies: tuple[Policy, ...]
     known: Mapping[str, Policy]
     queue: QueueRules
+    pods: frozenset[str] = frozenset()  # the uids of guests that come from Kubernetes manifests
 
     @property
     def policy(self) -> Policy:
@@ -57,21 +60,27 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_inputs(
-    files: Sequence[str], *, policy: str = "", config: str = "", more_specs: Sequence[GuestSpec] = ()
+    files: Sequence[str],
+    *,
+    policy: str = "",
+    config: str = "",
+    seed_annotations: bool = False,
+    more_specs: Sequence[GuestSpec] = (),
 ) -> Inputs:
     """Read everything; ``more_specs`` are guests from elsewhere whose policies count too."""
-    fleet, settings, known = _read(files, policy, config)
-    named = [settings.default_policy]
+    fleet, settings, known = _read(files, policy, config, seed_annotations)
+    named = {settings.default_policy: None}  # in order; the default first
     specs = [guest.spec for guest in fleet.guests]
     check_named_policies(fleet, known)
     distinct = dict.fromkeys((*more_specs, *specs))
     for spec in distinct:
         if spec.policy and spec.policy not in named:
-            named.append(find_policy(spec.policy, known).name)
+            named[find_policy(spec.policy, known).name] = None
     policies = tuple(with_mix(find_policy(name, known), specs or more_specs) for name in named)
-    for line in advice(fleet.hosts, distinct, policies):
+    for line in (*advice(fleet.hosts, distinct, policies), *gang_advice(fleet)):
         note(line)
-    return Inputs(fleet=fleet, policies=policies, known=known, queue=settings.queue)
+    pods = frozenset(guest.uid for index, guest in enumerate(fleet.guests) if is_pod(fleet, index))
+    return Inputs(fleet=fleet, policies=policies, known=known, queue=settings.queue, pods=pods)
 
 
 def with_mix(policy: Policy, specs: Sequence[GuestSpec]) -> Policy:
@@ -86,34 +95,27 @@ def with_mix(policy: Policy, specs: Sequence[GuestSpec]) -> Policy:
     return msgspec.structs.replace(policy, mix=typical_mix(specs))
 
 
-def read_parts(documents: Iterable[Document], known: Mapping[str, Policy]) -> list[Fleet]:
-    """Read documents of either kind; the manifests of one file become one fleet, and their notes are printed."""
-    parts: list[Fleet] = []
-    manifests: dict[str, list[Mapping[str, object]]] = {}
-    for document in documents:
-        if is_manifest(document.data):
-            assert isinstance(document.data, Mapping)
-            manifests.setdefault(document.source, []).append(document.data)
-            continue
-        _, kind = kind_of(document)
-        if kind == "Config":
-            raise invalid(document, ("kind",), "is 'Config'", hint=f"give it by --config {document.source}")
-        parts.append(read_fleet(document, _without_repeated(document, known)))
-    notes: list[Note] = []
-    for source, objects in manifests.items():
-        part, its_notes = _read_manifests(source, objects)
-        parts.append(part)
-        notes += its_notes
-    _print_notes(notes)
-    return parts
+def with_preemption(policies: Sequence[Policy], *, is_on: bool, budgets: Budgets = "") -> tuple[Policy, ...]:
+    """Turn evictions on (by each policy's own rules, else the usual ones) or off; ``budgets`` beats the rules."""
+    replace = msgspec.structs.replace
+    if not is_on:
+        return tuple(replace(policy, preemption=None, reclaim=False) for policy in policies)
+    return tuple(replace(policy, preemption=_rules(policy, budgets)) for policy in policies)
 
 
-def _read(files: Sequence[str], policy: str, config: str) -> tuple[Fleet, Settings, dict[str, Policy]]:
+def _rules(policy: Policy, budgets: Budgets) -> PreemptionRules:
+    rules = policy.preemption or PreemptionRules()
+    return msgspec.structs.replace(rules, budgets=budgets) if budgets else rules
+
+
+def _read(
+    files: Sequence[str], policy: str, config: str, seed_annotations: bool
+) -> tuple[Fleet, Settings, dict[str, Policy]]:
     without_policy = {name: value for name, value in os.environ.items() if name != POLICY_VARIABLE}
     configured = load_settings(BUILT_IN, config=config, environ=without_policy)
     known = {**BUILT_IN, **{one.name: one for one in configured.policies}}
-    parts = [_without_known(part, known) for part in read_parts(read_documents(files), known)]
-    fleet = merge(parts)
+    parts = read_parts(read_documents(files), known, seed_annotations=seed_annotations)
+    fleet = merge([_without_known(part.fleet, known) for part in parts])
     declared = {one.name: one for one in fleet.policies}
     # Again, now that the policies of the files are known: a flag or a variable may name one of them.
     settings = load_settings({**BUILT_IN, **declared}, config=config, policy=policy)
@@ -121,33 +123,6 @@ def _read(files: Sequence[str], policy: str, config: str) -> tuple[Fleet, Settin
     known.update(declared)
     find_policy(settings.default_policy, known)
     return fleet, settings, known
-
-
-def _read_manifests(source: str, objects: Sequence[Mapping[str, object]]) -> tuple[Fleet, tuple[Note, ...]]:
-    try:
-        found = read_manifests(objects)
-    except InputError as error:
-        raise type(error)(f"{source}: {error.message}", hint=error.hint) from error
-    place = (Document(None, source), ())
-    fleet = Fleet(
-        hosts=found.hosts,
-        guests=found.guests,
-        host_places=(place,) * len(found.hosts),
-        guest_places=(place,) * len(found.guests),
-    )
-    return fleet, found.notes
-
-
-def _without_repeated(document: Document, known: Mapping[str, Policy]) -> dict[str, Policy]:
-    """Leave out what the document declares itself: an output repeats the policies that it was made with."""
-    data = document.data
-    entries = data.get("policies") if isinstance(data, Mapping) else None
-    own = {
-        entry["name"]
-        for entry in (entries if isinstance(entries, list) else ())
-        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
-    }
-    return {name: policy for name, policy in known.items() if name in BUILT_IN or name not in own}
 
 
 def _without_known(part: Fleet, known: Mapping[str, Policy]) -> Fleet:
@@ -172,13 +147,3 @@ def check_named_policies(fleet: Fleet, known: Mapping[str, Policy]) -> None:
             f"{document.where((*path, 'policy'))}: guest {guest.name!r} names policy {name!r}, which does not exist",
             hint=suggest(name, known),
         )
-
-
-def _print_notes(notes: Sequence[Note]) -> None:
-    """Print what did not count, one line for all objects of a kind that it is true of."""
-    groups: dict[tuple[str, str, str], list[Note]] = {}
-    for one in notes:
-        groups.setdefault((one.object.split(" ", 1)[0], one.field, one.text), []).append(one)
-    for (kind, field, text), group in groups.items():
-        more = f" and {len(group) - 1} more of kind {kind}" if len(group) > 1 else ""
-        note(f"{group[0].object}{more}: {field} {text}" if field else f"{group[0].object}{more}: {text}")

@@ -18,6 +18,7 @@ import click
 
 from hostler._version import __version__
 from hostler.cli.options import examples
+from hostler.cli.streams import ReaderGone, guarded_streams
 from hostler.errors import HostlerError, InputError, PluginError
 
 __all__ = ["COMMANDS", "TRACEBACK_VARIABLE", "cli", "main"]
@@ -60,16 +61,6 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(module), variable)
         return command
 
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the command; when the reader of our output goes away, leave quietly (click would leave with 1)."""
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise click.exceptions.Exit(EXIT_PIPE_CLOSED) from None
-        return result
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any."""
         with formatter.section("Commands"):
@@ -93,12 +84,20 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    with guarded_streams():
+        return _run(words)
+
+
+def _run(words: list[str]) -> int:
     try:
         result = cli.main(words, prog_name="hostler", standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         return _usage(error, words)
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
+    except ReaderGone:
+        return EXIT_PIPE_CLOSED
     except HostlerError as error:
         _trace()
         _complain(error.message, _with_traceback(error, error.hint or _usual_hint(error, words)))

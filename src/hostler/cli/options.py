@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["FILE", "config_option", "examples", "files_option", "output_option", "policy_option", "seed_option"]
+__all__ = ["FILE", "config_option", "examples", "files_option", "output_option", "policy_option"]
+__all__ += ["seed_annotations_option", "seed_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,6 +77,16 @@ def seed_option() -> Callable[[F], F]:
         default=0,
         show_default=True,
         help="Where random choices come from; the same seed gives the same choices.",
+    )
+
+
+def seed_annotations_option() -> Callable[[F], F]:
+    """Add ``--seed-annotations``."""
+    return click.option(
+        "--seed-annotations",
+        is_flag=True,
+        help="Let the annotations 'priority' and 'pod-group' of pods count, as in the scheduler that this project grew "
+        "from. Off unless given: whoever may create a pod could promote himself.",
     )
 
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 import msgspec
 
+from hostler.cli.arrivals import arrive_fleet
 from hostler.cli.files import atomic_file
 from hostler.cli.inputs import Inputs
 from hostler.cli.kernels import Kernels
-from hostler.cli.runs import LONG, Driver, arrive, decide, is_pending, open_engine
-from hostler.cli.terminal import progress
-from hostler.cli.wording import amount_text
+from hostler.cli.preemptions import Eviction, Nomination, Preemptions
+from hostler.cli.runs import LONG, Driver, decide, is_pending, open_engine
+from hostler.cli.terminal import note, progress
+from hostler.cli.wording import amount_text, plural
+from hostler.config import Tenancy
 from hostler.engine import Engine
 from hostler.engine.journal import Recorder
+from hostler.manifests.messages import scheduler_message
 from hostler.model import CPU, GUESTS, MEMORY, Decision, Guest, GuestSpec, Host, amount_of, may_give
 
 __all__ = ["Placement", "Share", "Summary", "overfull_hosts", "place_all"]
+
+MOST_VERDICTS = 500_000  # of hosts on shapes for messages; each takes about 30 µs
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -40,6 +47,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     placed: int
     already_placed: int
     not_placed: int
+    evicted: int
     hosts: int
     hosts_used: int
     cpu: Share
@@ -47,24 +55,71 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """Where everything is: guests with their hosts, and the decisions about those that were pending."""
+    """Where everything is: guests with their hosts, and the decisions about those that were pending.
+
+    Guests that ran and were evicted are gone; one that was placed by this run and evicted again waits as before.
+    """
 
     inputs: Inputs
     guests: tuple[Guest, ...]
     decisions: Mapping[str, Decision]  # by uid, in the order in which they were made
+    evicted: tuple[Eviction, ...]
+    nominated: tuple[Nomination, ...]
+    tenancy: Tenancy  # as it is after the run: budgets have less left
+    messages: Mapping[str, str]  # by uid: what kube-scheduler would write about a pod that fits nowhere
     summary: Summary
 
 
-def place_all(inputs: Inputs, kernels: Kernels, *, seed: int = 0, journal: str = "") -> Placement:
+def place_all(
+    inputs: Inputs, kernels: Kernels, *, seed: int = 0, journal: str = "", with_messages: bool = False
+) -> Placement:
     """Place every pending guest; ``journal`` names a file that records the run."""
     engine = open_engine(inputs, kernels, seed=seed)
     pending = sum(map(is_pending, inputs.fleet.guests))
+    preemptions = Preemptions(engine, inputs.fleet.guests)
+    order: dict[str, None] = {}
     with _recorded(engine, journal) as driver, progress("placing", pending, is_long=pending > LONG) as advance:
-        arrive(driver, inputs.fleet.hosts, inputs.fleet.guests)
-        order = {action.uid: None for action in decide(driver, advance=advance)}
-    decisions = {uid: engine.decision(uid) for uid in order}
-    guests = tuple(_placed(engine, guest, decisions) for guest in inputs.fleet.guests)
-    return Placement(inputs=inputs, guests=guests, decisions=decisions, summary=_sum_up(inputs, guests))
+        arrive_fleet(driver, inputs.fleet)
+        for action in decide(driver, advance=advance):
+            if not preemptions.note(action):
+                order[action.uid] = None
+    # Members of a gang that is not complete are never tried, and yet have a reason.
+    order |= {guest.uid: None for guest in inputs.fleet.guests if is_pending(guest)}
+    decisions = {uid: engine.decision(uid) for uid in order if uid in engine.state.guests}
+    gone = preemptions.gone
+    guests = tuple(
+        _placed(engine, guest, decisions) if guest.uid not in gone else guest
+        for guest in inputs.fleet.guests
+        if is_pending(guest) or guest.uid not in gone
+    )
+    return Placement(
+        inputs=inputs,
+        guests=guests,
+        decisions=decisions,
+        evicted=preemptions.evicted,
+        nominated=preemptions.nominated,
+        tenancy=_tenancy_after(engine, inputs.fleet.tenancy),
+        messages=_messages(engine, inputs, decisions) if with_messages else {},
+        summary=_sum_up(inputs, guests, len(preemptions.evicted)),
+    )
+
+
+def _tenancy_after(engine: Engine, before: Tenancy) -> Tenancy:
+    budgets = engine.state.budgets
+    return msgspec.structs.replace(before, budgets=tuple(budgets.get(one.key, one) for one in before.budgets))
+
+
+def _messages(engine: Engine, inputs: Inputs, decisions: Mapping[str, Decision]) -> dict[str, str]:
+    """Write the message of every pod that waits; pods of one shape share it, and very many shapes get none."""
+    waiting = [uid for uid, decision in decisions.items() if uid in inputs.pods and not decision.host]
+    spec_of = {uid: engine.state.guests[uid].guest.spec for uid in waiting}
+    first = {spec: uid for uid, spec in reversed(spec_of.items())}
+    most = max(MOST_VERDICTS // max(len(inputs.fleet.hosts), 1), 1)
+    if len(first) > most:
+        note(f"'message' is left out of all but {plural(most, 'shape')} of pods that fit nowhere; 'explain' has it")
+    shapes = islice(dict.fromkeys(spec_of.values()), most)
+    known = {spec: scheduler_message(engine.explain(first[spec])) for spec in shapes}
+    return {uid: known[spec] for uid, spec in spec_of.items() if known.get(spec)}
 
 
 @contextmanager
@@ -87,9 +142,10 @@ def _placed(engine: Engine, guest: Guest, decisions: Mapping[str, Decision]) -> 
     return msgspec.structs.replace(guest, host=decision.host, on_devices=decision.devices)
 
 
-def _sum_up(inputs: Inputs, guests: Sequence[Guest]) -> Summary:
+def _sum_up(inputs: Inputs, guests: Sequence[Guest], evicted: int) -> Summary:
     fleet = inputs.fleet
-    already = len(fleet.guests) - sum(map(is_pending, fleet.guests))
+    pending = sum(map(is_pending, fleet.guests))
+    already = len(guests) - pending  # less those that ran and are gone
     on_hosts = [guest for guest in guests if guest.host]
     policy = inputs.policy
 
@@ -98,10 +154,11 @@ def _sum_up(inputs: Inputs, guests: Sequence[Guest]) -> Summary:
         return Share(sum(amount_of(guest.spec.requests, name) for guest in on_hosts), total)
 
     return Summary(
-        guests=len(guests),
+        guests=len(fleet.guests),
         placed=len(on_hosts) - already,
         already_placed=already,
         not_placed=len(guests) - len(on_hosts),
+        evicted=evicted,
         hosts=len(fleet.hosts),
         hosts_used=len({guest.host for guest in on_hosts}),
         cpu=share(CPU),

@@ -26,19 +26,22 @@ def offered_plugins() -> list[EntryPoint]:
 def registry_for(policies: Iterable[Policy]) -> Registry:
     """Return a registry with the third parties' plugins that the policies name; unknown names are refused."""
     filters, scorers = Registry.names()
-    missing: dict[str, Policy] = {}
+    missing: dict[str, tuple[Policy, list[str]]] = {}  # by name: who names it, and the built-in ones of its kind
     for policy in policies:
-        for use in policy.filters:
-            if use.name not in filters:
-                missing.setdefault(use.name, policy)
-        for scorer in policy.scorers:
-            if scorer.name not in scorers:
-                missing.setdefault(scorer.name, policy)
+        for uses, known in ((policy.filters, filters), (policy.scorers, scorers)):
+            for use in uses:
+                if use.name not in known:
+                    missing.setdefault(use.name, (policy, known))
     if not missing:
         return Registry()
     built_in = {*filters, *scorers}
     offered = [point for point in offered_plugins() if point.name not in built_in]
-    return Registry({name: _load(name, policy, offered, built_in) for name, policy in missing.items()})
+    return Registry(
+        {
+            name: _load(name, policy, offered, known, is_of_other_kind=name in built_in)
+            for name, (policy, known) in missing.items()
+        }
+    )
 
 
 def distribution_of(point: EntryPoint) -> str:
@@ -46,13 +49,15 @@ def distribution_of(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "an unknown distribution"
 
 
-def _load(name: str, policy: Policy, offered: list[EntryPoint], built_in: set[str]) -> Factory:
+def _load(
+    name: str, policy: Policy, offered: list[EntryPoint], known: Iterable[str], *, is_of_other_kind: bool
+) -> Factory:
     found = [point for point in offered if point.name == name]
     if not found:
-        problem = "is of the other kind" if name in built_in else "is neither built in nor installed"
+        problem = "is of the other kind" if is_of_other_kind else "is neither built in nor installed"
         raise UnknownNameError(
             f"policy {policy.name!r} names plugin {name!r}, which {problem}",
-            hint=suggest(name, {*built_in, *(point.name for point in offered)} - {name}),
+            hint=suggest(name, [*known, *(point.name for point in offered)]),
         )
     if len(found) > 1:
         owners = " and ".join(distribution_of(point) for point in found)

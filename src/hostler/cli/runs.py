@@ -1,51 +1,46 @@
 """One run of the engine over a fleet: facts in, decisions out, with or without a journal.
 
-Everything happens at time 0. Guests are decided in chunks, always of the same size, so that a run with a progress bar
-and one without leave the same journal. Nobody outside answers here, so an ``Ask`` is answered by saying so.
+Time begins at 0 and is virtual: it only moves on while something that happened may help a guest that waits. Guests are
+decided in chunks, always of the same size, so that a run with a progress bar and one without leave the same journal.
+Whoever is evicted leaves at once. Nobody outside answers here, so an ``Ask`` is answered by saying so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from typing import Protocol
+from typing import TypeAlias
 
 from hostler.cli.inputs import Inputs
 from hostler.cli.kernels import Kernels
 from hostler.cli.plugins import registry_for
 from hostler.config import did_you_mean
 from hostler.engine import Engine
+from hostler.engine.journal import Recorder
 from hostler.errors import InputError, UnknownNameError
 from hostler.model import (
+    MAX_AMOUNT,
+    Abandon,
     Action,
     Answered,
     Ask,
-    Event,
+    Bind,
+    Evict,
     Guest,
-    GuestArrived,
-    GuestsArrived,
-    GuestSpec,
-    Host,
-    HostsJoined,
+    GuestLeft,
+    Nominate,
     Policy,
+    Prepare,
     QueueRules,
 )
 
-__all__ = ["CHUNK", "Driver", "arrive", "decide", "find_guest", "is_pending", "new_engine", "open_engine", "shown_name"]
+__all__ = ["CHUNK", "Driver", "Run", "copy_of", "decide", "find_guest", "is_pending", "new_engine", "open_engine"]
+__all__ += ["shown_name"]
 
 CHUNK = 8192  # guests decided by one step
 LONG = 20_000  # guests from which on a progress bar is shown
 NO_ANSWER = "nobody can be asked here"
 
-
-class Driver(Protocol):
-    """An engine, or a recorder around one."""
-
-    def apply(self, event: Event) -> None:
-        """Take a fact."""
-
-    def step(self, now: int, limit: int | None = None) -> list[Action]:
-        """Decide."""
+Driver: TypeAlias = Engine | Recorder
 
 
 def open_engine(inputs: Inputs, kernels: Kernels, *, seed: int = 0) -> Engine:
@@ -60,42 +55,76 @@ def new_engine(policies: Sequence[Policy], kernels: Kernels, *, queue: QueueRule
     return engine
 
 
-def arrive(driver: Driver, hosts: Sequence[Host], guests: Sequence[Guest]) -> None:
-    """Tell the engine about hosts, then guests that already run, then those to be placed, each in their order."""
-    driver.apply(HostsJoined(hosts=tuple(hosts)))
-    # Those that name their devices first: nobody else may be given them.
-    for guest in guests:
-        if guest.host and guest.on_devices:
-            driver.apply(GuestArrived(guest=guest))
-    for is_placed in (True, False):
-        chosen = [guest for guest in guests if bool(guest.host) == is_placed and not (is_placed and guest.on_devices)]
-        for event in _arrivals(chosen):
-            driver.apply(event)
+class Run:
+    """Steps of an engine, one after the other, with what must be told to it in between."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.engine = driver.engine if isinstance(driver, Recorder) else driver
+        self.now = self.engine.now
+        self.limit = CHUNK  # guests that the next step decides at most
+        self._until = self.now  # how far time may move on
+        self._prepared_by = MAX_AMOUNT  # nobody prepares anything here, so time never comes to a deadline for it
+        self._asked: list[Ask] = []
+        self._is_drained = False
+
+    def step(self) -> list[Action]:
+        """Decide the next chunk."""
+        actions = self._driver.step(self.now, self.limit)
+        taken = sum(not isinstance(action, Nominate | Evict | Abandon) for action in actions)
+        # A gang is one entry of the queue with many actions, or none: only the queue knows whether that was all.
+        self._is_drained = taken < self.limit and (not actions or self.engine.next_due() != self.now)
+        self.limit = max(self.limit - taken, 0)
+        self._asked += [action for action in actions if isinstance(action, Ask)]
+        deadlines = [action.deadline for action in actions if isinstance(action, Prepare)]
+        self._prepared_by = min(self._prepared_by, *deadlines) if deadlines else self._prepared_by
+        if any(isinstance(action, Bind | Prepare | Evict) for action in actions):
+            self._until = self.now + _longest_pause(self.engine.state.rules)
+        return actions
+
+    def follow_up(self) -> bool:
+        """Carry out what the last step asked for, let time pass, and say whether there is more to decide."""
+        if self.limit and not self._is_drained:
+            return True
+        is_news = self._answer() | self._let_leave()
+        self.limit = CHUNK
+        if is_news or not self._is_drained:
+            return True
+        due, end = self.engine.next_due(), min(self._until, self._prepared_by - 1)
+        if due is None or not self.now < due <= end:
+            return False
+        self.now = end  # all pauses are over then: those who wait are tried by priority, not by chance
+        return True
+
+    def _answer(self) -> bool:
+        for ask in self._asked:
+            self._driver.apply(Answered(at=self.now, uid=ask.uid, ask=ask.ask, error=NO_ANSWER))
+        had_any = bool(self._asked)
+        self._asked = []
+        return had_any
+
+    def _let_leave(self) -> bool:
+        """Let go whoever makes room for others, also those that were leaving anyway."""
+        leaving = list(self.engine.state.evicting)
+        for uid in leaving:
+            self._driver.apply(GuestLeft(at=self.now, uid=uid))
+        return bool(leaving)
 
 
-def decide(
-    driver: Driver, *, before: int | None = None, advance: Callable[[int], None] | None = None
-) -> Iterator[Action]:
-    """Decide everything, or all decisions ``before`` that number; yield the actions in order."""
-    made, room = 0, CHUNK
-    asked: list[Ask] = []
-    while before is None or made < before - 1:
-        limit = room if before is None else min(room, before - 1 - made)
-        actions = driver.step(0, limit)
-        room -= len(actions)
-        if actions:
-            made = actions[-1].seq
-            yield from actions
+def decide(driver: Driver, *, advance: Callable[[int], None] | None = None) -> Iterator[Action]:
+    """Decide everything; yield the actions in order."""
+    run, is_on = Run(driver), True
+    while is_on:
+        actions = run.step()
+        yield from actions
         if advance is not None:
             advance(len(actions))
-        asked += [action for action in actions if isinstance(action, Ask)]
-        is_drained = len(actions) < limit
-        if is_drained and not asked:
-            return
-        if is_drained or not room:
-            for ask in asked:
-                driver.apply(Answered(uid=ask.uid, ask=ask.ask, error=NO_ANSWER))
-            asked, room = [], CHUNK
+        is_on = run.follow_up()
+
+
+def copy_of(guest: Guest, number: int) -> Guest:
+    """Return a guest of the same shape; its uid cannot be that of another one, which has no space in it."""
+    return Guest(name=f"{guest.name}-{number}", uid=f"copy {number} of {guest.uid}", spec=guest.spec)
 
 
 def is_pending(guest: Guest) -> bool:
@@ -138,23 +167,6 @@ def _is_counted(name: str, prefix: str) -> bool:
     return number != name and number.isascii() and number.isdecimal()
 
 
-def _arrivals(guests: Sequence[Guest]) -> Iterator[Event]:
-    """Turn guests into facts, many at once where columns can carry all that is known about them."""
-    for is_plain, group in groupby(guests, key=_is_plain):
-        if not is_plain:
-            yield from (GuestArrived(guest=guest) for guest in group)
-            continue
-        members = list(group)
-        specs: dict[GuestSpec, int] = {}
-        spec_of = tuple(specs.setdefault(guest.spec, len(specs)) for guest in members)
-        yield GuestsArrived(
-            specs=tuple(specs),
-            spec_of=spec_of,
-            names=tuple(guest.name for guest in members),
-            uids=tuple(guest.uid for guest in members),
-            hosts=tuple(guest.host for guest in members) if members[0].host else (),
-        )
-
-
-def _is_plain(guest: Guest) -> bool:
-    return not guest.version and guest.draw_key is None and not guest.on_devices
+def _longest_pause(rules: QueueRules) -> int:
+    """Return how long a guest that was refused may have to wait until it is tried again."""
+    return rules.backoff_max_ns * (100 + rules.jitter_percent) // 100

@@ -2,7 +2,8 @@
 
 A lower bound by totals starts the search; real placements under the policy decide from there: galloping up until
 all guests fit, then halving down. Placement by a policy is not monotone in theory (one more host may once make it
-worse), so the answer is a number of hosts that is shown to do, with one less shown not to.
+worse), so the answer is a number of hosts that is shown to do, with one less shown not to. Quotas do not count: more
+hosts change nothing about them.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from hostler.cli.arrivals import arrive, arrive_tenancy
 from hostler.cli.inputs import Inputs
 from hostler.cli.kernels import Kernels
-from hostler.cli.runs import arrive, decide, is_pending, open_engine, shown_name
+from hostler.cli.runs import decide, is_pending, open_engine, shown_name
 from hostler.cli.terminal import progress
 from hostler.cli.wording import failure_text, reason_line
 from hostler.config import did_you_mean
@@ -39,6 +41,8 @@ __all__ = ["Misfit", "Sizing", "size_fleet"]
 LONG = 10_000  # guests from which on a progress bar is shown
 
 
+HOSTNAME = "kubernetes.io/hostname"
+CURED_BY_OTHERS = frozenset({"affinity_unmet", "skew_too_large"})
 LARGER = "choose a larger host, or leave these guests out"
 HINTS = {  # by the code of a reason
     "untolerated_taint": "add a toleration or choose another host",
@@ -49,6 +53,7 @@ HINTS = {  # by the code of a reason
     "not_the_named_host": "choose the host that the guest names, or let it name none",
     "insufficient": LARGER,
     "insufficient_devices": LARGER,
+    "no_topology_label": "choose a host with the label that guests are spread by",
 }
 
 
@@ -86,8 +91,11 @@ def size_fleet(inputs: Inputs, kernels: Kernels, like: str, *, seed: int = 0) ->
         def is_enough(count: int) -> bool:
             advance(1)
             engine = open_engine(inputs, kernels, seed=seed)
+            arrive_tenancy(engine, msgspec.structs.replace(inputs.fleet.tenancy, quotas=()))
             arrive(engine, _hosts_like(model, count), guests)
-            return all(isinstance(action, Bind | Prepare) for action in decide(engine))
+            for _ in decide(engine):
+                pass
+            return all(engine.decision(guest.uid).host for guest in guests)
 
         low, high = bound - 1, bound  # low is too few
         while not is_enough(high):
@@ -95,7 +103,7 @@ def size_fleet(inputs: Inputs, kernels: Kernels, like: str, *, seed: int = 0) ->
                 raise InputError(
                     f"{len(guests):,} guests do not fit on as many hosts like {like!r} under policy "
                     f"{inputs.policy.name!r}",
-                    hint="a policy that asks outside, or a plugin that refuses, cannot be sized",
+                    hint="what asks outside, refuses by itself or needs hosts with other labels cannot be sized",
                 )
             low, high = high, min(high + max(high // 4, 1), len(guests))
         while high - low > 1:
@@ -117,7 +125,14 @@ def _hosts_like(model: Host, count: int) -> list[Host]:
     """Return empty, open hosts like the model; the first bears its name."""
     width = len(str(count))
     names = [model.name, *(f"{model.name}-{number:0{width}d}" for number in range(2, count + 1))]
-    return [msgspec.structs.replace(model, name=name, uid=name, version=0, cordoned=False) for name in names]
+    labels = dict(model.labels)
+    found = []
+    for name in names:
+        if HOSTNAME in labels:  # each is a domain of its own
+            labels[HOSTNAME] = name
+        own = tuple(labels.items())
+        found.append(msgspec.structs.replace(model, name=name, uid=name, version=0, cordoned=False, labels=own))
+    return found
 
 
 def _misfits(inputs: Inputs, kernels: Kernels, model: Host, guests: Iterable[Guest]) -> tuple[Misfit, ...]:
@@ -129,12 +144,19 @@ def _misfits(inputs: Inputs, kernels: Kernels, model: Host, guests: Iterable[Gue
         groups.setdefault(guest.spec, []).append(guest)
     found: list[Misfit] = []
     for first, *others in groups.values():
-        engine.apply(GuestArrived(guest=first))
-        if not any(isinstance(action, Bind | Prepare) for action in decide(engine)):
-            reason, hint = _why(engine.explain(first.uid))
+        engine.apply(GuestArrived(guest=msgspec.structs.replace(first, gang="")))
+        is_placed = any(isinstance(action, Bind | Prepare) for action in decide(engine))
+        if not is_placed and not _needs_others(explanation := engine.explain(first.uid)):
+            reason, hint = _why(explanation)
             found.append(Misfit(guest=shown_name(first), guests=1 + len(others), reason=reason, hint=hint))
         engine.apply(GuestLeft(uid=first.uid))
     return tuple(found)
+
+
+def _needs_others(explanation: Explanation) -> bool:
+    """Say whether an empty host lacks nothing but the company of other guests."""
+    codes = {failure.reason.code for verdict in explanation.verdicts for failure in verdict.failures}
+    return bool(codes) and codes <= CURED_BY_OTHERS
 
 
 def _why(explanation: Explanation) -> tuple[str, str]:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from hostler.model import Decision, DeviceRequest, Failure, GuestSpec, Reason, ReasonCount, format_resource
 from hostler.model.hosts import WHOLE_DEVICE
 
-__all__ = ["amount_text", "failure_text", "number_text", "plural", "reason_line", "reason_text", "request_text"]
+__all__ = ["amount_text", "failure_text", "number_text", "plural", "reason_line", "reason_text"]
+__all__ += ["reasons_text", "request_text"]
 
 MAX_REASONS = 6  # in one line
+_SPREAD = "spread"  # the filter whose amounts are guests
 _DEVICES = "devices"  # the filter whose amounts are thousandths of a device
 _WITHOUT_AMOUNTS = ("no_device", "wrong_device_model")  # nothing to count: it is the kind or model that lacks
 
@@ -31,11 +33,12 @@ def reason_line(decision: Decision) -> str:
     """Say in one line why a guest was not placed: ``0/12 hosts: 7 insufficient cpu, 5 cordoned``."""
     if not decision.hosts:
         return decision.note or "there are no hosts"
-    line = f"{decision.feasible}/{plural(decision.hosts, 'host')}: {_reasons(decision.reasons)}"
+    line = f"{decision.feasible}/{plural(decision.hosts, 'host')}: {reasons_text(decision.reasons)}"
     return f"{line} ({decision.note})" if decision.note else line
 
 
-def _reasons(counts: Sequence[ReasonCount]) -> str:
+def reasons_text(counts: Sequence[ReasonCount]) -> str:
+    """Write the reasons of many hosts, the first few of them: ``7 insufficient cpu, 5 cordoned``."""
     shown = [f"{count.hosts:,} {reason_text(count.reason)}" for count in counts[:MAX_REASONS]]
     if len(counts) > MAX_REASONS:
         shown.append(f"{sum(count.hosts for count in counts[MAX_REASONS:]):,} for other reasons")
@@ -45,6 +48,10 @@ def _reasons(counts: Sequence[ReasonCount]) -> str:
 def failure_text(failure: Failure) -> str:
     """Say what one filter of one host lacks, in the units that the cure has as well."""
     text = reason_text(failure.reason)
+    if failure.by:
+        return f"{text} (in the way: {', '.join(failure.by)})"
+    if failure.reason.plugin == _SPREAD and failure.needed is not None:
+        return f"{text}: it would be {failure.needed}"
     if failure.needed is None or failure.missing is None or failure.reason.code in _WITHOUT_AMOUNTS:
         return text
     subject = failure.reason.subject

@@ -30,6 +30,7 @@ from hostler.config.settings import (
     read_settings,
 )
 from hostler.config.strict import convert, invalid, located
+from hostler.config.tenancy import Tenancy
 from hostler.config.wording import describe, did_you_mean, quote
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "KernelCache",
     "Setting",
     "Settings",
+    "Tenancy",
     "cache_folder",
     "config_folder",
     "convert",

@@ -15,12 +15,13 @@ from typing import BinaryIO
 
 import msgspec
 
-from hostler.config.json_lines import find_duplicate, find_line
+from hostler.config.json_lines import find_duplicate, find_item_lines, find_line
 from hostler.config.wording import Path, quote
 from hostler.config.yaml_tree import MAX_DEPTH, Tree, parse_yaml
 from hostler.errors import DuplicateNameError, InputError
 
-__all__ = ["MAX_JSON_BYTES", "MAX_YAML_BYTES", "Document", "kind_of", "parse_documents", "read_documents"]
+__all__ = ["MAX_JSON_BYTES", "MAX_YAML_BYTES", "Document", "Place", "kind_of"]
+__all__ += ["parse_documents", "read_documents"]
 
 MAX_YAML_BYTES = 16 * 2**20
 MAX_JSON_BYTES = 2**30
@@ -64,6 +65,15 @@ class Document(msgspec.Struct, frozen=True, eq=False):
         """Return ``file:line``, or the file alone where the line is not known."""
         line = self.line_of(path)
         return self.source if line is None else f"{self.source}:{line}"
+
+    def where_items(self, path: Path, count: int) -> list[str]:
+        """Return ``where`` of the first ``count`` items of the list at ``path``; of JSON they are found in one go."""
+        if self._text is None:
+            return [self.where((*path, index)) for index in range(count)]
+        return [f"{self.source}:{line}" for line in find_item_lines(self._text, path)[:count]]
+
+
+Place = tuple[Document, Path]  # where something stands
 
 
 def read_documents(sources: Sequence[str]) -> list[Document]:

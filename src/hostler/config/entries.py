@@ -9,20 +9,27 @@ from typing import Annotated
 from msgspec import Meta
 
 from hostler.config.documents import Document, kind_of
+from hostler.config.durations import parse_duration
 from hostler.config.strict import invalid, located
 from hostler.config.wording import Path, did_you_mean, quote
 from hostler.errors import QuantityError
-from hostler.model import Amounts, parse_ratio, parse_resource
+from hostler.model import Amounts, parse_quantity, parse_ratio, parse_resource
 
 __all__ = [
     "API_VERSION",
     "MAX_NAME",
+    "Int32",
+    "NewerCounts",
     "Quantities",
     "Quantity",
+    "Version",
     "check_kind",
     "check_name",
+    "means",
     "read_amounts",
+    "read_duration",
     "read_ratios",
+    "read_sizes",
     "write_amounts",
     "write_ratios",
 ]
@@ -31,8 +38,17 @@ API_VERSION = "hostler/v1"
 MAX_NAME = 253  # characters, as in Kubernetes
 
 Quantity = str | int | float
-Quantities = Annotated[dict[str, Quantity], Meta(description="Resource to amount, such as {memory: 2Gi}.")]
+Quantities = dict[str, Quantity]
 
+
+def means(text: str) -> Meta:
+    """Say what a key means; the schema and the reference show it."""
+    return Meta(description=text)
+
+
+Version = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+NewerCounts = means("Which of two facts about it is newer: the higher number. 0: no versions.")
 
 # The same few amounts stand in a file thousands of times.
 _parse_resource = lru_cache(maxsize=4096, typed=True)(parse_resource)
@@ -64,6 +80,21 @@ def read_amounts(
     """Read amounts such as ``{cpu: 1500m}``; zeros are dropped unless they mean something."""
     found = _read_each(document, path, values, _parse_resource)
     return found if keep_zeros else tuple(pair for pair in found if pair[1])
+
+
+def read_sizes(document: Document, path: Path, values: Mapping[str, Quantity]) -> Amounts:
+    """Read sizes in bytes of things with names of their own, such as ``{nginx: 60Mi}``."""
+    if "" in values:
+        raise invalid(document, (*path, ""), "has no name", hint="name what it is the size of")
+    return _read_each(document, path, values, lambda _, value: parse_quantity(value))
+
+
+def read_duration(document: Document, path: Path, text: str) -> int:
+    """Read a duration such as ``1m30s`` to nanoseconds."""
+    try:
+        return parse_duration(text)
+    except QuantityError as error:
+        raise located(document, path, error) from None
 
 
 def read_ratios(document: Document, path: Path, values: Mapping[str, Quantity]) -> Amounts:

@@ -11,30 +11,31 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from hostler.config.documents import Document
+from hostler.config.documents import Document, Place
 from hostler.config.entries import check_kind
 from hostler.config.fleet_entries import read_guests, read_hosts
 from hostler.config.fleet_file import FleetFile
+from hostler.config.fleet_tenancy import read_tenancy
 from hostler.config.policies import read_policies
 from hostler.config.strict import convert, invalid
+from hostler.config.tenancy import Tenancy, merge_tenancies
 from hostler.config.wording import Path, did_you_mean, quote
 from hostler.errors import DuplicateNameError, InputError, UnknownNameError
 from hostler.model import Guest, GuestSpec, Host, Policy
 
-__all__ = ["MAX_MEMBERS", "Fleet", "Place", "merge", "read_fleet"]
+__all__ = ["MAX_MEMBERS", "Fleet", "merge", "read_fleet"]
 
 MAX_MEMBERS = 1_000_000  # hosts and guests together, of one file
 
-Place = tuple[Document, Path]
-
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """Hosts, guests and policies; the ``places`` say, in the same order, where they stand."""
+    """Hosts, guests, what binds them, and policies; the ``places`` say, in the same order, where they stand."""
 
     hosts: tuple[Host, ...] = ()
     guests: tuple[Guest, ...] = ()
     policies: tuple[Policy, ...] = ()
     policy: str = ""
+    tenancy: Tenancy = Tenancy()
     host_places: tuple[Place, ...] = ()
     guest_places: tuple[Place, ...] = ()
 
@@ -70,6 +71,7 @@ def read_fleet(document: Document, known_policies: Mapping[str, Policy] | None =
         guests=tuple(guests),
         policies=read_policies(document, file.policies, ("policies",), known_policies or {}),
         policy=file.policy,
+        tenancy=read_tenancy(document, file),
         host_places=tuple(host_places),
         guest_places=tuple(guest_places),
     )
@@ -80,9 +82,11 @@ def read_fleet(document: Document, known_policies: Mapping[str, Policy] | None =
 def merge(fleets: Sequence[Fleet]) -> Fleet:
     """Put several fleets together; refuse names that stand twice and guests on hosts that nobody declared."""
     policies = [policy for fleet in fleets for policy in fleet.policies]
-    for position, policy in enumerate(policies):
-        if any(policy.name == other.name for other in policies[:position]):
+    declared: set[str] = set()
+    for policy in policies:
+        if policy.name in declared:
             raise DuplicateNameError(f"policy {quote(policy.name)} is declared in two files", hint="rename one of them")
+        declared.add(policy.name)
     named = sorted({fleet.policy for fleet in fleets if fleet.policy})
     if len(named) > 1:
         raise InputError(
@@ -94,6 +98,7 @@ def merge(fleets: Sequence[Fleet]) -> Fleet:
         guests=tuple(guest for fleet in fleets for guest in fleet.guests),
         policies=tuple(policies),
         policy=named[0] if named else "",
+        tenancy=merge_tenancies(fleet.tenancy for fleet in fleets),
         host_places=_places((fleet.host_places, len(fleet.hosts)) for fleet in fleets),
         guest_places=_places((fleet.guest_places, len(fleet.guests)) for fleet in fleets),
     )

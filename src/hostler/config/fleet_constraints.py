@@ -1,4 +1,4 @@
-"""Devices and constraints as a fleet file writes them, to the model.
+"""Devices, and what a guest says about hosts, as a fleet file writes them, to the model.
 
 Used by :mod:`hostler.config.fleet_entries`.
 """
@@ -10,25 +10,19 @@ from collections.abc import Mapping, Sequence
 
 from hostler.config.documents import Document
 from hostler.config.entries import check_name
-from hostler.config.fleet_file import (
-    DeviceEntry,
-    DeviceRequestEntry,
-    ExpressionEntry,
-    TaintEntry,
-    TermEntry,
-    TolerationEntry,
-)
+from hostler.config.fleet_file import DeviceEntry, DeviceRequestEntry
+from hostler.config.fleet_file_terms import ExpressionEntry, TaintEntry, TermEntry, TolerationEntry
 from hostler.config.strict import invalid
 from hostler.config.wording import Path, quote
 from hostler.model import Device, DeviceRequest, Expression, Labels, Taint, Term, Toleration
 from hostler.model.hosts import MAX_DEVICES
 
-__all__ = ["HOST_NAME_KEY", "read_device_requests", "read_devices", "read_labels", "read_taints", "read_term"]
-__all__ += ["read_tolerations"]
+__all__ = ["HOST_NAME_KEY", "read_device_requests", "read_devices", "read_expression", "read_labels"]
+__all__ += ["read_taints", "read_term", "read_tolerations"]
 
 HOST_NAME_KEY = "metadata.name"  # the key by which the model's terms mean the host's own name
 
-_INT64 = re.compile(r"[+-]?[0-9]{1,18}")
+_INT64 = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def read_labels(document: Document, path: Path, values: Mapping[str, str]) -> Labels:
@@ -83,7 +77,7 @@ def read_tolerations(document: Document, path: Path, entries: Sequence[Toleratio
 def read_term(document: Document, path: Path, entry: TermEntry) -> Term:
     """Read the requirements of one term; plain host names become one requirement."""
     expressions = tuple(
-        _read_expression(document, (*path, "expressions", index), one) for index, one in enumerate(entry.expressions)
+        read_expression(document, (*path, "expressions", index), one) for index, one in enumerate(entry.expressions)
     )
     names: list[Expression] = []
     plain = tuple(one for one in entry.names if isinstance(one, str))
@@ -102,7 +96,8 @@ def read_term(document: Document, path: Path, entry: TermEntry) -> Term:
     return Term(expressions, tuple(names))
 
 
-def _read_expression(document: Document, path: Path, entry: ExpressionEntry) -> Expression:
+def read_expression(document: Document, path: Path, entry: ExpressionEntry) -> Expression:
+    """Read one requirement on a label."""
     if not entry.key:
         raise invalid(document, path, "has an empty key", hint="name the label")
     values, operator = entry.values, entry.operator

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from hostler.config.documents import Document
-from hostler.config.entries import check_name, read_amounts, read_ratios
+from hostler.config.entries import check_name, read_amounts, read_ratios, read_sizes
 from hostler.config.fleet_constraints import (
     read_device_requests,
     read_devices,
@@ -18,10 +18,20 @@ from hostler.config.fleet_constraints import (
     read_tolerations,
 )
 from hostler.config.fleet_file import GuestEntry, HostEntry
+from hostler.config.fleet_guest_terms import (
+    check_namespace,
+    read_gang_name,
+    read_guest_terms,
+    read_ports,
+    read_selector,
+    read_spreads,
+    read_weighted_guest_terms,
+)
 from hostler.config.strict import invalid, located
-from hostler.config.wording import Path, quote
-from hostler.errors import InputError
-from hostler.model import Guest, GuestSpec, Host, WeightedTerm, may_give
+from hostler.config.times import parse_time
+from hostler.config.wording import Path
+from hostler.errors import InputError, QuantityError
+from hostler.model import GUESTS, Guest, GuestSpec, Host, WeightedTerm, may_give
 
 __all__ = ["read_guests", "read_hosts"]
 
@@ -33,11 +43,17 @@ def read_hosts(document: Document, path: Path, entry: HostEntry) -> list[Host]:
         name=names[0],
         uid=entry.uid or names[0],
         version=entry.version,
-        capacity=read_amounts(document, (*path, "capacity"), entry.capacity),
+        # A limit of no guests at all counts: without it any number would fit.
+        capacity=tuple(
+            pair
+            for pair in read_amounts(document, (*path, "capacity"), entry.capacity, keep_zeros=True)
+            if pair[1] or pair[0] == GUESTS
+        ),
         devices=read_devices(document, (*path, "devices"), entry.devices) if entry.devices else (),
         labels=read_labels(document, (*path, "labels"), entry.labels),
         taints=read_taints(document, (*path, "taints"), entry.taints) if entry.taints else (),
         cordoned=entry.cordoned,
+        images=read_sizes(document, (*path, "images"), entry.images) if entry.images else (),
         overcommit=read_ratios(document, (*path, "overcommit"), entry.overcommit),
         # A zero counts: it beats what the policy reserves.
         reserve=read_amounts(document, (*path, "reserve"), entry.reserve, keep_zeros=True),
@@ -57,9 +73,7 @@ def read_hosts(document: Document, path: Path, entry: HostEntry) -> list[Host]:
 def read_guests(document: Document, path: Path, entry: GuestEntry, specs: dict[GuestSpec, GuestSpec]) -> list[Guest]:
     """Read one entry: one guest, or ``count`` of them; equal specs become one object, kept in ``specs``."""
     names = _expand(document, path, entry)
-    check_name(document, (*path, "namespace"), entry.namespace)
-    if "/" in entry.namespace:
-        raise invalid(document, (*path, "namespace"), f"is {quote(entry.namespace)}", hint="a namespace has no '/'")
+    check_namespace(document, (*path, "namespace"), entry.namespace)
     spec = _read_spec(document, path, entry)
     spec = specs.setdefault(spec, spec)
     on_devices = tuple(entry.on_devices)
@@ -76,6 +90,8 @@ def read_guests(document: Document, path: Path, entry: GuestEntry, specs: dict[G
             )
     if entry.draw_key is not None and entry.draw_key >= 2**64:
         raise invalid(document, (*path, "draw_key"), "is too large", hint="it is below 2^64")
+    started = _read_started(document, path, entry)
+    gang = read_gang_name(document, (*path, "gang"), entry.gang, entry.namespace)
     return [
         Guest(
             name=name,
@@ -84,6 +100,8 @@ def read_guests(document: Document, path: Path, entry: GuestEntry, specs: dict[G
             spec=spec,
             host=entry.host,
             on_devices=on_devices,
+            started=started,
+            gang=gang,
             draw_key=entry.draw_key,
         )
         for name in names
@@ -109,8 +127,31 @@ def _read_spec(document: Document, path: Path, entry: GuestEntry) -> GuestSpec:
         tolerations=read_tolerations(document, (*path, "tolerations"), entry.tolerations) if entry.tolerations else (),
         namespace=entry.namespace,
         labels=read_labels(document, (*path, "labels"), entry.labels),
+        affinity=read_guest_terms(document, (*path, "affinity"), entry.affinity),
+        anti_affinity=read_guest_terms(document, (*path, "anti_affinity"), entry.anti_affinity),
+        preferred_affinity=read_weighted_guest_terms(document, (*path, "preferred_affinity"), entry.preferred_affinity),
+        preferred_anti_affinity=read_weighted_guest_terms(
+            document, (*path, "preferred_anti_affinity"), entry.preferred_anti_affinity
+        ),
+        spread=read_spreads(document, (*path, "spread"), entry.spread),
+        siblings=read_selector(document, (*path, "siblings"), entry.siblings),
+        ports=read_ports(document, (*path, "ports"), entry.ports),
+        images=tuple(entry.images),
+        tenant=entry.tenant,
+        may_preempt=entry.may_preempt,
+        is_leaving=entry.is_leaving,
+        unsupported=tuple(entry.unsupported),
         prepare=tuple(entry.prepare),
     )
+
+
+def _read_started(document: Document, path: Path, entry: GuestEntry) -> int:
+    if not entry.started:
+        return 0
+    try:
+        return parse_time(entry.started)
+    except QuantityError as error:
+        raise located(document, (*path, "started"), error) from None
 
 
 def _expand(document: Document, path: Path, entry: HostEntry | GuestEntry) -> list[str]:

@@ -12,22 +12,42 @@ from itertools import groupby
 import yaml
 
 from hostler.config.entries import API_VERSION, write_amounts, write_ratios
+from hostler.config.fleet_writing_tenancy import gang_text, write_tenancy
+from hostler.config.fleet_writing_terms import (
+    with_selector,
+    without_empty,
+    write_guest_term,
+    write_port,
+    write_spread,
+    write_taint,
+    write_term,
+    write_toleration,
+)
 from hostler.config.policies import write_policy
+from hostler.config.tenancy import Tenancy
+from hostler.config.times import format_time
 from hostler.config.yaml_tree import resolve_plain
-from hostler.model import Device, Expression, Guest, Host, Policy, Taint, Term, Toleration, format_resource
+from hostler.model import STORAGE, Device, Guest, GuestSpec, Host, Policy, WeightedGuestTerm, format_resource
 
 __all__ = ["write_fleet", "write_yaml"]
 
 
 def write_fleet(
-    hosts: Iterable[Host], guests: Iterable[Guest], *, policy: str = "", policies: Sequence[Policy] = ()
+    hosts: Iterable[Host],
+    guests: Iterable[Guest],
+    *,
+    policy: str = "",
+    policies: Sequence[Policy] = (),
+    tenancy: Tenancy | None = None,
 ) -> dict[str, object]:
-    """Return plain values from which ``read_fleet`` makes equal hosts, guests and policies."""
+    """Return plain values from which ``read_fleet`` makes equal hosts, guests, policies and all the rest."""
     file: dict[str, object] = {"apiVersion": API_VERSION, "kind": "Fleet"}
     if policy:
         file["policy"] = policy
     if policies:
         file["policies"] = [write_policy(one) for one in policies]
+    if tenancy is not None:
+        file.update(write_tenancy(tenancy))
     file["hosts"] = [_write_host(host) for host in hosts]
     file["guests"] = [_write_guest(guest) for guest in guests]
     return file
@@ -56,15 +76,16 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def _write_host(host: Host) -> dict[str, object]:
-    return _without_empty(
+    return without_empty(
         name=host.name,
         uid=host.uid if host.uid != host.name else "",
         version=host.version,
         capacity=write_amounts(host.capacity, format_resource),
         devices=_write_devices(host.devices),
         labels=dict(host.labels),
-        taints=[_write_taint(taint) for taint in host.taints],
+        taints=[write_taint(taint) for taint in host.taints],
         cordoned=host.cordoned,
+        images=write_amounts(host.images, lambda _, size: format_resource(STORAGE, size)),
         overcommit=write_ratios(host.overcommit),
         reserve=write_amounts(host.reserve, format_resource),
         rank=host.rank,
@@ -74,7 +95,7 @@ def _write_host(host: Host) -> dict[str, object]:
 
 def _write_guest(guest: Guest) -> dict[str, object]:
     spec = guest.spec
-    entry = _without_empty(
+    entry = without_empty(
         name=guest.name,
         uid=guest.uid if guest.uid != f"{spec.namespace}/{guest.name}" else "",
         version=guest.version,
@@ -94,50 +115,47 @@ def _write_guest(guest: Guest) -> dict[str, object]:
         policy=spec.policy,
         host=guest.host,
         on_devices=list(guest.on_devices),
+        started=format_time(guest.started) if guest.started else "",
+        gang=gang_text(guest.gang, spec.namespace),
         host_name=spec.host_name,
         host_selector=dict(spec.host_selector),
-        host_affinity=[_write_term(term) for term in spec.host_affinity],
-        preferred_hosts=[{"weight": one.weight, "term": _write_term(one.term)} for one in spec.preferred_hosts],
-        tolerations=[_write_toleration(one) for one in spec.tolerations],
+        host_affinity=[write_term(term) for term in spec.host_affinity],
+        preferred_hosts=[{"weight": one.weight, "term": write_term(one.term)} for one in spec.preferred_hosts],
+        tolerations=[write_toleration(one) for one in spec.tolerations],
         labels=dict(spec.labels),
         prepare=list(spec.prepare),
     )
     if guest.draw_key is not None:
         entry["draw_key"] = guest.draw_key
-    return entry
+    return {**entry, **_write_about_guests(spec)}
 
 
-def _without_empty(**values: object) -> dict[str, object]:
-    """Leave out what is empty, zero or false: all defaults are."""
-    return {key: value for key, value in values.items() if value}
+def _write_about_guests(spec: GuestSpec) -> dict[str, object]:
+    """Write what a guest says about others, and what most guests do not have."""
+    entry = without_empty(
+        affinity=[write_guest_term(term) for term in spec.affinity],
+        anti_affinity=[write_guest_term(term) for term in spec.anti_affinity],
+        preferred_affinity=[_write_weighted(one) for one in spec.preferred_affinity],
+        preferred_anti_affinity=[_write_weighted(one) for one in spec.preferred_anti_affinity],
+        spread=[write_spread(one) for one in spec.spread],
+        ports=[write_port(one) for one in spec.ports],
+        images=list(spec.images),
+        tenant=spec.tenant,
+        is_leaving=spec.is_leaving,
+        unsupported=list(spec.unsupported),
+    )
+    if not spec.may_preempt:
+        entry["may_preempt"] = False
+    return with_selector(entry, "siblings", spec.siblings)
+
+
+def _write_weighted(one: WeightedGuestTerm) -> dict[str, object]:
+    return {"weight": one.weight, "term": write_guest_term(one.term)}
 
 
 def _write_devices(devices: Sequence[Device]) -> list[object]:
     entries: list[object] = []
     for device, group in groupby(devices):
-        entry = _without_empty(kind=device.kind, model=device.model, count=len(list(group)))
+        entry = without_empty(kind=device.kind, model=device.model, count=len(list(group)))
         entries.append(entry if device.milli == 1000 else {**entry, "milli": device.milli})
     return entries
-
-
-def _write_taint(taint: Taint) -> dict[str, object]:
-    return _without_empty(key=taint.key, value=taint.value, effect=taint.effect)
-
-
-def _write_toleration(one: Toleration) -> dict[str, object]:
-    return _without_empty(key=one.key, operator=one.operator, value=one.value, effect=one.effect)
-
-
-def _write_term(term: Term) -> dict[str, object]:
-    return _without_empty(
-        expressions=[
-            _without_empty(key=one.key, operator=one.operator, values=list(one.values)) for one in term.expressions
-        ],
-        names=_write_names(term.names),
-    )
-
-
-def _write_names(names: Sequence[Expression]) -> list[object]:
-    if len(names) == 1 and names[0].operator == "In":
-        return list(names[0].values)
-    return [{"operator": one.operator, "values": list(one.values)} for one in names]

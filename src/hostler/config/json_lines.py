@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from hostler.config.wording import Path
 
-__all__ = ["find_duplicate", "find_line"]
+__all__ = ["find_duplicate", "find_item_lines", "find_line"]
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:,\s"]+')
 
@@ -25,6 +25,16 @@ def find_line(text: str, path: Path) -> int | None:
             if len(found) == len(path):
                 break
     return best
+
+
+def find_item_lines(text: str, path: Path) -> list[int]:
+    """Return the lines of all items of the list at ``path``, in one go."""
+    depth = len(path)
+    return [
+        line
+        for found, line in _entries(text)
+        if len(found) == depth + 1 and isinstance(found[-1], int) and found[:depth] == path
+    ]
 
 
 def find_duplicate(text: str) -> tuple[str, int, int] | None:

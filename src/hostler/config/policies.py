@@ -9,90 +9,39 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET
 
 from hostler.config.documents import Document
-from hostler.config.durations import format_duration, parse_duration
+from hostler.config.durations import format_duration
 from hostler.config.entries import (
-    Quantities,
-    Quantity,
     check_name,
     read_amounts,
+    read_duration,
     read_ratios,
     write_amounts,
     write_ratios,
 )
+from hostler.config.policy_file import AskEntry, MixPart, PluginEntry, PolicyEntry, PreemptionEntry, ScorerEntry
 from hostler.config.strict import invalid, located
 from hostler.config.wording import Path, did_you_mean, quote
 from hostler.errors import DuplicateNameError, QuantityError, UnknownNameError
-from hostler.model import AskUse, MixEntry, PluginUse, Policy, ScorerUse, format_resource, parse_resource
-from hostler.model.policies import DEFAULT_FILTERS, DeviceRule, TieKey
+from hostler.model import (
+    AskUse,
+    MixEntry,
+    PluginUse,
+    Policy,
+    PreemptionRules,
+    ScorerUse,
+    format_resource,
+    parse_resource,
+)
+from hostler.model.policies import DEFAULT_FILTERS
 
-__all__ = ["PolicyEntry", "read_policies", "write_policy"]
-
-Anything = Annotated[object, Meta(description="Any value; the plugin checks it.")]
-Args = Annotated[dict[str, Anything], Meta(description="The plugin's own arguments.")]
-Weight = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
-NotNegative = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-
+__all__ = ["read_policies", "write_policy"]
 
 _ROOM_FILTERS = ("resources", "devices")
-
-
-class PluginEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A plugin with its arguments."""
-
-    name: str
-    args: Args = {}
-
-
-class ScorerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A scorer, its weight (negative: less is better) and its arguments."""
-
-    name: str
-    weight: Weight = 1
-    args: Args = {}
-
-
-class AskEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Somebody outside who is asked for scores before a decision."""
-
-    name: str
-    timeout: str = "5s"
-    weight: Weight = 1
-    ignorable: bool = False
-
-
-class MixPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One kind of guest in the typical mix, and its share of all guests."""
-
-    cpu: Quantity
-    device_millis: NotNegative = 0
-    device_count: NotNegative = 0
-    models: list[str] = []
-    share: Annotated[float, Meta(ge=0)] = 0.0
-
-
-class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A named profile; what it leaves out comes from the policy that it extends, else from the defaults."""
-
-    name: str
-    extends: Annotated[str, Meta(description="A built-in policy, or one that stands before this one.")] = ""
-    summary: str | UnsetType = UNSET
-    filters: Annotated[
-        list[str | PluginEntry], Meta(description="Filters to add to the usual ones; the same name replaces it.")
-    ] = []
-    without: Annotated[list[str], Meta(description="Usual filters to leave out; resources and devices stay.")] = []
-    scorers: list[str | ScorerEntry] | UnsetType = UNSET
-    ties: list[TieKey] | UnsetType = UNSET
-    devices: DeviceRule | UnsetType = UNSET
-    overcommit: Quantities | UnsetType = UNSET
-    reserve: Quantities | UnsetType = UNSET
-    ask: AskEntry | UnsetType | None = UNSET
-    mix: list[MixPart] | UnsetType = UNSET
 
 
 def read_policies(
@@ -109,21 +58,20 @@ def read_policies(
                 f"{document.where((*here, 'name'))}: policy {quote(entry.name)} is {kind}",
                 hint=f"choose another name; to change it, write 'extends: {entry.name}' under a new name",
             )
-        names = {**known, **found}
-        if entry.extends and entry.extends not in names:
+        base = found.get(entry.extends) or known.get(entry.extends) if entry.extends else Policy(name=entry.name)
+        if base is None:
             raise UnknownNameError(
                 f"{document.where((*here, 'extends'))}: policy {quote(entry.name)} extends "
                 f"{quote(entry.extends)}, which is not known",
-                hint=did_you_mean(entry.extends, names),
+                hint=did_you_mean(entry.extends, {**known, **found}),
             )
-        base = names[entry.extends] if entry.extends else Policy(name=entry.name)
         found[entry.name] = _read_policy(document, here, entry, base)
     return tuple(found.values())
 
 
 def _read_policy(document: Document, path: Path, entry: PolicyEntry, base: Policy) -> Policy:
     changes: dict[str, object] = {"name": entry.name}
-    for key in ("summary", "devices"):
+    for key in ("summary", "devices", "one_guest_per_host", "reclaim"):
         if (value := getattr(entry, key)) is not UNSET:
             changes[key] = value
     if entry.ties is not UNSET:
@@ -139,6 +87,8 @@ def _read_policy(document: Document, path: Path, entry: PolicyEntry, base: Polic
         changes["overcommit"] = read_ratios(document, (*path, "overcommit"), entry.overcommit)
     if entry.reserve is not UNSET:
         changes["reserve"] = read_amounts(document, (*path, "reserve"), entry.reserve)
+    if entry.preemption is not UNSET:
+        changes["preemption"] = _read_preemption(document, (*path, "preemption"), entry.preemption)
     if entry.ask is not UNSET:
         changes["ask"] = _read_ask(document, (*path, "ask"), entry.ask) if entry.ask is not None else None
     if entry.mix is not UNSET:
@@ -169,7 +119,7 @@ def _read_filter(document: Document, path: Path, entry: str | PluginEntry) -> Pl
 def _read_scorer(document: Document, path: Path, entry: str | ScorerEntry) -> ScorerUse:
     if isinstance(entry, str):
         return ScorerUse(entry)
-    return ScorerUse(entry.name, entry.weight, _args(document, path, entry))
+    return ScorerUse(entry.name, entry.weight, _args(document, path, entry), entry.shown_as)
 
 
 def _args(document: Document, path: Path, plugin: PluginEntry | ScorerEntry) -> str:
@@ -182,12 +132,22 @@ def _args(document: Document, path: Path, plugin: PluginEntry | ScorerEntry) -> 
         raise invalid(document, (*path, "args"), "has a number that is not finite") from None
 
 
+def _read_preemption(document: Document, path: Path, entry: PreemptionEntry | None) -> PreemptionRules | None:
+    if entry is None:
+        return None
+    return PreemptionRules(
+        budgets=entry.budgets,
+        max_evictions=entry.max_evictions,
+        window_ns=read_duration(document, (*path, "window"), entry.window),
+        wait_ns=read_duration(document, (*path, "wait"), entry.wait),
+        max_repeats=entry.max_repeats,
+        max_cascade=entry.max_cascade,
+    )
+
+
 def _read_ask(document: Document, path: Path, entry: AskEntry) -> AskUse:
     check_name(document, (*path, "name"), entry.name)
-    try:
-        timeout = parse_duration(entry.timeout)
-    except QuantityError as error:
-        raise located(document, (*path, "timeout"), error) from None
+    timeout = read_duration(document, (*path, "timeout"), entry.timeout)
     if not timeout:
         raise invalid(document, (*path, "timeout"), "is zero", hint="give it some time to answer")
     return AskUse(entry.name, timeout, entry.weight, entry.ignorable)
@@ -213,13 +173,19 @@ def write_policy(policy: Policy) -> dict[str, object]:
     missing = [name for name in DEFAULT_FILTERS if name not in named]
     if missing:
         entry["without"] = missing
-    entry["scorers"] = [{"name": s.name, "weight": s.weight, **_write_args(s.args)} for s in policy.scorers]
+    entry["scorers"] = [_write_scorer(scorer) for scorer in policy.scorers]
     entry["ties"] = list(policy.ties)
     entry["devices"] = policy.devices
     if policy.overcommit:
         entry["overcommit"] = write_ratios(policy.overcommit)
     if policy.reserve:
         entry["reserve"] = write_amounts(policy.reserve, format_resource)
+    if policy.one_guest_per_host:
+        entry["one_guest_per_host"] = True
+    if policy.reclaim:
+        entry["reclaim"] = True
+    if policy.preemption is not None:
+        entry["preemption"] = _write_preemption(policy.preemption)
     if policy.ask is not None:
         entry["ask"] = {
             "name": policy.ask.name,
@@ -234,6 +200,22 @@ def write_policy(policy: Policy) -> dict[str, object]:
 
 def _write_args(text: str) -> dict[str, object]:
     return {"args": json.loads(text)} if text else {}
+
+
+def _write_scorer(scorer: ScorerUse) -> dict[str, object]:
+    shown_as = {"shown_as": scorer.shown_as} if scorer.shown_as else {}
+    return {"name": scorer.name, "weight": scorer.weight, **_write_args(scorer.args), **shown_as}
+
+
+def _write_preemption(rules: PreemptionRules) -> dict[str, object]:
+    return {
+        "budgets": rules.budgets,
+        "max_evictions": rules.max_evictions,
+        "window": format_duration(rules.window_ns),
+        "wait": format_duration(rules.wait_ns),
+        "max_repeats": rules.max_repeats,
+        "max_cascade": rules.max_cascade,
+    }
 
 
 def _write_mix(part: MixEntry) -> dict[str, object]:

@@ -15,10 +15,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from hostler.config.documents import Document, read_documents
 from hostler.config.durations import format_duration, parse_duration
-from hostler.config.entries import check_kind
+from hostler.config.entries import check_kind, means
 from hostler.config.fleet_file import FleetFile
 from hostler.config.folders import config_folder
-from hostler.config.policies import PolicyEntry, read_policies
+from hostler.config.policies import read_policies
+from hostler.config.policy_file import PolicyEntry
 from hostler.config.strict import convert, invalid, located
 from hostler.config.wording import Path, did_you_mean, quote
 from hostler.errors import InputError, QuantityError, UnknownNameError
@@ -41,29 +42,39 @@ __all__ = [
 CONFIG_VARIABLE = "HOSTLER_CONFIG"
 POLICY_VARIABLE = "HOSTLER_POLICY"
 
-Duration = Annotated[str, Meta(description='Such as "500ms", "1s" or "5m".')]
-
 _DURATIONS = ("backoff_initial", "backoff_max", "flush_after", "prepare_timeout")
 
 
 class QueueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How often a refused guest is tried again."""
 
-    backoff_initial: Duration | UnsetType = UNSET
-    backoff_max: Duration | UnsetType = UNSET
-    jitter_percent: Annotated[int, Meta(ge=0, le=100)] | UnsetType = UNSET
-    flush_after: Duration | UnsetType = UNSET
-    prepare_timeout: Duration | UnsetType = UNSET
+    backoff_initial: Annotated[
+        str | UnsetType,
+        means('The pause after the first refusal, such as "500ms"; 1s if unset. Each next one doubles.'),
+    ] = UNSET
+    backoff_max: Annotated[str | UnsetType, means("The longest pause; 10s if unset.")] = UNSET
+    jitter_percent: Annotated[
+        Annotated[int, Meta(ge=0, le=100)] | UnsetType,
+        means("By how much a pause is lengthened at random, at most; 10 if unset."),
+    ] = UNSET
+    flush_after: Annotated[
+        str | UnsetType, means("When a waiting guest is tried again although nothing changed; 5m if unset.")
+    ] = UNSET
+    prepare_timeout: Annotated[
+        str | UnsetType, means("How long it may take to make a host ready for a guest; 10m if unset.")
+    ] = UNSET
 
 
 class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Policies of one's own, the default policy, and the rules of the queue."""
 
-    apiVersion: Literal["hostler/v1"]
-    kind: Literal["Config"]
-    policies: list[PolicyEntry] = []
-    default_policy: str = ""
-    queue: QueueEntry = QueueEntry()
+    apiVersion: Annotated[Literal["hostler/v1"], means("The version of the format.")]
+    kind: Annotated[Literal["Config"], means("What the file holds.")]
+    policies: Annotated[list[PolicyEntry], means("Policies of your own, beside the built-in ones.")] = []
+    default_policy: Annotated[
+        str, means("The policy of guests that name none; an input file, a variable or a flag beats it.")
+    ] = ""
+    queue: Annotated[QueueEntry, means("How often refused guests are tried again.")] = QueueEntry()
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -127,8 +138,9 @@ def read_settings(document: Document, builtin: Mapping[str, Policy]) -> Settings
         origin = document.where(("default_policy",))
         shown.append(Setting("default_policy", file.default_policy, origin))
     policies = read_policies(document, file.policies, ("policies",), builtin)
-    for index, policy in enumerate(policies):
-        shown.append(Setting(f"policies.{policy.name}", policy.summary, document.where(("policies", index))))
+    places = document.where_items(("policies",), len(policies))
+    for policy, origin in zip(policies, places, strict=True):
+        shown.append(Setting(f"policies.{policy.name}", policy.summary, origin))
     given = {
         key: document.where(("queue", key))
         for key in QueueEntry.__struct_fields__

@@ -8,6 +8,7 @@ formats use it.
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 from typing import Final, TypeVar
 
 import msgspec
@@ -106,15 +107,19 @@ def _resolve(data: object, text: str, problem: str) -> Path:
     path: list[str | int] = []
     value = data
     mistyped = _MISTYPED.fullmatch(problem)
-    for match in _STEP.finditer(text):
+    steps = list(_STEP.finditer(text))
+    for match, following in zip_longest(steps, steps[1:]):
         step: str | int
         if match["key"] is not None:
             step = match["key"]
         elif match["index"] is not None:
             step = int(match["index"])
         elif isinstance(value, dict):
-            got = mistyped["got"] if mistyped else ""
-            step = next((key for key, entry in value.items() if _kind(entry) == got), "")
+            if following is not None:
+                wanted = "object" if following["index"] is None else "array"
+            else:
+                wanted = mistyped["got"] if mistyped else ""
+            step = next((key for key, entry in value.items() if _kind(entry) == wanted), "")
         else:
             break
         path.append(step)

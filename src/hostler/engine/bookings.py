@@ -6,6 +6,7 @@ import msgspec
 
 from hostler.engine.randomness import BACKOFF, draw, guest_key
 from hostler.engine.records import BOUND, QUEUED, GuestRecord
+from hostler.engine.reservations import Reservations
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.errors import FactError
@@ -19,6 +20,7 @@ class Bookings:
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self.reservations = Reservations(state)
 
     def settle(self, record: GuestRecord, shape: Shape) -> None:
         """Book a guest that runs on ``record.host`` by a fact; park it while that host is away."""
@@ -28,13 +30,17 @@ class Bookings:
         if row is None:
             state.parked.setdefault(record.host, set()).add(uid)
             state.keep(record)
+            state.quotas.shift(record.guest.spec, 1)
             return
         why = state.cluster.why_not_book(row, shape)
         if why is not None:
             raise FactError(f"guest {record.guest.name!r} cannot be booked on {record.host!r}: {why}")
         devices = self._devices(row, shape, record)
         state.cluster.book(row, shape, devices, uid)
+        state.has_shifted = True
         state.keep(msgspec.structs.replace(record, devices=devices))
+        state.quotas.shift(record.guest.spec, 1)
+        self.reservations.refresh_row(row)
 
     def unpark(self, uid: str, row: int) -> None:
         """Book a parked guest, whose host is there now."""
@@ -46,12 +52,15 @@ class Bookings:
             return
         devices = self._devices(row, shape, record, strict=False)
         state.cluster.book(row, shape, devices, uid)
+        state.has_shifted = True
         state.guests[uid] = msgspec.structs.replace(record, devices=devices)
+        self.reservations.refresh_row(row)
 
     def release(self, record: GuestRecord) -> None:
         """Give back what a placed guest holds."""
         state = self._state
         uid = record.guest.uid
+        state.quotas.shift(record.guest.spec, -1)
         parked = state.parked.get(record.host)
         if parked is not None and uid in parked:
             parked.discard(uid)
@@ -60,6 +69,7 @@ class Bookings:
             return
         row = state.cluster.row_of[record.host]
         state.cluster.unbook(row, state.shape(record), record.devices, uid)
+        self.reservations.refresh_row(row)
         state.improve(row)
 
     def move(self, record: GuestRecord, host: str) -> None:

@@ -7,16 +7,22 @@ least recently used shape gives up its slot. Column filters and scorers are eval
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hostler.engine import kernels_run
+from hostler.engine.ask_table import AskTable
 from hostler.engine.cluster import Cluster
 from hostler.engine.kernels_layout import (
     ABSENT,
+    ASK_EVEN,
+    ASK_PREFER,
     BLOCK,
+    OP_GUEST_AFFINITY,
+    OP_GUEST_SPREAD,
+    Bools,
     CacheColumns,
     Floats,
     Int8s,
@@ -25,12 +31,14 @@ from hostler.engine.kernels_layout import (
     Int64s,
     Scratch,
     ShapeColumns,
+    Uint64s,
     new_scratch,
 )
-from hostler.engine.profile import Profile
+from hostler.engine.profile import BuiltScorer, Profile
 from hostler.engine.profiles import Profiles
 from hostler.engine.shapes import Shape
 from hostler.engine.wide_rows import WideRows
+from hostler.model import GuestSpec, Reason
 
 __all__ = ["RunResult", "VerdictCache"]
 
@@ -38,6 +46,13 @@ _BUDGET_BYTES = 96 * 2**20
 _BYTES_PER_ROW = 12  # code, outer code and total
 _MIN_SLOTS = 16
 _MAX_SLOTS = 4096
+
+
+_ACROSS_GUESTS = {OP_GUEST_AFFINITY: ASK_PREFER, OP_GUEST_SPREAD: ASK_EVEN}
+
+
+def _is_across_guests(scorer: BuiltScorer) -> bool:
+    return scorer.kernel is not None and scorer.kernel.operation in _ACROSS_GUESTS
 
 
 class RunResult:
@@ -48,12 +63,17 @@ class RunResult:
         self.totals: Int64s = np.zeros(guests, dtype=np.int64)
         self.devices: Int64s = np.zeros((guests, max(devices, 1)), dtype=np.int64)
         self.counts: Int32s = np.zeros((guests, codes), dtype=np.int32)
+        self.decided = guests
 
 
 class VerdictCache:
     """Slots for (shape, policy) pairs over all host rows."""
 
-    def __init__(self, cluster: Cluster, profiles: Profiles) -> None:
+    def __init__(
+        self, cluster: Cluster, profiles: Profiles, passes: Callable[[GuestSpec], list[int]] = lambda _: []
+    ) -> None:
+        self._passes_of = passes
+        self._pass_need = 1
         self._cluster = cluster
         self._profiles = profiles
         self._slot_of: dict[tuple[int, int], int] = {}  # in order of last use
@@ -62,6 +82,8 @@ class VerdictCache:
         self._marks_seen: list[int] = []
         self._touch_seen: list[int] = []
         self._layout: tuple[int, ...] = ()
+        self.asks = AskTable(cluster)
+        self.generation = 0  # changes when a slot may have gone to another shape
         self.tick = np.zeros(1, dtype=np.int64)
 
     @property
@@ -74,17 +96,71 @@ class VerdictCache:
         """Give up the slots of a shape whose number will be used again."""
         for key in [key for key in self._slot_of if key[0] == shape]:
             slot = self._slot_of.pop(key)
+            self.generation += 1
             self._narrow(slot)
+            self.asks.clear(slot)
             self._free.append(slot)
+        self._cluster.counters.forget(shape)
 
     def use_profiles(self, profiles: Profiles) -> None:
         """Forget everything: other policies decide from now on."""
         self._profiles = profiles
         self._layout = ()
 
+    def confine(self, slots: Iterable[int], among: Bools) -> None:
+        """Refuse all rows but some, until ``set_free``."""
+        code = self._cluster.tables.reasons.number(Reason("gang", "outside_the_domain"))
+        if len(self._cluster.tables.reasons) > self._counts.shape[1]:
+            self._fit()
+        outside = np.flatnonzero(~among)
+        for slot in slots:
+            closed = outside[self._outer_code[slot, outside] == 0]
+            self._outer_code[slot, closed] = code
+            self._has_outer[slot] = 1
+            self._seen[slot] = -1
+
+    def set_free(self, slots: Iterable[int]) -> None:
+        """Judge all rows of confined slots again."""
+        for slot in slots:
+            self._marks_seen[slot] = -1
+            self._seen[slot] = -1
+
+    def look_at_passes(self) -> None:
+        """Find out again who may use what is reserved."""
+        for slot in self._slot_of.values():
+            self._write_passes(slot, self._passes_of(self.shape_in(slot).spec))
+
+    def lend(self, slots: Iterable[int], passes: list[int]) -> None:
+        """Let the guests of some slots use what is reserved for their gang, until ``look_at_passes``."""
+        for slot in slots:
+            self._write_passes(slot, [*self._passes_of(self.shape_in(slot).spec), *passes])
+
+    def fit_passes(self, width: int) -> None:
+        """Make room for so many passes, before any hold bears them: kernels do not check."""
+        if width <= self._pass_need:
+            return
+        self._pass_need = 2 * width
+        if self._layout:
+            wider = np.zeros((len(self._passes), self._pass_need), dtype=np.int8)
+            wider[:, : self._pass_width] = self._passes
+            self._passes, self._pass_width = wider, self._pass_need
+
+    def _write_passes(self, slot: int, passes: list[int]) -> None:
+        flags = np.zeros(self._pass_width, dtype=np.int8)
+        flags[passes] = 1
+        if not np.array_equal(flags, self._passes[slot]):
+            self._passes[slot] = flags
+            self._seen[slot] = -1
+
+    def look_again(self) -> None:
+        """Forget what shapes were told about other guests: who is meant by a term has changed."""
+        for slot in self._slot_of.values():
+            self._seen[slot] = -1
+
     def slot(self, shape: Shape, policy: int) -> int:
-        """Return the slot of a shape under a policy, fresh as far as Python code goes."""
+        """Return the slot of a shape under a policy, fresh as far as column plugins go."""
         self._fit()
+        self._cluster.counters.shifts_of(shape)
         key = (shape.number, policy)
         slot = self._slot_of.pop(key, -1)
         if slot < 0:
@@ -105,13 +181,14 @@ class VerdictCache:
         self._fit()
         return min(self.slots, self._rows.most)
 
-    def run(self, slots: Sequence[int], draws: Sequence[int], devices: int) -> RunResult:
-        """Let the kernel decide a run of guests and book what it places."""
+    def run(self, slots: Int64s, draws: Uint64s, stops: Int8s, devices: int) -> RunResult:
+        """Let the kernel decide a run of guests, up to a refused one that stops it, and book what it places."""
+        self._sync(np.unique(slots).tolist())
         result = RunResult(len(slots), devices, self._counts.shape[1])
-        kernels_run.decide_run(
+        result.decided = kernels_run.decide_run(
             self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._cache_columns(),
-            self._cluster.log(), self._scratch(), np.array(slots, dtype=np.int64), np.array(draws, dtype=np.uint64),
-            result.rows, result.totals, result.devices, result.counts,
+            self._cluster.counters.columns(), self.asks.columns(), self._cluster.log(), self._scratch(),
+            slots, draws, stops, result.rows, result.totals, result.devices, result.counts,
         )  # fmt: skip
         return result
 
@@ -130,8 +207,8 @@ class VerdictCache:
         whole = np.zeros((self._profiles.width, len(rows)), dtype=np.int64)
         real = np.zeros((self._profiles.width, len(rows)), dtype=np.float64)
         kernels_run.raw_scores(
-            self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._scratch(), slot, rows,
-            whole, real,
+            self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._cache_columns(),
+            self._scratch(), slot, rows, whole, real,
         )  # fmt: skip
         return whole, real
 
@@ -144,12 +221,56 @@ class VerdictCache:
         )  # fmt: skip
         return tuple(int(d) for d in out[:taken]) if taken > 0 else ()
 
+    def verdict(self, slot: int, row: int) -> int:
+        """Return the reason code of one row as things are now, 0 when it fits."""
+        self._sync([slot])
+        code = kernels_run.verdict(
+            self._cluster.columns(), self._shape_columns(), self._profiles.columns(),
+            self._cluster.counters.columns(), self.asks.columns(), self._scratch(), slot, row,
+        )  # fmt: skip
+        return int(code)
+
+    def active(self, slot: int) -> list[bool]:
+        """Say which scorers have something to say about the shape in a slot."""
+        held = self._shape_in[slot]
+        assert held is not None
+        return [bool(on) for on in self._active[slot, : len(self._profiles.profiles[held[1]].scorers)]]
+
     # -- internals -------------------------------------------------------------------------------------------------
 
+    def _sync(self, slots: Iterable[int]) -> None:
+        """Bring what the shapes ask about other guests up to date; one that is new may concern the others."""
+        stale = True
+        while stale:
+            stale = False
+            for slot in slots:
+                if self.asks.is_stale(slot):
+                    self._write_asks(slot)
+                    stale = True
+        if len(self._cluster.tables.reasons) > self._counts.shape[1]:
+            self._fit()
+
+    def _write_asks(self, slot: int) -> None:
+        held = self._shape_in[slot]
+        assert held is not None
+        shape, policy = held
+        profile = self._profiles.profiles[policy]
+        if not self.asks.write(slot, shape, profile.asks):
+            return
+        self._seen[slot] = -1
+        if self.asks.list_of(slot).asks:
+            self._widen(slot)
+        for x, scorer in enumerate(profile.scorers):
+            kind = _ACROSS_GUESTS.get(scorer.kernel.operation) if scorer.kernel is not None else None
+            if kind is not None:
+                self._active[slot, x] = self.asks.asks_any(slot, kind)
+
     def _refresh(self, slots: Sequence[int]) -> None:
+        self._sync(slots)
         kernels_run.refresh_slots(
             self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._cache_columns(),
-            self._cluster.log(), self._scratch(), np.array(slots, dtype=np.int64),
+            self._cluster.counters.columns(), self.asks.columns(), self._cluster.log(), self._scratch(),
+            np.array(slots, dtype=np.int64),
         )  # fmt: skip
 
     def _fit(self) -> None:
@@ -165,6 +286,8 @@ class VerdictCache:
                 self._counts = counts
             return
         self._layout = layout
+        self.generation += 1
+        self.asks.clear_all()
         self._slot_of.clear()
         self._free = []
         self._shape_in = []
@@ -202,6 +325,10 @@ class VerdictCache:
         array("_has_outer", (), np.int8)
         array("_outer_code", (rows,), np.int16)
         array("_wide", (), np.int32, -1)
+        array("_priority", (), np.int64)
+        if not keep:
+            self._pass_width = self._pass_need
+        array("_passes", (self._pass_width,), np.int8)
         array("_active", (width,), np.int8)
         array("_seen", (), np.int64, -1)
         array("_code", (rows,), np.int16)
@@ -232,6 +359,8 @@ class VerdictCache:
             self._allocate(min(self.slots, 2 * len(self._policy)))
             return self._claim()
         oldest = next(iter(self._slot_of))
+        self.generation += 1
+        self.asks.clear(self._slot_of[oldest])
         return self._slot_of.pop(oldest)
 
     def _fill(self, slot: int, shape: Shape, policy: int) -> None:
@@ -244,6 +373,8 @@ class VerdictCache:
         for resource, amount in shape.amounts:
             self._request[slot, resource] = amount
         self._scored[slot] = shape.scored
+        self._priority[slot] = shape.spec.priority
+        self._write_passes(slot, self._passes_of(shape.spec))
         self._asks[slot] = len(shape.asks)
         for at, ask in enumerate(shape.asks):
             self._ask_kind[slot, at] = ask.kind
@@ -273,6 +404,8 @@ class VerdictCache:
                 return
             key = next(key for key, other in self._slot_of.items() if self._wide[other] >= 0)
             self._narrow(self._slot_of[key])
+            self.generation += 1
+            self.asks.clear(self._slot_of[key])
             self._free.append(self._slot_of.pop(key))
 
     def _narrow(self, slot: int) -> None:
@@ -301,13 +434,22 @@ class VerdictCache:
             rows = cluster.touched_since(self._touch_seen[slot])
         if rows is None:
             rows = np.arange(cluster.rows)
-        active = profile.active(shape.spec)
+        active = [
+            bool(self._active[slot, x]) if _is_across_guests(scorer) else scorer.applies(shape.spec)
+            for x, scorer in enumerate(profile.scorers)
+        ]
         if active != [bool(a) for a in self._active[slot, : len(active)]]:
             self._active[slot, : len(active)] = active
             self._seen[slot] = -1
             rows = np.arange(cluster.rows)
             if any(on and scorer.needs_room for on, scorer in zip(active, profile.scorers, strict=True)):
                 self._widen(slot)
+        elif any(
+            on and getattr(scorer.column, "looks_at_all_hosts", False)
+            for on, scorer in zip(active, profile.scorers, strict=True)
+        ):
+            rows = np.arange(cluster.rows)
+            self._seen[slot] = -1
         rows = rows[cluster.columns().present[rows] != 0]
         if len(rows):
             self._evaluate(slot, shape, profile, rows, active)
@@ -338,13 +480,13 @@ class VerdictCache:
         return ShapeColumns(
             self._policy, self._request, self._scored, self._asks, self._ask_kind, self._ask_count, self._ask_milli,
             self._ask_model, self._tag, self._gpu, self._has_outer, self._outer_code, self._rows.outer,
-            self._wide, self._active,
+            self._wide, self._active, self._priority, self._passes,
         )  # fmt: skip
 
     def _cache_columns(self) -> CacheColumns:
         return CacheColumns(
-            self._seen, self._code, self._rows.base, self._total, self._rows.raw, self._counts, self._best, self._low,
-            self._high, self._row_stamp, self._block_stamp, self._dirty, self.tick,
+            self._seen, self._code, self._rows.base, self._total, self._rows.raw, self._rows.local, self._counts,
+            self._best, self._low, self._high, self._row_stamp, self._block_stamp, self._dirty, self.tick,
         )  # fmt: skip
 
     _policy: Int32s
@@ -362,6 +504,9 @@ class VerdictCache:
     _has_outer: Int8s
     _outer_code: Int16s
     _wide: Int32s
+    _priority: Int64s
+    _passes: Int8s
+    _pass_width: int
     _active: Int8s
     _seen: Int64s
     _code: Int16s

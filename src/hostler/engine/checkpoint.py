@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import msgspec
 
+from hostler.engine.evictions import hold_nominated
+from hostler.engine.gang_book import GANG
+from hostler.engine.nominations import Attempts, Nomination
 from hostler.engine.profiles import Profiles
 from hostler.engine.queue import Entry, Queue
 from hostler.engine.records import PLACED_STATES, QUEUED, GuestRecord
 from hostler.engine.registry import Registry
+from hostler.engine.reservations import Reservations
 from hostler.engine.state import State
 from hostler.engine.turns import Turn
 from hostler.errors import InputError
-from hostler.model import GuestSpec, Host, Policy, QueueRules, Reason
+from hostler.model import Budget, Gang, GuestSpec, Host, Labels, Policy, QueueRules, Quota, Reason, Reservation
 
 __all__ = ["FORMAT", "Checkpoint", "decode", "encode", "load", "save"]
 
@@ -49,6 +53,21 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     ready: list[str]
     deadlines: list[tuple[int, int, str]]
     improved_rows: list[int]
+    has_shifted: bool = False
+    namespaces: dict[str, Labels] = {}
+    budgets: list[Budget] = []
+    nominations: dict[str, Nomination] = {}
+    evicting: dict[str, str] = {}
+    attempts: dict[str, Attempts] = {}
+    cascades: list[tuple[GuestSpec, int, int]] = []
+    gangs: list[Gang] = []
+    gangs_reached: list[str] = []
+    gangs_broken: dict[str, int] = {}
+    gangs_refused: dict[str, int] = {}
+    gang_reserving: str = ""
+    quotas: list[Quota] = []
+    reservations: list[Reservation] = []
+    passes: dict[str, int] = {}
 
 
 def save(state: State) -> bytes:
@@ -79,6 +98,21 @@ def save(state: State) -> bytes:
             ready=list(state.ready),
             deadlines=sorted(state.deadlines),
             improved_rows=sorted(state.improved_rows),
+            has_shifted=state.has_shifted,
+            namespaces=state.cluster.counters.namespaces,
+            budgets=list(state.budgets.values()),
+            nominations=state.nominations,
+            evicting=state.evicting,
+            attempts=state.attempts,
+            cascades=[(spec, depth, at) for spec, (depth, at) in state.cascades.items()],
+            gangs=list(state.gangs.gangs.values()),
+            gangs_reached=list(state.gangs.reached),
+            gangs_broken=state.gangs.broken_since,
+            gangs_refused=state.gangs.refusals,
+            gang_reserving=state.gangs.reserving,
+            quotas=list(state.quotas.quotas.values()),
+            reservations=list(state.reservations.values()),
+            passes=state.pass_of,
         )
     )
 
@@ -92,7 +126,26 @@ def load(data: bytes, registry: Registry) -> State:
         raise InputError(f"the checkpoint contradicts itself: {type(error).__name__}: {error}") from error
 
 
+def _check(saved: Checkpoint) -> None:
+    """Refuse rows and names that lead nowhere."""
+    names = [host.name for host in saved.hosts if host is not None]
+    holes = [row for row, host in enumerate(saved.hosts) if host is None]
+    uids = {record.guest.uid for record in saved.guests}
+    if len(set(names)) < len(names) or sorted(saved.free_rows) != holes:
+        raise InputError("the checkpoint contradicts itself: a host is there twice, or free rows are not free")
+    if not set(saved.improved_rows) <= set(range(len(saved.hosts))) or not uids.issuperset(saved.ready):
+        raise InputError("the checkpoint contradicts itself: it names a row or a guest that is not there")
+    nominated = {uid for uid in saved.nominations if not uid.startswith(GANG)}
+    if not uids.issuperset(nominated) or not uids.issuperset(saved.evicting):
+        raise InputError("the checkpoint contradicts itself: it follows a guest that is not there")
+    for entry in saved.queue.values():
+        shape, policy = entry.key
+        if not -1 <= shape < len(saved.shapes) or not -1 <= policy < len(saved.policies):
+            raise InputError("the checkpoint contradicts itself: a queued guest has no shape or policy")
+
+
 def _rebuild(saved: Checkpoint, registry: Registry) -> State:
+    _check(saved)
     state = State(saved.policies, saved.now, saved.seed, saved.rules, registry)
     state.decisions, state.arrivals, state.asks = saved.counters
     tables = state.tables
@@ -103,17 +156,20 @@ def _rebuild(saved: Checkpoint, registry: Registry) -> State:
     state.use_policies(Profiles(saved.policies, state.cluster, registry))  # plugins hold codes of the tables above
     state.shapes.restore(saved.shapes)
     state.cluster.restore(saved.hosts, saved.free_rows)
+    state.cluster.counters.namespaces = dict(saved.namespaces)
     parked = {host: set(uids) for host, uids in saved.parked.items()}
     state.parked = parked
     for saved_record in saved.guests:
         record = _with_spec(saved_record, state.shape(saved_record).spec)
         uid = record.guest.uid
         state.keep(record)
+        if record.guest.gang:
+            state.gangs.enter(record.guest.gang, uid)
         if record.state in PLACED_STATES and uid not in parked.get(record.host, ()):
             row = state.cluster.row_of[record.host]
             state.cluster.book(row, state.shapes.shapes[record.shape], record.devices, uid)
     queued = {uid for uid, record in state.guests.items() if record.state == QUEUED}
-    if queued != saved.queue.keys():
+    if queued != {uid for uid in saved.queue if not uid.startswith(GANG)}:
         raise InputError("the checkpoint contradicts itself: pending guests and the queue differ")
     state.queue = Queue.restored(saved.queue_stamp, saved.queue)
     state.turns.by_policy = saved.turns
@@ -122,6 +178,29 @@ def _rebuild(saved: Checkpoint, registry: Registry) -> State:
     state.ready = dict.fromkeys(saved.ready)
     state.deadlines = saved.deadlines
     state.improved_rows = set(saved.improved_rows)
+    state.has_shifted = saved.has_shifted
+    state.budgets = {budget.key: budget for budget in saved.budgets}
+    state.nominations = saved.nominations
+    state.evicting = saved.evicting
+    state.attempts = saved.attempts
+    state.cascades = {spec: (depth, at) for spec, depth, at in saved.cascades}
+    for gang in saved.gangs:
+        state.gangs.put(gang)
+    state.gangs.reached = dict.fromkeys(saved.gangs_reached)
+    state.gangs.broken_since = saved.gangs_broken
+    state.gangs.refusals = saved.gangs_refused
+    state.gangs.reserving = saved.gang_reserving
+    placed = (record.guest.spec for record in state.guests.values() if record.state in PLACED_STATES)
+    state.quotas.set(saved.quotas, placed)
+    state.reservations = {reservation.name: reservation for reservation in saved.reservations}
+    state.pass_of = saved.passes
+    state.cache.fit_passes(1 + max(saved.passes.values(), default=0))
+    for name in state.reservations:
+        Reservations(state).refresh(name)
+    state.improved_rows, state.has_shifted = set(saved.improved_rows), saved.has_shifted
+    for uid, nomination in saved.nominations.items():
+        if nomination.host:
+            hold_nominated(state, state.guests[uid], nomination.host)
     return state
 
 
@@ -134,7 +213,7 @@ def decode(data: bytes) -> Checkpoint:
     """Read a checkpoint's bytes."""
     try:
         saved = msgspec.msgpack.decode(data, type=Checkpoint)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(f"this is not a checkpoint: {error}") from error
     if saved.format != FORMAT:
         raise InputError(f"the checkpoint has format {saved.format}, this version reads {FORMAT}")

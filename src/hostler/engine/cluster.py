@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hostler.engine.counters import Counters
+from hostler.engine.holds import Hold, Holds
 from hostler.engine.kernels_layout import TAGS, HostColumns, Int16s, Int32s, Int64s, TouchLog
 from hostler.engine.marks import Marks
 from hostler.engine.name_order import NameOrder
@@ -19,14 +21,14 @@ from hostler.engine.randomness import host_key
 from hostler.engine.shapes import Shape
 from hostler.engine.tables import Tables
 from hostler.errors import FactError
-from hostler.model import GUESTS, MAX_AMOUNT, Amounts, GuestSpec, Host, may_give
+from hostler.model import GUESTS, MAX_AMOUNT, Amounts, Host, may_give
 from hostler.model.hosts import MAX_DEVICES
 
 __all__ = ["Cluster", "LimitSet"]
 
 _MAX_MILLI = 1_000_000  # of one device: sums over a host stay far below 2^63
 
-LimitSet = tuple[Amounts, Amounts]  # overcommit and reserve of a policy
+LimitSet = tuple[Amounts, Amounts, bool]  # overcommit and reserve of a policy; whether a host takes one guest only
 
 
 class Cluster:
@@ -36,11 +38,13 @@ class Cluster:
         self.tables = tables
         self.row_of: dict[str, int] = {}
         self.host_at: list[Host | None] = []
-        self.guests_on: list[dict[str, GuestSpec]] = []
+        self.guests_on: list[dict[str, Shape]] = []
         self.free_rows: list[int] = []
         self.order = NameOrder()
         self.marks = Marks()
-        self.limit_sets: list[LimitSet] = [((), ())]
+        self.counters = Counters(64)
+        self.holds = Holds(64)
+        self.limit_sets: list[LimitSet] = [((), (), False)]
         self.layout_version = 0  # changes when arrays were replaced, so that caches size themselves again
         self._allocate(rows=64, resources=8, devices=0)
         self._log_rows: Int32s = np.zeros(4096, dtype=np.int32)
@@ -94,6 +98,12 @@ class Cluster:
         """Take a host away; return the uids of the guests that were booked there."""
         row = self.row_of.pop(name)
         guests = set(self.guests_on[row])
+        shapes = self.guests_on[row].values()
+        self.counters.lift_host(row, self.host(row), shapes)
+        for shape in shapes:
+            self.counters.note(shape.number, row, -1)
+        for held, _ in self.holds.on(row):
+            self.holds.drop(held, row)
         self.guests_on[row] = {}
         self.host_at[row] = None
         self.order.remove(name)
@@ -125,7 +135,7 @@ class Cluster:
             if not 0 <= amount <= MAX_AMOUNT:
                 raise FactError(f"host {host.name!r} has {amount} of {name}, which is not between 0 and 2^62")
         for resource, _ in host.capacity:
-            for overcommit, reserve in self.limit_sets:
+            for overcommit, reserve, _ in self.limit_sets:
                 may_give(host, resource, overcommit, reserve)
 
     def host(self, row: int) -> Host:
@@ -147,7 +157,7 @@ class Cluster:
     def book(self, row: int, shape: Shape, devices: Sequence[int], uid: str) -> None:
         """Book a guest on a row and log the touch."""
         self._shift(row, shape, devices, 1)
-        self.guests_on[row][uid] = shape.spec
+        self.guests_on[row][uid] = shape
 
     def unbook(self, row: int, shape: Shape, devices: Sequence[int], uid: str) -> None:
         """Give back what a guest held on a row and log the touch."""
@@ -171,6 +181,7 @@ class Cluster:
                     at += 1
         if shape.tag >= 0:
             self._tags[row, shape.tag] += sign
+        self.counters.shift(shape, row, sign)
         self.touch(row)
 
     def rebook_devices(self, row: int, bookings: Iterable[tuple[Shape, Sequence[int]]]) -> None:
@@ -184,6 +195,21 @@ class Cluster:
                         self._device_left[row, devices[at]] -= ask.milli
                     at += 1
         self.touch(row)
+
+    def hold(self, name: str, hold: Hold) -> None:
+        """Keep room on a row for somebody and log the touch."""
+        self.fit_layout()
+        self.holds.put(name, hold)
+        self.touch(hold.row)
+
+    def release_hold(self, name: str, row: int) -> None:
+        """Keep room on a row no longer."""
+        if self.holds.drop(name, row):
+            self.touch(row)
+
+    def version(self, row: int) -> int:
+        """Return a number that changes with every change of a row."""
+        return int(self._version[row])
 
     def used(self, row: int, resource: int) -> int:
         """Return how much of a resource is booked on a row."""
@@ -202,6 +228,7 @@ class Cluster:
     def touch(self, row: int) -> None:
         """Log that a row changed."""
         end = int(self._log_end[0])
+        self._version[row] += 1
         self._log_rows[end % len(self._log_rows)] = row
         self._log_end[0] = end + 1
 
@@ -239,7 +266,7 @@ class Cluster:
         return HostColumns(
             self._rows_used, self._present, self._limit, self._used, self._guests, self._scored, self._rank,
             self._name_key, self._name_hash, self._device_left, self._device_size, self._device_kind,
-            self._device_model, self._tags,
+            self._device_model, self._tags, self._version, self.holds.columns(self._used.shape[1]),
         )  # fmt: skip
 
     def log(self) -> TouchLog:
@@ -251,7 +278,7 @@ class Cluster:
         for host in self.host_at:
             if host is not None:
                 for resource, _ in host.capacity:
-                    for overcommit, reserve in limit_sets:
+                    for overcommit, reserve, _ in limit_sets:
                         may_give(host, resource, overcommit, reserve)
         self.limit_sets = list(limit_sets)
         self._limit = np.zeros((len(limit_sets), *self._used.shape), dtype=np.int64)
@@ -279,6 +306,8 @@ class Cluster:
         twin.free_rows = self.free_rows.copy()
         twin.order = self.order.copy()
         twin.marks = self.marks.copy()
+        twin.counters = self.counters.copy()
+        twin.holds = self.holds.copy()
         twin.limit_sets = self.limit_sets.copy()
         return twin
 
@@ -322,17 +351,30 @@ class Cluster:
         self._write_limits(row, host)
         if before is None or before.devices != host.devices:
             self._write_devices(row, host)
-        self.marks.write(row, host)
+        self._write_marks(row, host, before)
         self.touch(row)
+
+    def _write_marks(self, row: int, host: Host, before: Host | None) -> None:
+        """Write labels and taints; the guests that run there count in the domains that the labels name now."""
+        guests = list(self.guests_on[row].values())
+        if before is not None and before.labels == host.labels and before.taints == host.taints:
+            self.marks.write(row, host)
+            return
+        if before is not None:
+            self.counters.lift_host(row, before, guests)
+        self.marks.write(row, host)
+        self.counters.set_host(row, host, self.marks, guests)
 
     def _write_limits(self, row: int, host: Host) -> None:
         self._limit[:, row] = 0
-        for at, (overcommit, reserve) in enumerate(self.limit_sets):
+        for at, (overcommit, reserve, is_single) in enumerate(self.limit_sets):
             for name, _ in host.capacity:
                 number = self.tables.resources.number(name)
                 self._limit[at, row, number] = may_give(host, name, overcommit, reserve)
             if not any(name == GUESTS for name, _ in host.capacity):
                 self._limit[at, row, 0] = MAX_AMOUNT
+            if is_single:
+                self._limit[at, row, 0] = min(int(self._limit[at, row, 0]), 1)
 
     def _write_devices(self, row: int, host: Host) -> None:
         """Write the devices as entirely free; the engine books what runs there again (``rebook_devices``)."""
@@ -371,8 +413,11 @@ class Cluster:
         grown("_device_kind", (rows, devices), np.int16, -1)
         grown("_device_model", (rows, devices), np.int16)
         grown("_tags", (rows, TAGS), np.int32)
+        grown("_version", (rows,), np.int64)
         self._rows_used = np.zeros(1, dtype=np.int64)
         self.marks.fit(rows)
+        self.counters.fit(rows)
+        self.holds.fit(rows)
         self.layout_version += 1
 
     _present: np.ndarray[tuple[int], np.dtype[np.int8]]
@@ -388,4 +433,5 @@ class Cluster:
     _device_kind: Int16s
     _device_model: Int16s
     _tags: Int32s
+    _version: Int64s
     _rows_used: Int64s

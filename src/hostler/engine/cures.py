@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from hostler.engine.plugins.room import Devices, Resources
 from hostler.engine.profile import Profile
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
-from hostler.engine.verdicts import failures_on
+from hostler.engine.verdicts import device_failures, failures_on
 from hostler.model import GUESTS, Change, Cure, Failure, HostVerdict, amount_of, format_resource
 
 __all__ = ["MAX_CHANGES", "find_cure"]
@@ -49,6 +51,8 @@ def _cure_host(
         change = _give_up(failure, verdict.host)
         if change is None:
             return None
+        if failure.reason.code == "wrong_device_model" and not _fits_any_model(state, shape, verdict.host):
+            return None
         changes.append(change)
     if not room:
         return tuple(changes)
@@ -60,6 +64,14 @@ def _cure_host(
     if victim is not None:
         return (*changes, victim)
     return (*changes, *reductions) if len(reductions) == len(room) else None
+
+
+def _fits_any_model(state: State, shape: Shape, host: str) -> bool:
+    """Say whether the devices would do if the guest did not care for models."""
+    devices = tuple(msgspec.structs.replace(device, models=()) for device in shape.spec.devices)
+    spec = msgspec.structs.replace(shape.spec, devices=devices)
+    row = state.cluster.row_of[host]
+    return not any(device_failures(state, spec, row, state.cluster.host(row)))
 
 
 def _give_up(failure: Failure, host: str) -> Change | None:
@@ -77,7 +89,29 @@ def _give_up(failure: Failure, host: str) -> Change | None:
         case "cordoned":
             return Change(kind="uncordon", subject=host, text=f"uncordon {host}", relative=1.0)
         case _:
+            return _give_up_others(failure, host)
+
+
+def _give_up_others(failure: Failure, host: str) -> Change | None:
+    """Return the change that lifts a constraint across guests."""
+    subject = failure.reason.subject
+    match failure.reason.code:
+        case "affinity_unmet":
+            text = f"do not ask to be near {subject}"
+        case "anti_affinity":
+            text = f"do not ask to be apart from {subject}"
+        case "existing_anti_affinity" if len(failure.by) == 1:
+            text = f"evict {failure.by[0]}, which wants to be apart from {subject}"
+            return Change(kind="evict", subject=failure.by[0], text=text, relative=1.0)
+        case "skew_too_large":
+            text = f"allow a skew of {failure.needed} for {subject}"
+        case "port_taken":
+            text = f"do not ask for port {subject}"
+        case "no_topology_label":
+            return Change(kind="other", subject=host, text=f"label {host} with {subject}", relative=1.0)
+        case _:
             return None
+    return Change(kind="relax_selector", subject=subject, text=text, relative=1.0)
 
 
 def _reduce(failure: Failure) -> Change | None:

@@ -14,27 +14,37 @@ import numpy as np
 
 from hostler.engine.bookings import Bookings
 from hostler.engine.cache import RunResult
+from hostler.engine.evictions import Evictions
+from hostler.engine.gang_book import GANG
+from hostler.engine.gang_cycle import GangCycle
+from hostler.engine.gang_queue import GangQueue
 from hostler.engine.kernels_layout import Int64s
 from hostler.engine.profile import Profile
 from hostler.engine.profiles import NO_POLICY
-from hostler.engine.randomness import PLACEMENT, draw, guest_key
 from hostler.engine.reasons import counted, float_totals, reason_counts
 from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, GuestRecord
+from hostler.engine.runs import Runs
 from hostler.engine.selection import best_row
 from hostler.engine.state import State
 from hostler.model import Action, Ask, Bind, Hold, Prepare, Reason
 
 __all__ = ["Cycle"]
 
+_SMALL_RUN = 8
 RUN = 4096  # guests handed to the kernel at once; bounds the memory of one call, not the result
 
 
 class Cycle:
     """Decides queued guests."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, evictions: Evictions) -> None:
         self._state = state
         self._bookings = Bookings(state)
+        self._evictions = evictions
+        self._runs = Runs(state)
+        self._gangs = GangCycle(state, evictions, self._runs, self._place)
+        self._gang_queue = GangQueue(state)
+        self._done = 0  # guests decided by this call
 
     def decide(self, limit: int | None) -> list[Action]:
         """Decide up to ``limit`` active guests (all when None) and return what to do."""
@@ -46,44 +56,66 @@ class Cycle:
                 break
             if left is not None:
                 left -= len(uids)
-            decided = len(actions)
+            self._done = 0
             try:
-                self._decide_all([self._state.guests[uid] for uid in uids], actions)
+                self._decide_all(uids, actions)
             except Exception:
-                self._requeue(uids[len(actions) - decided :])
+                self._requeue(uids[self._done :])
                 if not actions:
                     raise
                 break  # what was decided counts; the error comes up again when its guest is the first
         return actions
 
     def _requeue(self, uids: Sequence[str]) -> None:
-        """Put guests back that were taken out and not decided; every decided guest has made one action."""
+        """Put guests back that were taken out and not decided."""
         state = self._state
         for uid in uids:
+            if uid.startswith(GANG):
+                self._gang_queue.consider(uid.removeprefix(GANG))
+                continue
             record = state.guests[uid]
             key = state.wait_key(state.shape(record))
             state.queue.activate(uid, record.guest.spec.priority, record.arrival, key)
 
-    def _decide_all(self, records: list[GuestRecord], actions: list[Action]) -> None:
+    def _decide_all(self, uids: Sequence[str], actions: list[Action]) -> None:
         """Cut the guests into runs that the kernel can decide without Python code in between."""
         state = self._state
         run: list[GuestRecord] = []
         policies: list[int] = []
         distinct: set[tuple[int, int]] = set()
         most = state.cache.distinct_limit()
-        for record in records:
-            policy = state.profiles.number_or_gone(record.guest.spec.policy)
-            if policy == NO_POLICY:
+        for uid in uids:
+            record = state.guests.get(uid)
+            policy = NO_POLICY if record is None else state.profiles.number_or_gone(record.guest.spec.policy)
+            if record is None or policy == NO_POLICY:
                 self._run(run, policies, actions)
                 run, policies, distinct = [], [], set()
-                self._refuse_without_policy(record, actions)
+                if record is None:
+                    self._gangs.decide(uid.removeprefix(GANG), actions)
+                    self._done = uids.index(uid) + 1
+                else:
+                    self._refuse_without_policy(record, actions)
                 continue
             profile = state.profiles.profiles[policy]
-            alone = not profile.is_static or profile.policy.ask is not None
+            is_nominated = record.guest.uid in state.nominations
+            alone = not profile.is_static or profile.policy.ask is not None or is_nominated
+            if state.reservations and state.passes(record.guest.spec):
+                alone = True  # what it uses of a reservation is no longer held when the next one is looked at
             key = (record.shape, policy)
             if run and (alone or (key not in distinct and len(distinct) >= most)):
                 self._run(run, policies, actions)
                 run, policies, distinct = [], [], set()
+            if state.quotas.concerns(record.guest.spec):
+                more = [r.guest.spec for r in run]
+                if run and state.quotas.beyond(record.guest.spec, more):
+                    self._run(run, policies, actions)
+                    run, policies, distinct = [], [], set()
+                beyond = state.quotas.beyond(record.guest.spec, [r.guest.spec for r in run])
+                if beyond:
+                    self._refuse_for_all(record, policy, Reason("quota", "quota_exceeded", beyond), actions)
+                    continue
+            if is_nominated and self._take_nominated(record, policy, profile, actions):
+                continue
             if profile.policy.ask is not None:
                 self._decide_asked(record, policy, profile, actions)
                 continue
@@ -96,35 +128,44 @@ class Cycle:
         self._run(run, policies, actions)
 
     def _run(self, records: Sequence[GuestRecord], policies: Sequence[int], actions: list[Action]) -> None:
-        if not records:
-            return
-        state = self._state
-        profiles, shapes = state.profiles.profiles, state.shapes.shapes
-        slot_of: dict[tuple[int, int], int] = {}
-        slots: list[int] = []
-        draws: list[int] = []
-        devices = 0
-        for record, policy in zip(records, policies, strict=True):
-            key = (record.shape, policy)
-            slot = slot_of.get(key)
-            if slot is None:
-                shape = shapes[record.shape]
-                slot = slot_of[key] = state.cache.slot(shape, policy)
-                devices = max(devices, shape.device_count)
-            slots.append(slot)
-            draws.append(self._draw(record) if profiles[policy].draws else 0)
-        self._set_turns(set(policies))
-        result = state.cache.run(slots, draws, devices)
-        self._finish(records, policies, result, actions)
+        """Decide a run; a refused guest that may evict others is dealt with before the next one is looked at."""
+        profiles = self._state.profiles.profiles
+        stops = [
+            profiles[policy].policy.preemption is not None and record.guest.spec.may_preempt
+            for record, policy in zip(records, policies, strict=True)
+        ]
+        prepared = self._runs.prepare(records, policies, stops) if records else None
+        start, chunk = 0, len(records)
+        while start < len(records):
+            if prepared is None or prepared.generation != self._state.cache.generation:
+                records, policies, stops, start = records[start:], policies[start:], stops[start:], 0
+                prepared = self._runs.prepare(records, policies, stops)
+            result = self._runs.go(prepared, start, min(chunk, len(records) - start))
+            end = start + result.decided
+            self._finish(records[start:end], policies[start:end], result, actions)
+            # After a stop the next one is likely to be near, and results are sized by the chunk.
+            chunk = _SMALL_RUN if result.decided < chunk and end < len(records) else 4 * chunk
+            start = end
 
-    def _set_turns(self, policies: set[int]) -> None:
-        """Tell the kernel where each round robin stands."""
+    def _take_nominated(self, record: GuestRecord, policy: int, profile: Profile, actions: list[Action]) -> bool:
+        """Try the host first that a guest was nominated for, and say whether it took it."""
         state = self._state
-        for policy in policies:
-            profile = state.profiles.profiles[policy]
-            if profile.takes_turns:
-                last = state.turns.last(profile.policy.name)
-                state.profiles.last_key[policy] = state.cluster.order.key_up_to(last)
+        uid = record.guest.uid
+        nomination = state.nominations[uid]
+        row = state.cluster.row_of.get(nomination.host)
+        self._evictions.forget(uid)
+        shape = state.shapes.shapes[record.shape]
+        slot = state.cache.slot(shape, policy)
+        if row is not None and state.cache.verdict(slot, row) == 0:
+            state.decisions += 1
+            devices = state.cache.choose_devices(slot, row, self._runs.draw(record), shape.device_count)
+            state.cluster.book(row, shape, devices, uid)
+            self._place(record, profile, nomination.host, devices, 0, 1, (), actions)
+            return True
+        waits = row is not None and any(victim in state.evicting for victim in nomination.victims)
+        if waits and not state.cache.is_feasible(slot):
+            self._evictions.keep(record, nomination)
+        return False
 
     def _finish(
         self, records: Sequence[GuestRecord], policies: Sequence[int], result: RunResult, actions: list[Action]
@@ -137,7 +178,7 @@ class Cycle:
         floats = float_totals(result.totals) if any(p.is_float for p in state.profiles.profiles) else []
         counts = counted(result.counts)
         hosts, shapes, profiles = state.cluster.host_at, state.shapes.shapes, state.profiles.profiles
-        guests_on = state.cluster.guests_on
+        guests_on, note = state.cluster.guests_on, state.cluster.counters.note
         for i, record in enumerate(records):
             profile = profiles[policies[i]]
             state.decisions += 1
@@ -149,8 +190,10 @@ class Cycle:
             host = hosts[row]
             assert host is not None
             uid = record.guest.uid
-            guests_on[row][uid] = record.guest.spec
-            count = shapes[record.shape].device_count
+            shape = shapes[record.shape]
+            guests_on[row][uid] = shape
+            note(shape.number, row, 1)
+            count = shape.device_count
             taken = tuple(islice(devices[i], count)) if count and devices is not None else ()
             total = floats[i] if profile.is_float else totals[i]
             self._place(record, profile, host.name, taken, total, feasible, reasons, actions)
@@ -175,6 +218,14 @@ class Cycle:
         turn = profile.policy.name if profile.takes_turns else ""
         if turn:
             state.turns.assume(turn, seq, host)
+        state.has_shifted = True
+        self._done += 1
+        state.quotas.shift(guest.spec, 1)
+        if state.reservations:
+            self._bookings.reservations.refresh_row(state.cluster.row_of[host])
+        if state.nominations or state.attempts:
+            self._evictions.forget(guest.uid)
+            state.attempts.pop(guest.uid, None)
         state.guests[guest.uid] = GuestRecord(
             guest, record.shape, PREPARING if needs else ASSUMED, record.arrival, host, devices, record.attempts + 1,
             record.refusals, record.errors, deadline, record.ask, None, seq, state.now, total, feasible, reasons,
@@ -193,6 +244,8 @@ class Cycle:
         reasons: tuple[tuple[int, int], ...],
         actions: list[Action],
         note: str = "",
+        *,
+        evicts: bool = True,
     ) -> None:
         """Let a guest wait for an event that can cure its refusal."""
         state = self._state
@@ -209,18 +262,24 @@ class Cycle:
         hosts = sum(n for _, n in reasons)
         named = reason_counts(state.tables, reasons, guest.spec)
         actions.append(Hold(guest.uid, guest.name, state.decisions, hosts, named, refused.attempts))
+        self._done += 1
+        if evicts:
+            outcome = self._evictions.make_room(refused, policy, actions)
+            if outcome:
+                state.guests[guest.uid] = msgspec.structs.replace(refused, note=outcome)
 
     def _refuse_without_policy(self, record: GuestRecord, actions: list[Action]) -> None:
         """Let a guest wait whose policy was dropped, until the policies change again."""
+        reason = Reason("policy", "unknown_policy", record.guest.spec.policy)
+        self._refuse_for_all(record, NO_POLICY, reason, actions)
+
+    def _refuse_for_all(self, record: GuestRecord, policy: int, reason: Reason, actions: list[Action]) -> None:
+        """Refuse a guest on all hosts for a reason that is not theirs."""
         state = self._state
         state.decisions += 1
-        reason = Reason("policy", "unknown_policy", record.guest.spec.policy)
         hosts = len(state.cluster)
         counts = ((state.tables.reasons.number(reason), hosts),) if hosts else ()
-        self._refuse(record, NO_POLICY, counts, actions)
-
-    def _draw(self, record: GuestRecord) -> int:
-        return draw(self._state.seed, guest_key(record.guest), record.attempts, PLACEMENT)
+        self._refuse(record, policy, counts, actions, evicts=False)
 
     # -- answers from outside --------------------------------------------------------------------------------------
 
@@ -256,8 +315,8 @@ class Cycle:
             note = "; ".join(f"{host}: {why}" for host, why in answer.refused[:3])
             self._refuse(record, policy, (*reasons, (code, feasible)), actions, note)
             return
-        row, total = best_row(state, slot, policy, rows, bonus, self._draw(record))
-        devices = state.cache.choose_devices(slot, row, self._draw(record), shape.device_count)
+        row, total = best_row(state, slot, policy, rows, bonus, self._runs.draw(record))
+        devices = state.cache.choose_devices(slot, row, self._runs.draw(record), shape.device_count)
         state.cluster.book(row, shape, devices, record.guest.uid)
         host = state.cluster.host(row).name
         self._place(record, profile, host, devices, total, feasible, reasons, actions)
@@ -270,4 +329,5 @@ class Cycle:
         state.guests[guest.uid] = msgspec.structs.replace(record, state=ASKED, ask=state.asks, deadline=deadline)
         state.add_deadline(deadline, state.asks, guest.uid)
         names = tuple(sorted(state.cluster.host(row).name for row in rows.tolist()))
+        self._done += 1
         actions.append(Ask(guest.uid, guest.name, state.decisions, asked, state.asks, names, deadline))

@@ -14,12 +14,16 @@ import msgspec
 
 from hostler.engine.checkpoint import load, save
 from hostler.engine.cycle import Cycle
+from hostler.engine.evictions import Evictions
 from hostler.engine.explain import explain
 from hostler.engine.facts import Facts, check_time
+from hostler.engine.gang_book import GANG
+from hostler.engine.gang_queue import GangQueue
 from hostler.engine.queue import QUEUE_NAMES
 from hostler.engine.reasons import reason_counts
-from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, STATE_NAMES, GuestRecord
+from hostler.engine.records import ASKED, ASSUMED, GROUPED, PREPARING, QUEUED, STATE_NAMES, GuestRecord
 from hostler.engine.registry import Registry
+from hostler.engine.reservations import RESERVATION, Reservations
 from hostler.engine.state import State
 from hostler.engine.waking import WaitIndex
 from hostler.errors import UnknownNameError
@@ -56,9 +60,12 @@ class Engine:
 
     def _use(self, state: State) -> None:
         self.state = state
-        self._facts = Facts(state)
+        self._evictions = Evictions(state)
+        self._facts = Facts(state, self._evictions)
+        self._gang_queue = GangQueue(state)
+        self._reservations = Reservations(state)
         self._waits = WaitIndex(state)
-        self._cycle = Cycle(state)
+        self._cycle = Cycle(state, self._evictions)
 
     # -- driving ---------------------------------------------------------------------------------------------------
 
@@ -86,7 +93,7 @@ class Engine:
     def next_due(self) -> int | None:
         """Return when a step is next worth while: now, at a later time, or None for never without a new fact."""
         state = self.state
-        if state.ready or (state.improved_rows and state.queue.waiting):
+        if state.ready or (state.improved_rows and state.queue.waiting) or self._waits.has_news():
             return state.now
         times = [state.queue.next_due(state.now)]
         while state.deadlines and not self._is_live(*state.deadlines[0]):
@@ -154,8 +161,12 @@ class Engine:
             hosts=record.feasible + sum(c.hosts for c in reasons),
             feasible=record.feasible,
             reasons=reasons,
-            note=record.note,
+            note=self._note(record),
         )
+
+    def _note(self, record: GuestRecord) -> str:
+        waits = self.state.gangs.why_not_ready(record.guest.gang) if record.state == GROUPED else ""
+        return waits or record.note
 
     def explain(self, uid: str) -> Explanation:
         """Explain a guest against the cluster as it is: every host's verdict, the cure, and what would wake it."""
@@ -166,12 +177,22 @@ class Engine:
         """Return the name of a guest's state."""
         if record.state == QUEUED:
             return QUEUE_NAMES[self.state.queue.entries[record.guest.uid].state]
+        if record.state == GROUPED:
+            entry = self.state.queue.entries.get(GANG + record.guest.gang)
+            return STATE_NAMES[GROUPED] if entry is None else QUEUE_NAMES[entry.state]
         return "parked" if self.state.is_parked(record) else STATE_NAMES[record.state]
 
     # -- internals -------------------------------------------------------------------------------------------------
 
     def _is_live(self, at: int, number: int, uid: str) -> bool:
         """Say whether a deadline still matters."""
+        if uid.startswith(GANG) and self._gang_queue.is_due(uid, at):
+            return True
+        if uid.startswith(RESERVATION):
+            return self._reservations.is_live(uid, at)
+        nomination = self.state.nominations.get(uid)
+        if nomination is not None and (nomination.deadline, nomination.seq) == (at, number):
+            return True
         record = self.state.guests.get(uid)
         if record is None or record.deadline != at:
             return False
@@ -185,6 +206,14 @@ class Engine:
         while state.deadlines and state.deadlines[0][0] <= state.now:
             at, number, uid = heappop(state.deadlines)
             if not self._is_live(at, number, uid):
+                continue
+            if self._evictions.timed_out(uid, at):
+                continue
+            if uid.startswith(GANG):
+                self._gang_queue.release(uid, actions)
+                continue
+            if uid.startswith(RESERVATION):
+                self._reservations.on_time(uid)
                 continue
             record = state.guests[uid]
             if record.state == PREPARING:

@@ -8,12 +8,14 @@ import msgspec
 import numpy as np
 
 from hostler.engine.cures import find_cure
+from hostler.engine.eviction_advice import advise_eviction
 from hostler.engine.framework import Wake
+from hostler.engine.gang_advice import advise_gang
 from hostler.engine.kernels_layout import Int64s
 from hostler.engine.profile import Profile
 from hostler.engine.profiles import NO_POLICY
 from hostler.engine.reasons import counted, reason_counts
-from hostler.engine.records import PLACED_STATES, GuestRecord
+from hostler.engine.records import GROUPED, PLACED_STATES, GuestRecord
 from hostler.engine.selection import score_table, tie_keys
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
@@ -57,12 +59,17 @@ def _explain(state: State, record: GuestRecord, shape: Shape, decision: Decision
         key=_nearness,
     )
     is_stuck = not fitting and bool(refusals)
+    gang = record.guest.gang if record.state == GROUPED else ""
+    quota = state.quotas.beyond(shape.spec) if record.state not in PLACED_STATES else ""
     return Explanation(
         decision=_with_counts(state, decision, shape.spec, feasible, refused),
         as_of=as_of,
         verdicts=(*fitting, *refusals),
         near_misses=tuple(v.host for v in refusals[:_NEAR_MISSES]),
         cure=find_cure(state, profile, shape, refusals, record.guest.uid) if is_stuck else None,
+        eviction=advise_eviction(state, shape, policy, profile.policy.preemption) if is_stuck else None,
+        gang=advise_gang(state, gang) if gang else None,
+        quota=quota,
         wakes=_wakes(state, profile, refused) if not fitting else (),
     )
 

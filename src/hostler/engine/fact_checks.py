@@ -49,8 +49,9 @@ def check_types(value: T, what: str) -> None:
 
 
 def _check_guest(guest: Guest) -> None:
-    texts_fit = isinstance(guest, Guest) and type(guest.name) is str and type(guest.uid) is str
-    if not texts_fit or type(guest.host) is not str or type(guest.version) is not int:
+    if type(guest) is not Guest or type(guest.gang) is not str or type(guest.started) is not int:
+        raise FactError("a guest has a field of a wrong type")
+    if {type(guest.name), type(guest.uid), type(guest.host)} != {str} or type(guest.version) is not int:
         raise FactError("a guest has a field of a wrong type")
     if guest.on_devices or guest.draw_key is not None or type(guest.on_devices) is not tuple:
         check_types(guest, "guest")

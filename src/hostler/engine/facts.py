@@ -11,15 +11,21 @@ from typing import Any
 import msgspec
 
 from hostler.engine.bookings import Bookings
+from hostler.engine.evictions import Evictions
 from hostler.engine.fact_checks import check_event
+from hostler.engine.gang_book import GANG
+from hostler.engine.gang_queue import GANG_KEY, GangQueue
 from hostler.engine.profiles import Profiles
-from hostler.engine.records import ASKED, ASSUMED, BOUND, PLACED_STATES, PREPARING, QUEUED, GuestRecord
+from hostler.engine.records import ASKED, ASSUMED, BOUND, GROUPED, PLACED_STATES, PREPARING, QUEUED, GuestRecord
+from hostler.engine.reservations import RESERVATION
 from hostler.engine.state import State
+from hostler.engine.tenancy_facts import TenancyFacts
 from hostler.errors import FactError, HostlerError
 from hostler.model import (
     Answered,
     BindFailed,
     Event,
+    EvictFailed,
     Guest,
     GuestArrived,
     GuestBound,
@@ -47,8 +53,10 @@ def check_time(now: int) -> None:
 class Facts:
     """Applies events to the state."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, evictions: Evictions) -> None:
         self._state = state
+        self._evictions = evictions
+        self._gang_queue = GangQueue(state)
         self._bookings = Bookings(state)
         self._handlers: dict[type, Callable[[Any], None]] = {
             HostJoined: lambda e: self._host(e.host),
@@ -64,6 +72,8 @@ class Facts:
             Answered: self._answered,
             Prepared: self._prepared,
             PolicyChanged: self._policy_changed,
+            EvictFailed: lambda e: self._evictions.failed(e.uid),
+            **TenancyFacts(state, evictions, self._gang_queue, self._bookings.reservations).handlers,
         }
 
     def apply(self, event: Event) -> None:
@@ -74,12 +84,12 @@ class Facts:
         check_time(event.at)
         check_event(event)
         state = self._state
-        before, names = state.now, state.name_sizes()
-        state.now = max(before, event.at)
+        before, names = (state.now, state.has_shifted), state.name_sizes()
+        state.now = max(state.now, event.at)
         try:
             handler(event)
         except HostlerError:
-            state.now = before
+            state.now, state.has_shifted = before
             state.forget_names(names)
             raise
 
@@ -129,6 +139,7 @@ class Facts:
         """Follow up on a host that was put into a row: who is booked there, and what that may cure."""
         state = self._state
         state.left_hosts.pop(host.uid or host.name, None)
+        self._bookings.reservations.refresh_row(row)
         if before is None:
             state.improve(row)
             for uid in sorted(state.parked.pop(host.name, ())):
@@ -150,6 +161,9 @@ class Facts:
         known = state.cluster.host(row)
         guests = state.cluster.remove(event.name)
         state.improved_rows.discard(row)
+        state.has_shifted = True
+        for uid in [uid for uid, nomination in state.nominations.items() if nomination.host == event.name]:
+            self._evictions.give_up(uid)
         if guests:
             state.parked.setdefault(event.name, set()).update(guests)
         state.bury_host(known.uid or known.name, max(known.version, event.version))
@@ -160,6 +174,8 @@ class Facts:
         state = self._state
         if not guest.uid or not guest.name:
             raise FactError("a guest has no name or no uid")
+        if guest.uid.startswith((GANG, RESERVATION)):
+            raise FactError(f"the uid {guest.uid!r} begins with a word that is kept for gangs and reservations")
         if guest.uid in state.left_guests:
             return
         record = state.guests.get(guest.uid)
@@ -188,10 +204,23 @@ class Facts:
             record = GuestRecord(guest, shape, BOUND, state.arrivals + 1, guest.host, guest.on_devices)
             self._bookings.settle(record, state.shapes.shapes[shape])
             state.arrivals += 1
+            self._join_gang(guest)
             return
         state.arrivals += 1
+        if guest.gang:
+            state.keep(GuestRecord(guest, shape, GROUPED, state.arrivals))
+            self._join_gang(guest)
+            return
         state.keep(GuestRecord(guest, shape, QUEUED, state.arrivals))
         state.queue.activate(guest.uid, guest.spec.priority, state.arrivals, (shape, policy))
+
+    def _join_gang(self, guest: Guest) -> None:
+        if guest.gang:
+            self._state.gangs.enter(guest.gang, guest.uid)
+            if guest.host:
+                self._gang_queue.consider(guest.gang)
+            else:
+                self._gang_queue.welcome(guest.gang, guest.spec.priority)
 
     def _guests_arrived(self, event: GuestsArrived) -> None:
         state = self._state
@@ -229,6 +258,8 @@ class Facts:
     def _changed_guest(self, record: GuestRecord, guest: Guest) -> None:
         """Take a newer fact about a known guest; a fact without a host never unbinds."""
         state = self._state
+        if guest.gang != record.guest.gang:
+            raise FactError(f"guest {guest.name!r} cannot change its gang", hint="let it leave and arrive anew")
         number = state.shapes.number(guest.spec)
         if guest.spec.policy != record.guest.spec.policy:
             state.profiles.number(guest.spec.policy)
@@ -249,15 +280,21 @@ class Facts:
             )
             self._bookings.settle(changed, state.shapes.shapes[number])
             state.queue.remove(uid)
+            self._evictions.forget(uid)
+            self._reconsider(guest.gang)
             return
         if guest.spec == record.guest.spec:
             state.guests[uid] = msgspec.structs.replace(record, guest=guest)
             return
         decided = record.decided_spec or record.guest.spec
+        pending = GROUPED if guest.gang else QUEUED
         changed = msgspec.structs.replace(
-            record, guest=guest, shape=number, state=QUEUED, refusals=0, errors=0, answer=None, decided_spec=decided
+            record, guest=guest, shape=number, state=pending, refusals=0, errors=0, answer=None, decided_spec=decided
         )
         state.keep(changed)
+        if guest.gang:
+            self._gang_queue.consider(guest.gang)
+            return
         key = state.wait_key(state.shapes.shapes[number])
         state.queue.activate(uid, guest.spec.priority, record.arrival, key)
 
@@ -277,7 +314,16 @@ class Facts:
             state.turns.forget(record.turn, record.seq)
         state.queue.remove(uid)
         state.ready.pop(uid, None)
+        self._evictions.left(uid)
+        gang = record.guest.gang
+        if gang:
+            state.gangs.leave(gang, uid)
         state.drop(uid)
+        self._reconsider(gang)
+
+    def _reconsider(self, gang: str) -> None:
+        if gang:
+            self._gang_queue.consider(gang)
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
@@ -298,7 +344,9 @@ class Facts:
             return
         moved = msgspec.structs.replace(record, state=BOUND, host=event.host, devices=(), answer=None)
         self._bookings.settle(moved, state.shape(record))
+        self._evictions.forget(event.uid)
         state.queue.remove(event.uid)
+        self._reconsider(record.guest.gang)
 
     def _bind_failed(self, event: BindFailed) -> None:
         record = self._state.guests.get(event.uid)
@@ -339,7 +387,10 @@ class Facts:
         self._bookings.release(record)
         state.turns.forget(record.turn, record.seq)
         state.ready.pop(record.guest.uid, None)
-        self._bookings.back_off(record, note)
+        if record.guest.gang:
+            self._gang_queue.give_back(record, note)
+        else:
+            self._bookings.back_off(record, note)
 
     # -- policies --------------------------------------------------------------------------------------------------
 
@@ -351,5 +402,5 @@ class Facts:
                 profiles.number(record.guest.spec.policy)
         state.use_policies(profiles)
         for uid, entry in list(state.queue.entries.items()):
-            key = state.wait_key(state.shape(state.guests[uid]))
+            key = GANG_KEY if uid.startswith(GANG) else state.wait_key(state.shape(state.guests[uid]))
             state.queue.activate(uid, entry.priority, entry.arrival, key)

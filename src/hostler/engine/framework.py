@@ -25,6 +25,7 @@ class Wake(StrEnum):
 
     HOST_JOINED = "a host joins"
     ROOM_FREED = "a guest leaves or shrinks, or a bind fails"
+    GUEST_PLACED = "another guest is placed"
     HOST_GREW = "a host's limits or devices grow"
     MARKS_CHANGED = "a host's labels, taints or cordon change"
     GUEST_CHANGED = "the guest itself changes"

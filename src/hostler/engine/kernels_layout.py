@@ -20,8 +20,11 @@ __all__ = [
     "NORMALIZERS",
     "TAGS",
     "TIES",
+    "AskColumns",
     "Bools",
     "CacheColumns",
+    "CounterColumns",
+    "HoldColumns",
     "HostColumns",
     "Int16s",
     "Int32s",
@@ -57,7 +60,7 @@ ABSENT = -1  # the code of a row without a host
 FITS = 0
 NO_TOTAL = -(2**63)  # the total of a row that does not fit: below every other
 
-NORMALIZERS = {"none": 0, "max": 1, "reverse_max": 2, "min_max": 3}
+NORMALIZERS = {"none": 0, "max": 1, "reverse_max": 2, "min_max": 3, "min_max_real": 4, "even": 5}
 TIES = {"fewer_guests": 1, "rank": 2, "name": 3, "random": 4, "after_last": 5}
 DEVICE_RULES = {"lowest": 0, "best": 1, "worst": 2, "random": 3, "fgd": 4}
 
@@ -73,6 +76,28 @@ OP_GPU_BEST_FIT = 8
 OP_DOT_PRODUCT = 9
 OP_GPU_CLUSTERING = 10
 OP_GPU_PACKING = 11
+OP_GUEST_AFFINITY = 12
+OP_GUEST_SPREAD = 13
+
+# What a shape asks about other guests, in the order in which it is checked; scores come after all filters.
+ASK_PORT = 1
+ASK_SPREAD = 2
+ASK_AFFINITY = 3
+ASK_APART = 4  # own anti-affinity, and that of guests which are there
+ASK_PREFER = 5  # params: weight
+ASK_EVEN = 6  # params: max skew, 1 where every host is a domain
+ASK_PARAMS = 4
+
+
+class HoldColumns(NamedTuple):
+    """Room that is kept for somebody, as chains from each host row. G holds."""
+
+    first: Int32s  # (H,) -1 for none
+    next: Int32s  # (G,)
+    priority: Int64s  # (G,)
+    bearer: Int32s  # (G,) the pass that lets a guest use it, -1 for none
+    devices: Int8s  # (G,) 1 where guests that want devices stay away
+    amount: Int64s  # (G, R)
 
 
 class HostColumns(NamedTuple):
@@ -92,6 +117,8 @@ class HostColumns(NamedTuple):
     device_kind: Int16s  # (H, D), -1 where there is none
     device_model: Int16s  # (H, D)
     tags: Int32s  # (H, TAGS) guests on the host by device tag
+    version: Int64s  # (H,) counts the changes of a row
+    holds: HoldColumns
 
 
 class ShapeColumns(NamedTuple):
@@ -112,6 +139,41 @@ class ShapeColumns(NamedTuple):
     outer_raw: Int64s  # (W, X, H) raw scores made outside the kernel
     wide: Int32s  # (S,) the shape's entry among those with raw scores, -1 for none
     active: Int8s  # (S, X) 0 where a scorer has nothing to say about the shape
+    priority: Int64s  # (S,)
+    passes: Int8s  # (S, passes) 1 where the guests may use what is held
+
+
+class CounterColumns(NamedTuple):
+    """Guests per domain. K topologies, E masks, C counters, V domains of the widest topology."""
+
+    domain: Int32s  # (K, H) the row's domain, -1 for none
+    mask: Int8s  # (E, H) 1 where the host is eligible
+    topology: Int32s  # (C,)
+    mask_of: Int32s  # (C,) -1 where all hosts count
+    guests: Int32s  # (C, V)
+    hosts: Int32s  # (C, V) eligible hosts
+    total: Int64s  # (C,)
+
+
+class AskColumns(NamedTuple):
+    """What the shapes in the cache ask about other guests, and which counters their own guests shift."""
+
+    asks: Int32s  # (S,) how many entries of the next ones are in use
+    filters: Int32s  # (S,) how many of them are filters; those come first
+    kind: Int8s  # (S, J)
+    counter: Int32s  # (S, J)
+    params: Int64s  # (S, J, ASK_PARAMS)
+    code: Int16s  # (S, J) reason
+    code_absent: Int16s  # (S, J) reason where the host is in no domain
+    may_be_first: Int8s  # (S,) 1 where a guest of the shape meets its own affinity
+    all_keys: Int8s  # (S,) 1 where a host without one of the labels to spread by is left out
+    shifts: Int32s  # (S,)
+    shift_counter: Int32s  # (S, I)
+    shift_by: Int32s  # (S, I)
+    least: Int64s  # (J,) scratch: the lowest count of each hard spread
+    log_size: Floats  # (J,) scratch: the weight of each soft spread
+    seen: Int64s  # (V,) scratch: domains that one pass has met
+    tick: Int64s  # (1,)
 
 
 class MixColumns(NamedTuple):
@@ -157,6 +219,7 @@ class CacheColumns(NamedTuple):
     base: Int64s  # (W, H) sum of the scorers that need no normalising
     total: Int64s  # (S, H)
     raw: Int64s  # (W, N, H)
+    local: Int16s  # (W, H) verdicts before those that look at other guests
     counts: Int32s  # (S, C) hosts by code; column 0 counts the feasible ones
     best: Int32s  # (S, B) the best row of each block, -1 for none
     low: Int64s  # (S, N)

@@ -10,12 +10,22 @@ from __future__ import annotations
 import numpy as np
 
 from hostler.engine.kernels_devices import choose_devices, device_verdict, mix64
+from hostler.engine.kernels_guests import (
+    affinity_score,
+    guests_code,
+    prepare_filters,
+    prepare_spread,
+    shift_counters,
+    spread_score,
+)
 from hostler.engine.kernels_layout import (
     ABSENT,
     BLOCK,
     FITS,
     NO_TOTAL,
     OP_FGD,
+    OP_GUEST_AFFINITY,
+    OP_GUEST_SPREAD,
     OP_UTILIZATION,
     inlined_kernel,
     kernel,
@@ -25,6 +35,19 @@ from hostler.engine.kernels_scores import gpu_score, score_row
 _FLIP = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
+@kernel
+def held(holds, shapes, s, h, r):
+    """Return how much of a resource on row ``h`` is kept from slot ``s``; with r < 0, how many keep devices from it."""
+    total = np.int64(0)
+    g = holds.first[h]
+    while g >= 0:
+        has_pass = holds.bearer[g] >= 0 and shapes.passes[s, holds.bearer[g]] != 0
+        if holds.priority[g] >= shapes.priority[s] and not has_pass:
+            total += holds.amount[g, r] if r >= 0 else holds.devices[g]
+        g = holds.next[g]
+    return total
+
+
 @inlined_kernel
 def row_code(hosts, shapes, policies, limit, s, h, scratch):
     """Return the primary reason of slot ``s`` on row ``h``: ABSENT, FITS or a reason code. O(R + D)."""
@@ -32,11 +55,16 @@ def row_code(hosts, shapes, policies, limit, s, h, scratch):
         return np.int16(ABSENT)
     if shapes.has_outer[s] != 0 and shapes.outer_code[s, h] != 0:
         return shapes.outer_code[s, h]
+    is_held = hosts.holds.first[h] >= 0
     for r in range(shapes.request.shape[1]):
         asked = shapes.request[s, r]
         if asked > 0 and asked > limit[h, r] - hosts.used[h, r]:
             return policies.resource_code[r]
+        if asked > 0 and is_held and asked > limit[h, r] - hosts.used[h, r] - held(hosts.holds, shapes, s, h, r):
+            return policies.resource_code[r]
     if shapes.asks[s] > 0:
+        if is_held and held(hosts.holds, shapes, s, h, -1) > 0:
+            return policies.device_code[shapes.ask_kind[s, 0], 2]
         verdict = device_verdict(
             hosts.device_left[h],
             hosts.device_kind[h],
@@ -64,6 +92,12 @@ def normalize(mode, value, low, high):
         return 100 - value * 100 // high if high > 0 else np.int64(100)
     if mode == 3:
         return (value - low) * 100 // (high - low) if high > low else np.int64(0)
+    if mode == 4:
+        return np.int64(100.0 * (float(value - low) / float(high - low))) if high > low else np.int64(0)
+    if mode == 5:
+        if value < 0:
+            return np.int64(0)
+        return 100 * (high + low - value) // high if high > 0 else np.int64(100)
     return value
 
 
@@ -159,6 +193,8 @@ def update_ranges(shapes, policies, cache, s, p, rows):
         for h in range(rows):
             if cache.code[s, h] == FITS:
                 value = cache.raw[shapes.wide[s], slot, h]
+                if policies.normalizer[p, x] == 5 and value < 0:
+                    continue
                 if not found:
                     low = value
                     high = value
@@ -184,7 +220,46 @@ def normalizes(shapes, policies, s, p):
 
 
 @kernel
-def refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits):
+def look_around(shapes, policies, cache, counters, asks, s, rows):
+    """Judge and score all rows that fit by themselves again, now by the guests on others. O(J * H).
+
+    A placement anywhere may change every row's answer, so nothing but the local verdicts is kept from before.
+    """
+    p = shapes.policy[s]
+    wide = shapes.wide[s]
+    for c in range(cache.counts.shape[1]):
+        cache.counts[s, c] = 0
+    is_first = prepare_filters(counters, asks, s)
+    for h in range(rows):
+        code = cache.local[wide, h]
+        if code == FITS:
+            code = guests_code(counters, asks, s, h, is_first)
+        cache.code[s, h] = code
+        if code >= 0:
+            cache.counts[s, code] += 1
+    for x in range(policies.scorers[p]):
+        slot = policies.normal_slot[p, x]
+        if shapes.active[s, x] == 0 or slot < 0:
+            continue
+        if policies.op[p, x] == OP_GUEST_AFFINITY:
+            for h in range(rows):
+                if cache.code[s, h] == FITS:
+                    cache.raw[wide, slot, h] = affinity_score(counters, asks, s, h)
+        elif policies.op[p, x] == OP_GUEST_SPREAD:
+            prepare_spread(counters, asks, cache.code, s, rows)
+            for h in range(rows):
+                if cache.code[s, h] == FITS:
+                    cache.raw[wide, slot, h] = spread_score(counters, asks, s, h)
+    update_ranges(shapes, policies, cache, s, p, rows)
+    for h in range(rows):
+        if cache.code[s, h] == FITS:
+            cache.total[s, h] = total_of(shapes, policies, cache, s, p, h)
+        else:
+            cache.total[s, h] = NO_TOTAL
+
+
+@kernel
+def refresh(hosts, shapes, policies, cache, counters, asks, log, s, scratch, number, bits):
     """Bring slot ``s`` up to date with every row touched since it was last seen. O(touched) or, at first, O(H)."""
     rows = hosts.rows[0]
     end = log.end[0]
@@ -195,7 +270,8 @@ def refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits):
     limit = hosts.limit[policies.limit_set[p]]
     ring = log.rows.shape[0]
     is_full = start < 0 or end - start > ring or end - start > rows
-    if is_full:
+    looks_around = asks.asks[s] > 0
+    if is_full and not looks_around:
         for c in range(cache.counts.shape[1]):
             cache.counts[s, c] = 0
     cache.tick[0] += 1
@@ -209,18 +285,25 @@ def refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits):
         cache.row_stamp[h] = tick
         cache.dirty[count] = h
         count += 1
-        if not is_full and cache.code[s, h] >= 0:
+        if not is_full and not looks_around and cache.code[s, h] >= 0:
             cache.counts[s, cache.code[s, h]] -= 1
         cache.total[s, h] = NO_TOTAL
     for i in range(count):
         h = cache.dirty[i]
         cache.block_stamp[h // BLOCK] = tick
         code = row_code(hosts, shapes, policies, limit, s, h, scratch)
-        cache.code[s, h] = code
-        if code >= 0:
-            cache.counts[s, code] += 1
+        if looks_around:
+            cache.local[shapes.wide[s], h] = code
+        else:
+            cache.code[s, h] = code
+            if code >= 0:
+                cache.counts[s, code] += 1
         if code == FITS:
             score_feasible(hosts, shapes, policies, cache, limit, s, p, h, scratch, number, bits)
+    if looks_around:
+        look_around(shapes, policies, cache, counters, asks, s, rows)
+        cache.seen[s] = end
+        return
     moved = False
     if normalizes(shapes, policies, s, p):
         moved = update_ranges(shapes, policies, cache, s, p, rows)
@@ -235,11 +318,11 @@ def refresh(hosts, shapes, policies, cache, log, s, scratch, number, bits):
 
 
 @kernel
-def select(hosts, policies, cache, s, p, draw):
+def select(hosts, policies, cache, asks, s, p, draw):
     """Return the best feasible row of a fresh slot, -1 for none. O(H / BLOCK), or O(H) with moving tie keys."""
     rows = hosts.rows[0]
     best = -1
-    if policies.has_moving_ties[p] == 0:
+    if policies.has_moving_ties[p] == 0 and asks.asks[s] == 0:
         for block in range((rows + BLOCK - 1) // BLOCK):
             h = cache.best[s, block]
             if h >= 0 and (best < 0 or is_better(hosts, policies, cache, s, p, h, best, draw)):
@@ -282,7 +365,7 @@ def pick_devices(hosts, shapes, policies, s, p, h, draw, scratch, out):
 
 
 @kernel
-def book(hosts, shapes, log, s, h, devices, taken):
+def book(hosts, shapes, counters, asks, log, s, h, devices, taken):
     """Book slot ``s`` on row ``h`` with the given devices, and log the touch. O(R + devices)."""
     for r in range(shapes.request.shape[1]):
         hosts.used[h, r] += shapes.request[s, r]
@@ -297,50 +380,74 @@ def book(hosts, shapes, log, s, h, devices, taken):
             n += 1
     if shapes.tag[s] >= 0:
         hosts.tags[h, shapes.tag[s]] += 1
+    hosts.version[h] += 1
+    shift_counters(counters, asks, s, h, 1)
     log.rows[log.end[0] % log.rows.shape[0]] = h
     log.end[0] += 1
 
 
 @kernel
-def decide_run(hosts, shapes, policies, cache, log, scratch, slots, draws, out_row, out_total, out_devices, out_counts):
+def decide_run(
+    hosts, shapes, policies, cache, counters, asks, log, scratch, slots, draws, stops,
+    out_row, out_total, out_devices, out_counts,
+):  # fmt: skip
     """Decide guests 0..n-1 in order; guest i has shape ``slots[i]`` and random number ``draws[i]``.
 
-    Writes row and total (-1 for refused), the devices taken, and the counts by code before the placement.
+    Writes row and total (-1 for refused), the devices taken, and the counts by code before the placement. Returns how
+    many were decided: all, or up to the first refused one with a ``stops`` flag.
     """
     for i in range(slots.shape[0]):
         s = slots[i]
         p = shapes.policy[s]
-        refresh(hosts, shapes, policies, cache, log, s, scratch.table, scratch.number, scratch.bits)
+        refresh(hosts, shapes, policies, cache, counters, asks, log, s, scratch.table, scratch.number, scratch.bits)
         for c in range(cache.counts.shape[1]):
             out_counts[i, c] = cache.counts[s, c]
-        h = select(hosts, policies, cache, s, p, draws[i])
+        h = select(hosts, policies, cache, asks, s, p, draws[i])
         out_row[i] = h
         if h < 0:
+            if stops[i] != 0:
+                return i + 1
             continue
         out_total[i] = cache.total[s, h]
         taken = pick_devices(hosts, shapes, policies, s, p, h, draws[i], scratch.table, out_devices[i])
-        book(hosts, shapes, log, s, h, out_devices[i], taken)
+        book(hosts, shapes, counters, asks, log, s, h, out_devices[i], taken)
         policies.last_key[p] = hosts.name_key[h]
+    return slots.shape[0]
 
 
 @kernel
-def refresh_slots(hosts, shapes, policies, cache, log, scratch, slots):
+def refresh_slots(hosts, shapes, policies, cache, counters, asks, log, scratch, slots):
     """Refresh several slots without deciding anything."""
     for i in range(slots.shape[0]):
-        refresh(hosts, shapes, policies, cache, log, slots[i], scratch.table, scratch.number, scratch.bits)
+        s = slots[i]
+        refresh(hosts, shapes, policies, cache, counters, asks, log, s, scratch.table, scratch.number, scratch.bits)
 
 
 @kernel
-def raw_scores(hosts, shapes, policies, scratch, s, rows, out_whole, out_real):
-    """Write every active scorer's raw score of slot ``s`` on the given rows: (X, n) integers and floats."""
+def raw_scores(hosts, shapes, policies, cache, scratch, s, rows, out_whole, out_real):
+    """Write every active scorer's raw score of a fresh slot ``s`` on the given rows: (X, n) integers and floats."""
     p = shapes.policy[s]
     limit = hosts.limit[policies.limit_set[p]]
     for x in range(policies.scorers[p]):
         for i in range(rows.shape[0]):
-            if shapes.active[s, x] != 0:
+            if shapes.active[s, x] == 0:
+                continue
+            if policies.op[p, x] == OP_GUEST_AFFINITY or policies.op[p, x] == OP_GUEST_SPREAD:
+                out_whole[x, i] = cache.raw[shapes.wide[s], policies.normal_slot[p, x], rows[i]]
+            else:
                 out_whole[x, i], out_real[x, i] = score_row(
                     hosts, shapes, policies, limit, s, p, x, rows[i], scratch.table
                 )
+
+
+@kernel
+def verdict(hosts, shapes, policies, counters, asks, scratch, s, h):
+    """Return the reason code of slot ``s`` on one row as things are now, whatever the cache says. O(R + D + J * V)."""
+    limit = hosts.limit[policies.limit_set[shapes.policy[s]]]
+    code = row_code(hosts, shapes, policies, limit, s, h, scratch.table)
+    if code == FITS and asks.filters[s] > 0:
+        code = guests_code(counters, asks, s, h, prepare_filters(counters, asks, s))
+    return code
 
 
 @kernel

@@ -33,6 +33,7 @@ from hostler.engine.kernels_layout import (
     OP_GPU_PACKING,
     OP_LEAST_ALLOCATED,
     OP_MOST_ALLOCATED,
+    OP_OUTER,
     OP_UTILIZATION,
     inlined_kernel,
     kernel,
@@ -244,9 +245,11 @@ def score_row(hosts, shapes, policies, limit, s, p, x, h, scratch):
         return np.int64(0), utilization(params, limit, used, h)
     if op == OP_FREE_CAPACITY:
         return free_capacity(params, limit, used, h), 0.0
-    if op >= OP_FGD:
+    if OP_FGD <= op <= OP_GPU_PACKING:
         return gpu_score(op, hosts, shapes, policies, limit, s, p, h, scratch)[0], 0.0
-    return shapes.outer_raw[shapes.wide[s], x, h], 0.0
+    if op == OP_OUTER:
+        return shapes.outer_raw[shapes.wide[s], x, h], 0.0
+    return np.int64(0), 0.0  # what looks at other guests is scored once the feasible hosts are known
 
 
 @kernel

@@ -10,7 +10,7 @@ import numpy as np
 
 from hostler.engine.kernels_layout import Bools, Int32s, Int64s
 from hostler.engine.tables import Table
-from hostler.model import Expression, Host, Labels, Taint
+from hostler.model import Expression, Host, Labels, Taint, Term
 
 __all__ = ["Marks"]
 
@@ -31,6 +31,8 @@ class Marks:
         self.taints: Int32s = np.zeros(0, dtype=np.int32)
         self._taint_users = [0]
         self.cordoned = np.zeros(0, dtype=np.bool_)
+        self._images: dict[str, dict[int, int]] = {}  # image to row to size
+        self._images_of: dict[int, tuple[tuple[str, int], ...]] = {}
         self._changed: list[int] = []  # rows in order of change; caches remember how far they read
         self._changed_from = 0
 
@@ -55,6 +57,7 @@ class Marks:
             and self._labels[row] == host.labels
             and self.taints[row] == taints
             and bool(self.cordoned[row]) == host.cordoned
+            and self._images_of.get(row, ()) == host.images
         )
         if same:
             return
@@ -67,6 +70,7 @@ class Marks:
         self.names[row] = host.name
         self._taint(row, taints)
         self.cordoned[row] = host.cordoned
+        self._set_images(row, host.images)
         self._log(row)
 
     def clear(self, row: int) -> None:
@@ -75,7 +79,19 @@ class Marks:
         self.names[row] = ""
         self._taint(row, 0)
         self.cordoned[row] = False
+        self._set_images(row, ())
         self._log(row)
+
+    def _set_images(self, row: int, images: tuple[tuple[str, int], ...]) -> None:
+        for image, _ in self._images_of.pop(row, ()):
+            rows = self._images.get(image, {})
+            rows.pop(row, None)
+            if not rows:
+                self._images.pop(image, None)
+        for image, size in images:
+            self._images.setdefault(image, {})[row] = size
+        if images:
+            self._images_of[row] = images
 
     def present_taints(self) -> list[tuple[Taint, ...]]:
         """Return the lists of taints that some host has now."""
@@ -104,6 +120,21 @@ class Marks:
             truth = np.array([expression.matches(((expression.key, v),)) for v in values.values] + [False])
             result = truth[of_rows]
         return result
+
+    def matches_term(self, term: Term, rows: Int64s) -> Bools:
+        """Evaluate one term on the given rows; an empty term matches nothing."""
+        if not term.expressions and not term.names:
+            return np.zeros(len(rows), dtype=np.bool_)
+        result: Bools = np.ones(len(rows), dtype=np.bool_)
+        for expression in term.expressions:
+            result &= self.matches(expression, rows)
+        for expression in term.names:
+            result &= self.rows_named(expression.values, rows) == (expression.operator == "In")
+        return result
+
+    def image_sizes(self, image: str) -> dict[int, int]:
+        """Return the rows that have an image, with its size in bytes."""
+        return self._images.get(image, {})
 
     def column(self, key: str) -> tuple[Int32s, Table[str]]:
         """Return the column of a label key, with the values that its numbers stand for."""
@@ -138,6 +169,8 @@ class Marks:
         twin.taints = self.taints.copy()
         twin._taint_users = self._taint_users.copy()
         twin.cordoned = self.cordoned.copy()
+        twin._images = {image: rows.copy() for image, rows in self._images.items()}
+        twin._images_of = self._images_of.copy()
         return twin
 
     @property

@@ -12,14 +12,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from hostler.engine.registry import suggest
 from hostler.engine.tables import GPU
 from hostler.errors import UnknownNameError
-from hostler.model import CPU, GuestSpec, MixEntry, Policy, ScorerUse, amount_of
+from hostler.model import CPU, GuestSpec, MixEntry, Policy, PreemptionRules, ScorerUse, amount_of
 from hostler.model.policies import DEFAULT_POLICY, TieKey
 
 __all__ = ["BUILT_IN", "DEFAULT_POLICY", "find_policy", "typical_mix"]
 
 _DEFAULT_CPU = 100  # milli-cores that the FGD artifact assumes for a guest without a cpu request
 
-_PREFERENCES = (ScorerUse("preferred_hosts", 2), ScorerUse("preferred_taints", 3))
+_PREFERENCES = (
+    ScorerUse("preferred_hosts", 2),
+    ScorerUse("preferred_taints", 3),
+    ScorerUse("near_guests", 2),
+    ScorerUse("even_spread", 2),
+)
+# kube-scheduler spreads the pods of one owner by these unless they say otherwise (system defaults).
+_KUBERNETES_DEFAULTS = (
+    '{"defaults":[{"topology":"kubernetes.io/hostname","max_skew":3,"is_hard":false},'
+    '{"topology":"topology.kubernetes.io/zone","max_skew":5,"is_hard":false}]}'
+)
 _BY_FEWER_GUESTS: tuple[TieKey, ...] = ("fewer_guests", "name")
 _BY_RANK: tuple[TieKey, ...] = ("rank", "name")
 
@@ -37,6 +47,21 @@ def _policies() -> Iterable[Policy]:
         scorers=(ScorerUse("most_allocated"), ScorerUse("balanced"), *_PREFERENCES),
         ties=("name",),
         devices="best",
+    )
+    yield Policy(
+        name="kubernetes",
+        summary="as kube-scheduler's default profile decides, with its plugins, weights and integer scores",
+        scorers=(
+            ScorerUse("preferred_taints", 3, '{"always":true}', "TaintToleration"),
+            ScorerUse("preferred_hosts", 2, "", "NodeAffinity"),
+            ScorerUse("least_allocated", 1, "", "NodeResourcesFit"),
+            ScorerUse("even_spread", 2, _KUBERNETES_DEFAULTS, "PodTopologySpread"),
+            ScorerUse("near_guests", 2, "", "InterPodAffinity"),
+            ScorerUse("balanced", 1, "", "NodeResourcesBalancedAllocation"),
+            ScorerUse("image_locality", 1, "", "ImageLocality"),
+        ),
+        ties=("random", "name"),
+        preemption=PreemptionRules(),
     )
     yield Policy(
         name="capacity_ratio",

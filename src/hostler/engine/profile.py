@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from hostler.engine.asks import AskOptions
 from hostler.engine.framework import ColumnFilter, ColumnScorer, KernelScorer, Wake
+from hostler.engine.plugins.across_guests import EvenSpread, GuestAffinity, NearGuests, Ports, SpreadFilter
 from hostler.engine.registry import KERNEL_FILTERS
 from hostler.model import GuestSpec, Policy, ScorerUse
 from hostler.model.policies import Normalizer
@@ -52,7 +54,22 @@ class Profile:
     policy: Policy
     filters: list[ColumnFilter] = field(default_factory=list)
     scorers: list[BuiltScorer] = field(default_factory=list)
+    kernel_filters: set[str] = field(default_factory=set)
     limit_set: int = 0
+
+    @cached_property
+    def asks(self) -> AskOptions:
+        """Return what the policy looks at among other guests."""
+        kernels = [scorer.kernel for scorer in self.scorers]
+        even = next((kernel for kernel in kernels if isinstance(kernel, EvenSpread)), None)
+        return AskOptions(
+            ports=Ports.name in self.kernel_filters,
+            spread=SpreadFilter.name in self.kernel_filters,
+            affinity=GuestAffinity.name in self.kernel_filters,
+            prefers=any(isinstance(kernel, NearGuests) for kernel in kernels),
+            evens=even is not None,
+            defaults=even.defaults if even is not None else (),
+        )
 
     @cached_property
     def is_float(self) -> bool:
@@ -78,7 +95,7 @@ class Profile:
     def cures(self, plugin: str) -> frozenset[Wake]:
         """Return the events that can cure a refusal by one of the policy's filters."""
         if plugin in KERNEL_FILTERS:
-            return KERNEL_FILTERS[plugin].cures
+            return KERNEL_FILTERS[plugin]
         for candidate in self.filters:
             if candidate.name == plugin:
                 return candidate.cures

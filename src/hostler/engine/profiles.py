@@ -41,7 +41,7 @@ class Profiles:
                 raise DuplicateNameError(f"two policies are called {policy.name!r}")
             self._number[policy.name] = number
         self._cluster = cluster
-        limit_sets: list[LimitSet] = [((), ())]
+        limit_sets: list[LimitSet] = [((), (), False)]
         self.profiles = [self._build(policy, limit_sets) for policy in policies]
         self.limit_sets = limit_sets
         self._columns: PolicyColumns | None = None
@@ -90,14 +90,15 @@ class Profiles:
         return len(tables.resources), self._cluster.resource_capacity, len(tables.kinds), len(tables.models)
 
     def _build(self, policy: Policy, limit_sets: list[LimitSet]) -> Profile:
-        limits = (policy.overcommit, policy.reserve)
+        limits = (policy.overcommit, policy.reserve, policy.one_guest_per_host)
         if limits not in limit_sets:
             limit_sets.append(limits)
         profile = Profile(policy, limit_set=limit_sets.index(limits))
         view = ClusterView(self._cluster, profile.limit_set)
         for use in policy.filters:
             if use.name in KERNEL_FILTERS:
-                continue  # room is always checked, whether named or not
+                profile.kernel_filters.add(use.name)  # room is always checked, whether named or not
+                continue
             built = self.registry.filter_factory(use.name)(view, _arguments(use.args))
             if use.name in self.registry.extra:
                 if not isinstance(built, Filter):

@@ -92,6 +92,10 @@ class Queue:
         for uid in list(self.waiting.get(key, ())):
             self._leave(uid, self.entries[uid], now)
 
+    def wake_one(self, uid: str, now: int) -> None:
+        """Wake one waiting guest; while in backoff it stays there until that ends."""
+        self._leave(uid, self.entries[uid], now)
+
     def release(self, now: int) -> None:
         """Activate what is due: ended backoffs, and guests that waited too long for an event."""
         while self._backoff and self._backoff[0][0] <= now:

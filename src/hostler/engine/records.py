@@ -11,15 +11,16 @@ import msgspec
 
 from hostler.model import Answered, Guest, GuestSpec
 
-__all__ = ["ASKED", "ASSUMED", "BOUND", "PLACED_STATES", "PREPARING", "QUEUED", "STATE_NAMES", "GuestRecord"]
+__all__ = ["ASKED", "ASSUMED", "BOUND", "GROUPED", "PLACED_STATES", "PREPARING", "QUEUED", "STATE_NAMES", "GuestRecord"]
 
 QUEUED: Final = 0  # pending; the queue says whether active, in backoff or waiting
 ASKED: Final = 1  # an answer from outside is awaited
 PREPARING: Final = 2  # placed, something must be got ready on the host first
 ASSUMED: Final = 3  # placed, the bind was handed out
 BOUND: Final = 4  # placed, the bind was confirmed (or came from outside)
+GROUPED: Final = 5  # pending with its gang; the gang's queue entry says how it waits
 
-STATE_NAMES: Final = ("queued", "asked", "preparing", "assumed", "bound")
+STATE_NAMES: Final = ("queued", "asked", "preparing", "assumed", "bound", "gated")
 PLACED_STATES: Final = (PREPARING, ASSUMED, BOUND)
 
 

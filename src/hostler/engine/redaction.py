@@ -2,77 +2,84 @@
 
 New names sort like the old ones, and what random choices depend on is kept as numbers, so that a redacted journal
 replays to the corresponding actions, which is checked. What stays: names of resources, device kinds and models,
-policies and plugins, and whole numbers in labels.
+policies and plugins with their arguments (and label keys that stand there), the namespace ``default``, numbers of
+ports, and whole numbers in labels.
 """
 
 from __future__ import annotations
-
-import re
-from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from hostler.engine import checkpoint
 from hostler.engine.engine import Engine
 from hostler.engine.journal import Applied, Journal, Saved, Stepped, new_engine
-from hostler.engine.randomness import guest_key, host_key, name_hash
+from hostler.engine.randomness import name_hash
+from hostler.engine.redaction_values import (
+    Names,
+    NewNames,
+    redact_answer,
+    redact_budget,
+    redact_gang,
+    redact_guest,
+    redact_host,
+    redact_labels,
+    redact_policies,
+    redact_quota,
+    redact_reservation,
+    redact_spec,
+    redact_text,
+)
 from hostler.engine.registry import Registry
 from hostler.errors import JournalError
 from hostler.model import (
+    Action,
     Answered,
     BindFailed,
+    BudgetChanged,
+    BudgetLeft,
     Event,
-    Expression,
-    Guest,
+    EvictFailed,
+    GangChanged,
+    GangLeft,
     GuestArrived,
     GuestBound,
     GuestChanged,
     GuestLeft,
     GuestsArrived,
-    GuestSpec,
-    Host,
     HostChanged,
     HostJoined,
     HostLeft,
     HostsJoined,
-    Labels,
-    Policy,
+    NamespaceChanged,
     PolicyChanged,
     Prepared,
-    Taint,
-    Term,
-    Toleration,
+    QuotasChanged,
+    Reason,
+    ReservationChanged,
+    ReservationLeft,
 )
 
-__all__ = ["redact"]
+__all__ = ["redact", "redact_event"]
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-# Names with a meaning of their own: the taint that tolerates a cordon.
-_KEPT = frozenset({"", "default", "node.kubernetes.io/unschedulable"})
+_replace = msgspec.structs.replace
 
-Rename = Callable[[str], str]
+# Plugins whose reasons are about resources, device kinds or positions, not about names.
+_STRUCTURAL = frozenset({"", "cordon", "host_name", "host_affinity", "resources", "devices"})
 
 
 def redact(journal: Journal, registry: Registry | None = None) -> Journal:
     """Return the journal with all names replaced; raise when it does not replay as recorded."""
-    seen: set[str] = set()
-
-    def collect(name: str) -> str:
-        seen.add(name)
-        return name
-
+    original = new_engine(journal.header, registry)
+    seen = Names()
+    policies = redact_policies(journal.header.policies, seen)
     for entry in journal.entries:
-        _redact_entry(entry, collect)
-    new_names = {old: f"n{number:07d}" for number, old in enumerate(sorted(seen - _KEPT))}
-
-    def rename(name: str) -> str:
-        return new_names.get(name, name)
-
-    header = msgspec.structs.replace(journal.header, redacted=True, policies=_policies(journal.header.policies))
-    original, engine = new_engine(journal.header, registry), new_engine(header, registry)
+        _redact_entry(entry, seen)
+    names = NewNames(seen)
+    header = _replace(journal.header, redacted=True, policies=policies)
+    engine = new_engine(header, registry)
     entries: list[Applied | Stepped | Saved] = []
     for number, entry in enumerate(journal.entries, 1):
-        redacted = _redact_entry(entry, rename)
+        redacted = _redact_entry(entry, names)
         if isinstance(redacted, Saved) and isinstance(entry, Saved):
             if number == 1:
                 original = Engine.restore(entry.checkpoint, registry)
@@ -87,15 +94,15 @@ def redact(journal: Journal, registry: Registry | None = None) -> Journal:
                     hint="run hostler journal replay to see the difference",
                 )
             redacted = Stepped(entry.now, entry.limit, tuple(engine.step(entry.now, entry.limit)))
-            _check_same(number, entry, redacted, rename)
+            _check_same(number, entry, redacted, names)
         entries.append(redacted)
     return Journal(header, tuple(entries), journal.torn)
 
 
-def _check_same(number: int, entry: Stepped, redacted: Stepped, rename: Rename) -> None:
+def _check_same(number: int, entry: Stepped, redacted: Stepped, names: NewNames) -> None:
     """Refuse a redaction under which something else is decided: a plugin that reads names or labels may do that."""
-    before = [(type(a), a.seq, rename(a.uid), rename(getattr(a, "host", ""))) for a in entry.actions]
-    after = [(type(a), a.seq, a.uid, getattr(a, "host", "")) for a in redacted.actions]
+    before = [_essence(action, names) for action in entry.actions]
+    after = [_essence(action, None) for action in redacted.actions]
     if before != after:
         raise JournalError(
             f"entry {number} decides otherwise without names, so the journal cannot be redacted",
@@ -103,160 +110,154 @@ def _check_same(number: int, entry: Stepped, redacted: Stepped, rename: Rename) 
         )
 
 
-def _redact_entry(entry: Applied | Stepped | Saved, rename: Rename) -> Applied | Stepped | Saved:
+def _essence(action: Action, names: NewNames | None) -> tuple[object, ...]:
+    """Return what an action does to whom, under new names where they are given; texts do not count."""
+    victims: tuple[str, ...] = getattr(action, "victims", ())
+    who = (action.uid, getattr(action, "host", ""), getattr(action, "preemptor", ""), *victims)
+    who = who if names is None else tuple(map(names.entry, who))
+    return type(action), action.seq, who, getattr(action, "devices", ())
+
+
+def _redact_entry(entry: Applied | Stepped | Saved, names: Names) -> Applied | Stepped | Saved:
     if isinstance(entry, Applied):
-        return Applied(_event(entry.event, rename))
+        return Applied(redact_event(entry.event, names))
     if isinstance(entry, Saved):
-        return Saved(_checkpoint(entry.checkpoint, rename))
+        return Saved(_checkpoint(entry.checkpoint, names))
     return entry
 
 
-def _event(event: Event, rename: Rename) -> Event:
-    replace = msgspec.structs.replace
+def redact_event(event: Event, names: Names) -> Event:
+    """Return the event with its names replaced."""
     match event:
         case HostJoined() | HostChanged():
-            return replace(event, host=_host(event.host, rename))
+            return _replace(event, host=redact_host(event.host, names))
         case HostsJoined():
-            return replace(event, hosts=tuple(_host(host, rename) for host in event.hosts))
+            return _replace(event, hosts=tuple(redact_host(host, names) for host in event.hosts))
         case HostLeft():
-            return replace(event, name=rename(event.name), uid=rename(event.uid))
+            return _replace(event, name=names.name(event.name), uid=names.name(event.uid))
         case GuestArrived() | GuestChanged():
-            return replace(event, guest=_guest(event.guest, rename))
+            return _replace(event, guest=redact_guest(event.guest, names))
         case GuestsArrived():
-            uids = event.uids or event.names
-            return replace(
-                event,
-                specs=tuple(_spec(spec, rename) for spec in event.specs),
-                names=tuple(map(rename, event.names)),
-                uids=tuple(map(rename, uids)),
-                hosts=tuple(map(rename, event.hosts)),
-                draw_keys=event.draw_keys or tuple(map(name_hash, uids)),
-            )
+            return _guests_arrived(event, names)
         case GuestLeft():
-            return replace(event, uid=rename(event.uid))
+            return _replace(event, uid=names.name(event.uid))
         case GuestBound():
-            return replace(event, uid=rename(event.uid), host=rename(event.host))
+            return _replace(event, uid=names.name(event.uid), host=names.name(event.host))
         case BindFailed():
-            return replace(event, uid=rename(event.uid), host=rename(event.host), reason=_free(event.reason))
+            uid, host = names.name(event.uid), names.name(event.host)
+            return _replace(event, uid=uid, host=host, reason=redact_text(event.reason))
         case Answered():
-            return _answered(event, rename)
-        case PolicyChanged():
-            return replace(event, policies=_policies(event.policies))
+            return redact_answer(event, names)
         case Prepared():
-            return replace(event, uid=rename(event.uid), host=rename(event.host), error=_free(event.error))
+            uid, host = names.name(event.uid), names.name(event.host)
+            return _replace(event, uid=uid, host=host, error=redact_text(event.error))
+        case EvictFailed():
+            return _replace(event, uid=names.name(event.uid), reason=redact_text(event.reason))
+        case PolicyChanged():
+            return _replace(event, policies=redact_policies(event.policies, names))
+        case _:
+            return _tenancy_event(event, names)
 
 
-def _answered(event: Answered, rename: Rename) -> Answered:
-    return msgspec.structs.replace(
+def _tenancy_event(
+    event: NamespaceChanged
+    | GangChanged
+    | GangLeft
+    | BudgetChanged
+    | BudgetLeft
+    | QuotasChanged
+    | ReservationChanged
+    | ReservationLeft,
+    names: Names,
+) -> Event:
+    match event:
+        case NamespaceChanged():
+            return _replace(event, name=names.namespace(event.name), labels=redact_labels(event.labels, names))
+        case GangChanged():
+            return _replace(event, gang=redact_gang(event.gang, names))
+        case BudgetChanged():
+            return _replace(event, budget=redact_budget(event.budget, names))
+        case GangLeft() | BudgetLeft():
+            return _replace(event, key=names.path(event.key))
+        case QuotasChanged():
+            return _replace(event, quotas=tuple(redact_quota(quota, names) for quota in event.quotas))
+        case ReservationChanged():
+            return _replace(event, reservation=redact_reservation(event.reservation, names))
+        case ReservationLeft():
+            return _replace(event, name=names.name(event.name))
+
+
+def _guests_arrived(event: GuestsArrived, names: Names) -> GuestsArrived:
+    uids = event.uids or event.names
+    return _replace(
         event,
-        uid=rename(event.uid),
-        scores=tuple((rename(host), score) for host, score in event.scores),
-        refused=tuple((rename(host), _free(why)) for host, why in event.refused),
-        error=_free(event.error),
+        specs=tuple(redact_spec(spec, names) for spec in event.specs),
+        names=tuple(map(names.name, event.names)),
+        uids=tuple(map(names.name, uids)),
+        hosts=tuple(map(names.name, event.hosts)),
+        draw_keys=event.draw_keys or tuple(map(name_hash, uids)),
     )
 
 
-def _policies(policies: Sequence[Policy]) -> tuple[Policy, ...]:
-    """Drop the free text of policies; their names stay, because guests refer to them."""
-    return tuple(msgspec.structs.replace(policy, summary="") for policy in policies)
-
-
-def _free(text: str) -> str:
-    """Replace free text, which may name anything."""
-    return "redacted" if text else ""
-
-
-def _host(host: Host, rename: Rename) -> Host:
-    return msgspec.structs.replace(
-        host,
-        name=rename(host.name),
-        uid=rename(host.uid),
-        labels=_labels(host.labels, rename),
-        taints=tuple(Taint(rename(t.key), _value(t.value, rename), t.effect) for t in host.taints),
-        draw_key=host_key(host),
-    )
-
-
-def _guest(guest: Guest, rename: Rename) -> Guest:
-    return msgspec.structs.replace(
-        guest,
-        name=rename(guest.name),
-        uid=rename(guest.uid),
-        spec=_spec(guest.spec, rename),
-        host=rename(guest.host),
-        draw_key=guest_key(guest),
-    )
-
-
-def _spec(spec: GuestSpec, rename: Rename) -> GuestSpec:
-    return msgspec.structs.replace(
-        spec,
-        host_name=rename(spec.host_name),
-        host_selector=_labels(spec.host_selector, rename),
-        host_affinity=tuple(_term(term, rename) for term in spec.host_affinity),
-        preferred_hosts=tuple(msgspec.structs.replace(p, term=_term(p.term, rename)) for p in spec.preferred_hosts),
-        tolerations=tuple(_toleration(t, rename) for t in spec.tolerations),
-        namespace=rename(spec.namespace),
-        labels=_labels(spec.labels, rename),
-        prepare=tuple(map(rename, spec.prepare)),
-    )
-
-
-def _labels(labels: Labels, rename: Rename) -> Labels:
-    return tuple(sorted((rename(key), _value(value, rename)) for key, value in labels))
-
-
-def _value(value: str, rename: Rename) -> str:
-    """Rename a label's value; integers stay, because Gt and Lt compare them."""
-    return value if _INTEGER.fullmatch(value) else rename(value)
-
-
-def _term(term: Term, rename: Rename) -> Term:
-    return Term(
-        tuple(Expression(rename(e.key), e.operator, _values(e.values, rename)) for e in term.expressions),
-        tuple(Expression(e.key, e.operator, tuple(map(rename, e.values))) for e in term.names),
-    )
-
-
-def _values(values: Iterable[str], rename: Rename) -> tuple[str, ...]:
-    return tuple(_value(value, rename) for value in values)
-
-
-def _toleration(toleration: Toleration, rename: Rename) -> Toleration:
-    return msgspec.structs.replace(toleration, key=rename(toleration.key), value=_value(toleration.value, rename))
-
-
-def _checkpoint(data: bytes, rename: Rename) -> bytes:
+def _checkpoint(data: bytes, names: Names) -> bytes:
     """Rename everything in a checkpoint; reasons keep their codes and lose what they are about."""
     saved = checkpoint.decode(data)
-    saved.policies = _policies(saved.policies)
-    saved.shapes = [None if spec is None else _spec(spec, rename) for spec in saved.shapes]
-    saved.hosts = [None if host is None else _host(host, rename) for host in saved.hosts]
+    name, entry = names.name, names.entry
+    saved.policies = redact_policies(saved.policies, names)
+    saved.shapes = [None if spec is None else redact_spec(spec, names) for spec in saved.shapes]
+    saved.hosts = [None if host is None else redact_host(host, names) for host in saved.hosts]
     saved.guests = [
-        msgspec.structs.replace(
+        _replace(
             record,
-            guest=_guest(record.guest, rename),
-            host=rename(record.host),
-            answer=None if record.answer is None else _answered(record.answer, rename),
-            note=_free(record.note),
+            guest=redact_guest(record.guest, names),
+            host=name(record.host),
+            answer=None if record.answer is None else redact_answer(record.answer, names),
+            note=redact_text(record.note),
+            decided_spec=None if record.decided_spec is None else redact_spec(record.decided_spec, names),
         )
         for record in saved.guests
     ]
-    saved.queue = {rename(uid): entry for uid, entry in saved.queue.items()}
+    saved.queue = {entry(uid): place for uid, place in saved.queue.items()}
     for turn in saved.turns.values():
-        turn.confirmed = (turn.confirmed[0], rename(turn.confirmed[1]))
-        turn.in_flight = {seq: rename(host) for seq, host in turn.in_flight.items()}
-        turn.last = rename(turn.last)
-    saved.parked = {rename(host): [rename(uid) for uid in uids] for host, uids in saved.parked.items()}
-    saved.left_guests = [rename(uid) for uid in saved.left_guests]
-    saved.left_hosts = {rename(uid): version for uid, version in saved.left_hosts.items()}
-    saved.ready = [rename(uid) for uid in saved.ready]
-    saved.deadlines = [(at, number, rename(uid)) for at, number, uid in saved.deadlines]
-    saved.reasons = [
-        reason if reason.plugin in _STRUCTURAL else msgspec.structs.replace(reason, subject=f"n{number}")
-        for number, reason in enumerate(saved.reasons)
-    ]
+        turn.confirmed = (turn.confirmed[0], name(turn.confirmed[1]))
+        turn.in_flight = {seq: name(host) for seq, host in turn.in_flight.items()}
+        turn.last = name(turn.last)
+    saved.parked = {name(host): [name(uid) for uid in uids] for host, uids in saved.parked.items()}
+    saved.left_guests = [name(uid) for uid in saved.left_guests]
+    saved.left_hosts = {name(uid): version for uid, version in saved.left_hosts.items()}
+    saved.ready = [name(uid) for uid in saved.ready]
+    saved.deadlines = [(at, number, entry(uid)) for at, number, uid in saved.deadlines]
+    saved.reasons = [_reason(reason, number) for number, reason in enumerate(saved.reasons)]
+    _tenancy(saved, names)
     return checkpoint.encode(saved)
 
 
-_STRUCTURAL = frozenset({"", "cordon", "host_name", "host_affinity", "resources", "devices"})
+def _tenancy(saved: checkpoint.Checkpoint, names: Names) -> None:
+    """Rename what a checkpoint knows of namespaces, budgets, gangs and evictions."""
+    name, entry, path = names.name, names.entry, names.path
+    saved.namespaces = {names.namespace(key): redact_labels(own, names) for key, own in saved.namespaces.items()}
+    saved.budgets = [redact_budget(budget, names) for budget in saved.budgets]
+    saved.gangs = [redact_gang(gang, names) for gang in saved.gangs]
+    saved.gangs_reached = [path(key) for key in saved.gangs_reached]
+    saved.gangs_broken = {path(key): since for key, since in saved.gangs_broken.items()}
+    saved.nominations = {
+        entry(uid): _replace(found, host=name(found.host), victims=tuple(map(entry, found.victims)))
+        for uid, found in saved.nominations.items()
+    }
+    saved.evicting = {entry(uid): entry(preemptor) for uid, preemptor in saved.evicting.items()}
+    saved.attempts = {
+        entry(uid): _replace(found, made=tuple((at, name(host), guests) for at, host, guests in found.made))
+        for uid, found in saved.attempts.items()
+    }
+    saved.gangs_refused = {path(key): refusals for key, refusals in saved.gangs_refused.items()}
+    saved.gang_reserving = path(saved.gang_reserving) if saved.gang_reserving else ""
+    saved.quotas = [redact_quota(quota, names) for quota in saved.quotas]
+    saved.reservations = [redact_reservation(reservation, names) for reservation in saved.reservations]
+    saved.passes = {name(known): number for known, number in saved.passes.items()}
+    saved.cascades = [(redact_spec(spec, names), depth, at) for spec, depth, at in saved.cascades]
+
+
+def _reason(reason: Reason, number: int) -> Reason:
+    if not reason.subject or reason.plugin in _STRUCTURAL:
+        return reason
+    return _replace(reason, subject=f"n{number}")

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
-from hostler.engine.framework import Factory
+from hostler.engine.framework import Factory, Wake
+from hostler.engine.plugins.across_guests import EvenSpread, GuestAffinity, NearGuests, Ports, SpreadFilter
 from hostler.engine.plugins.allocation import Balanced, CapacityRatio, LeastAllocated, MostAllocated
 from hostler.engine.plugins.cordon import Cordon
 from hostler.engine.plugins.gpu_sharing import DotProduct, Fgd, GpuBestFit, GpuClustering, GpuPacking
 from hostler.engine.plugins.host_affinity import HostAffinity, PreferredHosts
 from hostler.engine.plugins.host_name import HostName
+from hostler.engine.plugins.images import ImageLocality
 from hostler.engine.plugins.room import Devices, Resources
 from hostler.engine.plugins.taints import PreferredTaints, Taints
+from hostler.engine.plugins.unsupported import Unsupported
 from hostler.engine.plugins.vm_load import FreeCapacity, Utilization
 from hostler.errors import DuplicateNameError, UnknownNameError
 
@@ -24,13 +27,17 @@ __all__ = ["ENTRY_POINT_GROUP", "KERNEL_FILTERS", "Registry", "suggest"]
 
 ENTRY_POINT_GROUP = "hostler.plugins"
 
-KERNEL_FILTERS: Mapping[str, type[Resources] | type[Devices]] = {Resources.name: Resources, Devices.name: Devices}
+# Filters inside the kernels, with what cures their refusals.
+KERNEL_FILTERS: Mapping[str, frozenset[Wake]] = {
+    plugin.name: plugin.cures for plugin in (Ports, Resources, Devices, SpreadFilter, GuestAffinity)
+}
 
 _COLUMN_FILTERS: Mapping[str, Factory] = {
     Cordon.name: Cordon,
     HostName.name: HostName,
     Taints.name: Taints,
     HostAffinity.name: HostAffinity,
+    Unsupported.name: Unsupported,
 }
 
 _SCORERS: Mapping[str, Factory] = {
@@ -42,6 +49,9 @@ _SCORERS: Mapping[str, Factory] = {
     PreferredTaints.name: PreferredTaints,
     Utilization.name: Utilization,
     FreeCapacity.name: FreeCapacity,
+    ImageLocality.name: ImageLocality,
+    NearGuests.name: NearGuests,
+    EvenSpread.name: EvenSpread,
     Fgd.name: Fgd,
     GpuBestFit.name: GpuBestFit,
     DotProduct.name: DotProduct,

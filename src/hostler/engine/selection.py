@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hostler.engine.kernels_layout import Int64s
+from hostler.engine.plugins.across_guests import NearGuests
 from hostler.engine.randomness import host_key, mix64
 from hostler.engine.state import State
 from hostler.model.policies import Normalizer
@@ -30,17 +31,16 @@ class ScoreTable(NamedTuple):
 def score_table(state: State, slot: int, policy: int, rows: Int64s) -> ScoreTable:
     """Score feasible rows of a slot; ``rows`` must be all of them, because normalisers look at the whole set."""
     profile = state.profiles.profiles[policy]
-    shape = state.cache.shape_in(slot)
-    active = profile.active(shape.spec)
+    active = state.cache.active(slot)
     whole, real = state.cache.raw_scores(slot, rows)
     table = ScoreTable([], [], [], [0] * len(rows))
     for x, scorer in enumerate(profile.scorers):
-        if not active[x]:
+        if not active[x] or (scorer.use.name == NearGuests.name and not state.cache.asks.prefers_anybody(slot)):
             continue
         raw: list[int | float] = real[x].tolist() if scorer.is_float else whole[x].tolist()
         scaled = raw if scorer.is_float else normalized(scorer.normalizer, whole[x]).tolist()
         weighted = [scorer.use.weight * value for value in scaled]
-        table.plugins.append(scorer.use.name)
+        table.plugins.append(scorer.use.shown_as or scorer.use.name)
         table.raw.append(raw)
         table.weighted.append(weighted)
         for i, part in enumerate(weighted):
@@ -57,7 +57,14 @@ def normalized(mode: Normalizer, raw: Int64s) -> Int64s:
         return raw * 100 // high if high > 0 else raw
     if mode == "reverse_max":
         return 100 - raw * 100 // high if high > 0 else np.full_like(raw, 100)
-    return (raw - low) * 100 // (high - low) if high > low else np.zeros_like(raw)
+    if mode == "min_max":
+        return (raw - low) * 100 // (high - low) if high > low else np.zeros_like(raw)
+    if mode == "min_max_real":
+        scaled = 100.0 * ((raw - low) / float(high - low)) if high > low else np.zeros(len(raw))
+        return scaled.astype(np.int64)
+    counted = raw[raw >= 0]
+    low, high = (int(counted.min()), int(counted.max())) if len(counted) else (0, 0)
+    return np.where(raw < 0, 0, 100 * (high + low - raw) // high if high > 0 else np.int64(100))
 
 
 def best_row(
@@ -88,6 +95,7 @@ def tie_keys(state: State, policy: int, row: int, number: int) -> tuple[int | bo
                 keys.append(-mix64(number ^ host_key(host)))
             case "after_last":
                 keys.append(host.name <= state.turns.last(profile.policy.name))
+                break
             case "name":
-                pass
+                break
     return (*keys, host.name)

@@ -7,19 +7,31 @@ from heapq import heappush
 
 from hostler.engine.cache import VerdictCache
 from hostler.engine.cluster import Cluster
+from hostler.engine.gang_book import GangBook
+from hostler.engine.nominations import Attempts, Nomination
 from hostler.engine.profiles import Profiles
 from hostler.engine.queue import Queue, WaitKey
+from hostler.engine.quotas import Quotas
 from hostler.engine.records import GuestRecord
 from hostler.engine.registry import Registry
 from hostler.engine.shapes import Shape, ShapeTable
 from hostler.engine.tables import Tables
 from hostler.engine.turns import Turns
 from hostler.errors import InputError
-from hostler.model import Policy, QueueRules
+from hostler.model import Budget, GuestSpec, Policy, QueueRules, Reservation
 
-__all__ = ["State"]
+__all__ = ["State", "is_for"]
 
 MAX_TOMBSTONES = 262_144
+
+
+def is_for(reservation: Reservation, spec: GuestSpec, gang: str) -> bool:
+    """Say whether a guest may use what is reserved."""
+    if reservation.gang and reservation.gang == gang:
+        return True
+    if reservation.tenant and reservation.tenant == spec.tenant:
+        return True
+    return reservation.selector is not None and reservation.selector.matches(spec.labels)
 
 
 class State:
@@ -42,7 +54,10 @@ class State:
         self.shapes = ShapeTable(self.tables)
         self.profiles = Profiles(policies, self.cluster, registry)
         self.cluster.use_limit_sets(self.profiles.limit_sets)
-        self.cache = VerdictCache(self.cluster, self.profiles)
+        self.reservations: dict[str, Reservation] = {}
+        self.pass_of: dict[str, int] = {}  # the pass of each reservation
+        self.quotas = Quotas()
+        self.cache = VerdictCache(self.cluster, self.profiles, self.passes)
         self.guests: dict[str, GuestRecord] = {}
         self.queue = Queue()
         self.turns = Turns()
@@ -52,6 +67,14 @@ class State:
         self.ready: dict[str, None] = {}  # prepared guests whose bind is due
         self.deadlines: list[tuple[int, int, str]] = []  # time, decision or ask, uid; stale ones are skipped
         self.improved_rows: set[int] = set()
+        self.gangs = GangBook(lambda: self.guests)
+        self.budgets: dict[str, Budget] = {}
+        self.budgets_version = 0
+        self.nominations: dict[str, Nomination] = {}
+        self.evicting: dict[str, str] = {}  # victims on their way, to the uid of their preemptor
+        self.attempts: dict[str, Attempts] = {}  # of preemptors
+        self.cascades: dict[GuestSpec, tuple[int, int]] = {}  # evicted specs: depth of the cascade, time
+        self.has_shifted = False  # guests were placed or left since waiting ones were last looked at
 
     def use_policies(self, profiles: Profiles) -> None:
         """Let other policies decide from now on; host limits follow them."""
@@ -84,6 +107,11 @@ class State:
     def improve(self, row: int) -> None:
         """Note that a row may now take guests that it refused before."""
         self.improved_rows.add(row)
+        self.has_shifted = True
+
+    def passes(self, spec: GuestSpec, gang: str = "") -> list[int]:
+        """Return the passes to reserved room that a guest bears."""
+        return [self.pass_of[name] for name, r in self.reservations.items() if is_for(r, spec, gang)]
 
     def add_deadline(self, at: int, number: int, uid: str) -> None:
         """Note that something must happen by a time."""
@@ -131,7 +159,11 @@ class State:
         twin.cluster = self.cluster.copy(twin.tables)
         twin.shapes = self.shapes.copy(twin.tables)
         twin.profiles = Profiles(self.profiles.policies, twin.cluster, self.registry)
-        twin.cache = VerdictCache(twin.cluster, twin.profiles)
+        twin.reservations = self.reservations.copy()
+        twin.pass_of = self.pass_of.copy()
+        twin.quotas = self.quotas.copy()
+        twin.cache = VerdictCache(twin.cluster, twin.profiles, twin.passes)
+        twin.cache.fit_passes(1 + max(twin.pass_of.values(), default=0))
         twin.guests = self.guests.copy()
         twin.queue = self.queue.copy()
         twin.turns = self.turns.copy()
@@ -141,4 +173,10 @@ class State:
         twin.ready = self.ready.copy()
         twin.deadlines = self.deadlines.copy()
         twin.improved_rows = self.improved_rows.copy()
+        twin.gangs = self.gangs.copy(lambda: twin.guests)
+        twin.budgets = self.budgets.copy()
+        twin.nominations = self.nominations.copy()
+        twin.evicting = self.evicting.copy()
+        twin.attempts = self.attempts.copy()
+        twin.cascades = self.cascades.copy()
         return twin

@@ -9,17 +9,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hostler.engine.adapters import ForeignFilter
-from hostler.engine.plugins.cordon import Cordon
+from hostler.engine.guest_verdicts import guest_failures
 from hostler.engine.plugins.host_affinity import AFFINITY_MISMATCH, SELECTOR_MISMATCH, HostAffinity, about
-from hostler.engine.plugins.host_name import HostName
-from hostler.engine.plugins.taints import Taints, untolerated
+from hostler.engine.plugins.taints import Taints
 from hostler.engine.profile import Profile
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
-from hostler.model import Expression, Failure, Host, Reason
+from hostler.model import Expression, Failure, GuestSpec, Host, Reason
+from hostler.model.selectors import untolerated
 
-__all__ = ["failures_on"]
+__all__ = ["device_failures", "failures_on"]
 
 
 def failures_on(state: State, profile: Profile, shape: Shape, row: int) -> tuple[Failure, ...]:
@@ -31,13 +30,17 @@ def failures_on(state: State, profile: Profile, shape: Shape, row: int) -> tuple
         if verdict is None or not verdict[0]:
             continue
         if use.name == Taints.name:
-            found += [_failure(use.name, "untolerated_taint", t.text()) for t in untolerated(shape.spec, host.taints)]
+            found += [
+                _failure(use.name, "untolerated_taint", t.text())
+                for t in untolerated(shape.spec.tolerations, host.taints)
+            ]
         elif use.name == HostAffinity.name:
             found += _affinity(shape, host)
-        elif use.name in (Cordon.name, HostName.name) or isinstance(use, ForeignFilter):
+        else:
             found.append(Failure(reason=state.tables.reasons.values[int(verdict[0])]))
     found += _resources(state, profile, shape, row)
-    found += _devices(state, shape, row, host)
+    found += device_failures(state, shape.spec, row, host)
+    found += guest_failures(state, state.cache.slot(shape, state.profiles.number(shape.spec.policy)), row)
     return tuple(found)
 
 
@@ -55,17 +58,29 @@ def _affinity(shape: Shape, host: Host) -> Iterator[Failure]:
 
 
 def _resources(state: State, profile: Profile, shape: Shape, row: int) -> Iterator[Failure]:
+    passes = set(state.passes(shape.spec))
+    holds = [
+        (name, hold)
+        for name, hold in state.cluster.holds.on(row)
+        if hold.priority >= shape.spec.priority and hold.pass_number not in passes
+    ]
     for resource, amount in shape.amounts:
         free = state.cluster.limit(row, resource, profile.limit_set) - state.cluster.used(row, resource)
+        kept = {name: dict(hold.amounts).get(resource, 0) for name, hold in holds}
+        free -= sum(kept.values())
         if amount > free:
             reason = state.tables.reasons.values[state.tables.insufficient(resource)]
-            yield Failure(reason=reason, needed=amount, free=free, missing=amount - free)
+            by = tuple(name for name, held in kept.items() if held)[:3]
+            yield Failure(reason=reason, needed=amount, free=free, missing=amount - free, by=by)
+    if shape.asks and any(hold.has_devices for _, hold in holds):
+        kind = state.tables.device_codes(shape.asks[0].kind)[2]
+        yield Failure(reason=state.tables.reasons.values[kind], by=tuple(n for n, h in holds if h.has_devices)[:3])
 
 
-def _devices(state: State, shape: Shape, row: int, host: Host) -> Iterator[Failure]:
+def device_failures(state: State, spec: GuestSpec, row: int, host: Host) -> Iterator[Failure]:
     """Walk the device requests in order; later ones see what earlier ones leave, fullest device first."""
     left = state.cluster.device_left(row)
-    for ask in shape.spec.devices:
+    for ask in spec.devices:
         of_kind = [at for at, device in enumerate(host.devices) if device.kind == ask.kind]
         of_model = [at for at in of_kind if not ask.models or host.devices[at].model in ask.models]
         fitting = sorted((at for at in of_model if left[at] >= ask.milli), key=lambda at: (left[at], at))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from hostler.engine.cluster import Cluster
 from hostler.engine.kernels_layout import Int64s
@@ -60,4 +59,4 @@ class ClusterView:
 
     def guests(self, row: int) -> Mapping[str, GuestSpec]:
         """Return the shapes of the guests on a host by uid; what a plugin counts about a host follows from them."""
-        return MappingProxyType(self._cluster.guests_on[row])
+        return {uid: shape.spec for uid, shape in self._cluster.guests_on[row].items()}

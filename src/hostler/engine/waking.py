@@ -1,7 +1,8 @@
 """Which waiting guests an event wakes: those whose refusal it cured, looked up by shape.
 
 When hosts improve, one kernel call tells which waiting (shape, policy) pairs could now fit on the improved rows by
-their amounts; those few are then checked exactly, and only a pair that fits somewhere is woken.
+their amounts; those few are then checked exactly, and only a pair that fits somewhere is woken. A pair whose refusal
+has to do with other guests is checked whenever guests were placed or left, wherever that was.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hostler.engine import kernels_wake
+from hostler.engine.gang_queue import GANG_KEY
 from hostler.engine.kernels_layout import Int32s, Int64s
 from hostler.engine.profiles import NO_POLICY
 from hostler.engine.queue import WaitKey
@@ -32,19 +34,23 @@ class WaitIndex:
         self._shape_of: dict[WaitKey, Shape] = {}  # numbers of shapes are used again
         self._keys: list[WaitKey | None] = []
         self._free: list[int] = []
+        self._answers: dict[int, tuple[Shape, int, bool]] = {}
         self._request: Int64s = np.zeros((16, self._state.cluster.resource_capacity), dtype=np.int64)
         self._limit_set: Int32s = np.zeros(16, dtype=np.int32)
 
     def wake(self) -> None:
         """Wake what the improvements since the last call can cure."""
         state = self._state
-        rows = state.improved_rows
-        if not rows:
+        rows, shifted = state.improved_rows, state.has_shifted
+        if not rows and not shifted:
             return
         state.improved_rows = set()
+        state.has_shifted = False
         if not state.queue.waiting:
             return
         self._follow_queue()
+        state.queue.wake(GANG_KEY, state.now)
+        around = self._around() if shifted else set()
         live = sorted(row for row in rows if state.cluster.host_at[row] is not None)
         may_fit = np.zeros(len(self._keys), dtype=np.bool_)
         columns = state.cluster.columns()
@@ -53,11 +59,35 @@ class WaitIndex:
             len(self._keys), may_fit,
         )  # fmt: skip
         hits = [self._keys[at] for at in np.flatnonzero(may_fit).tolist()]
-        candidates = [key for key in hits if key is not None and key[1] != NO_POLICY]
+        candidates = [key for key in hits if key is not None and key[1] != NO_POLICY and key not in around]
+        candidates += sorted(around)
         is_few = len(candidates) <= state.cache.distinct_limit()
         for key in candidates:
             if not is_few or self._fits_now(key):
                 state.queue.wake(key, state.now)
+
+    def has_news(self) -> bool:
+        """Say whether guests moved that some waiting guest looks at."""
+        return self._state.has_shifted and (GANG_KEY in self._state.queue.waiting or bool(self._around()))
+
+    def _around(self) -> set[WaitKey]:
+        """Return the waiting pairs that other guests stand in the way of."""
+        shapes = self._state.shapes.shapes
+        return {key for key in self._state.queue.waiting if key[1] != NO_POLICY and self._looks_around(shapes[key[0]])}
+
+    def _looks_around(self, shape: Shape) -> bool:
+        version = self._state.cluster.counters.version
+        known = self._answers.get(shape.number)
+        if known is None or known[0] is not shape or known[1] != version:
+            known = self._answers[shape.number] = (shape, version, self._is_concerned(shape))
+        return known[2]
+
+    def _is_concerned(self, shape: Shape) -> bool:
+        """Say whether a shape asks about others, or others about it."""
+        spec = shape.spec
+        return bool(spec.affinity or spec.anti_affinity or spec.spread or spec.ports) or any(
+            held.kind == "anti_affinity" for held in self._state.cluster.counters.held_about(spec)
+        )
 
     def _fits_now(self, key: WaitKey) -> bool:
         state = self._state
@@ -80,7 +110,7 @@ class WaitIndex:
             self._request[at] = 0
             self._free.append(at)
         for key in waiting:
-            if key not in self._at:
+            if key not in self._at and key != GANG_KEY:
                 self._add(key)
 
     def _add(self, key: WaitKey) -> None:

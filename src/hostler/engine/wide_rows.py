@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hostler.engine.kernels_layout import Int64s
+from hostler.engine.kernels_layout import Int16s, Int64s
 
 __all__ = ["WideRows"]
 
@@ -18,13 +18,14 @@ _MIN_ENTRIES = 16
 
 
 class WideRows:
-    """A growing pool of entries, each with a base score, normalised and outer raw scores for every row."""
+    """A growing pool of entries: base score, normalised and outer raw scores, and local verdict of every row."""
 
     def __init__(self, rows: int, scorers: int, normalized: int) -> None:
-        self.most = max(_MIN_ENTRIES, _BUDGET_BYTES // (8 * rows * (1 + scorers + normalized)))
+        self.most = max(_MIN_ENTRIES, _BUDGET_BYTES // (rows * (2 + 8 * (1 + scorers + normalized))))
         self.base: Int64s = np.zeros((1, rows), dtype=np.int64)
         self.raw: Int64s = np.zeros((1, normalized, rows), dtype=np.int64)
         self.outer: Int64s = np.zeros((1, scorers, rows), dtype=np.int64)
+        self.local: Int16s = np.zeros((1, rows), dtype=np.int16)
         self._free = [0]
 
     def claim(self) -> int:
@@ -37,6 +38,7 @@ class WideRows:
             self.base = _longer(self.base, more)
             self.raw = _longer(self.raw, more)
             self.outer = _longer(self.outer, more)
+            self.local = np.concatenate((self.local, np.zeros((more, self.local.shape[1]), dtype=np.int16)))
             self._free = list(range(held + more - 1, held - 1, -1))
         return self._free.pop()
 

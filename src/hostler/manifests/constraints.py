@@ -9,22 +9,24 @@ from __future__ import annotations
 from typing import get_args
 
 from hostler.errors import InputError
-from hostler.manifests.objects import NodeAffinity, PodToleration, Requirement, SelectorTerm
+from hostler.manifests.expressions import NODE_OPERATORS, expression_data, read_expression
+from hostler.manifests.metadata import Requirement
+from hostler.manifests.objects import NodeAffinity, PodToleration, SelectorTerm
 from hostler.model import Expression, GuestSpec, Term, Toleration, WeightedTerm
-from hostler.model.selectors import Effect, Operator
+from hostler.model.selectors import Effect
 
 __all__ = [
-    "affinity_of",
+    "NAME_FIELD",
     "effect_named",
+    "node_affinity_of",
     "preferred_terms",
     "read_toleration",
     "required_terms",
     "toleration_of",
 ]
 
-_OPERATORS: dict[str, Operator] = {name: name for name in get_args(Operator)}
 _EFFECTS: dict[str, Effect] = {name: name for name in get_args(Effect)}
-_NAME_FIELD = "metadata.name"
+NAME_FIELD = "metadata.name"
 _PATH = "spec.affinity.nodeAffinity"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -83,12 +85,14 @@ def effect_named(name: str, path: str) -> Effect:
         ) from None
 
 
-def affinity_of(spec: GuestSpec) -> dict[str, object]:
+def node_affinity_of(spec: GuestSpec) -> dict[str, object]:
     """Write the node affinity of a guest; a fixed host becomes a field selector in every term."""
     terms = spec.host_affinity
     if spec.host_name:
-        own = Expression(_NAME_FIELD, "In", (spec.host_name,))
-        terms = tuple(Term(t.expressions, (*t.names, own)) for t in terms) or (Term((), (own,)),)
+        own = Expression(NAME_FIELD, "In", (spec.host_name,))
+        # A term without any requirement matches nothing, and must go on doing so.
+        narrowed = (Term(t.expressions, (*t.names, own)) if t != Term() else t for t in terms)
+        terms = tuple(narrowed) or (Term((), (own,)),)
     affinity: dict[str, object] = {}
     if terms:
         affinity[_REQUIRED] = {"nodeSelectorTerms": [_term_data(term) for term in terms]}
@@ -111,53 +115,26 @@ def toleration_of(toleration: Toleration) -> dict[str, object]:
 
 
 def _term(term: SelectorTerm, path: str) -> Term:
-    return Term(
-        tuple(_expression(item, f"{path}.matchExpressions[{at}]") for at, item in enumerate(term.match_expressions)),
-        tuple(_name_expression(item, f"{path}.matchFields[{at}]") for at, item in enumerate(term.match_fields)),
+    expressions = (
+        read_expression(item, f"{path}.matchExpressions[{at}]", NODE_OPERATORS)
+        for at, item in enumerate(term.match_expressions)
     )
-
-
-def _expression(item: Requirement, path: str) -> Expression:
-    operator = _OPERATORS.get(item.operator)
-    if operator is None:
-        raise InputError(
-            f"{path}.operator: {item.operator!r} is not an operator",
-            hint=f"operators: {', '.join(_OPERATORS)}",
-        )
-    if not item.key:
-        raise InputError(f"{path}.key: a label's key is missing")
-    match operator:
-        case "In" | "NotIn" if not item.values:
-            raise InputError(f"{path}.values: operator {operator} needs at least one value")
-        case "Exists" | "DoesNotExist" if item.values:
-            raise InputError(f"{path}.values: operator {operator} takes no values")
-        case "Gt" | "Lt" if len(item.values) != 1 or not _is_integer(item.values[0]):
-            raise InputError(f"{path}.values: operator {operator} needs exactly one integer", hint='such as ["4"]')
-    return Expression(item.key, operator, item.values)
+    names = (_name_expression(item, f"{path}.matchFields[{at}]") for at, item in enumerate(term.match_fields))
+    return Term(tuple(expressions), tuple(names))
 
 
 def _name_expression(item: Requirement, path: str) -> Expression:
-    if item.key != _NAME_FIELD:
-        raise InputError(f"{path}.key: {item.key!r} is not a field to select by", hint=f"only {_NAME_FIELD} is")
+    if item.key != NAME_FIELD:
+        raise InputError(f"{path}.key: {item.key!r} is not a field to select by", hint=f"only {NAME_FIELD} is")
     if item.operator not in ("In", "NotIn") or len(item.values) != 1:
-        raise InputError(f"{path}: {_NAME_FIELD} takes operator In or NotIn with exactly one value")
-    return _expression(item, path)
-
-
-def _is_integer(text: str) -> bool:
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    return digits.isascii() and digits.isdecimal() and len(digits) <= 19
+        raise InputError(f"{path}: {NAME_FIELD} takes operator In or NotIn with exactly one value")
+    return read_expression(item, path, NODE_OPERATORS)
 
 
 def _term_data(term: Term) -> dict[str, object]:
     data: dict[str, object] = {}
     if term.expressions:
-        data["matchExpressions"] = [_expression_data(item) for item in term.expressions]
+        data["matchExpressions"] = [expression_data(item) for item in term.expressions]
     if term.names:
-        data["matchFields"] = [_expression_data(item) for item in term.names]
+        data["matchFields"] = [expression_data(item) for item in term.names]
     return data
-
-
-def _expression_data(item: Expression) -> dict[str, object]:
-    data: dict[str, object] = {"key": item.key, "operator": item.operator}
-    return {**data, "values": list(item.values)} if item.values else data

@@ -1,8 +1,8 @@
-"""Parsed YAML or JSON to Node and Pod structs, with errors that a person can act on.
+"""Parsed YAML or JSON to the structs of Kubernetes objects, with errors that a person can act on.
 
 The good case is one call of msgspec. Only when that fails do we look closer: Kubernetes takes a ``null``
 for a field that is not there, so nulls are dropped and the object is tried again; what still fails is
-reported with the object's name and the path of the value. Used by ``lists``; a live client decodes bytes
+reported with the object's name and the path of the value. Used by ``reader``; a live client decodes bytes
 and needs none of this.
 """
 
@@ -15,12 +15,15 @@ from typing import TypeVar
 import msgspec
 
 from hostler.errors import InputError
+from hostler.manifests.metadata import Read
 from hostler.manifests.objects import Node, Pod
 from hostler.manifests.places import child, node_place, pod_place
+from hostler.manifests.policy_objects import Service
+from hostler.manifests.workload_objects import ReplicationController
 
-__all__ = ["read_node", "read_pod"]
+__all__ = ["name_in", "read_node", "read_object", "read_pod"]
 
-Readable = TypeVar("Readable", Node, Pod)
+Readable = TypeVar("Readable", bound=Read)
 
 # The keys of these mappings are the user's own, so a null there is a value that is missing, not a field.
 _FREE_MAPPINGS = frozenset(
@@ -29,14 +32,19 @@ _FREE_MAPPINGS = frozenset(
         "allocatedResources",
         "annotations",
         "capacity",
+        "disruptedPods",
         "labels",
         "limits",
+        "matchLabels",
+        "minResources",
         "nodeSelector",
         "overhead",
         "requests",
     }
 )
-_MAX_DEPTH = 16  # no field that we read lies deeper
+# In these kinds the selector is such a mapping; in others it is an object.
+_PLAIN_SELECTORS = (Service, ReplicationController)
+_MAX_DEPTH = 24  # no field that we read lies deeper
 _FAILURE = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>\$.*)`| - at `key` in `(?P<keys>\$.*)`)?", re.DOTALL)
 _PATH_STEP = re.compile(r"\.(?P<key>\w+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 _KIND_OF_VALUE = {
@@ -52,19 +60,21 @@ _KIND_OF_VALUE = {
 
 def read_node(data: Mapping[str, object]) -> Node:
     """Read a Node from plain data."""
-    return _read(data, Node, node_place(_name_in(data, "name")))
+    return read_object(data, Node, node_place(name_in(data, "name")))
 
 
 def read_pod(data: Mapping[str, object]) -> Pod:
     """Read a Pod from plain data."""
-    return _read(data, Pod, pod_place(_name_in(data, "namespace"), _name_in(data, "name")))
+    return read_object(data, Pod, pod_place(name_in(data, "namespace"), name_in(data, "name")))
 
 
-def _read(data: Mapping[str, object], kind: type[Readable], place: str) -> Readable:
+def read_object(data: Mapping[str, object], kind: type[Readable], place: str) -> Readable:
+    """Read an object of any kind from plain data; ``place`` is its name in errors."""
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError:
-        pruned = _without_nulls(data, {})
+        mappings = _FREE_MAPPINGS | {"selector"} if issubclass(kind, _PLAIN_SELECTORS) else _FREE_MAPPINGS
+        pruned = _without_nulls(data, {}, mappings)
     try:
         return msgspec.convert(pruned, kind)
     except msgspec.ValidationError as error:
@@ -75,14 +85,20 @@ def _read(data: Mapping[str, object], kind: type[Readable], place: str) -> Reada
         ) from error
 
 
-def _name_in(data: Mapping[str, object], field: str) -> str:
+def name_in(data: Mapping[str, object], field: str) -> str:
+    """Return a text field of an object's metadata; empty when it is something else."""
     metadata = data.get("metadata")
     name = metadata.get(field) if isinstance(metadata, Mapping) else None
     return name if isinstance(name, str) else ""
 
 
-def _without_nulls(value: object, done: dict[int, object], *, free: bool = False, depth: int = 0) -> object:
-    """Drop fields that are null; ``done`` (by identity) keeps a value with many YAML aliases from growing."""
+def _without_nulls(
+    value: object, done: dict[int, object], mappings: frozenset[str], *, free: bool = False, depth: int = 0
+) -> object:
+    """Drop fields that are null, but no entries of free mappings.
+
+    ``done`` (by identity) keeps a value with many YAML aliases from growing.
+    """
     if not isinstance(value, Mapping | list | tuple) or depth > _MAX_DEPTH:
         return value
     if id(value) in done:
@@ -90,12 +106,12 @@ def _without_nulls(value: object, done: dict[int, object], *, free: bool = False
     result: object
     if isinstance(value, Mapping):
         result = {
-            key: _without_nulls(part, done, free=key in _FREE_MAPPINGS, depth=depth + 1)
+            key: _without_nulls(part, done, mappings, free=key in mappings, depth=depth + 1)
             for key, part in value.items()
             if free or part is not None
         }
     else:
-        result = [_without_nulls(part, done, depth=depth + 1) for part in value]
+        result = [_without_nulls(part, done, mappings, depth=depth + 1) for part in value]
     done[id(value)] = result
     return result
 

@@ -12,7 +12,7 @@ from hostler.manifests.constraints import effect_named
 from hostler.manifests.gpus import GPU_COUNT, GPU_MILLI, gpus_of_host, gpus_of_node
 from hostler.manifests.objects import Node
 from hostler.manifests.places import Note, about, child, node_place, parse_quantities, version_of
-from hostler.model import GUESTS, Host, Taint, amounts, format_resource, labels, may_give
+from hostler.model import GUESTS, MAX_AMOUNT, Host, Taint, amounts, format_resource, labels, may_give
 
 __all__ = ["host_to_node", "node_to_host"]
 
@@ -48,6 +48,7 @@ def node_to_host(node: Node) -> tuple[Host, tuple[Note, ...]]:
                 for at, taint in enumerate(node.spec.taints)
             ),
             cordoned=node.spec.unschedulable,
+            images=_images(node),
         )
     if PODS in resources:
         return host, ()
@@ -80,10 +81,18 @@ def host_to_node(host: Host) -> dict[str, object]:
         known_as = PODS if name == GUESTS else name
         capacity[known_as] = format_resource(name, amount)
         allocatable[known_as] = format_resource(name, may_give(host, name))
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": metadata,
-        "spec": spec,
-        "status": {"capacity": capacity | gpu_resources, "allocatable": allocatable | gpu_resources},
-    }
+    status: dict[str, object] = {"capacity": capacity | gpu_resources, "allocatable": allocatable | gpu_resources}
+    if host.images:
+        status["images"] = [{"names": [name], "sizeBytes": size} for name, size in host.images]
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
+
+
+def _images(node: Node) -> tuple[tuple[str, int], ...]:
+    """Collect the images that a node has, under every name; of a name that stands twice the first counts."""
+    found: dict[str, int] = {}
+    for at, image in enumerate(node.status.images):
+        if not 0 <= image.size_bytes <= MAX_AMOUNT:
+            raise InputError(f"status.images[{at}].sizeBytes: {image.size_bytes} is not between 0 and 2^62")
+        for name in image.names or ():
+            found.setdefault(name, image.size_bytes)
+    return tuple(sorted(found.items()))

@@ -4,60 +4,46 @@ Unknown fields are skipped, so a live client decodes bytes straight into these
 (``msgspec.json.decode(data, type=Pod)``) and a file reader converts parsed YAML (``msgspec.convert(data,
 Pod)``). Words with a fixed set of values (effects, operators) stay plain strings here: one object from a
 newer cluster must not spoil the decoding of a whole list; the conversion to the model checks them. Used
-by every module of this package, and later by ``kube``.
+by every module of this package, and later by ``kube``; the other kinds are in ``workload_objects`` and
+``policy_objects``.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import datetime
 
 import msgspec
 
+from hostler.manifests.metadata import Condition, LabelSelector, Metadata, Quantities, Read, Requirement, Unread
+
 __all__ = [
     "Affinity",
-    "Condition",
     "Container",
     "ContainerPort",
     "ContainerStatus",
-    "Metadata",
     "Node",
     "NodeAffinity",
+    "NodeImage",
     "NodeSelector",
     "NodeSpec",
     "NodeStatus",
     "NodeTaint",
     "Pod",
+    "PodAffinity",
+    "PodAffinityTerm",
     "PodSpec",
     "PodStatus",
     "PodToleration",
+    "PreferredPodTerm",
     "PreferredTerm",
-    "Quantities",
-    "Quantity",
-    "Requirement",
     "ResourceLists",
+    "SchedulingGroup",
     "SelectorTerm",
-    "Unread",
+    "SpreadConstraint",
 ]
 
-Quantity: TypeAlias = str | int | float
-Quantities: TypeAlias = dict[str, Quantity]
-Unread: TypeAlias = dict[str, object]  # something whose presence matters, but not yet its content
-
-
-class Read(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """Base of all structs here: camelCase names, unknown fields skipped."""
-
-
-class Metadata(Read, frozen=True):
-    """Who an object is, and its marks."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str | int = ""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    deletion_timestamp: object = None
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class NodeTaint(Read, frozen=True):
@@ -75,11 +61,19 @@ class NodeSpec(Read, frozen=True):
     taints: tuple[NodeTaint, ...] = ()
 
 
+class NodeImage(Read, frozen=True):
+    """An image that a node has already, under all its names; an old one may have lost them."""
+
+    names: tuple[str, ...] | None = ()
+    size_bytes: int = 0
+
+
 class NodeStatus(Read, frozen=True):
     """What a node has, and what of it pods may use."""
 
-    allocatable: Quantities = {}
-    capacity: Quantities = {}
+    allocatable: Quantities = msgspec.field(default_factory=dict)
+    capacity: Quantities = msgspec.field(default_factory=dict)
+    images: tuple[NodeImage, ...] = ()
 
 
 class Node(Read, frozen=True):
@@ -102,23 +96,18 @@ class ContainerPort(Read, frozen=True):
 
     container_port: int = 0
     host_port: int = 0
+    protocol: str = ""
+    host_ip: str = msgspec.field(default="", name="hostIP")
 
 
 class Container(Read, frozen=True):
     """A container, an init container, or a sidecar (an init container that always restarts)."""
 
     name: str = ""
+    image: str = ""
     resources: ResourceLists = ResourceLists()
     restart_policy: str = ""
     ports: tuple[ContainerPort, ...] = ()
-
-
-class Requirement(Read, frozen=True):
-    """One requirement on a label or a field of a node."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
 
 
 class SelectorTerm(Read, frozen=True):
@@ -144,18 +133,54 @@ class PreferredTerm(Read, frozen=True):
 class NodeAffinity(Read, frozen=True):
     """Which nodes a pod must and should run on."""
 
-    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: tuple[PreferredTerm, ...] = msgspec.field(
-        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
+    required: NodeSelector | None = msgspec.field(default=None, name=_REQUIRED)
+    preferred: tuple[PreferredTerm, ...] = msgspec.field(default=(), name=_PREFERRED)
+
+
+class PodAffinityTerm(Read, frozen=True):
+    """Some other pods, and the label of nodes that says who is near to them."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class PreferredPodTerm(Read, frozen=True):
+    """A term that should hold, and how much it counts."""
+
+    weight: int
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Read, frozen=True):
+    """Which pods must and should be near, or must and should not."""
+
+    required: tuple[PodAffinityTerm, ...] = msgspec.field(default=(), name=_REQUIRED)
+    preferred: tuple[PreferredPodTerm, ...] = msgspec.field(default=(), name=_PREFERRED)
 
 
 class Affinity(Read, frozen=True):
     """Affinity to nodes, and to and against other pods."""
 
     node_affinity: NodeAffinity = NodeAffinity()
-    pod_affinity: Unread = {}
-    pod_anti_affinity: Unread = {}
+    pod_affinity: PodAffinity = PodAffinity()
+    pod_anti_affinity: PodAffinity = PodAffinity()
+
+
+class SpreadConstraint(Read, frozen=True):
+    """How evenly some pods must or should be spread over domains."""
+
+    max_skew: int = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = ""
+    node_taints_policy: str = ""
+    match_label_keys: tuple[str, ...] = ()
 
 
 class PodToleration(Read, frozen=True):
@@ -167,32 +192,33 @@ class PodToleration(Read, frozen=True):
     effect: str = ""
 
 
+class SchedulingGroup(Read, frozen=True):
+    """The group that a pod is placed with."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(Read, frozen=True):
     """What a pod wants."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     resources: ResourceLists = ResourceLists()
-    overhead: Quantities = {}
+    overhead: Quantities = msgspec.field(default_factory=dict)
     node_name: str = ""
-    node_selector: dict[str, str] = {}
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     affinity: Affinity = Affinity()
     tolerations: tuple[PodToleration, ...] = ()
     priority: int | None = None
     priority_class_name: str = ""
     host_network: bool = False
-    topology_spread_constraints: tuple[Unread, ...] = ()
+    preemption_policy: str = ""
+    topology_spread_constraints: tuple[SpreadConstraint, ...] = ()
     volumes: tuple[Unread, ...] = ()
     resource_claims: tuple[Unread, ...] = ()
     scheduling_gates: tuple[Unread, ...] = ()
-    scheduling_group: Unread = {}
-
-
-class Condition(Read, frozen=True):
-    """A condition of a pod."""
-
-    type: str = ""
-    reason: str = ""
+    scheduling_group: SchedulingGroup | None = None
+    workload_ref: Unread = msgspec.field(default_factory=dict)
 
 
 class ContainerStatus(Read, frozen=True):
@@ -207,6 +233,7 @@ class PodStatus(Read, frozen=True):
     """How a pod is doing."""
 
     phase: str = ""
+    start_time: datetime.datetime | None = None
     resize: str = ""
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()

@@ -14,12 +14,26 @@ from contextlib import contextmanager
 import msgspec
 
 from hostler.errors import InputError, QuantityError
-from hostler.manifests.objects import Metadata, Quantity
+from hostler.manifests.metadata import Metadata, Quantity
 from hostler.model import parse_resource
 
-__all__ = ["Note", "about", "child", "node_place", "parse_quantities", "pod_place", "version_of"]
+__all__ = [
+    "DEFAULT_NAMESPACE",
+    "Note",
+    "about",
+    "check_count",
+    "child",
+    "node_place",
+    "object_place",
+    "parse_quantities",
+    "pod_place",
+    "version_of",
+]
+
+DEFAULT_NAMESPACE = "default"
 
 _PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_MAX_INT32 = 2**31 - 1  # Kubernetes counts in 32 bits
 _MAX_VERSION_DIGITS = 18  # fits 64 bits
 
 
@@ -36,12 +50,12 @@ class Note(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def about(place: str) -> Iterator[None]:
-    """Put the object's name in front of an input error raised inside."""
+def about(place: str, joint: str = ": ") -> Iterator[None]:
+    """Put the object's name, or a path, in front of an input error raised inside."""
     try:
         yield
     except InputError as error:
-        raise type(error)(f"{place}: {error.message}", hint=error.hint) from error
+        raise type(error)(f"{place}{joint}{error.message}", hint=error.hint) from error
 
 
 def child(path: str, key: str) -> str:
@@ -58,7 +72,14 @@ def node_place(name: str) -> str:
 
 def pod_place(namespace: str, name: str) -> str:
     """Name a pod as errors and notes do."""
-    return f"pod {namespace or 'default'}/{name}" if name else "a pod without a name"
+    return f"pod {namespace or DEFAULT_NAMESPACE}/{name}" if name else "a pod without a name"
+
+
+def object_place(kind: str, namespace: str, name: str) -> str:
+    """Name any other object as errors and notes do; what belongs to no namespace has none."""
+    if not name:
+        return kind
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
 
 
 def parse_quantities(values: Mapping[str, Quantity], path: str) -> dict[str, int]:
@@ -70,6 +91,13 @@ def parse_quantities(values: Mapping[str, Quantity], path: str) -> dict[str, int
         except QuantityError as error:
             raise QuantityError(f"{child(path, name)}: {error.message}", hint=error.hint) from error
     return parsed
+
+
+def check_count(number: int, path: str, *, least: int = 1) -> int:
+    """Refuse a number of things that Kubernetes would not take."""
+    if not least <= number <= _MAX_INT32:
+        raise InputError(f"{path}: {number} is not between {least} and 2^31 - 1")
+    return number
 
 
 def version_of(metadata: Metadata) -> int:

@@ -1,52 +1,62 @@
-"""Kubernetes Pod to Guest and back.
+"""Kubernetes Pod to Guest.
 
 A pod that has ended, waits for its scheduling gates or is being deleted before it was placed gives no
-guest but a note. On the way back a guest becomes a pod of one container; its policy, what must be
-prepared and its draw key are the engine's own matters and left out. Used by ``lists``, by exports, and
-later by ``kube``.
+guest but a note. Used by ``reader`` and ``workloads``, and later by ``kube``; ``pod_writing`` is the way
+back.
 """
 
 from __future__ import annotations
 
 from hostler.errors import InputError
-from hostler.manifests.constraints import (
-    affinity_of,
-    preferred_terms,
-    read_toleration,
-    required_terms,
-    toleration_of,
-)
-from hostler.manifests.gpus import gpu_annotations, gpu_indices, gpu_request
+from hostler.manifests.constraints import preferred_terms, read_toleration, required_terms
+from hostler.manifests.containers import host_ports, image_names
+from hostler.manifests.gangs import gang_named_by
+from hostler.manifests.gpus import gpu_indices, gpu_request
+from hostler.manifests.guest_terms import preferred_guest_terms, required_guest_terms
 from hostler.manifests.objects import Pod
-from hostler.manifests.places import Note, about, pod_place, version_of
+from hostler.manifests.places import DEFAULT_NAMESPACE, Note, about, pod_place, version_of
+from hostler.manifests.priorities import UNKNOWN_CLASS, PriorityClasses, check_priority, may_preempt, seed_priority
 from hostler.manifests.requests import pod_requests, scored_requests
-from hostler.manifests.unevaluated import NOT_EVALUATED, unevaluated
-from hostler.model import GUESTS, Guest, GuestSpec, Toleration, format_resource, labels
+from hostler.manifests.spreads import read_spread
+from hostler.manifests.surroundings import Surroundings
+from hostler.manifests.times import nanoseconds
+from hostler.manifests.unevaluated import NOT_EVALUATED, unevaluated, unsupported_needs
+from hostler.model import Guest, GuestSpec, Selector, Toleration, labels
 
-__all__ = ["guest_to_pod", "pod_to_guest"]
+__all__ = ["pod_to_guest", "read_spec", "why_no_guest"]
 
-DEFAULT_NAMESPACE = "default"
-PAUSE_IMAGE = "registry.k8s.io/pause:3.10"  # a container needs an image; this one only waits
-
-# The two classes that every cluster has; others are objects of their own.
-_BUILT_IN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-_PRIORITY_LIMIT = 2**31  # Kubernetes' int32
+_AFFINITY = "spec.affinity.podAffinity"
+_ANTI_AFFINITY = "spec.affinity.podAntiAffinity"
 
 
-def pod_to_guest(pod: Pod, specs: dict[GuestSpec, GuestSpec] | None = None) -> tuple[Guest | None, tuple[Note, ...]]:
-    """Turn a Pod into a guest, with notes on what does not count; ``specs`` interns equal specs."""
+def pod_to_guest(
+    pod: Pod,
+    specs: dict[GuestSpec, GuestSpec] | None = None,
+    *,
+    around: Surroundings | None = None,
+    seed_annotations: bool = False,
+) -> tuple[Guest | None, tuple[Note, ...]]:
+    """Turn a Pod into a guest, with notes on what does not count.
+
+    ``specs`` interns equal specs. ``around`` knows services, owners and priority classes; without it none exist.
+    ``seed_annotations`` lets the annotations ``priority`` and ``pod-group`` count. It is off by default, and belongs
+    off wherever users write their own pods: anyone could promote himself.
+    """
     metadata = pod.metadata
     namespace = metadata.namespace or DEFAULT_NAMESPACE
     place = pod_place(namespace, metadata.name)
+    around = around or Surroundings()
     if not metadata.name:
         raise InputError(f"{place}: metadata.name is missing", hint="generateName works only in a live cluster")
-    if not pod.spec.containers:
-        raise InputError(f"{place}: spec.containers is missing", hint="a pod has at least one container")
     with about(place):
-        spec, notes = _spec_of(pod, namespace, place)
+        spec, notes = read_spec(
+            pod, namespace, place, around, around.controller_selector(metadata), seed_annotations=seed_annotations
+        )
         bound_to = pod.spec.node_name
         on_devices = gpu_indices(metadata.annotations, spec.devices) if bound_to else ()
-    stays_out = _why_no_guest(pod)
+        started = nanoseconds(pod.status.start_time, "status.startTime")
+        gang = gang_named_by(pod, namespace, seed_annotations=seed_annotations)
+    stays_out = why_no_guest(pod)
     if stays_out:
         return None, (Note(place, *stays_out),)
     if specs is not None:
@@ -58,44 +68,13 @@ def pod_to_guest(pod: Pod, specs: dict[GuestSpec, GuestSpec] | None = None) -> t
         spec=spec,
         host=bound_to,
         on_devices=on_devices,
+        started=started,
+        gang=gang,
     )
     return guest, notes
 
 
-def guest_to_pod(guest: Guest) -> dict[str, object]:
-    """Write a guest as a Pod of one container."""
-    spec = guest.spec
-    metadata: dict[str, object] = {"name": guest.name, "namespace": spec.namespace}
-    if guest.uid:
-        metadata["uid"] = guest.uid
-    if guest.version:
-        metadata["resourceVersion"] = str(guest.version)
-    if spec.labels:
-        metadata["labels"] = dict(spec.labels)
-    annotations = gpu_annotations(guest)
-    if annotations:
-        metadata["annotations"] = annotations
-    requests = {name: format_resource(name, amount) for name, amount in spec.requests if name != GUESTS}
-    # Kubernetes wants a limit for what cannot be overcommitted.
-    limits = {name: text for name, text in requests.items() if "/" in name or name.startswith("hugepages-")}
-    resources = {name: lists for name, lists in (("requests", requests), ("limits", limits)) if lists}
-    parts: dict[str, object] = {
-        "nodeName": guest.host,
-        "priority": spec.priority,
-        "nodeSelector": dict(spec.host_selector),
-        "affinity": affinity_of(spec),
-        "tolerations": [toleration_of(item) for item in spec.tolerations],
-    }
-    container = {"name": "main", "image": PAUSE_IMAGE, "resources": resources}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": [container], **{name: part for name, part in parts.items() if part}},
-    }
-
-
-def _why_no_guest(pod: Pod) -> tuple[str, str] | None:
+def why_no_guest(pod: Pod) -> tuple[str, str] | None:
     """Say by which field a pod holds nothing and wants nothing, and why; None when it is a guest."""
     if pod.status.phase in ("Succeeded", "Failed"):
         return "status.phase", f"is {pod.status.phase}: the pod holds nothing any more"
@@ -108,35 +87,69 @@ def _why_no_guest(pod: Pod) -> tuple[str, str] | None:
     return None
 
 
-def _spec_of(pod: Pod, namespace: str, place: str) -> tuple[GuestSpec, tuple[Note, ...]]:
-    affinity = pod.spec.affinity.node_affinity
-    priority, priority_notes = _priority(pod, place)
+def read_spec(
+    pod: Pod,
+    namespace: str,
+    place: str,
+    around: Surroundings,
+    controller: Selector | None,
+    *,
+    seed_annotations: bool = False,
+) -> tuple[GuestSpec, tuple[Note, ...]]:
+    """Turn a pod, or the pod that a template makes, into a shape; ``controller`` is its controller's selector."""
+    if not pod.spec.containers:
+        raise InputError("spec.containers is missing", hint="a pod has at least one container")
+    affinity = pod.spec.affinity
+    given = pod.metadata.labels
+    priority, can_preempt, priority_notes = _priority(pod, around.priorities, place, seed_annotations)
     tolerations, toleration_notes = _tolerations(pod, place)
     requests = pod_requests(pod)
+    own = labels(given)
     spec = GuestSpec(
         requests=requests,
         scored_requests=scored_requests(pod, requests),
         devices=gpu_request(pod.metadata.annotations),
         priority=priority,
         host_selector=labels(pod.spec.node_selector),
-        host_affinity=required_terms(affinity),
-        preferred_hosts=preferred_terms(affinity),
+        host_affinity=required_terms(affinity.node_affinity),
+        preferred_hosts=preferred_terms(affinity.node_affinity),
         tolerations=tolerations,
         namespace=namespace,
-        labels=labels(pod.metadata.labels),
+        labels=own,
+        affinity=required_guest_terms(affinity.pod_affinity, given, _AFFINITY),
+        anti_affinity=required_guest_terms(affinity.pod_anti_affinity, given, _ANTI_AFFINITY),
+        preferred_affinity=preferred_guest_terms(affinity.pod_affinity, given, _AFFINITY),
+        preferred_anti_affinity=preferred_guest_terms(affinity.pod_anti_affinity, given, _ANTI_AFFINITY),
+        spread=read_spread(pod.spec.topology_spread_constraints, given),
+        siblings=around.siblings(namespace, own, controller),
+        ports=host_ports(pod),
+        images=image_names(pod),
+        may_preempt=can_preempt,
+        is_leaving=pod.metadata.deletion_timestamp is not None,
+        unsupported=unsupported_needs(pod),
     )
     return spec, (*unevaluated(pod, place), *priority_notes, *toleration_notes)
 
 
-def _priority(pod: Pod, place: str) -> tuple[int, tuple[Note, ...]]:
-    priority, class_name = pod.spec.priority, pod.spec.priority_class_name
-    if priority is None:
-        if not class_name or class_name in _BUILT_IN_PRIORITIES:
-            return _BUILT_IN_PRIORITIES.get(class_name, 0), ()
-        return 0, (Note(place, "spec.priorityClassName", f"{NOT_EVALUATED}: give spec.priority"),)
-    if not -_PRIORITY_LIMIT <= priority < _PRIORITY_LIMIT:
-        raise InputError(f"spec.priority: {priority} is not between -2^31 and 2^31 - 1")
-    return priority, ()
+def _priority(
+    pod: Pod, classes: PriorityClasses, place: str, seed_annotations: bool
+) -> tuple[int, bool, tuple[Note, ...]]:
+    """Find a pod's priority and whether it may preempt; what the pod says itself beats its class."""
+    priority = pod.spec.priority
+    named = pod.spec.priority_class_name
+    counting = classes.class_of(named) if priority is None else named
+    can_preempt = may_preempt(pod.spec.preemption_policy, "spec.preemptionPolicy")
+    if not pod.spec.preemption_policy:
+        can_preempt = not classes.is_never_preempting(counting)
+    if seed_annotations:
+        from_seed = seed_priority(pod)
+        priority = priority if from_seed is None else from_seed
+    if priority is not None:
+        return check_priority(priority, "spec.priority"), can_preempt, ()
+    value = classes.value(counting)
+    is_unknown = value is None and named
+    notes = (Note(place, "spec.priorityClassName", UNKNOWN_CLASS),) if is_unknown else ()
+    return value or 0, can_preempt, notes
 
 
 def _tolerations(pod: Pod, place: str) -> tuple[tuple[Toleration, ...], tuple[Note, ...]]:

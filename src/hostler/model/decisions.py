@@ -11,9 +11,12 @@ __all__ = [
     "ChangeKind",
     "Cure",
     "Decision",
+    "EvictionAdvice",
     "Explanation",
     "Failure",
+    "GangAdvice",
     "HostVerdict",
+    "MemberAdvice",
     "Reason",
     "ReasonCount",
     "Score",
@@ -62,12 +65,16 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One filter that a host fails, with the amounts where there are any (in the resource's unit)."""
+    """One filter that a host fails, with the amounts where there are any (in the resource's unit).
+
+    ``by`` names the first few guests that stand in the way, where guests do.
+    """
 
     reason: Reason
     needed: int | None = None
     free: int | None = None
     missing: int | None = None
+    by: tuple[str, ...] = ()
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -109,6 +116,40 @@ class Cure(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...]
 
 
+class EvictionAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The cheapest eviction that would make room, or (without a host) why none would.
+
+    ``hosts`` counts the hosts where some eviction would help. ``why_not`` also tells why it is not carried out.
+    """
+
+    host: str = ""
+    victims: tuple[str, ...] = ()
+    highest_priority: int = 0
+    broken_budgets: int = 0
+    hosts: int = 0
+    why_not: str = ""
+
+
+class MemberAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a pending member of a gang finds: the host it would take, or the reasons why none."""
+
+    guest: str
+    host: str = ""
+    reasons: tuple[ReasonCount, ...] = ()
+
+
+class GangAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A gang as it stands: how many are placed, what each pending member finds, and what binds."""
+
+    gang: str
+    min_count: int = 0
+    placed: int = 0
+    would_place: int = 0
+    domain: str = ""
+    members: tuple[MemberAdvice, ...] = ()
+    binding: str = ""
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A decision with every host's verdict, near misses first among the refusals, the cure, and what would wake it."""
 
@@ -117,6 +158,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     verdicts: tuple[HostVerdict, ...] = ()
     near_misses: tuple[str, ...] = ()
     cure: Cure | None = None
+    eviction: EvictionAdvice | None = None
+    gang: GangAdvice | None = None
+    quota: str = ""  # what the guest would take beyond its tenant's quota
     wakes: tuple[str, ...] = ()
 
     @property

@@ -16,6 +16,7 @@ __all__ = [
     "Normalizer",
     "PluginUse",
     "Policy",
+    "PreemptionRules",
     "QueueRules",
     "ScorerUse",
     "TieKey",
@@ -23,10 +24,13 @@ __all__ = [
 
 TieKey = Literal["fewer_guests", "rank", "name", "random", "after_last"]
 DeviceRule = Literal["lowest", "best", "worst", "random", "fgd"]
-Normalizer = Literal["none", "max", "reverse_max", "min_max"]
+Normalizer = Literal["none", "max", "reverse_max", "min_max", "min_max_real", "even"]
 
 DEFAULT_POLICY = "spread"
-DEFAULT_FILTERS = ("cordon", "host_name", "taints", "host_affinity", "resources", "devices")
+DEFAULT_FILTERS = (
+    "cordon", "host_name", "taints", "host_affinity", "unsupported", "resources", "devices", "ports", "spread",
+    "guest_affinity",
+)  # fmt: skip
 
 
 class MixEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,11 +51,15 @@ class PluginUse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScorerUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A scorer by name, its weight (negative: less is better) and arguments as a JSON text."""
+    """A scorer by name, its weight (negative: less is better) and arguments as a JSON text.
+
+    ``shown_as`` is its name in explanations, where that differs.
+    """
 
     name: str
     weight: int = 1
     args: str = ""
+    shown_as: str = ""
 
 
 class AskUse(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -61,6 +69,23 @@ class AskUse(msgspec.Struct, frozen=True, omit_defaults=True):
     timeout_ns: int = 5_000_000_000
     weight: int = 1
     ignorable: bool = False  # no answer in time: decide without it instead of trying again later
+
+
+class PreemptionRules(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a policy evicts guests of lower priority for one that fits nowhere.
+
+    ``budgets``: whether disruption budgets are broken when nothing else helps, or never. A preemptor evicts at most
+    ``max_evictions`` guests within ``window_ns``, and waits ``wait_ns`` for its victims to leave before it looks
+    elsewhere. After ``max_repeats`` evictions on one host that brought it nothing, that host is left alone for the
+    window. A guest of a shape that was itself evicted within the window may evict others only ``max_cascade`` deep.
+    """
+
+    budgets: Literal["best_effort", "strict"] = "best_effort"
+    max_evictions: int = 1000
+    window_ns: int = 600_000_000_000
+    wait_ns: int = 600_000_000_000
+    max_repeats: int = 3
+    max_cascade: int = 3
 
 
 class QueueRules(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -87,5 +112,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     devices: DeviceRule = "lowest"
     overcommit: Amounts = ()  # resource to ratio, in millionths
     reserve: Amounts = ()
+    one_guest_per_host: bool = False
+    preemption: PreemptionRules | None = None  # None: nobody is ever evicted for a guest of higher priority
+    reclaim: bool = False  # whether tenants take back what they are guaranteed from those who borrowed it
     ask: AskUse | None = None
     mix: tuple[MixEntry, ...] = ()  # the typical mix that fgd measures fragmentation by

@@ -14,7 +14,7 @@ import msgspec
 
 from hostler.model.resources import Labels
 
-__all__ = ["Effect", "Expression", "Operator", "Taint", "Term", "Toleration", "WeightedTerm"]
+__all__ = ["Effect", "Expression", "Operator", "Taint", "Term", "Toleration", "WeightedTerm", "untolerated"]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
@@ -117,6 +117,17 @@ class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.operator == "Exists":
             return True
         return bool(self.key) and self.value == taint.value
+
+
+def untolerated(
+    tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...], *, soft: bool = False
+) -> tuple[Taint, ...]:
+    """Return the hard (or soft) taints that no toleration covers, in their order."""
+    return tuple(
+        taint
+        for taint in taints
+        if (taint.effect == "PreferNoSchedule") == soft and not any(t.tolerates(taint) for t in tolerations)
+    )
 
 
 def _compare(value: str, values: tuple[str, ...]) -> int:

@@ -8,15 +8,14 @@ import numpy as np
 
 from hostler.engine.framework import Wake
 from hostler.engine.kernels_layout import Bools, Int16s, Int64s
-from hostler.engine.marks import Marks
 from hostler.engine.view import ClusterView
-from hostler.model import Expression, GuestSpec, Reason, Term
+from hostler.model import Expression, GuestSpec, Reason
 from hostler.model.policies import Normalizer
 
 AFFINITY_MISMATCH = "affinity_mismatch"
 SELECTOR_MISMATCH = "selector_mismatch"
 # Codes name a selector by position, not by content: there are as many contents as guests.
-_LAST_POSITION = 15
+_LAST_POSITION = 127
 _MAX_TEXT = 200
 
 
@@ -25,22 +24,13 @@ def about(reason: Reason, spec: GuestSpec) -> Reason:
     if reason.code == SELECTOR_MISMATCH:
         if not reason.subject:  # very many reasons: positions are no longer told apart
             return reason
-        key, value = spec.host_selector[int(reason.subject)]
+        position = int(reason.subject)
+        if position == _LAST_POSITION and len(spec.host_selector) > position + 1:
+            return Reason(reason.plugin, reason.code, f"one of {len(spec.host_selector) - position} more selectors")
+        key, value = spec.host_selector[position]
         return Reason(reason.plugin, reason.code, f"{key}={value}")
     text = " or ".join(term.text() for term in spec.host_affinity)
     return Reason(reason.plugin, reason.code, text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…")
-
-
-def term_matches(marks: Marks, term: Term, rows: Int64s) -> Bools:
-    """Evaluate one term on the given rows; an empty term matches nothing."""
-    if not term.expressions and not term.names:
-        return np.zeros(len(rows), dtype=np.bool_)
-    result: Bools = np.ones(len(rows), dtype=np.bool_)
-    for expression in term.expressions:
-        result &= marks.matches(expression, rows)
-    for expression in term.names:
-        result &= marks.rows_named(expression.values, rows) == (expression.operator == "In")
-    return result
 
 
 class HostAffinity:
@@ -62,7 +52,7 @@ class HostAffinity:
         if spec.host_affinity:
             matches: Bools = np.zeros(len(rows), dtype=np.bool_)
             for term in spec.host_affinity:
-                matches |= term_matches(self._marks, term, rows)
+                matches |= self._marks.matches_term(term, rows)
             codes[~matches] = self._reasons.number(Reason(self.name, AFFINITY_MISMATCH))
         for position, (key, value) in reversed(list(enumerate(spec.host_selector))):
             matches = self._marks.matches(Expression(key, "In", (value,)), rows)
@@ -89,5 +79,5 @@ class PreferredHosts:
         """Sum the weights of the matching terms."""
         total = np.zeros(len(rows), dtype=np.int64)
         for preferred in spec.preferred_hosts:
-            total += preferred.weight * term_matches(self._marks, preferred.term, rows)
+            total += preferred.weight * self._marks.matches_term(preferred.term, rows)
         return total

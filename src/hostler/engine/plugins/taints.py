@@ -9,19 +9,9 @@ import numpy as np
 from hostler.engine.framework import Wake
 from hostler.engine.kernels_layout import Int16s, Int64s
 from hostler.engine.view import ClusterView
-from hostler.model import GuestSpec, Reason, Taint
+from hostler.model import GuestSpec, Reason
 from hostler.model.policies import Normalizer
-
-SOFT = "PreferNoSchedule"
-
-
-def untolerated(spec: GuestSpec, taints: tuple[Taint, ...], *, soft: bool = False) -> tuple[Taint, ...]:
-    """Return the hard (or soft) taints that the guest does not tolerate, in their order."""
-    return tuple(
-        taint
-        for taint in taints
-        if (taint.effect == SOFT) == soft and not any(t.tolerates(taint) for t in spec.tolerations)
-    )
+from hostler.model.selectors import untolerated
 
 
 class Taints:
@@ -42,7 +32,7 @@ class Taints:
             return None
         codes = np.zeros(len(lists), dtype=np.int16)
         for number, taints in enumerate(lists):
-            bad = untolerated(spec, taints)
+            bad = untolerated(spec.tolerations, taints)
             if bad:
                 codes[number] = self._reasons.number(Reason(self.name, "untolerated_taint", bad[0].text()))
         return codes[self._marks.taints[rows]]
@@ -57,13 +47,16 @@ class PreferredTaints:
 
     def __init__(self, view: ClusterView, args: Mapping[str, object]) -> None:
         self._marks = view.cluster.marks
+        self._always = bool(args.get("always", False))
 
     def applies(self, spec: GuestSpec) -> bool:
-        """Say whether any host has such a taint."""
-        return any(untolerated(spec, taints, soft=True) for taints in self._marks.present_taints())
+        """Say whether any host has such a taint (or, with ``always``, yes: without one all hosts score 100)."""
+        return self._always or any(
+            untolerated(spec.tolerations, taints, soft=True) for taints in self._marks.present_taints()
+        )
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
         """Count the untolerated soft taints."""
         lists = self._marks.taint_lists.values
-        counts = np.array([len(untolerated(spec, taints, soft=True)) for taints in lists], dtype=np.int64)
+        counts = np.array([len(untolerated(spec.tolerations, taints, soft=True)) for taints in lists], dtype=np.int64)
         return counts[self._marks.taints[rows]]

@@ -1,0 +1,58 @@
+"""What an explanation says beyond hosts and scores, in lines: evictions, gangs, quotas. Used by ``explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hostler.cli.terminal import Column, print_table, printable, say
+from hostler.cli.wording import plural, reasons_text
+from hostler.model import EvictionAdvice, Explanation, GangAdvice
+
+__all__ = ["print_more"]
+
+SHOWN = 10  # victims, or members of a gang, unless all are wanted
+
+
+def print_more(explanation: Explanation, *, is_wide: bool) -> None:
+    """Print what is there of all this, each part after an empty line."""
+    if explanation.quota:
+        say()
+        say(printable(f"Its tenant's quota has no room for it: {explanation.quota}."))
+    if explanation.gang is not None:
+        say()
+        _print_gang(explanation.gang, None if is_wide else SHOWN)
+    if explanation.eviction is not None:
+        say()
+        for line in _eviction_lines(explanation.eviction, None if is_wide else SHOWN):
+            say(printable(line))
+
+
+def _eviction_lines(advice: EvictionAdvice, limit: int | None) -> Iterator[str]:
+    if not advice.host:
+        yield f"No eviction helps: {advice.why_not}."
+        return
+    victims = ", ".join(advice.victims[:limit])
+    if limit is not None and len(advice.victims) > limit:
+        victims += f" and {len(advice.victims) - limit:,} more"
+    cost = f"highest priority {advice.highest_priority}"
+    if advice.broken_budgets:
+        cost += f", {plural(advice.broken_budgets, 'disruption budget')} broken"
+    yield f"Room could be made on {advice.host} by evicting {victims} ({cost})."
+    if advice.hosts > 1:
+        yield f"It is the cheapest of {plural(advice.hosts, 'host')} where evictions help."
+    yield f"It is not done: {advice.why_not}." if advice.why_not else "'hostler place --preempt' does it."
+
+
+def _print_gang(advice: GangAdvice, limit: int | None) -> None:
+    where = f" in the domain {advice.domain}" if advice.domain else ""
+    need = f", of at least {advice.min_count}" if advice.min_count else ""
+    say(printable(f"Its gang {advice.gang}: {advice.placed} placed{need}; {advice.would_place} would fit now{where}."))
+    if advice.binding:
+        say(printable(f"What binds: {advice.binding}."))
+    if not advice.members:
+        return
+    columns: list[Column] = [("MEMBER", "left"), ("WOULD GO TO", "left"), ("WHY NOT", "left")]
+    shown = advice.members[:limit]
+    print_table(columns, [[one.guest, one.host or "-", reasons_text(one.reasons)] for one in shown])
+    if len(shown) < len(advice.members):
+        say(f"… and {len(advice.members) - len(shown):,} more; -o wide shows all")

@@ -1,0 +1,130 @@
+"""Standard output and standard error that tell their own failures from those of everything else.
+
+An ``OSError`` alone does not say which file it is about, and click ends the process with 1 when it sees a closed
+pipe. So while a command runs, writing to standard output fails with errors of ours, which nobody in between catches.
+Standard error fails silently: there is nobody left to tell. Used by :mod:`hostler.cli.main`.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from select import select
+from typing import TYPE_CHECKING, ClassVar, TextIO
+
+from hostler.errors import HostlerError, InputError, UnavailableError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+__all__ = ["ReaderGone", "guarded_streams", "unwritable"]
+
+# Nothing is wrong with the name: it works again once there is room, or the disk answers.
+_PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+class ReaderGone(Exception):  # no error, so no such name: many readers leave when they have seen enough
+    """Whoever read our output has left."""
+
+
+def unwritable(path: str, error: OSError) -> HostlerError:
+    """Return the error for a file that cannot be written."""
+    message = f"{path}: cannot be written: {_problem(error)}"
+    if error.errno in _PASSING:
+        return UnavailableError(message, hint="free some space, or name another file")
+    return InputError(message, hint="check the folder and its permissions")
+
+
+@contextmanager
+def guarded_streams() -> Iterator[None]:
+    """Guard the streams of this process for a while; streams that somebody else put there are left alone."""
+    before = sys.stdout, sys.stderr
+    sys.stdout = _guarded(sys.stdout, _Output())
+    sys.stderr = _guarded(sys.stderr, _Complaints())
+    try:
+        yield
+    finally:
+        ours = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = before
+        for stream, theirs in zip(ours, before, strict=True):
+            if stream is not theirs:
+                # The answer was flushed before; what failed then would only fail again.
+                with suppress(ReaderGone, HostlerError):
+                    stream.close()
+
+
+class _Descriptor(io.RawIOBase):
+    """A stream of this process by its number."""
+
+    number: ClassVar[int]
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self.number
+
+    def isatty(self) -> bool:
+        return os.isatty(self.number)
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        while True:
+            try:
+                return os.write(self.number, data)
+            except BlockingIOError:  # somebody who shares it does not want to wait; we do
+                select([], [self.number], [])
+            except OSError as error:
+                # What is still to come goes nowhere: Python flushes at its end, and would complain again.
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self.number)
+                os.close(nowhere)
+                self.fail(error)
+
+    def fail(self, error: OSError) -> None:
+        """Say that writing failed; do nothing to go on without it."""
+
+
+class _Output(_Descriptor):
+    """Standard output."""
+
+    number = 1
+
+    def fail(self, error: OSError) -> None:
+        if error.errno == errno.EPIPE:
+            raise ReaderGone from None
+        raise UnavailableError(
+            f"standard output cannot be written: {_problem(error)}",
+            hint="free some space, or send the output elsewhere",
+        ) from None
+
+
+class _Complaints(_Descriptor):
+    """Standard error; when it fails, there is nobody left to tell."""
+
+    number = 2
+
+
+def _guarded(stream: TextIO | None, raw: _Descriptor) -> TextIO:
+    """Return a stream that writes to the same place and guards it."""
+    if stream is None:  # closed before we came: Python leaves nothing to write to
+        return Path(os.devnull).open("w")
+    try:
+        if stream.fileno() != raw.number:
+            return stream
+    except (OSError, ValueError):  # a stream in memory
+        return stream
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=isinstance(raw, _Complaints) or stream.isatty(),
+    )
+
+
+def _problem(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

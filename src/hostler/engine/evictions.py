@@ -1,0 +1,229 @@
+"""Carrying a preemption out: nominations, victims on their way, and the limits that keep evictions in check.
+
+A preemptor is nominated for a host, room there is held for it against guests of equal and lower priority, and its
+victims are evicted. It is tried again when the last of them has left, and gives up the host when one cannot be evicted,
+when they take too long, or when evictions there keep bringing it nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.engine.gang_book import GANG
+from hostler.engine.holds import Hold
+from hostler.engine.nominations import Attempts, Nomination
+from hostler.engine.preemption import Planner
+from hostler.engine.reclaim import plan_reclaim
+from hostler.engine.records import GuestRecord
+from hostler.engine.state import State
+from hostler.engine.victims import VictimSet, budgets_of
+from hostler.model import Action, Evict, Nominate, PreemptionRules
+
+__all__ = ["Evictions", "hold_nominated"]
+
+_PREFIX = "nomination:"
+_MAX_REMEMBERED = 4096
+
+
+def hold_nominated(state: State, record: GuestRecord, host: str) -> None:
+    """Keep room on a host for a nominated guest, against guests of its priority and below."""
+    shape = state.shape(record)
+    row = state.cluster.row_of[host]
+    hold = Hold(row, shape.amounts, record.guest.spec.priority, bool(shape.asks))
+    state.cluster.hold(_PREFIX + record.guest.uid, hold)
+
+
+class Evictions:
+    """Starts preemptions and follows them."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.planner = Planner(state)
+
+    # -- starting --------------------------------------------------------------------------------------------------
+
+    def make_room(self, record: GuestRecord, policy: int, actions: list[Action]) -> str:
+        """Reclaim what a tenant is owed, else preempt; return what came of it, in words."""
+        state = self._state
+        profile = state.profiles.profiles[policy]
+        if profile.policy.reclaim and state.quotas.is_owed(record.guest.spec):
+            if record.guest.uid in state.nominations:
+                return "waits for its victims to leave"
+            plan = plan_reclaim(state, state.shape(record), policy)
+            if plan is not None:
+                self._start(record, plan, profile.policy.preemption or PreemptionRules(), actions)
+                return f"reclaims {plan.size} on {plan.host}"
+        return self.preempt(record, policy, actions)
+
+    def preempt(self, record: GuestRecord, policy: int, actions: list[Action]) -> str:
+        """Make room for a refused guest by evicting others; return what came of it, in words."""
+        state = self._state
+        rules = state.profiles.profiles[policy].policy.preemption
+        if rules is None or not record.guest.spec.may_preempt:
+            return ""
+        uid = record.guest.uid
+        if uid in state.nominations:
+            return "waits for its victims to leave"
+        shape = state.shape(record)
+        if self._cascade(record, rules) > rules.max_cascade:
+            return "evicts nobody: it was evicted itself in a cascade of preemptions"
+        plan = self.planner.plan(shape, policy, self._exhausted(uid, rules))
+        if plan is None:
+            return "no eviction helps"
+        if not self.may_evict(uid, plan.size, rules):
+            return f"evicts nobody: more than {rules.max_evictions} guests in the window"
+        self._start(record, plan, rules, actions)
+        return f"preempts {plan.size} on {plan.host}"
+
+    def _start(self, record: GuestRecord, plan: VictimSet, rules: PreemptionRules, actions: list[Action]) -> None:
+        state = self._state
+        guest = record.guest
+        self.nominate(record, plan.host, plan.victims, rules.wait_ns)
+        names = tuple(state.guests[victim].guest.name for victim in plan.victims)
+        actions.append(Nominate(guest.uid, guest.name, state.decisions, plan.host, names))
+        self.evict(plan.victims, guest.uid, f"preempted by {guest.name}", actions)
+        self.remember(guest.uid, plan.host, plan.size)
+        depth = self._cascade(record, rules)
+        for victim in plan.victims:
+            state.cascades[state.guests[victim].guest.spec] = (depth + 1, state.now)
+        while len(state.cascades) > _MAX_REMEMBERED:
+            del state.cascades[next(iter(state.cascades))]
+
+    def evict(self, victims: tuple[str, ...], preemptor: str, reason: str, actions: list[Action]) -> None:
+        """Evict guests that are not on their way out already, and count them against their budgets."""
+        state = self._state
+        for uid in victims:
+            record = state.guests[uid]
+            if uid in state.evicting or record.guest.spec.is_leaving:
+                state.evicting.setdefault(uid, preemptor)
+                continue
+            state.evicting[uid] = preemptor
+            for budget in budgets_of(state, uid):
+                state.budgets[budget.key] = msgspec.structs.replace(budget, allowed=budget.allowed - 1)
+                state.budgets_version += 1
+            actions.append(Evict(uid, record.guest.name, state.decisions, record.host, preemptor, reason))
+
+    def nominate(self, record: GuestRecord, host: str, victims: tuple[str, ...], wait_ns: int) -> None:
+        """Keep room on a host for a guest until its victims have left."""
+        state = self._state
+        uid = record.guest.uid
+        self.forget(uid)
+        deadline = state.now + wait_ns
+        state.add_deadline(deadline, state.decisions, uid)
+        self.keep(record, Nomination(host, victims, deadline, state.decisions))
+
+    def keep(self, record: GuestRecord, nomination: Nomination) -> None:
+        """Go on waiting for the victims of an earlier preemption, no longer than before."""
+        state = self._state
+        uid = record.guest.uid
+        state.nominations[uid] = nomination
+        hold_nominated(state, record, nomination.host)
+
+    # -- following -------------------------------------------------------------------------------------------------
+
+    def forget(self, uid: str) -> Nomination | None:
+        """Drop a guest's nomination and what is held for it."""
+        state = self._state
+        if uid.startswith(GANG):
+            for member in state.gangs.members.get(uid.removeprefix(GANG), ()):
+                self.forget(member)
+        nomination = state.nominations.pop(uid, None)
+        if nomination is not None:
+            row = state.cluster.row_of.get(nomination.host)
+            if row is not None:
+                state.cluster.release_hold(_PREFIX + uid, row)
+                state.improve(row)
+        return nomination
+
+    def left(self, uid: str) -> None:
+        """Follow up on a guest that left: a nomination of its own ends, and a preemptor may have waited for it."""
+        state = self._state
+        self.forget(uid)
+        state.attempts.pop(uid, None)
+        preemptor = state.evicting.pop(uid, None)
+        if preemptor is not None:
+            self._wake_if_clear(preemptor)
+
+    def failed(self, uid: str) -> None:
+        """A guest could not be evicted: its preemptor looks elsewhere, and budgets get back what was taken."""
+        state = self._state
+        preemptor = state.evicting.pop(uid, None)
+        if preemptor is None:
+            return
+        for budget in budgets_of(state, uid):
+            state.budgets[budget.key] = msgspec.structs.replace(budget, allowed=budget.allowed + 1)
+            state.budgets_version += 1
+        self.give_up(preemptor)
+
+    def timed_out(self, uid: str, at: int) -> bool:
+        """Say whether a deadline was that of a nomination; if so the preemptor looks elsewhere."""
+        nomination = self._state.nominations.get(uid)
+        if nomination is None or nomination.deadline != at:
+            return False
+        self.give_up(uid)
+        return True
+
+    def give_up(self, preemptor: str) -> None:
+        """Leave the nominated host alone for the window and try again."""
+        nomination = self.forget(preemptor)
+        if nomination is None:
+            return
+        for _ in range(self._repeats_allowed(preemptor)):
+            self.remember(preemptor, nomination.host, 0)
+        self._activate(preemptor)
+
+    def _wake_if_clear(self, preemptor: str) -> None:
+        state = self._state
+        nomination = state.nominations.get(preemptor)
+        if nomination is not None and not any(victim in state.evicting for victim in nomination.victims):
+            self._activate(preemptor)
+
+    def _activate(self, uid: str) -> None:
+        state = self._state
+        entry = state.queue.entries.get(uid)
+        if entry is not None:
+            state.queue.activate(uid, entry.priority, entry.arrival, entry.key)
+
+    # -- limits ----------------------------------------------------------------------------------------------------
+
+    def _attempts(self, uid: str) -> Attempts:
+        return self._state.attempts.get(uid, Attempts())
+
+    def remember(self, uid: str, host: str, evicted: int) -> None:
+        """Remember a preemption, for the limits."""
+        state = self._state
+        made = self._attempts(uid).made
+        state.attempts.pop(uid, None)
+        state.attempts[uid] = Attempts((*made, (state.now, host, evicted))[-256:])
+        while len(state.attempts) > _MAX_REMEMBERED:
+            del state.attempts[next(iter(state.attempts))]
+
+    def _repeats_allowed(self, uid: str) -> int:
+        state = self._state
+        record = state.guests.get(uid)
+        profile = state.profiles.find(record.guest.spec.policy) if record is not None else None
+        rules = profile.policy.preemption if profile is not None else None
+        return rules.max_repeats if rules is not None else 1
+
+    def may_try(self, uid: str, rules: PreemptionRules) -> bool:
+        """Say whether a gang may look for victims: it waits for none, and earlier evictions did not come to nothing."""
+        return uid not in self._state.nominations and "" not in self._exhausted(uid, rules)
+
+    def may_evict(self, uid: str, count: int, rules: PreemptionRules) -> bool:
+        """Say whether so many more evictions are within what a preemptor may do."""
+        return self._recent(uid, rules) + count <= rules.max_evictions
+
+    def _exhausted(self, uid: str, rules: PreemptionRules) -> frozenset[str]:
+        """Return the hosts where evictions have brought a preemptor nothing too often."""
+        since = self._state.now - rules.window_ns
+        hosts = [host for at, host, _ in self._attempts(uid).made if at >= since]
+        return frozenset(host for host in hosts if hosts.count(host) >= rules.max_repeats)
+
+    def _recent(self, uid: str, rules: PreemptionRules) -> int:
+        since = self._state.now - rules.window_ns
+        return sum(count for at, _, count in self._attempts(uid).made if at >= since)
+
+    def _cascade(self, record: GuestRecord, rules: PreemptionRules) -> int:
+        """Return how many evictions led to this guest's wanting room: 0 when its shape was not evicted lately."""
+        depth, at = self._state.cascades.get(record.guest.spec, (0, 0))
+        return depth if depth and at >= self._state.now - rules.window_ns else 0

@@ -1,0 +1,95 @@
+"""Gangs by name, with their members: who there is, who is placed, and whether a running gang is short of members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hostler.engine.records import PLACED_STATES, GuestRecord
+from hostler.model import Gang
+
+__all__ = ["GANG", "GangBook"]
+
+GANG = "gang:"  # what a gang's queue entry is called before its name
+
+
+class GangBook:
+    """All gangs; members may come before their gang, and a gang before its members."""
+
+    def __init__(self, guests: Callable[[], Mapping[str, GuestRecord]]) -> None:
+        self._guests = guests
+        self.gangs: dict[str, Gang] = {}
+        self.members: dict[str, dict[str, None]] = {}
+        self.units: dict[str, None] = {}  # gangs that are only evicted as a whole
+        self.reached: dict[str, None] = {}  # gangs that had their minimum placed once
+        self.broken_since: dict[str, int] = {}
+        self.refusals: dict[str, int] = {}  # in a row
+        self.reserving = ""  # the gang that holds the room it could use while it waits
+
+    def put(self, gang: Gang) -> None:
+        """Add or change a gang."""
+        self.gangs[gang.key] = gang
+        self.units.pop(gang.key, None)
+        if gang.disruption == "all":
+            self.units[gang.key] = None
+
+    def remove(self, key: str) -> None:
+        """Forget a gang; its members stay."""
+        self.gangs.pop(key, None)
+        self.units.pop(key, None)
+        self.reached.pop(key, None)
+        self.broken_since.pop(key, None)
+        self.refusals.pop(key, None)
+
+    def enter(self, key: str, uid: str) -> None:
+        """Count a guest as a member."""
+        self.members.setdefault(key, {})[uid] = None
+
+    def leave(self, key: str, uid: str) -> None:
+        """Count a guest no longer as a member."""
+        members = self.members.get(key)
+        if members is not None:
+            members.pop(uid, None)
+            if not members:
+                del self.members[key]
+
+    def placed(self, key: str) -> list[str]:
+        """Return the members that are placed."""
+        guests = self._guests()
+        return [uid for uid in self.members.get(key, ()) if guests[uid].state in PLACED_STATES]
+
+    def pending(self, key: str) -> list[str]:
+        """Return the members that are not placed, in order of arrival."""
+        guests = self._guests()
+        return [uid for uid in self.members.get(key, ()) if guests[uid].state not in PLACED_STATES]
+
+    def priority(self, key: str) -> int:
+        """Return the gang's priority: its own, else the lowest of its members."""
+        gang = self.gangs.get(key)
+        if gang is not None and gang.priority is not None:
+            return gang.priority
+        guests = self._guests()
+        return min((guests[uid].guest.spec.priority for uid in self.members.get(key, ())), default=0)
+
+    def disrupted_as_one(self, key: str) -> Gang | None:
+        """Return a guest's gang when its members may only be evicted together."""
+        return self.gangs[key] if key in self.units else None
+
+    def why_not_ready(self, key: str) -> str:
+        """Say why a gang cannot be tried yet, or nothing when it can."""
+        gang = self.gangs.get(key)
+        if gang is None:
+            return f"gang {key} is not known yet"
+        there = len(self.members.get(key, ()))
+        return f"{there}/{gang.min_count} members of gang {key} are there" if there < gang.min_count else ""
+
+    def copy(self, guests: Callable[[], Mapping[str, GuestRecord]]) -> GangBook:
+        """Return an independent twin."""
+        twin = GangBook(guests)
+        twin.gangs = self.gangs.copy()
+        twin.members = {key: members.copy() for key, members in self.members.items()}
+        twin.units = self.units.copy()
+        twin.reached = self.reached.copy()
+        twin.broken_since = self.broken_since.copy()
+        twin.refusals = self.refusals.copy()
+        twin.reserving = self.reserving
+        return twin

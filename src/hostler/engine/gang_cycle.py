@@ -1,0 +1,193 @@
+"""Deciding gangs: all members that the minimum needs, in one transaction, or none.
+
+Path of a gang: popped from the queue; its pending members tried; enough of them placed, and they are bound; else
+everything is taken back, victims are looked for, and the gang waits, holding nothing (or, where it says so, the room
+that it could have used).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from hostler.engine.evictions import Evictions
+from hostler.engine.gang_book import GANG
+from hostler.engine.gang_preemption import plan_for_gang
+from hostler.engine.gang_queue import GangQueue
+from hostler.engine.gang_trials import Placed, Refused, Trial, Trials
+from hostler.engine.nominations import Nomination
+from hostler.engine.profile import Profile
+from hostler.engine.profiles import NO_POLICY
+from hostler.engine.reasons import reason_counts
+from hostler.engine.records import GROUPED, GuestRecord
+from hostler.engine.runs import Runs
+from hostler.engine.state import State
+from hostler.engine.transaction import Transaction
+from hostler.model import Action, Gang, Hold, Nominate, Reason
+
+__all__ = ["GangCycle"]
+
+Place = Callable[
+    [GuestRecord, Profile, str, tuple[int, ...], int, int, tuple[tuple[int, int], ...], list[Action]], None
+]
+
+
+class GangCycle:
+    """Decides queued gangs."""
+
+    def __init__(self, state: State, evictions: Evictions, runs: Runs, place: Place) -> None:
+        self._state = state
+        self._evictions = evictions
+        self._trials = Trials(state, runs)
+        self._queue = GangQueue(state)
+        self._place = place
+
+    def decide(self, key: str, actions: list[Action]) -> None:
+        """Decide one gang."""
+        state = self._state
+        gang = state.gangs.gangs.get(key)
+        if gang is None or state.gangs.why_not_ready(key):
+            return
+        self._release(key)
+        members, surplus = self._members(gang)
+        if not members:
+            return
+        need = max(gang.min_count - len(state.gangs.placed(key)), 1)
+        members, beyond = self._within_quota(members)
+        self._lend(key, members)
+        with Transaction(state) as transaction:
+            trial = self._trials.best(gang, members, need, transaction)
+            trial.refused.extend(beyond)
+            if len(trial.placed) >= need:
+                transaction.commit()
+                self._keep(key, trial, actions)
+                if state.reservations:
+                    state.cache.look_at_passes()
+                return
+        self._refuse(gang, trial, need, surplus, actions)
+        if state.reservations:
+            state.cache.look_at_passes()
+
+    def _lend(self, key: str, members: Sequence[GuestRecord]) -> None:
+        """Let the members use what is reserved for their gang."""
+        state = self._state
+        if not state.reservations:
+            return
+        for record in members:
+            policy = state.profiles.number_or_gone(record.guest.spec.policy)
+            if policy != NO_POLICY:
+                slot = state.cache.slot(state.shape(record), policy)
+                state.cache.lend([slot], state.passes(record.guest.spec, key))
+
+    def _within_quota(self, members: Sequence[GuestRecord]) -> tuple[list[GuestRecord], list[Refused]]:
+        """Return the members that their tenants' quotas have room for, and the others."""
+        state = self._state
+        within: list[GuestRecord] = []
+        beyond: list[Refused] = []
+        for record in members:
+            why = state.quotas.beyond(record.guest.spec, [other.guest.spec for other in within])
+            if not why:
+                within.append(record)
+                continue
+            code = state.tables.reasons.number(Reason("quota", "quota_exceeded", why))
+            beyond.append(Refused(record, NO_POLICY, ((code, len(state.cluster)),)))
+        return within, beyond
+
+    def _release(self, key: str) -> None:
+        """Give up what was held for the gang, so that it does not stand in its own way."""
+        state = self._state
+        for uid in (GANG + key, *state.gangs.members.get(key, ())):
+            self._evictions.forget(uid)
+        if state.gangs.reserving == key:
+            state.gangs.reserving = ""
+
+    def _members(self, gang: Gang) -> tuple[list[GuestRecord], list[str]]:
+        """Return the members to place, and those beyond the maximum."""
+        state = self._state
+        pending = [uid for uid in state.gangs.pending(gang.key) if state.guests[uid].state == GROUPED]
+        room = len(pending)
+        if gang.max_count:
+            room = max(gang.max_count - len(state.gangs.placed(gang.key)), 0)
+        return [state.guests[uid] for uid in pending[:room]], pending[room:]
+
+    def _keep(self, key: str, trial: Trial, actions: list[Action]) -> None:
+        state = self._state
+        for item in trial.placed:
+            state.decisions += 1
+            profile = state.profiles.profiles[item.policy]
+            host = state.cluster.host(item.row).name
+            self._place(item.record, profile, host, item.devices, item.total, item.feasible, item.reasons, actions)
+        for refused in trial.refused:
+            self._hold(refused.record, refused.reasons, "the gang runs; there is no room for this member yet", actions)
+        self._queue.placed(key)
+        if any(state.guests[uid].state == GROUPED for uid in state.gangs.pending(key)):
+            self._queue.wait(key)
+
+    def _refuse(self, gang: Gang, trial: Trial, need: int, surplus: Sequence[str], actions: list[Action]) -> None:
+        state = self._state
+        short = need - len(trial.placed)
+        lacking = f"gang {gang.key} needs {short} more of its members placed"
+        where = f" in {gang.topology}={trial.domain}" if trial.domain else ""
+        incomplete = state.tables.reasons.number(Reason("gang", "gang_incomplete", gang.key))
+        for placed in trial.placed:
+            reasons = (*placed.reasons, (incomplete, placed.feasible)) if placed.feasible else placed.reasons
+            self._hold(placed.record, reasons, f"fits, but {lacking}{where}", actions)
+        for refused in trial.refused:
+            self._hold(refused.record, refused.reasons, f"{lacking}{where}", actions)
+        for uid in surplus:
+            self._hold(state.guests[uid], (), f"gang {gang.key} has its maximum of members", actions)
+        self._queue.wait(gang.key)
+        members = [item.record for item in trial.placed] + [item.record for item in trial.refused]
+        if not self._preempt(gang, members, need, actions) and gang.head_of_line == "reserve":
+            self._reserve(gang.key, trial.placed)
+
+    def _hold(
+        self, record: GuestRecord, reasons: tuple[tuple[int, int], ...], note: str, actions: list[Action]
+    ) -> None:
+        state = self._state
+        state.decisions += 1
+        guest = record.guest
+        refused = msgspec.structs.replace(
+            record, attempts=record.attempts + 1, refusals=record.refusals + 1, seq=state.decisions,
+            decided_at=state.now, total=None, feasible=0, counts=reasons, note=note, decided_spec=None,
+        )  # fmt: skip
+        state.guests[guest.uid] = refused
+        named = reason_counts(state.tables, reasons, guest.spec)
+        hosts = len(state.cluster)
+        actions.append(Hold(guest.uid, guest.name, state.decisions, hosts, named, refused.attempts))
+
+    def _preempt(self, gang: Gang, members: Sequence[GuestRecord], need: int, actions: list[Action]) -> bool:
+        """Evict guests of lower priority for the gang as a whole; say whether it now waits for victims."""
+        state = self._state
+        profile = state.profiles.find(members[0].guest.spec.policy)
+        rules = profile.policy.preemption if profile is not None else None
+        name = GANG + gang.key
+        if rules is None or not all(record.guest.spec.may_preempt for record in members):
+            return False
+        if not self._evictions.may_try(name, rules):
+            return False
+        plan = plan_for_gang(state, self._trials, gang, members, need, rules)
+        if plan is None or not self._evictions.may_evict(name, len(plan.victims), rules):
+            return False
+        deadline = state.now + rules.wait_ns
+        state.nominations[name] = Nomination("", plan.victims, deadline, state.decisions)
+        state.add_deadline(deadline, state.decisions, name)
+        names = tuple(state.guests[uid].guest.name for uid in plan.victims)
+        for uid, host in plan.hosts:
+            record = state.guests[uid]
+            self._evictions.keep(record, Nomination(host, (), 0, state.decisions))
+            actions.append(Nominate(uid, record.guest.name, state.decisions, host, names))
+        self._evictions.evict(plan.victims, name, f"preempted by gang {gang.key}", actions)
+        self._evictions.remember(name, "", len(plan.victims))
+        return True
+
+    def _reserve(self, key: str, placed: Sequence[Placed]) -> None:
+        """Hold the room that the gang could have used; one gang at a time, so that two never wait for each other."""
+        state = self._state
+        if state.gangs.reserving not in ("", key) or not placed:
+            return
+        state.gangs.reserving = key
+        for item in placed:
+            record = state.guests[item.record.guest.uid]
+            self._evictions.keep(record, Nomination(state.cluster.host(item.row).name, (), 0, state.decisions))

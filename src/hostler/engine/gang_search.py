@@ -1,0 +1,170 @@
+"""A bounded search for a gang that the greedy order could not place: depth first, deterministic, on the real books.
+
+At each step the pending member with the fewest hosts is tried on its tightest hosts first. Sets of placements that were
+seen before in another order are not tried again. What it books it takes back, unless it succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from hostler.engine.kernels_layout import Bools
+from hostler.engine.records import GuestRecord
+from hostler.engine.shapes import Shape
+from hostler.engine.state import State
+from hostler.engine.transaction import Transaction
+
+__all__ = ["EXPANSIONS", "Placement", "search"]
+
+EXPANSIONS = 10_000
+_MAX_MEMBERS = 64
+
+
+class Placement(NamedTuple):
+    """Where a member goes."""
+
+    record: GuestRecord
+    row: int
+    devices: tuple[int, ...]
+
+
+class _Kind(NamedTuple):
+    """Members of equal shape and policy."""
+
+    shape: Shape
+    slot: int
+    records: tuple[GuestRecord, ...]
+
+
+def search(
+    state: State,
+    transaction: Transaction,
+    members: Sequence[tuple[GuestRecord, int]],
+    need: int,
+    among: Bools | None = None,
+    expansions: int = EXPANSIONS,
+) -> list[Placement] | None:
+    """Place at least ``need`` of the members (record, policy) inside a transaction, or nobody."""
+    if need > _MAX_MEMBERS or len(members) > 4 * _MAX_MEMBERS:
+        return None
+    return _Search(state, transaction, members, need, among, expansions).solve()
+
+
+class _Search:
+    def __init__(
+        self,
+        state: State,
+        transaction: Transaction,
+        members: Sequence[tuple[GuestRecord, int]],
+        need: int,
+        among: Bools | None,
+        expansions: int,
+    ) -> None:
+        self._state = state
+        self._transaction = transaction
+        self._need = need
+        self._among = among
+        self._left = expansions
+        self._seen: set[tuple[tuple[int, int], ...]] = set()
+        by_kind: dict[tuple[int, int], list[GuestRecord]] = {}
+        for record, policy in members:
+            by_kind.setdefault((record.shape, policy), []).append(record)
+        shapes = state.shapes.shapes
+        self._kinds = [
+            _Kind(shapes[shape], state.cache.slot(shapes[shape], policy), tuple(records))
+            for (shape, policy), records in by_kind.items()
+        ]
+        self._used = [0] * len(self._kinds)
+        self._placed: list[tuple[int, int, tuple[int, ...]]] = []  # kind, row, devices
+
+    def solve(self) -> list[Placement] | None:
+        if not self._expand():
+            return None
+        taken = [0] * len(self._kinds)
+        result = []
+        for kind, row, devices in self._placed:
+            result.append(Placement(self._kinds[kind].records[taken[kind]], row, devices))
+            taken[kind] += 1
+        return result
+
+    def _expand(self) -> bool:
+        if len(self._placed) >= self._need:
+            return True
+        options = self._options()
+        if options is None:
+            return False
+        for kind, rows in options:
+            for row in rows:
+                if self._left <= 0:
+                    return False
+                if self._try(kind, row):
+                    return True
+            if len(options) == 1 or self._must_place(kind):
+                return False
+        return False
+
+    def _must_place(self, kind: int) -> bool:
+        """Say whether the minimum cannot be reached without another member of a kind."""
+        others = sum(len(k.records) - used for k, used in zip(self._kinds, self._used, strict=True))
+        own = len(self._kinds[kind].records) - self._used[kind]
+        return len(self._placed) + others - own < self._need
+
+    def _options(self) -> list[tuple[int, list[int]]] | None:
+        """Return the kinds that can go somewhere, the one with the fewest hosts first; None for a dead end."""
+        options = []
+        for at, kind in enumerate(self._kinds):
+            if self._used[at] >= len(kind.records):
+                continue
+            rows = self._rows(kind)
+            if not rows and not self._may_improve(kind) and self._must_place(at):
+                return None
+            if rows:
+                options.append((at, rows))
+        options.sort(key=lambda option: (len(option[1]), -sum(a for _, a in self._kinds[option[0]].shape.amounts)))
+        return options or None
+
+    def _may_improve(self, kind: _Kind) -> bool:
+        """Say whether placing others can open hosts for a kind."""
+        return bool(kind.shape.spec.affinity or kind.shape.spec.spread)
+
+    def _rows(self, kind: _Kind) -> list[int]:
+        """Return the hosts that take a kind now, tightest first."""
+        codes, _ = self._state.cache.codes(kind.slot)
+        feasible = codes == 0
+        if self._among is not None:
+            feasible &= self._among[: len(feasible)]
+        cluster = self._state.cluster
+        limit_set = self._state.profiles.profiles[self._state.profiles.number(kind.shape.spec.policy)].limit_set
+
+        def slack(row: int) -> tuple[float, str]:
+            left = 0.0
+            for resource, amount in kind.shape.amounts:
+                whole = cluster.limit(row, resource, limit_set)
+                left += (whole - cluster.used(row, resource) - amount) / whole if whole else 0.0
+            return left, cluster.host(row).name
+
+        return sorted(np.flatnonzero(feasible).tolist(), key=slack)
+
+    def _try(self, kind: int, row: int) -> bool:
+        signature = tuple(sorted([(k, r) for k, r, _ in self._placed] + [(kind, row)]))
+        if signature in self._seen:
+            return False
+        self._seen.add(signature)
+        self._left -= 1
+        chosen = self._kinds[kind]
+        state = self._state
+        mark = self._transaction.mark()
+        devices = state.cache.choose_devices(chosen.slot, row, 0, chosen.shape.device_count)
+        record = chosen.records[self._used[kind]]
+        self._transaction.book(row, chosen.shape, devices, record.guest.uid)
+        self._used[kind] += 1
+        self._placed.append((kind, row, devices))
+        if self._expand():
+            return True
+        self._transaction.undo(mark)
+        self._used[kind] -= 1
+        self._placed.pop()
+        return False

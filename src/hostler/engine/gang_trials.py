@@ -1,0 +1,197 @@
+"""Trials: members of a gang placed inside a transaction, to be kept or taken back.
+
+Larger members go first; those refused are tried again as long as others were placed meanwhile, because a member may
+need another one near. Where that does not reach the minimum, a bounded search follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from hostler.engine.gang_search import search
+from hostler.engine.kernels_layout import Bools
+from hostler.engine.profiles import NO_POLICY
+from hostler.engine.reasons import counted
+from hostler.engine.records import GuestRecord
+from hostler.engine.runs import Runs
+from hostler.engine.state import State
+from hostler.engine.transaction import Transaction
+from hostler.model import Gang
+
+__all__ = ["Placed", "Refused", "Trial", "Trials"]
+
+_MAX_DOMAINS = 64
+_SEARCHED_DOMAINS = 8
+
+
+class Placed(NamedTuple):
+    """A member with its place."""
+
+    record: GuestRecord
+    policy: int
+    row: int
+    devices: tuple[int, ...]
+    total: int
+    feasible: int
+    reasons: tuple[tuple[int, int], ...]
+
+
+class Refused(NamedTuple):
+    """A member that found no place."""
+
+    record: GuestRecord
+    policy: int
+    reasons: tuple[tuple[int, int], ...]
+
+
+class Trial(NamedTuple):
+    """What became of the members."""
+
+    placed: list[Placed]
+    refused: list[Refused]
+    domain: str = ""
+
+
+class Trials:
+    """Tries gangs on the real books."""
+
+    def __init__(self, state: State, runs: Runs) -> None:
+        self._state = state
+        self._runs = runs
+
+    def best(self, gang: Gang, members: Sequence[GuestRecord], need: int, transaction: Transaction) -> Trial:
+        """Leave the best trial booked: enough members placed, or as many as possible."""
+        domains = list(self._domains(gang, members))
+        if not gang.topology:
+            trial = self._greedy(members, transaction, None)
+            if len(trial.placed) >= need:
+                return trial
+            transaction.undo()
+            found = self._search(members, need, transaction, None)
+            return found or self._greedy(members, transaction, None)
+        best: tuple[int, str] | None = None
+        for name, among in domains:
+            trial = self._greedy(members, transaction, among)
+            placed = len(trial.placed)
+            if placed == len(members):
+                return trial._replace(domain=name)
+            transaction.undo()
+            if best is None or placed > best[0]:
+                best = (placed, name)
+        for name, among in domains[:_SEARCHED_DOMAINS] if best is not None and best[0] < need else ():
+            found = self._search(members, need, transaction, among)
+            if found is not None:
+                return found._replace(domain=name)
+        if best is None:
+            return Trial([], [Refused(record, NO_POLICY, ()) for record in members])
+        chosen = dict(domains)[best[1]]
+        return self._greedy(members, transaction, chosen)._replace(domain=best[1])
+
+    def in_order(self, members: Sequence[GuestRecord]) -> list[GuestRecord]:
+        """Return the members, the largest first, equal shapes together, then by age."""
+        limits = self._state.cluster.columns().limit[0].sum(axis=0, dtype=np.float64)
+        shapes = self._state.shapes.shapes
+
+        def size(record: GuestRecord) -> float:
+            return max(amount / max(float(limits[resource]), 1.0) for resource, amount in shapes[record.shape].amounts)
+
+        return sorted(members, key=lambda record: (-size(record), record.shape, record.arrival))
+
+    def _domains(self, gang: Gang, members: Sequence[GuestRecord]) -> Iterator[tuple[str, Bools]]:
+        """Return the domains that could hold the gang, tightest first; placed members have chosen one already."""
+        state = self._state
+        if not gang.topology:
+            return
+        column, values = state.cluster.marks.column(gang.topology)
+        hosts = [state.guests[uid].host for uid in state.gangs.placed(gang.key)]
+        rows = [row for host in hosts if (row := state.cluster.row_of.get(host)) is not None]
+        columns = state.cluster.columns()
+        free = (columns.limit[0] - columns.used).clip(min=0).astype(np.float64)
+        shares = free / np.maximum(columns.limit[0].sum(axis=0), 1)
+        masks = {number: column == number for number in set(column[: state.cluster.rows].tolist()) if number >= 0}
+        if rows:
+            masks = {int(column[rows[0]]): masks[int(column[rows[0]])]} if int(column[rows[0]]) in masks else {}
+        ranked = sorted((float(shares[mask].sum()), values.values[number], number) for number, mask in masks.items())
+        for _, name, number in ranked[:_MAX_DOMAINS] if len(members) > 1 else ranked:
+            yield name, masks[number]
+
+    def _greedy(self, members: Sequence[GuestRecord], transaction: Transaction, among: Bools | None) -> Trial:
+        left = self.in_order(members)
+        placed: list[Placed] = []
+        refused: list[Refused] = []
+        while left:
+            found, refused = self._pass(left, transaction, among)
+            placed += found
+            left = [item.record for item in refused] if found else []
+        return Trial(placed, refused)
+
+    def _pass(
+        self, members: Sequence[GuestRecord], transaction: Transaction, among: Bools | None
+    ) -> tuple[list[Placed], list[Refused]]:
+        """Try every member once, in runs that the cache has room for."""
+        state = self._state
+        placed: list[Placed] = []
+        refused: list[Refused] = []
+        for records, policies in self._runs_of(members, refused):
+            prepared = self._runs.prepare(records, policies, [False] * len(records))
+            slots = set(prepared.slots.tolist())
+            if among is not None:
+                state.cache.confine(slots, among)
+            result = self._runs.go(prepared, 0, len(records))
+            if among is not None:
+                state.cache.set_free(slots)
+            counts = counted(result.counts)
+            for i, record in enumerate(records):
+                row = int(result.rows[i])
+                feasible, reasons = counts[i]
+                if row < 0:
+                    refused.append(Refused(record, policies[i], reasons))
+                    continue
+                shape = state.shapes.shapes[record.shape]
+                devices = tuple(int(d) for d in result.devices[i, : shape.device_count]) if shape.asks else ()
+                state.cluster.guests_on[row][record.guest.uid] = shape
+                state.cluster.counters.note(shape.number, row, 1)
+                transaction.note_booked(row, shape, devices, record.guest.uid)
+                placed.append(Placed(record, policies[i], row, devices, int(result.totals[i]), feasible, reasons))
+        return placed, refused
+
+    def _runs_of(
+        self, members: Sequence[GuestRecord], refused: list[Refused]
+    ) -> Iterator[tuple[list[GuestRecord], list[int]]]:
+        state = self._state
+        most = state.cache.distinct_limit()
+        records: list[GuestRecord] = []
+        policies: list[int] = []
+        distinct: set[tuple[int, int]] = set()
+        for record in members:
+            policy = state.profiles.number_or_gone(record.guest.spec.policy)
+            if policy == NO_POLICY:
+                refused.append(Refused(record, policy, ()))
+                continue
+            is_full = (record.shape, policy) not in distinct and len(distinct) >= most
+            if records and (is_full or not state.profiles.profiles[policy].is_static):
+                yield records, policies
+                records, policies, distinct = [], [], set()
+            records.append(record)
+            policies.append(policy)
+            distinct.add((record.shape, policy))
+        if records:
+            yield records, policies
+
+    def _search(
+        self, members: Sequence[GuestRecord], need: int, transaction: Transaction, among: Bools | None
+    ) -> Trial | None:
+        state = self._state
+        known = [(r, state.profiles.number_or_gone(r.guest.spec.policy)) for r in self.in_order(members)]
+        found = search(state, transaction, [(r, p) for r, p in known if p != NO_POLICY], need, among)
+        if found is None:
+            return None
+        policies = {r.guest.uid: p for r, p in known}
+        placed = [Placed(p.record, policies[p.record.guest.uid], p.row, p.devices, 0, 0, ()) for p in found]
+        done = {p.record.guest.uid for p in found}
+        rest = [r for r, _ in known if r.guest.uid not in done]
+        more, refused = self._pass(rest, transaction, among) if rest else ([], [])
+        return Trial(placed + more, refused)

@@ -1,0 +1,71 @@
+"""Reclaiming: a tenant that needs what it is guaranteed takes it back from the one that borrowed most.
+
+Borrowers give up guests of lowest priority first, the youngest first among equals, whole gangs where they say so. No
+borrower falls below what it is guaranteed itself, and no disruption budget is broken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hostler.engine.preemption import UNRESOLVABLE, dry_run
+from hostler.engine.quotas import Quotas, wants
+from hostler.engine.shapes import Shape
+from hostler.engine.state import State
+from hostler.engine.victims import Unit, VictimSet, units_below
+from hostler.model import PreemptionRules, amount_of
+
+__all__ = ["plan_reclaim"]
+
+_ABOVE_ALL = 2**62
+_RULES = PreemptionRules(budgets="strict")
+
+
+def plan_reclaim(state: State, shape: Shape, policy: int) -> VictimSet | None:
+    """Return the cheapest victims among the guests of one borrower, the one furthest above its guarantee first."""
+    quotas = _without_leaving(state)
+    own = shape.spec.tenant
+    borrowers = sorted((-quotas.excess(t), t) for t in quotas.quotas if t != own and quotas.excess(t) > 0)
+    if not borrowers:
+        return None
+    slot = state.cache.slot(shape, policy)
+    codes, _ = state.cache.codes(slot)
+    reasons = state.tables.reasons.values
+    rows = [
+        row
+        for row in np.flatnonzero(codes > 0).tolist()
+        if (reasons[int(codes[row])].plugin, reasons[int(codes[row])].code) not in UNRESOLVABLE
+    ]
+    for _, tenant in borrowers:
+        found = []
+        for row in rows:
+            units = [u for u in units_below(state, row, _ABOVE_ALL, state.evicting) if _belongs(state, u, tenant)]
+            victims = dry_run(state, shape, slot, row, _RULES, units=units) if units else None
+            if victims is not None and _stays_whole(state, quotas, tenant, victims):
+                found.append(victims)
+        if found:
+            return min(found, key=lambda victims: victims.cost)
+    return None
+
+
+def _belongs(state: State, unit: Unit, tenant: str) -> bool:
+    return all(state.guests[uid].guest.spec.tenant == tenant for uid in unit.members)
+
+
+def _without_leaving(state: State) -> Quotas:
+    """Return the tenants' books as they will be once the guests that are being evicted have left."""
+    quotas = state.quotas.copy()
+    for uid in state.evicting:
+        quotas.shift(state.guests[uid].guest.spec, -1)
+    return quotas
+
+
+def _stays_whole(state: State, quotas: Quotas, tenant: str, victims: VictimSet) -> bool:
+    """Say whether a borrower keeps what it is guaranteed."""
+    quota = quotas.quotas[tenant]
+    specs = [state.guests[uid].guest.spec for uid in victims.victims]
+    return all(
+        quotas.used.get(tenant, {}).get(name, 0) - sum(wants(spec, name) for spec in specs) >= amount
+        for name, amount in quota.min
+        if amount_of(quota.min, name)
+    )

@@ -1,0 +1,132 @@
+"""Reservations: room on hosts that is kept for a tenant, a gang or selected guests, while it lasts.
+
+On every matching host what is reserved, less what the guests it is for have there, is held against all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappush
+
+from hostler.engine.holds import ALWAYS, Hold
+from hostler.engine.shapes import Shape
+from hostler.engine.state import State, is_for
+from hostler.errors import FactError
+from hostler.model import GUESTS, MAX_AMOUNT, Host, Reservation, amount_of
+
+__all__ = ["RESERVATION", "Reservations"]
+
+RESERVATION = "reservation:"
+
+
+class Reservations:
+    """Keeps the holds of all reservations in step with time, hosts and guests."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def put(self, reservation: Reservation) -> None:
+        """Add or change a reservation."""
+        state = self._state
+        _check(reservation)
+        known = state.reservations.get(reservation.name)
+        if known == reservation or (known is not None and reservation.version and reservation.version < known.version):
+            return
+        state.reservations[reservation.name] = reservation
+        state.pass_of.setdefault(reservation.name, _first_free(state.pass_of.values()))
+        state.cache.fit_passes(1 + max(state.pass_of.values()))
+        for at in (reservation.since, reservation.until):
+            if at > state.now:
+                heappush(state.deadlines, (at, 0, RESERVATION + reservation.name))
+        self.refresh(reservation.name)
+
+    def remove(self, name: str) -> None:
+        """Forget a reservation; what it held is free."""
+        state = self._state
+        if state.reservations.pop(name, None) is None:
+            return
+        self._drop_holds(name)
+        del state.pass_of[name]
+        state.cache.look_at_passes()
+
+    def refresh(self, name: str) -> None:
+        """Set a reservation's holds anew on all hosts."""
+        self._drop_holds(name)
+        for row in range(self._state.cluster.rows):
+            self._set(name, row)
+        self._state.cache.look_at_passes()
+
+    def refresh_row(self, row: int) -> None:
+        """Set the holds on one host anew, after guests or the host itself changed."""
+        if not self._state.reservations:
+            return
+        for name in self._state.reservations:
+            self._state.cluster.release_hold(RESERVATION + name, row)
+            self._set(name, row)
+
+    def is_live(self, name: str, at: int) -> bool:
+        """Say whether a deadline is a reservation's start or end."""
+        reservation = self._state.reservations.get(name.removeprefix(RESERVATION))
+        return reservation is not None and at in (reservation.since, reservation.until)
+
+    def on_time(self, name: str) -> None:
+        """A reservation starts or ends now."""
+        self.refresh(name.removeprefix(RESERVATION))
+
+    def _is_on(self, reservation: Reservation) -> bool:
+        now = self._state.now
+        return reservation.since <= now and (not reservation.until or now < reservation.until)
+
+    def _set(self, name: str, row: int) -> None:
+        state = self._state
+        reservation = state.reservations[name]
+        host = state.cluster.host_at[row]
+        if host is None or not self._is_on(reservation) or not _matches(reservation, host):
+            return
+        left = []
+        users = [
+            shape
+            for uid, shape in state.cluster.guests_on[row].items()
+            if is_for(reservation, shape.spec, state.guests[uid].guest.gang)
+        ]
+        for resource, amount in reservation.amounts:
+            number = state.tables.resources.number(resource)
+            free = amount - sum(_held(shape, number) for shape in users)
+            if free > 0:
+                left.append((number, free))
+        if left:
+            hold = Hold(row, tuple(left), ALWAYS, pass_number=state.pass_of[name])
+            state.cluster.hold(RESERVATION + name, hold)
+
+    def _drop_holds(self, name: str) -> None:
+        state = self._state
+        for row in state.cluster.holds.rows_of(RESERVATION + name):
+            state.cluster.release_hold(RESERVATION + name, row)
+            state.improve(row)
+
+
+def _held(shape: Shape, resource: int) -> int:
+    return next((amount for number, amount in shape.amounts if number == resource), 0)
+
+
+def _matches(reservation: Reservation, host: Host) -> bool:
+    return not reservation.hosts or any(term.matches(host.name, host.labels) for term in reservation.hosts)
+
+
+def _first_free(taken: Iterable[int]) -> int:
+    numbers = set(taken)
+    return next(number for number in range(len(numbers) + 1) if number not in numbers)
+
+
+def _check(reservation: Reservation) -> None:
+    if not reservation.name:
+        raise FactError("a reservation has no name")
+    if not (reservation.tenant or reservation.gang or reservation.selector is not None):
+        raise FactError(f"reservation {reservation.name!r} is for nobody", hint="name a tenant, a gang or a selector")
+    for name, amount in reservation.amounts:
+        if not 0 <= amount <= MAX_AMOUNT:
+            raise FactError(f"reservation {reservation.name!r} has {amount} of {name}, not between 0 and 2^62")
+    if reservation.until and reservation.until <= reservation.since:
+        raise FactError(f"reservation {reservation.name!r} ends before it starts")
+    if amount_of(reservation.amounts, GUESTS):
+        raise FactError(f"reservation {reservation.name!r} reserves guests, which are no amount")

@@ -1,0 +1,107 @@
+"""How facts about namespaces, budgets, gangs, quotas and reservations change the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hostler.engine.evictions import Evictions
+from hostler.engine.gang_book import GANG
+from hostler.engine.gang_queue import GangQueue
+from hostler.engine.queue import WAITING
+from hostler.engine.records import PLACED_STATES
+from hostler.engine.reservations import Reservations
+from hostler.engine.state import State
+from hostler.errors import FactError
+from hostler.model import (
+    BudgetChanged,
+    BudgetLeft,
+    GangChanged,
+    GangLeft,
+    NamespaceChanged,
+    QuotasChanged,
+    Reservation,
+    ReservationChanged,
+    ReservationLeft,
+)
+
+__all__ = ["TenancyFacts"]
+
+
+class TenancyFacts:
+    """Applies facts about what binds guests together or apart; each handler checks first and changes afterwards."""
+
+    def __init__(self, state: State, evictions: Evictions, gang_queue: GangQueue, reservations: Reservations) -> None:
+        self._state = state
+        self._evictions = evictions
+        self._gang_queue = gang_queue
+        self._reservations = reservations
+        self.handlers: dict[type, Callable[[Any], None]] = {
+            NamespaceChanged: self._namespace_changed,
+            BudgetChanged: self._budget_changed,
+            BudgetLeft: self._budget_left,
+            GangChanged: self._gang_changed,
+            GangLeft: self._gang_left,
+            QuotasChanged: self._quotas_changed,
+            ReservationChanged: lambda e: self._reserve(e.reservation),
+            ReservationLeft: self._reservation_left,
+        }
+
+    def _budget_changed(self, event: BudgetChanged) -> None:
+        state = self._state
+        known = state.budgets.get(event.budget.key)
+        if known is not None and event.budget.version and event.budget.version < known.version:
+            return
+        state.budgets[event.budget.key] = event.budget
+        self._rules_moved()
+
+    def _budget_left(self, event: BudgetLeft) -> None:
+        if self._state.budgets.pop(event.key, None) is not None:
+            self._rules_moved()
+
+    def _rules_moved(self) -> None:
+        """Let waiting guests look again: another budget, quota or reservation may help them."""
+        state = self._state
+        state.budgets_version += 1
+        for uid, entry in list(state.queue.entries.items()):
+            if entry.state == WAITING and uid not in state.nominations:
+                state.queue.wake_one(uid, state.now)
+
+    def _gang_changed(self, event: GangChanged) -> None:
+        state = self._state
+        gang = event.gang
+        known = state.gangs.gangs.get(gang.key)
+        if gang == known or (known is not None and gang.version and gang.version < known.version):
+            return
+        if not 1 <= gang.min_count <= 2**31 or not 0 <= gang.max_count <= 2**31 or not gang.name:
+            raise FactError(f"gang {gang.key!r} has no name, or a minimum or maximum that is none")
+        if gang.max_count and gang.max_count < gang.min_count:
+            raise FactError(f"gang {gang.key!r} has a maximum below its minimum")
+        state.gangs.put(gang)
+        self._gang_queue.consider(gang.key)
+
+    def _gang_left(self, event: GangLeft) -> None:
+        self._evictions.forget(GANG + event.key)
+        self._state.gangs.remove(event.key)
+        self._gang_queue.consider(event.key)
+
+    def _quotas_changed(self, event: QuotasChanged) -> None:
+        state = self._state
+        records = (record for record in state.guests.values() if record.state in PLACED_STATES)
+        state.quotas.set(event.quotas, (record.guest.spec for record in records))
+        self._rules_moved()
+
+    def _reserve(self, reservation: Reservation) -> None:
+        self._state.tables.check_room(name for name, _ in reservation.amounts)
+        self._reservations.put(reservation)
+        self._rules_moved()
+
+    def _reservation_left(self, event: ReservationLeft) -> None:
+        self._reservations.remove(event.name)
+        self._rules_moved()
+
+    def _namespace_changed(self, event: NamespaceChanged) -> None:
+        state = self._state
+        state.cluster.counters.name_namespace(event.name, event.labels)
+        state.cache.look_again()
+        state.has_shifted = True

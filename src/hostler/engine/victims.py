@@ -1,0 +1,136 @@
+"""Who may be evicted on a host, in which order they are spared, and what a set of victims costs.
+
+The order is kube-scheduler's: guests are spared by priority, then by age; those whose eviction breaks a disruption
+budget are spared first. Hosts are compared by budgets broken, highest priority among the victims, sum of priorities,
+number of victims, and the start of the oldest victim of the highest priority (later is better).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from hostler.engine.records import GuestRecord
+from hostler.engine.state import State
+from hostler.model import Budget
+
+__all__ = ["Unit", "VictimSet", "budgets_of", "split_by_budgets", "units_below"]
+
+_OFFSET = 2**31  # makes every priority count as positive, as in kube-scheduler
+_NEVER_STARTED = 2**62  # a guest without a start counts as the youngest
+
+
+class Unit(NamedTuple):
+    """Guests that are evicted together or not at all; ``here`` are those on the host in question."""
+
+    priority: int
+    size: int
+    started: int
+    members: tuple[str, ...]
+    here: tuple[str, ...]
+
+    @property
+    def importance(self) -> tuple[int, int, int, tuple[str, ...]]:
+        """Return what units are spared by, most important first."""
+        return (-self.priority, -self.size if self.size > 1 else 0, self.started, self.members)
+
+
+class VictimSet(NamedTuple):
+    """The victims on one host and what they cost; fields up to ``host`` are compared in order, less is better."""
+
+    violations: int
+    highest: int
+    weight: int
+    size: int
+    youth: int
+    host: str
+    victims: tuple[str, ...]
+
+    @property
+    def cost(self) -> tuple[int, int, int, int, int, str]:
+        """Return what hosts are compared by."""
+        return self[:6]
+
+
+def units_below(state: State, row: int, priority: int, spared: Iterable[str] = ()) -> list[Unit]:
+    """Return the units of strictly lower priority on a row, most important first."""
+    keep = set(spared)
+    units: dict[str, Unit] = {}
+    for uid in state.cluster.guests_on[row]:
+        record = state.guests[uid]
+        gang = state.gangs.disrupted_as_one(record.guest.gang)
+        if gang is None:
+            if record.guest.spec.priority < priority and uid not in keep:
+                units[uid] = Unit(record.guest.spec.priority, 1, _start(record), (uid,), (uid,))
+            continue
+        if gang.key in units:
+            known = units[gang.key]
+            units[gang.key] = known._replace(here=(*known.here, uid))
+            continue
+        members = state.gangs.placed(gang.key)
+        of_gang = state.gangs.priority(gang.key)
+        if of_gang < priority and not keep.intersection(members):
+            start = min(_start(state.guests[member]) for member in members)
+            units[gang.key] = Unit(of_gang, len(members), start, tuple(sorted(members)), (uid,))
+    return sorted(units.values(), key=lambda unit: unit.importance)
+
+
+def _start(record: GuestRecord) -> int:
+    return record.guest.started or _NEVER_STARTED
+
+
+def budgets_of(state: State, uid: str) -> list[Budget]:
+    """Return the budgets that a guest's eviction counts against."""
+    guest = state.guests[uid].guest
+    return [
+        budget
+        for budget in state.budgets.values()
+        if budget.namespace == guest.spec.namespace
+        and budget.selector is not None
+        and budget.selector.matches(guest.spec.labels)
+        and guest.name not in budget.disrupted
+    ]
+
+
+def split_by_budgets(state: State, units: Sequence[Unit]) -> tuple[list[Unit], list[Unit]]:
+    """Return the units whose eviction would break a budget, and the others; both keep their order."""
+    if not state.budgets:
+        return [], list(units)
+    left = {key: budget.allowed for key, budget in state.budgets.items()}
+    breaking: list[Unit] = []
+    others: list[Unit] = []
+    for unit in units:
+        breaks = False
+        for uid in unit.members:
+            for budget in budgets_of(state, uid):
+                left[budget.key] -= 1
+                breaks = breaks or left[budget.key] < 0
+        (breaking if breaks else others).append(unit)
+    return breaking, others
+
+
+def breaks_a_budget(state: State, victims: Iterable[str]) -> bool:
+    """Say whether evicting all these guests would break any budget."""
+    left = {key: budget.allowed for key, budget in state.budgets.items()}
+    for uid in victims:
+        for budget in budgets_of(state, uid):
+            left[budget.key] -= 1
+            if left[budget.key] < 0:
+                return True
+    return False
+
+
+def victim_set(state: State, host: str, units: Sequence[Unit], violations: int) -> VictimSet:
+    """Weigh the units that are not spared."""
+    highest = max(unit.priority for unit in units)
+    members = [(uid, unit.priority) for unit in units for uid in unit.members]
+    oldest = min(unit.started for unit in units if unit.priority == highest)
+    return VictimSet(
+        violations=violations,
+        highest=highest,
+        weight=sum(priority + _OFFSET for _, priority in members),
+        size=len(members),
+        youth=-oldest,
+        host=host,
+        victims=tuple(uid for uid, _ in members),
+    )

@@ -1,0 +1,78 @@
+"""The line that kube-scheduler writes into a pod's condition when no node will do, made from an explanation.
+
+Tools parse it, so words, order and counting are kube-scheduler's: of each node the first plugin counts that refuses it,
+and of the plugin for resources every resource that lacks. Used by ``place`` and ``explain``, and later by ``kube``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from hostler.model import GUESTS, Explanation, Failure, Reason
+
+__all__ = ["scheduler_message"]
+
+NO_NODES = "no nodes available to schedule pods"
+
+# Our filters in the order in which kube-scheduler's default profile asks its plugins; the words are those of
+# kubernetes/kubernetes pkg/scheduler/framework/plugins (1.37). Room is handled apart.
+_ROOM = "room"
+_ORDER = (
+    "cordon",
+    "host_name",
+    "taints",
+    "host_affinity",
+    "ports",
+    _ROOM,
+    "unsupported",
+    "spread",
+    "guest_affinity",
+)
+_PLUGINS = {"resources": _ROOM, "devices": _ROOM}
+_TEXTS = {
+    "cordoned": "node(s) were unschedulable",
+    "not_the_named_host": "node(s) didn't match the requested node name",
+    "untolerated_taint": "node(s) had untolerated taint(s)",
+    "selector_mismatch": "node(s) didn't match Pod's node affinity/selector",
+    "affinity_mismatch": "node(s) didn't match Pod's node affinity/selector",
+    "port_taken": "node(s) didn't have free ports for the requested pod ports",
+    "no_topology_label": "node(s) didn't match pod topology spread constraints (missing required label)",
+    "skew_too_large": "node(s) didn't match pod topology spread constraints",
+    "affinity_unmet": "node(s) didn't match pod affinity rules",
+    "anti_affinity": "node(s) didn't match pod anti-affinity rules",
+    "existing_anti_affinity": "node(s) didn't satisfy existing pods anti-affinity rules",
+}
+
+
+def scheduler_message(explanation: Explanation) -> str:
+    """Say in kube-scheduler's words why a pod fits nowhere; nothing where it fits somewhere."""
+    verdicts = explanation.verdicts
+    if not verdicts:
+        return NO_NODES
+    if any(verdict.fits for verdict in verdicts):
+        return ""
+    counts = Counter(text for verdict in verdicts for text in _texts(verdict.failures))
+    # kube-scheduler sorts the finished words, so "10 ..." stands before "2 ...".
+    reasons = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
+    return f"0/{len(verdicts)} nodes are available: {reasons}."
+
+
+def _texts(failures: Sequence[Failure]) -> set[str]:
+    """Return what counts of a node: the first plugin's first reason, or all resources that lack."""
+    plugins = {_plugin(failure.reason) for failure in failures}
+    first = next((plugin for plugin in _ORDER if plugin in plugins), None)
+    if first is None:  # a filter that kube-scheduler does not have
+        return {failures[0].reason.text()}
+    reasons = [failure.reason for failure in failures if _plugin(failure.reason) == first]
+    if first == _ROOM:
+        return {_lack(reason) for reason in reasons}
+    return {_TEXTS.get(reasons[0].code, reasons[0].text())}
+
+
+def _plugin(reason: Reason) -> str:
+    return _PLUGINS.get(reason.plugin, reason.plugin)
+
+
+def _lack(reason: Reason) -> str:
+    return "Too many pods" if reason.subject == GUESTS else f"Insufficient {reason.subject}"

@@ -1,0 +1,96 @@
+"""Who owns whom among the objects of one input: which pods a workload has already.
+
+An owner is known by kind and name, and by uid where both sides have one. Where only Deployments and pods
+are given, the ReplicaSets between them are recognised by their names, which end in the pods' template
+hash; likewise Jobs, whose names are that of the CronJob and a number. Used by ``replicas`` and ``workloads``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from hostler.manifests.metadata import Metadata, OwnerReference, controller_of
+from hostler.manifests.objects import Pod
+from hostler.manifests.places import DEFAULT_NAMESPACE
+
+__all__ = ["Owners", "has_ended", "is_active"]
+
+_Key: TypeAlias = tuple[str, str, str]  # namespace, kind, name
+_TEMPLATE_HASH = "pod-template-hash"
+# Who makes whom: the only workloads that make workloads, so a circle of owners in a file cannot be walked.
+_MAKES = {"Deployment": "ReplicaSet", "CronJob": "Job"}
+
+
+def has_ended(pod: Pod) -> bool:
+    """Say whether a pod runs no more."""
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def is_active(pod: Pod) -> bool:
+    """Say whether a pod counts as one of its workload's: it has not ended and is not going away."""
+    return not has_ended(pod) and pod.metadata.deletion_timestamp is None
+
+
+class Owners:
+    """The pods and workloads of an input, by who controls them."""
+
+    def __init__(self, workloads: Iterable[tuple[str, Metadata]], pods: Iterable[Pod]) -> None:
+        self._uids: dict[_Key, str] = {}
+        self._children: dict[_Key, list[tuple[OwnerReference, Metadata]]] = {}
+        self._pods: dict[_Key, list[tuple[OwnerReference, Pod]]] = {}
+        for kind, metadata in workloads:
+            self._uids[_key(kind, metadata, metadata.name)] = metadata.uid
+            owner = controller_of(metadata)
+            if owner is not None and _MAKES.get(owner.kind) == kind:
+                self._children.setdefault(_key(owner.kind, metadata, owner.name), []).append((owner, metadata))
+        for pod in pods:
+            owner = controller_of(pod.metadata)
+            if owner is not None:
+                owner = self._known_owner(owner, pod.metadata)
+                self._pods.setdefault(_key(owner.kind, pod.metadata, owner.name), []).append((owner, pod))
+
+    def pods_of(self, kind: str, metadata: Metadata) -> list[Pod]:
+        """Return the pods that a workload controls, itself or through another."""
+        key = _key(kind, metadata, metadata.name)
+        found = [pod for owner, pod in self._pods.get(key, ()) if _is_same(owner.uid, metadata.uid)]
+        for child in self._children_of(kind, metadata):
+            found += self.pods_of(_MAKES[kind], child)
+        return found
+
+    def has_made_any(self, kind: str, metadata: Metadata) -> bool:
+        """Say whether anything in the input was made by a workload."""
+        return bool(self._children_of(kind, metadata) or self.pods_of(kind, metadata))
+
+    def is_made_by_given(self, metadata: Metadata) -> bool:
+        """Say whether an object is controlled by a workload of the input."""
+        owner = controller_of(metadata)
+        uid = self._uids.get(_key(owner.kind, metadata, owner.name)) if owner is not None else None
+        return owner is not None and uid is not None and _is_same(owner.uid, uid)
+
+    def _children_of(self, kind: str, metadata: Metadata) -> list[Metadata]:
+        entries = self._children.get(_key(kind, metadata, metadata.name), ())
+        return [child for owner, child in entries if _is_same(owner.uid, metadata.uid)]
+
+    def _known_owner(self, owner: OwnerReference, metadata: Metadata) -> OwnerReference:
+        """Return the owner's maker where only that is in the input."""
+        if _key(owner.kind, metadata, owner.name) in self._uids:
+            return owner
+        name, _, suffix = owner.name.rpartition("-")
+        match owner.kind:
+            case "ReplicaSet" if suffix and suffix == metadata.labels.get(_TEMPLATE_HASH):
+                return OwnerReference("Deployment", name)
+            case "Job" if suffix.isascii() and suffix.isdecimal():
+                maker = OwnerReference("CronJob", name)
+                return maker if _key("CronJob", metadata, name) in self._uids else owner
+        return owner
+
+
+def _key(kind: str, metadata: Metadata, name: str) -> _Key:
+    """Name an object of the same namespace."""
+    return metadata.namespace or DEFAULT_NAMESPACE, kind, name
+
+
+def _is_same(uid: str, other: str) -> bool:
+    """Compare two uids; one that is not known fits any."""
+    return not uid or not other or uid == other
