@@ -23,7 +23,17 @@ from hostler.config import (
     write_yaml,
 )
 from hostler.errors import DuplicateNameError, HostlerError, InputError, QuantityError, UnknownNameError
-from hostler.model import MAX_AMOUNT, AskUse, MixEntry, PluginUse, Policy, QueueRules, ScorerUse
+from hostler.model import (
+    MAX_AMOUNT,
+    AskUse,
+    MixEntry,
+    PluginUse,
+    Policy,
+    PreemptionRules,
+    QueueRules,
+    ScorerUse,
+)
+from hostler.model.policies import DEFAULT_FILTERS
 from tests.model.strategies import TRICKY_NAMES, names, ratios, sizes, texts
 
 HEAD = "apiVersion: hostler/v1\nkind: Config\n"
@@ -114,6 +124,11 @@ def test_what_is_left_out_of_the_queue_keeps_its_default():
     assert _settings("").queue == QueueRules()
 
 
+def test_preemption_may_be_switched_on_with_the_usual_rules_and_off_again():
+    body = "policies: [{name: a, preemption: {}}, {name: b, extends: a}, {name: c, extends: a, preemption: null}]"
+    assert [policy.preemption for policy in _settings(body).policies] == [PreemptionRules(), PreemptionRules(), None]
+
+
 def test_ask_may_be_switched_off_again():
     body = "policies: [{name: a, ask: {name: o}}, {name: b, extends: a, ask: null}]"
     assert [policy.ask for policy in _settings(body).policies] == [AskUse("o"), None]
@@ -176,6 +191,30 @@ def test_ask_may_be_switched_off_again():
         pytest.param("policies: [{name: a, ask: {name: o, timeout: 5}}]", InputError, "must be a string", "", id="5"),
         pytest.param("policies: [{name: a, ask: {name: o, timeout: 5x}}]", QuantityError, "ask.timeout", "", id="5x"),
         pytest.param("policies: [{name: a, ask: {name: o, timeout: 0s}}]", InputError, "is zero", "", id="no-time"),
+        pytest.param(
+            "policies: [{name: a, preemption: {budget: strict}}]",
+            InputError,
+            "unknown key 'budget' in policies[0].preemption",
+            "'budgets'",
+            id="preemption-key",
+        ),
+        pytest.param(
+            "policies: [{name: a, preemption: {budgets: lax}}]", InputError, "budgets is 'lax'", "strict", id="budgets"
+        ),
+        pytest.param("policies: [{name: a, preemption: true}]", InputError, "preemption must be", "", id="preemption"),
+        pytest.param(
+            "policies: [{name: a, preemption: {wait: 0s}}]", InputError, "wait is zero", "some time", id="no-wait"
+        ),
+        pytest.param(
+            "policies: [{name: a, preemption: {window: 5}}]",
+            InputError,
+            "window must be a string",
+            "quotes",
+            id="window",
+        ),
+        pytest.param(
+            "policies: [{name: a, one_guest_per_host: 1}]", InputError, "must be true or false", "", id="one-guest"
+        ),
         pytest.param("policies: [{name: a, mix: [{cpu: -1}]}]", QuantityError, "mix[0].cpu", "", id="mix-cpu"),
         pytest.param("policies: [{name: a, mix: [{cpu: 1, share: .inf}]}]", InputError, "mix[0].share", "", id="inf"),
         pytest.param("policies: [{name: a, mix: [{cpu: 1, share: .nan}]}]", InputError, "mix[0].share", "", id="nan"),
@@ -346,11 +385,19 @@ policies = st.builds(
     filters=st.lists(st.builds(PluginUse, names, args), max_size=2, unique_by=lambda use: use.name).map(
         lambda own: (PluginUse("devices"), *own, PluginUse("resources"))
     ),
-    scorers=st.lists(st.builds(ScorerUse, names, st.integers(-9, 9), args), max_size=2).map(tuple),
+    scorers=st.lists(st.builds(ScorerUse, names, st.integers(-9, 9), args, texts), max_size=2).map(tuple),
     ties=st.lists(st.sampled_from(["rank", "name", "random"]), min_size=1, max_size=2).map(tuple),
     devices=st.sampled_from(["lowest", "fgd"]),
     overcommit=ratios,
     reserve=sizes,
+    one_guest_per_host=st.booleans(),
+    preemption=st.none()
+    | st.builds(
+        PreemptionRules,
+        st.sampled_from(["best_effort", "strict"]),
+        *(st.integers(least, most) for least, most in ((0, 1000), (1, 10**12), (1, 10**12), (0, 5), (0, 5))),
+    ),
+    reclaim=st.booleans(),
     ask=st.none() | st.builds(AskUse, names, st.integers(1, 10**12), st.integers(-9, 9), st.booleans()),
     mix=st.lists(
         st.builds(

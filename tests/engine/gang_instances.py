@@ -6,12 +6,15 @@ of its own: plain Python, with its own reading of the constraints, so that it ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hostler.engine import Engine
+from hostler.engine.victims import allowed_now
 from hostler.model import (
     Action,
     Bind,
@@ -25,12 +28,18 @@ from hostler.model import (
     GuestArrived,
     GuestBound,
     GuestLeft,
+    GuestSpec,
+    GuestTerm,
+    Host,
+    HostsJoined,
     Nominate,
     Policy,
     PreemptionRules,
     Prepare,
     Prepared,
     Selector,
+    Spread,
+    amounts,
     labels,
 )
 from tests.engine.fleet import guest, policy
@@ -74,7 +83,7 @@ def protect(engine: Engine, name: str, allowed: int, *, version: int = 0, disrup
 
 def allowed(engine: Engine, name: str) -> int:
     """Return how many of an app may still be disrupted."""
-    return engine.state.budgets[f"default/{name}"].allowed
+    return allowed_now(engine.state)[f"default/{name}"]
 
 
 def form(engine: Engine, name: str, min_count: int, /, **fields: Any) -> None:
@@ -147,3 +156,237 @@ class Front:
                 return done
             done += self.step(max(due, self.engine.now))
         raise AssertionError(f"still busy after {most} steps: {done[-10:]}")
+
+
+# -- seeded instances -------------------------------------------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """Members that are all alike: what each asks for, and what it says about the others."""
+
+    count: int
+    cpu: int
+    memory: int
+    app: str
+    near: tuple[str, str] | None = None  # topology and app that must be there
+    apart: tuple[tuple[str, str], ...] = ()  # topologies and apps that must not be there
+    even: tuple[str, int, str] | None = None  # topology, skew and app to spread by
+
+
+class Machine(NamedTuple):
+    """A host of an instance."""
+
+    name: str
+    cpu: int
+    memory: int
+    zone: str
+
+    def domain(self, topology: str) -> str:
+        """Return the domain that the host is in."""
+        return self.zone if topology == "zone" else self.name
+
+
+class Instance(NamedTuple):
+    """Hosts and the members of one gang, all of which must be placed."""
+
+    seed: int
+    hosts: tuple[Machine, ...]
+    kinds: tuple[Kind, ...]
+
+    @property
+    def size(self) -> int:
+        """Return the number of members."""
+        return sum(kind.count for kind in self.kinds)
+
+
+def instance(seed: int) -> Instance:
+    """Return one of many instances: hosts nearly filled by members that say something about each other.
+
+    The members are cut from the hosts, so that their amounts fit in one way at least; the constraints come on top, and
+    ``solve`` tells whether that way, or any other, is still open.
+    """
+    rng = Random(seed)
+    hosts = tuple(
+        Machine(f"h{i}", rng.randint(4, 12), rng.randint(4, 12), rng.choice("xy" if seed % 2 else "xyz"))
+        for i in range(rng.randint(3, 6))
+    )
+    pieces: list[tuple[int, int]] = []
+    for machine in hosts:
+        cpu, memory = machine.cpu, machine.memory
+        for _ in range(rng.randint(1, 3)):
+            if cpu < 1 or memory < 1 or len(pieces) == 8:
+                break
+            piece = (rng.randint(max(1, cpu // 3), cpu), rng.randint(max(1, memory // 3), memory))
+            cpu, memory = cpu - piece[0], memory - piece[1]
+            pieces.append(piece)
+    sizes = sorted(Counter(_rounded(piece, rng) for piece in pieces).items())
+    apps = [rng.choice("abc") for _ in sizes]
+    kinds = tuple(Kind(n, *size, own, *_said(rng, apps)) for (size, n), own in zip(sizes, apps, strict=True))
+    return Instance(seed, hosts, kinds)
+
+
+def _rounded(piece: tuple[int, int], rng: Random) -> tuple[int, int]:
+    """Make some pieces alike by cutting them down to even numbers."""
+    if rng.random() < 0.5:
+        return max(1, piece[0] // 2 * 2), max(1, piece[1] // 2 * 2)
+    return piece
+
+
+def _said(rng: Random, apps: Sequence[str]) -> tuple[Any, Any, Any]:
+    topologies = ("zone", "host")
+    near = (rng.choice(topologies), rng.choice(apps)) if rng.random() < 0.2 else None
+    apart = ((rng.choice(("host", "host", "zone")), rng.choice(apps)),) if rng.random() < 0.4 else ()
+    even = (rng.choice(topologies), rng.randint(1, 2), rng.choice(apps)) if rng.random() < 0.25 else None
+    return near, apart, even
+
+
+State = tuple[tuple[int, ...], ...]  # for each kind, how many are on each host
+
+
+class Rules:
+    """The rules of one instance, read once: who is near whom, who minds whom, and who is counted."""
+
+    def __init__(self, case: Instance) -> None:
+        self.case = case
+        hosts, kinds = case.hosts, case.kinds
+        self._near = {
+            topology: [[b for b, other in enumerate(hosts) if _is_near(topology, one, other)] for one in hosts]
+            for topology in ("zone", "host")
+        }
+        self._named = {name: [k for k, kind in enumerate(kinds) if kind.app == name] for name in "abc"}
+        self._minded: list[list[tuple[str, int]]] = [
+            [
+                (topology, k)
+                for topology in ("zone", "host")
+                for k, other in enumerate(kinds)
+                if (topology, other.app) in one.apart or (topology, one.app) in other.apart
+            ]
+            for one in kinds
+        ]
+
+    def left_on(self, state: State, at: int) -> tuple[int, int]:
+        """Return what a host has left, cpu and memory."""
+        cpu, memory = self.case.hosts[at].cpu, self.case.hosts[at].memory
+        for kind, row in zip(self.case.kinds, state, strict=True):
+            cpu -= kind.cpu * row[at]
+            memory -= kind.memory * row[at]
+        return cpu, memory
+
+    def count(self, state: State, topology: str, at: int, name: str) -> int:
+        """Count the members of an app in the domain of a host."""
+        return sum(state[kind][b] for kind in self._named[name] for b in self._near[topology][at])
+
+    def is_open(self, state: State, kind: int, at: int) -> bool:
+        """Say whether a host has room for one more, and nobody near minds it or is minded; once shut it stays shut."""
+        one = self.case.kinds[kind]
+        cpu, memory = self.left_on(state, at)
+        if one.cpu > cpu or one.memory > memory:
+            return False
+        return not any(state[other][b] for topology, other in self._minded[kind] for b in self._near[topology][at])
+
+    def fits(self, state: State, kind: int, at: int) -> bool:
+        """Say whether one more of a kind may go to a host, next to all who are placed."""
+        one = self.case.kinds[kind]
+        if not self.is_open(state, kind, at):
+            return False
+        if one.near is not None:
+            topology, name = one.near
+            is_first = one.app == name and not any(any(state[other]) for other in self._named[name])
+            if not is_first and not self.count(state, topology, at, name):
+                return False
+        if one.even is not None:
+            topology, skew, name = one.even
+            least = min(self.count(state, topology, b, name) for b in range(len(self.case.hosts)))
+            if self.count(state, topology, at, name) + (one.app == name) - least > skew:
+                return False
+        return True
+
+    def is_hopeless(self, state: State, left: Sequence[int]) -> bool:
+        """Say whether the hosts that are still open to some kind cannot hold what is left of it."""
+        for kind in left:
+            one = self.case.kinds[kind]
+            missing = one.count - sum(state[kind])
+            for at in range(len(self.case.hosts)):
+                if missing > 0 and self.is_open(state, kind, at):
+                    cpu, memory = self.left_on(state, at)
+                    missing -= min(cpu // one.cpu, memory // one.memory)
+            if missing > 0:
+                return True
+        return False
+
+
+def _is_near(topology: str, one: Machine, other: Machine) -> bool:
+    return one.domain(topology) == other.domain(topology)
+
+
+def add(state: State, kind: int, at: int) -> State:
+    """Return the state with one more of a kind on a host."""
+    row = state[kind]
+    return (*state[:kind], (*row[:at], row[at] + 1, *row[at + 1 :]), *state[kind + 1 :])
+
+
+def empty(case: Instance) -> State:
+    """Return the state in which nobody is placed."""
+    return tuple((0,) * len(case.hosts) for _ in case.kinds)
+
+
+def solve(case: Instance, most: int = 200_000) -> list[tuple[int, int]] | None:
+    """Return a way to place all members one after another, as (kind, host), or None when there is none.
+
+    Every set of placements that can be reached is looked at once, whatever the order; what is hopeless is cut off.
+    """
+    rules = Rules(case)
+    before: dict[State, tuple[State, int, int] | None] = {empty(case): None}
+    order = sorted(range(len(case.kinds)), key=lambda k: case.kinds[k].cpu + case.kinds[k].memory)
+    stack = [empty(case)]
+    while stack:
+        state = stack.pop()
+        left = [k for k in order if sum(state[k]) < case.kinds[k].count]
+        if not left:
+            return _steps(before, state)
+        if rules.is_hopeless(state, left):
+            continue
+        # The last one pushed is tried first: the largest kind on its first host.
+        for kind in left:
+            for at in range(len(case.hosts) - 1, -1, -1):
+                after = add(state, kind, at)
+                if after not in before and rules.fits(state, kind, at):
+                    before[after] = (state, kind, at)
+                    stack.append(after)
+        assert len(before) < most, f"instance {case.seed} is too large for an exhaustive search"
+    return None
+
+
+def _steps(before: Mapping[State, tuple[State, int, int] | None], state: State) -> list[tuple[int, int]]:
+    steps: list[tuple[int, int]] = []
+    while (last := before[state]) is not None:
+        state, kind, at = last
+        steps.append((kind, at))
+    return steps[::-1]
+
+
+def posed(case: Instance, chosen: str) -> Engine:
+    """Return an engine with the hosts of an instance, and its gang waiting to be tried."""
+    hosts = [
+        Host(
+            name=machine.name,
+            capacity=amounts({"cpu": machine.cpu, "memory": machine.memory}),
+            labels=labels({"zone": machine.zone, "host": machine.name}),
+        )
+        for machine in case.hosts
+    ]
+    engine = Engine([policy(chosen)], seed=case.seed)
+    engine.apply(HostsJoined(hosts=tuple(hosts)))
+    form(engine, "team", case.size)
+    for number, kind in enumerate(case.kinds):
+        shape = GuestSpec(
+            requests=amounts({"cpu": kind.cpu, "memory": kind.memory}),
+            labels=labels({"app": kind.app}),
+            affinity=(GuestTerm(kind.near[0], app(kind.near[1])),) if kind.near else (),
+            anti_affinity=tuple(GuestTerm(topology, app(name)) for topology, name in kind.apart),
+            spread=(Spread(kind.even[0], kind.even[1], app(kind.even[2])),) if kind.even else (),
+        )
+        for i in range(kind.count):
+            name = f"{number}-{i}"
+            engine.apply(GuestArrived(guest=Guest(name=name, uid=name, spec=shape, gang="default/team")))
+    return engine

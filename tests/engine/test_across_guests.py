@@ -84,7 +84,7 @@ places = st.sampled_from(
     ]
 )
 taint_lists = st.sampled_from(
-    [(), (), (), (), (), (), (Taint("t"),), (Taint("s", "", "PreferNoSchedule"),), (Taint("u", "1", "NoExecute"),)]
+    [*[()] * 12, (Taint("t"),), (Taint("s", "", "PreferNoSchedule"),), (Taint("u", "1", "NoExecute"),)]
 )
 image_lists = st.sampled_from([(), (), (("app", 300 * MIB),), (("app", 300 * MIB), ("db", 900 * MIB))])
 
@@ -115,11 +115,8 @@ fleets = st.integers(3, 5).flatmap(lambda count: st.tuples(*(hosts(st.just(name)
 is_a, is_b = Selector((Expression("app", "In", ("a",)),)), Selector((Expression("app", "In", ("b",)),))
 selectors = st.sampled_from(
     [
-        is_a,
-        is_a,
-        is_a,
-        is_b,
-        is_b,
+        *[is_a] * 5,
+        *[is_b] * 3,
         Selector((Expression("app", "In", ("a", "b")),)),
         Selector((Expression("app", "NotIn", ("a",)),)),
         Selector((Expression("tier", "Exists"),)),
@@ -184,8 +181,8 @@ specs = st.builds(
 numbers = st.integers(0, 99)
 teams = st.sampled_from(["red", "blue", ""])
 happenings = st.one_of(
-    *[st.tuples(st.just("arrives"), numbers)] * 4,
-    st.tuples(st.just("arrive"), st.lists(numbers, min_size=2, max_size=5)),
+    *[st.tuples(st.just("arrives"), numbers)] * 5,
+    *[st.tuples(st.just("arrive"), st.lists(numbers, min_size=2, max_size=5))] * 2,
     st.tuples(st.just("runs already"), st.tuples(numbers, st.sampled_from(NAMES))),
     *[st.tuples(st.just("leaves"), numbers)] * 3,
     st.tuples(st.just("will leave"), numbers),
@@ -196,9 +193,7 @@ happenings = st.one_of(
     st.tuples(st.just("namespace"), st.tuples(st.sampled_from(["default", "other"]), teams)),
     *[st.tuples(st.just("time passes"), st.sampled_from([2, LATER]))] * 2,
 )
-stories = st.tuples(
-    fleets, st.lists(specs, min_size=4, max_size=6), st.lists(happenings, min_size=12, max_size=20)
-)  # fmt: skip
+stories = st.tuples(fleets, st.lists(specs, min_size=4, max_size=6), st.lists(happenings, min_size=12, max_size=20))
 
 
 class World(Pair):
@@ -320,6 +315,14 @@ def test_several_policies_in_one_engine_decide_as_the_twin_at_length(story):
 
 @given(story=stories)
 @QUICK
+def test_default_spreading_of_siblings_decides_as_the_twin(story):
+    fleet, shapes, events = story
+    shapes = [msgspec.structs.replace(shape, siblings=is_a, spread=()) for shape in shapes]
+    tell((fleet, shapes, events), policy("kubernetes"), OWNERS_APART)
+
+
+@given(story=stories)
+@QUICK
 def test_no_decision_ever_breaks_a_hard_constraint_of_anybody(story):
     fleet, shapes, events = story
     world = World(fleet, with_policies(shapes, POLICIES), *POLICIES)
@@ -378,33 +381,115 @@ def test_counters_of_forks_and_restored_engines_equal_a_recount(story):
     assert original.state.cluster.counters.tallies() == before
 
 
-# -- batches, forks, restores, hash seeds -----------------------------------------------------------------------------
+# -- batches, forks, restores -----------------------------------------------------------------------------------------
 
 
 @given(story=stories)
 @QUICK
-def test_a_batch_is_decided_as_one_by_one_and_forks_and_restored_engines_decide_the_same(story):
+def test_forks_and_restored_engines_decide_the_same(story):
     fleet, shapes, events = story
     world = World(fleet, with_policies(shapes, POLICIES), *POLICIES)
     for event in events:
-        now = world.now_after(world.happen(*event))
-        fork, single, restored = (
-            world.engine.fork(),
-            world.engine.fork(),
-            Engine.restore(world.engine.checkpoint()),
-        )
-        actions = world.engine.step(now)
+        seconds = world.happen(*event)
+        now = world.now_after(seconds)
+        before = world.engine.checkpoint()
+        fork, restored, bystander = world.engine.fork(), Engine.restore(before), world.engine.fork()
+        actions = world.step(seconds)
         assert fork.step(now) == actions
         assert restored.step(now) == actions
+        assert essence(fork) == essence(restored) == essence(world.engine)
+        assert bystander.checkpoint() == before
+
+
+@given(story=stories)
+@QUICK
+def test_a_batch_is_decided_as_one_by_one(story):
+    """Nobody waits when the guests arrive; what they cure among themselves is woken by one more step."""
+    fleet, shapes, events = story
+    world = World(fleet, with_policies(shapes, POLICIES), *POLICIES)
+    for event in events:
+        for uid in [uid for uid in world.specs if not world.place_of(uid)]:
+            world.apply(GuestLeft(uid=uid))
+        now = world.now_after(world.happen(*event))
+        world.engine.step(now, limit=0)
+        single = world.engine.fork()
+        batch = world.step()
         one_by_one: list[Action] = []
         while more := single.step(now, limit=1):
             one_by_one += more
-        assert one_by_one == actions
-        known = essence(world.engine)
-        assert essence(fork) == essence(restored) == essence(single) == known
-        for action in actions:
-            if not isinstance(action, Hold):
-                world.take_over(action)
+        assert one_by_one == batch
+        assert world.step() == single.step(now) == []
+        assert essence(single) == essence(world.engine)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a step with a limit wakes those who wait after every guest, one without does not"
+)
+def test_a_batch_that_cures_a_waiting_guest_is_decided_as_one_by_one():
+    near_a = GuestSpec(requests=amounts({"cpu": 1000}), affinity=(GuestTerm(ZONE, is_a),))
+    in_x = GuestSpec(requests=amounts({"cpu": 1000}), host_selector=labels({ZONE: "x"}))
+    fleet = (
+        Host(name="h0", capacity=amounts({"cpu": 2000}), labels=labels({ZONE: "x"})),
+        Host(name="h1", capacity=amounts({"cpu": 1000}), labels=labels({ZONE: "y"})),
+    )
+    world = World(fleet, [near_a, msgspec.structs.replace(in_x, labels=labels({"app": "a"})), in_x], policy("spread"))
+    world.happen("arrives", 0)
+    world.step()
+    world.happen("arrive", [1, 2])
+    batch, single = world.engine.fork(), world.engine.fork()
+    now = world.now_after(LATER)
+    decided: list[Action] = []
+    while more := single.step(now, limit=1):
+        decided += more
+    assert decided == [*batch.step(now), *batch.step(now)]
+
+
+# -- seeded lives -----------------------------------------------------------------------------------------------------
+
+
+def seeded_host(rng: Random, number: int) -> Host:
+    marks = {HOSTNAME: f"h{number:02}", ZONE: "vwxyz"[number % 5], RACK: f"r{number // 4}"}
+    lacking = rng.choice([ZONE, RACK, HOSTNAME]) if rng.random() < 0.1 else ""
+    return Host(
+        name=f"h{number:02}",
+        capacity=amounts({"cpu": rng.choice([1500, 3000])}),
+        labels=labels({key: value for key, value in marks.items() if key != lacking}),
+    )
+
+
+def seeded_spec(rng: Random) -> GuestSpec:
+    terms = [
+        GuestTerm(topology, Selector((Expression("app", "In", (app,)),)), (), Selector() if app == "a" else None)
+        for topology in (ZONE, RACK, HOSTNAME)
+        for app in "abc"
+    ]
+    return GuestSpec(
+        requests=amounts({"cpu": rng.choice([250, 500])}),
+        policy=rng.choice(POLICIES[:3]).name,
+        namespace=rng.choice(["default", "other"]),
+        labels=labels({"app": rng.choice("abc")}),
+        anti_affinity=tuple(rng.sample(terms, rng.choice([0, 0, 1]))),
+        preferred_affinity=tuple(WeightedGuestTerm(10, term) for term in rng.sample(terms, 2)),
+        preferred_anti_affinity=tuple(WeightedGuestTerm(10, term) for term in rng.sample(terms, 2)),
+        spread=(Spread(ZONE, 1, Selector((Expression("app", "Exists"),)), rng.random() < 0.3),),
+        ports=tuple(HostPort(port) for port in rng.sample([80, 81, 82, 83], rng.choice([0, 1]))),
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fleet_that_outgrows_its_tables_decides_as_the_twin(seed):
+    """Sixty hosts, then more than sixty-four: columns, domains and counters grow while guests are there."""
+    rng = Random(seed)
+    world = World(tuple(seeded_host(rng, at) for at in range(60)), [seeded_spec(rng) for _ in range(12)], *POLICIES)
+    for number in range(60, 75):
+        world.happen("arrive", [rng.randrange(12) for _ in range(2)])
+        world.follow(world.engine.step(world.now_after(20)))
+        world.happen("host changes", seeded_host(rng, number))
+        world.happen("host changes", seeded_host(rng, rng.randrange(number)))
+        world.happen("leaves", rng.randrange(99))
+        if number % 5 == 0:
+            world.happen("host goes", f"h{rng.randrange(number):02}")
+        world.check_counters()
 
 
 def life(seed: int) -> str:
@@ -412,27 +497,8 @@ def life(seed: int) -> str:
     rng = Random(seed)
     engine = Engine(POLICIES, rules=NO_FLUSH)
     for at in range(9):
-        marks = {HOSTNAME: f"h{at}", ZONE: "xyz"[at % 3]} | ({RACK: f"r{at // 2}"} if at < 8 else {})
-        engine.apply(HostJoined(host=Host(name=f"h{at}", capacity=amounts({"cpu": 6000}), labels=labels(marks))))
-    terms = [
-        GuestTerm(topology, Selector((Expression("app", "In", (app,)),)), (), Selector() if app == "a" else None)
-        for topology in (ZONE, RACK, HOSTNAME)
-        for app in "abc"
-    ]
-    shapes = [
-        GuestSpec(
-            requests=amounts({"cpu": 500}),
-            policy=rng.choice(POLICIES[:3]).name,
-            namespace=rng.choice(["default", "other"]),
-            labels=labels({"app": rng.choice("abc")}),
-            anti_affinity=tuple(rng.sample(terms, rng.choice([0, 0, 1]))),
-            preferred_affinity=tuple(WeightedGuestTerm(10, term) for term in rng.sample(terms, 2)),
-            preferred_anti_affinity=tuple(WeightedGuestTerm(10, term) for term in rng.sample(terms, 2)),
-            spread=(Spread(ZONE, 1, Selector((Expression("app", "Exists"),)), rng.random() < 0.3),),
-            ports=tuple(HostPort(port) for port in rng.sample([80, 81, 82, 83], rng.choice([0, 1]))),
-        )
-        for _ in range(8)
-    ]
+        engine.apply(HostJoined(host=seeded_host(rng, at)))
+    shapes = [seeded_spec(rng) for _ in range(8)]
     told: list[object] = []
     for at in range(40):
         engine.apply(GuestArrived(guest=Guest(name=f"g{at}", uid=f"g{at}", spec=rng.choice(shapes))))
@@ -491,7 +557,7 @@ def test_nobody_waits_whom_some_host_would_take(story):
                 assert world.twin.judge(spec).totals == {}, uid
 
 
-@given(story=stories, priorities=st.lists(st.sampled_from([0, 0, 5, 9]), min_size=5, max_size=5), ends=st.booleans())
+@given(story=stories, priorities=st.lists(st.sampled_from([0, 0, 5, 9]), min_size=6, max_size=6), ends=st.booleans())
 @QUICK
 def test_once_arrivals_stop_steps_soon_return_no_more_actions(story, priorities, ends):
     """Victims end at once or never; those that wait are only looked at again when something happened."""

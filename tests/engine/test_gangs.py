@@ -636,7 +636,7 @@ def test_what_becomes_free_while_a_reserving_gang_is_in_backoff_is_kept_for_it_t
     form(engine, "big", 4, head_of_line="reserve")
     tried(engine, *members("big", 4))
     leave(engine, "old")
-    assert binds(tried(engine, wants("small", 1000))) == {}
+    assert "small" not in binds(tried(engine, wants("small", 1000)))
     front = Front(engine)
     front.settle(60 * SECOND)
     assert places(engine, *(f"big-{i}" for i in range(4)), "small") == ["a"] * 4 + [""]

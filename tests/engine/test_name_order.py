@@ -31,7 +31,8 @@ def check(order: NameOrder, expected: set[str]) -> None:
 @given(steps=st.lists(st.tuples(st.sampled_from(["add", "remove", "many"]), st.sets(names, min_size=1, max_size=5))))
 @QUICK
 def test_keys_sort_like_names_after_any_coming_and_going(steps):
-    order, known = NameOrder(), set()
+    order = NameOrder()
+    known: set[str] = set()
     for what, some in steps:
         if what == "many":
             order.add_many(sorted(some - known, reverse=True))

@@ -21,7 +21,8 @@ def tight() -> WideRows:
 @given(moves=st.lists(st.booleans(), max_size=60), rows=st.integers(1, 5), scorers=st.integers(1, 3))
 @QUICK
 def test_no_entry_is_given_out_twice(moves, rows, scorers):
-    pool, held = WideRows(rows, scorers, 1), set()
+    pool = WideRows(rows, scorers, 1)
+    held: set[int] = set()
     for takes in moves:
         if takes or not held:
             entry = pool.claim()

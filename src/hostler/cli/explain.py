@@ -106,7 +106,7 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
     if explained.message:
         say()
         say(printable(explained.message))
-    print_more(explained.explanation, is_wide=is_wide)
+    print_more(explained.explanation, explained.policy, is_wide=is_wide)
     if explained.explanation.cure is not None:
         say()
         say(_cure_line(explained.explanation.cure))

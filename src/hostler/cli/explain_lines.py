@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from hostler.cli.terminal import Column, print_table, printable, say
 from hostler.cli.wording import plural, reasons_text
-from hostler.model import EvictionAdvice, Explanation, GangAdvice
+from hostler.model import EvictionAdvice, Explanation, GangAdvice, Policy
 
 __all__ = ["print_more"]
 
 SHOWN = 10  # victims, or members of a gang, unless all are wanted
 
 
-def print_more(explanation: Explanation, *, is_wide: bool) -> None:
-    """Print what is there of all this, each part after an empty line."""
+def print_more(explanation: Explanation, policy: Policy | None, *, is_wide: bool) -> None:
+    """Print what is there of all this, each part after an empty line; ``policy`` is the one that decided."""
     if explanation.quota:
         say()
         say(printable(f"Its tenant's quota has no room for it: {explanation.quota}."))
@@ -23,11 +23,12 @@ def print_more(explanation: Explanation, *, is_wide: bool) -> None:
         _print_gang(explanation.gang, None if is_wide else SHOWN)
     if explanation.eviction is not None:
         say()
-        for line in _eviction_lines(explanation.eviction, None if is_wide else SHOWN):
+        is_off = policy is not None and policy.preemption is None
+        for line in _eviction_lines(explanation.eviction, None if is_wide else SHOWN, is_off=is_off):
             say(printable(line))
 
 
-def _eviction_lines(advice: EvictionAdvice, limit: int | None) -> Iterator[str]:
+def _eviction_lines(advice: EvictionAdvice, limit: int | None, *, is_off: bool) -> Iterator[str]:
     if not advice.host:
         yield f"No eviction helps: {advice.why_not}."
         return
@@ -40,7 +41,10 @@ def _eviction_lines(advice: EvictionAdvice, limit: int | None) -> Iterator[str]:
     yield f"Room could be made on {advice.host} by evicting {victims} ({cost})."
     if advice.hosts > 1:
         yield f"It is the cheapest of {plural(advice.hosts, 'host')} where evictions help."
-    yield f"It is not done: {advice.why_not}." if advice.why_not else "'hostler place --preempt' does it."
+    if advice.why_not and not is_off:
+        yield f"It is not done: {advice.why_not}."
+    else:  # the flag turns evictions on for policies that have none, too
+        yield "'hostler place --preempt' does it."
 
 
 def _print_gang(advice: GangAdvice, limit: int | None) -> None:

@@ -20,7 +20,20 @@ from hostler.engine import Engine
 from hostler.engine.journal import Journal, replay
 from hostler.errors import JournalError
 from hostler.manifests.messages import scheduler_message
-from hostler.model import Action, Ask, Decision, Evict, Explanation, Guest, HostVerdict, Nominate, Policy, PolicyChanged
+from hostler.model import (
+    Action,
+    Ask,
+    Decision,
+    Evict,
+    EvictionAdvice,
+    Explanation,
+    GangAdvice,
+    Guest,
+    HostVerdict,
+    Nominate,
+    Policy,
+    PolicyChanged,
+)
 
 __all__ = ["Explained", "as_data", "explain_from_files", "explain_from_journal"]
 
@@ -58,7 +71,7 @@ def explain_from_files(inputs: Inputs, kernels: Kernels, wanted: str, *, seed: i
         decision = finished.decision(guest.uid)
         engine = _just_before(engine, step, seq) if seq else finished
         explained = _at_decision(_evicting(engine, inputs.policies), guest, decision)
-    message = scheduler_message(explained.explanation) if guest.uid in inputs.pods else None
+    message = scheduler_message(explained.explanation, guest.spec) if guest.uid in inputs.pods else None
     return msgspec.structs.replace(explained, message=message)
 
 
@@ -103,8 +116,17 @@ def as_data(explained: Explained) -> dict[str, object]:
         "verdicts": rest.get("verdicts", []),
         "near_misses": list(explanation.near_misses),
         "cure": rest.get("cure"),
+        "eviction": _whole(explanation.eviction),
+        "gang": _whole(explanation.gang),
         "wakes": list(explanation.wakes),
     }
+
+
+def _whole(advice: EvictionAdvice | GangAdvice | None) -> dict[str, object] | None:
+    """Return advice with all its keys, also those that are empty."""
+    if advice is None:
+        return None
+    return {name: msgspec.to_builtins(getattr(advice, name)) for name in advice.__struct_fields__}
 
 
 def _without_minus_zero(verdict: HostVerdict) -> HostVerdict:

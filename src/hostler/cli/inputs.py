@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from hostler.cli.advice import advice, gang_advice
+from hostler.cli.hostnames import with_hostnames
 from hostler.cli.parts import is_pod, read_parts
 from hostler.cli.terminal import note
 from hostler.config import (
@@ -73,6 +74,7 @@ def read_inputs(
     specs = [guest.spec for guest in fleet.guests]
     check_named_policies(fleet, known)
     distinct = dict.fromkeys((*more_specs, *specs))
+    fleet = with_hostnames(fleet, distinct)
     for spec in distinct:
         if spec.policy and spec.policy not in named:
             named[find_policy(spec.policy, known).name] = None

@@ -118,7 +118,7 @@ def _messages(engine: Engine, inputs: Inputs, decisions: Mapping[str, Decision])
     if len(first) > most:
         note(f"'message' is left out of all but {plural(most, 'shape')} of pods that fit nowhere; 'explain' has it")
     shapes = islice(dict.fromkeys(spec_of.values()), most)
-    known = {spec: scheduler_message(engine.explain(first[spec])) for spec in shapes}
+    known = {spec: scheduler_message(engine.explain(first[spec]), spec) for spec in shapes}
     return {uid: known[spec] for uid, spec in spec_of.items() if known.get(spec)}
 
 

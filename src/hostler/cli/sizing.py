@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from hostler.cli.arrivals import arrive, arrive_tenancy
+from hostler.cli.hostnames import HOSTNAME
 from hostler.cli.inputs import Inputs
 from hostler.cli.kernels import Kernels
 from hostler.cli.runs import decide, is_pending, open_engine, shown_name
@@ -41,7 +42,6 @@ __all__ = ["Misfit", "Sizing", "size_fleet"]
 LONG = 10_000  # guests from which on a progress bar is shown
 
 
-HOSTNAME = "kubernetes.io/hostname"
 CURED_BY_OTHERS = frozenset({"affinity_unmet", "skew_too_large"})
 LARGER = "choose a larger host, or leave these guests out"
 HINTS = {  # by the code of a reason

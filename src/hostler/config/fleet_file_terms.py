@@ -95,7 +95,9 @@ class WeightedTermEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 class GuestTermEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Some other guests, and the kind of domain in which being near to them counts."""
 
-    topology: Annotated[str, means("The label of hosts that makes domains: equal values are near. Such as zone.")]
+    topology: Annotated[
+        str, means("A label of hosts that makes domains, such as zone. kubernetes.io/hostname: the host.")
+    ]
     selector: Annotated[
         SelectorEntry | UnsetType, means("Which guests, by their labels, such as {app: web}. {}: all. Unset: nobody.")
     ] = UNSET
@@ -115,7 +117,7 @@ class WeightedGuestTermEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=
 class SpreadEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Spread the selected guests of the namespace over domains, so that none is max_skew ahead of the least."""
 
-    topology: Annotated[str, means("The label of hosts that makes the domains, such as zone.")]
+    topology: Annotated[str, means("The label of hosts that makes the domains, as for affinity.")]
     selector: Annotated[
         SelectorEntry | UnsetType,
         means("Which guests are counted, by their labels, such as {app: web}. Unset: nobody."),

@@ -19,7 +19,7 @@ from hostler.config.fleet_guest_terms import check_namespace, read_gang_name, re
 from hostler.config.strict import invalid
 from hostler.config.tenancy import Tenancy, merge_tenancies
 from hostler.config.wording import Path
-from hostler.model import Budget, Expression, Gang, Labels, Quota, Reservation, Term, amount_of
+from hostler.model import GUESTS, Budget, Expression, Gang, Labels, Quota, Reservation, Term, amount_of
 
 __all__ = ["read_tenancy"]
 
@@ -106,6 +106,8 @@ def _read_reservation(document: Document, path: Path, entry: ReservationEntry) -
     amounts = read_amounts(document, (*path, "amounts"), entry.amounts)
     if not amounts:
         raise invalid(document, (*path, "amounts"), "reserves nothing", hint="name amounts, such as {cpu: 4}")
+    if amount_of(amounts, GUESTS):
+        raise invalid(document, (*path, "amounts", GUESTS), "is no amount", hint="reserve cpu, memory or the like")
     whom = [key for key in ("tenant", "gang", "selector") if getattr(entry, key) not in ("", UNSET)]
     if len(whom) != 1:
         problem = f"is for {' and '.join(whom)} at once" if whom else "is for nobody"

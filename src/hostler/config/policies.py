@@ -135,11 +135,15 @@ def _args(document: Document, path: Path, plugin: PluginEntry | ScorerEntry) -> 
 def _read_preemption(document: Document, path: Path, entry: PreemptionEntry | None) -> PreemptionRules | None:
     if entry is None:
         return None
+    window, wait = (read_duration(document, (*path, key), getattr(entry, key)) for key in ("window", "wait"))
+    for key, time_ns in (("window", window), ("wait", wait)):
+        if not time_ns:
+            raise invalid(document, (*path, key), "is zero", hint="give it some time")
     return PreemptionRules(
         budgets=entry.budgets,
         max_evictions=entry.max_evictions,
-        window_ns=read_duration(document, (*path, "window"), entry.window),
-        wait_ns=read_duration(document, (*path, "wait"), entry.wait),
+        window_ns=window,
+        wait_ns=wait,
         max_repeats=entry.max_repeats,
         max_cascade=entry.max_cascade,
     )

@@ -230,6 +230,16 @@ class VerdictCache:
         )  # fmt: skip
         return int(code)
 
+    def total(self, slot: int, row: int) -> int:
+        """Return the total of a feasible row of a fresh slot; floats as bits that sort like them."""
+        return int(self._total[slot, row])
+
+    def idle_total(self, shape: Shape, policy: int) -> int:
+        """Return what scorers that have nothing to say about a shape give to all hosts."""
+        slot = self._slot_of.get((shape.number, policy), -1)
+        idle = self._profiles.profiles[policy].idle_scores
+        return sum(score for x, score in idle.items() if slot < 0 or not self._active[slot, x])
+
     def active(self, slot: int) -> list[bool]:
         """Say which scorers have something to say about the shape in a slot."""
         held = self._shape_in[slot]

@@ -65,6 +65,10 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     gangs_broken: dict[str, int] = {}
     gangs_refused: dict[str, int] = {}
     gang_reserving: str = ""
+    ordered: list[str] = []
+    spent: dict[str, int] = {}
+    unnominated: list[str] = []
+    abandoned: dict[str, str] = {}
     quotas: list[Quota] = []
     reservations: list[Reservation] = []
     passes: dict[str, int] = {}
@@ -110,6 +114,10 @@ def save(state: State) -> bytes:
             gangs_broken=state.gangs.broken_since,
             gangs_refused=state.gangs.refusals,
             gang_reserving=state.gangs.reserving,
+            ordered=list(state.ordered),
+            spent=state.spent,
+            unnominated=list(state.unnominated),
+            abandoned=state.abandoned,
             quotas=list(state.quotas.quotas.values()),
             reservations=list(state.reservations.values()),
             passes=state.pass_of,
@@ -190,6 +198,10 @@ def _rebuild(saved: Checkpoint, registry: Registry) -> State:
     state.gangs.broken_since = saved.gangs_broken
     state.gangs.refusals = saved.gangs_refused
     state.gangs.reserving = saved.gang_reserving
+    state.ordered = dict.fromkeys(saved.ordered)
+    state.spent = saved.spent
+    state.unnominated = dict.fromkeys(saved.unnominated)
+    state.abandoned = saved.abandoned
     placed = (record.guest.spec for record in state.guests.values() if record.state in PLACED_STATES)
     state.quotas.set(saved.quotas, placed)
     state.reservations = {reservation.name: reservation for reservation in saved.reservations}

@@ -19,6 +19,7 @@ from hostler.engine.gang_book import GANG
 from hostler.engine.gang_cycle import GangCycle
 from hostler.engine.gang_queue import GangQueue
 from hostler.engine.kernels_layout import Int64s
+from hostler.engine.preemption import is_resolvable
 from hostler.engine.profile import Profile
 from hostler.engine.profiles import NO_POLICY
 from hostler.engine.reasons import counted, float_totals, reason_counts
@@ -92,9 +93,9 @@ class Cycle:
                 run, policies, distinct = [], [], set()
                 if record is None:
                     self._gangs.decide(uid.removeprefix(GANG), actions)
-                    self._done = uids.index(uid) + 1
                 else:
                     self._refuse_without_policy(record, actions)
+                self._done += 1
                 continue
             profile = state.profiles.profiles[policy]
             is_nominated = record.guest.uid in state.nominations
@@ -105,6 +106,12 @@ class Cycle:
             if run and (alone or (key not in distinct and len(distinct) >= most)):
                 self._run(run, policies, actions)
                 run, policies, distinct = [], [], set()
+            if record.guest.spec.is_leaving:
+                self._run(run, policies, actions)
+                run, policies, distinct = [], [], set()
+                self._refuse_for_all(record, policy, Reason("guest", "is_leaving"), actions)
+                self._done += 1
+                continue
             if state.quotas.concerns(record.guest.spec):
                 more = [r.guest.spec for r in run]
                 if run and state.quotas.beyond(record.guest.spec, more):
@@ -113,11 +120,14 @@ class Cycle:
                 beyond = state.quotas.beyond(record.guest.spec, [r.guest.spec for r in run])
                 if beyond:
                     self._refuse_for_all(record, policy, Reason("quota", "quota_exceeded", beyond), actions)
+                    self._done += 1
                     continue
             if is_nominated and self._take_nominated(record, policy, profile, actions):
+                self._done += 1
                 continue
             if profile.policy.ask is not None:
                 self._decide_asked(record, policy, profile, actions)
+                self._done += 1
                 continue
             run.append(record)
             policies.append(policy)
@@ -143,6 +153,7 @@ class Cycle:
             result = self._runs.go(prepared, start, min(chunk, len(records) - start))
             end = start + result.decided
             self._finish(records[start:end], policies[start:end], result, actions)
+            self._done += result.decided
             # After a stop the next one is likely to be near, and results are sized by the chunk.
             chunk = _SMALL_RUN if result.decided < chunk and end < len(records) else 4 * chunk
             start = end
@@ -156,14 +167,24 @@ class Cycle:
         self._evictions.forget(uid)
         shape = state.shapes.shapes[record.shape]
         slot = state.cache.slot(shape, policy)
-        if row is not None and state.cache.verdict(slot, row) == 0:
+        codes, counts = state.cache.codes(slot)
+        if row is not None and codes[row] == 0:
             state.decisions += 1
+            feasible, reasons = counted(counts[None, :])[0]
+            total: int | float = state.cache.total(slot, row)
+            if profile.idle_scores:
+                total += state.cache.idle_total(shape, policy)
+            if profile.is_float:
+                total = float_totals(np.array([total], dtype=np.int64))[0]
             devices = state.cache.choose_devices(slot, row, self._runs.draw(record), shape.device_count)
             state.cluster.book(row, shape, devices, uid)
-            self._place(record, profile, nomination.host, devices, 0, 1, (), actions)
+            self._place(record, profile, nomination.host, devices, total, feasible, reasons, actions)
             return True
         waits = row is not None and any(victim in state.evicting for victim in nomination.victims)
-        if waits and not state.cache.is_feasible(slot):
+        if row is not None and codes[row] > 0:
+            refusal = state.tables.reasons.values[int(codes[row])]
+            waits = waits and is_resolvable(refusal)
+        if waits and not counts[0]:
             self._evictions.keep(record, nomination)
         return False
 
@@ -196,6 +217,8 @@ class Cycle:
             count = shape.device_count
             taken = tuple(islice(devices[i], count)) if count and devices is not None else ()
             total = floats[i] if profile.is_float else totals[i]
+            if profile.idle_scores:
+                total += state.cache.idle_total(shape, policies[i])
             self._place(record, profile, host.name, taken, total, feasible, reasons, actions)
 
     def _place(
@@ -219,7 +242,6 @@ class Cycle:
         if turn:
             state.turns.assume(turn, seq, host)
         state.has_shifted = True
-        self._done += 1
         state.quotas.shift(guest.spec, 1)
         if state.reservations:
             self._bookings.reservations.refresh_row(state.cluster.row_of[host])
@@ -262,7 +284,6 @@ class Cycle:
         hosts = sum(n for _, n in reasons)
         named = reason_counts(state.tables, reasons, guest.spec)
         actions.append(Hold(guest.uid, guest.name, state.decisions, hosts, named, refused.attempts))
-        self._done += 1
         if evicts:
             outcome = self._evictions.make_room(refused, policy, actions)
             if outcome:
@@ -329,5 +350,4 @@ class Cycle:
         state.guests[guest.uid] = msgspec.structs.replace(record, state=ASKED, ask=state.asks, deadline=deadline)
         state.add_deadline(deadline, state.asks, guest.uid)
         names = tuple(sorted(state.cluster.host(row).name for row in rows.tolist()))
-        self._done += 1
         actions.append(Ask(guest.uid, guest.name, state.decisions, asked, state.asks, names, deadline))

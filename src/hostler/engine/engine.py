@@ -87,13 +87,25 @@ class Engine:
         self._bind_ready(actions)
         self._waits.wake()
         state.queue.release(state.now)
+        for uid, host in state.abandoned.items():
+            record = state.guests.get(uid)
+            if record is not None:
+                actions.append(Abandon(uid, record.guest.name, record.seq, host, record.note))
+        state.abandoned.clear()
         actions.extend(self._cycle.decide(limit))
+        self._evictions.tell(actions)
         return actions
 
     def next_due(self) -> int | None:
         """Return when a step is next worth while: now, at a later time, or None for never without a new fact."""
         state = self.state
-        if state.ready or (state.improved_rows and state.queue.waiting) or self._waits.has_news():
+        if (
+            state.ready
+            or state.abandoned
+            or state.unnominated
+            or (state.improved_rows and state.queue.waiting)
+            or self._waits.has_news()
+        ):
             return state.now
         times = [state.queue.next_due(state.now)]
         while state.deadlines and not self._is_live(*state.deadlines[0]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from hostler.engine.plugins.room import Devices, Resources
-from hostler.engine.preemption import UNRESOLVABLE, dry_run
+from hostler.engine.preemption import dry_run, is_resolvable
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.engine.victims import VictimSet, units_below
@@ -52,7 +52,7 @@ def _try(
     state: State, shape: Shape, slot: int, row: int, code: int, rules: PreemptionRules
 ) -> tuple[VictimSet | None, str]:
     reason = state.tables.reasons.values[code]
-    if (reason.plugin, reason.code) in UNRESOLVABLE:
+    if not is_resolvable(reason):
         return None, "refused for a reason that no eviction cures"
     if not units_below(state, row, shape.spec.priority):
         return None, "no guest of lower priority"

@@ -7,19 +7,17 @@ when they take too long, or when evictions there keep bringing it nothing.
 
 from __future__ import annotations
 
-import msgspec
-
 from hostler.engine.gang_book import GANG
 from hostler.engine.holds import Hold
 from hostler.engine.nominations import Attempts, Nomination
 from hostler.engine.preemption import Planner
 from hostler.engine.reclaim import plan_reclaim
-from hostler.engine.records import GuestRecord
+from hostler.engine.records import PLACED_STATES, GuestRecord
 from hostler.engine.state import State
 from hostler.engine.victims import VictimSet, budgets_of
 from hostler.model import Action, Evict, Nominate, PreemptionRules
 
-__all__ = ["Evictions", "hold_nominated"]
+__all__ = ["Evictions", "drop_gang_holds", "hold_nominated", "hold_of"]
 
 _PREFIX = "nomination:"
 _MAX_REMEMBERED = 4096
@@ -29,8 +27,31 @@ def hold_nominated(state: State, record: GuestRecord, host: str) -> None:
     """Keep room on a host for a nominated guest, against guests of its priority and below."""
     shape = state.shape(record)
     row = state.cluster.row_of[host]
-    hold = Hold(row, shape.amounts, record.guest.spec.priority, bool(shape.asks))
+    priority = state.gangs.priority(record.guest.gang) if record.guest.gang else record.guest.spec.priority
+    hold = Hold(row, shape.amounts, priority, bool(shape.asks))
     state.cluster.hold(_PREFIX + record.guest.uid, hold)
+
+
+def hold_of(state: State, uid: str) -> tuple[str, Hold] | None:
+    """Return what is held for a nominated guest, with the name of the hold."""
+    nomination = state.nominations.get(uid)
+    row = state.cluster.row_of.get(nomination.host) if nomination is not None else None
+    hold = state.cluster.holds.get(_PREFIX + uid, row) if row is not None else None
+    return (_PREFIX + uid, hold) if hold is not None else None
+
+
+def drop_gang_holds(state: State, key: str) -> None:
+    """Hold nothing any more for a gang that does not wait."""
+    for uid in state.gangs.members.get(key, ()):
+        held = hold_of(state, uid)
+        if held is not None:
+            state.cluster.release_hold(held[0], held[1].row)
+            state.improve(held[1].row)
+        if state.nominations.pop(uid, None) is not None:
+            state.unnominated[uid] = None
+    state.nominations.pop(GANG + key, None)
+    if state.gangs.reserving == key:
+        state.gangs.reserving = ""
 
 
 class Evictions:
@@ -65,7 +86,7 @@ class Evictions:
         if uid in state.nominations:
             return "waits for its victims to leave"
         shape = state.shape(record)
-        if self._cascade(record, rules) > rules.max_cascade:
+        if self.cascade(record, rules) > rules.max_cascade:
             return "evicts nobody: it was evicted itself in a cascade of preemptions"
         plan = self.planner.plan(shape, policy, self._exhausted(uid, rules))
         if plan is None:
@@ -83,11 +104,7 @@ class Evictions:
         actions.append(Nominate(guest.uid, guest.name, state.decisions, plan.host, names))
         self.evict(plan.victims, guest.uid, f"preempted by {guest.name}", actions)
         self.remember(guest.uid, plan.host, plan.size)
-        depth = self._cascade(record, rules)
-        for victim in plan.victims:
-            state.cascades[state.guests[victim].guest.spec] = (depth + 1, state.now)
-        while len(state.cascades) > _MAX_REMEMBERED:
-            del state.cascades[next(iter(state.cascades))]
+        self.note_cascade(plan.victims, self.cascade(record, rules) + 1)
 
     def evict(self, victims: tuple[str, ...], preemptor: str, reason: str, actions: list[Action]) -> None:
         """Evict guests that are not on their way out already, and count them against their budgets."""
@@ -98,9 +115,8 @@ class Evictions:
                 state.evicting.setdefault(uid, preemptor)
                 continue
             state.evicting[uid] = preemptor
-            for budget in budgets_of(state, uid):
-                state.budgets[budget.key] = msgspec.structs.replace(budget, allowed=budget.allowed - 1)
-                state.budgets_version += 1
+            state.ordered[uid] = None
+            state.budgets_moved()
             actions.append(Evict(uid, record.guest.name, state.decisions, record.host, preemptor, reason))
 
     def nominate(self, record: GuestRecord, host: str, victims: tuple[str, ...], wait_ns: int) -> None:
@@ -129,6 +145,8 @@ class Evictions:
                 self.forget(member)
         nomination = state.nominations.pop(uid, None)
         if nomination is not None:
+            if nomination.host:
+                state.unnominated[uid] = None
             row = state.cluster.row_of.get(nomination.host)
             if row is not None:
                 state.cluster.release_hold(_PREFIX + uid, row)
@@ -140,20 +158,34 @@ class Evictions:
         state = self._state
         self.forget(uid)
         state.attempts.pop(uid, None)
-        preemptor = state.evicting.pop(uid, None)
-        if preemptor is not None:
-            self._wake_if_clear(preemptor)
+        state.unnominated.pop(uid, None)
+        self.gone(uid)
+
+    def gone(self, uid: str) -> None:
+        """Follow up on a guest that is no longer on its host: preemptors may have waited for that."""
+        state = self._state
+        if uid in state.ordered:
+            for budget in budgets_of(state, uid):
+                state.spent[budget.key] = state.spent.get(budget.key, 0) + 1
+            del state.ordered[uid]
+            state.budgets_moved()
+        if state.evicting.pop(uid, None) is not None:
+            for preemptor in self._waiting_for(uid):
+                self._wake_if_clear(preemptor)
 
     def failed(self, uid: str) -> None:
-        """A guest could not be evicted: its preemptor looks elsewhere, and budgets get back what was taken."""
+        """A guest could not be evicted: those who counted on it look elsewhere, and budgets allow what they did."""
         state = self._state
-        preemptor = state.evicting.pop(uid, None)
-        if preemptor is None:
+        if state.evicting.pop(uid, None) is None:
             return
-        for budget in budgets_of(state, uid):
-            state.budgets[budget.key] = msgspec.structs.replace(budget, allowed=budget.allowed + 1)
-            state.budgets_version += 1
-        self.give_up(preemptor)
+        if uid in state.ordered:
+            del state.ordered[uid]
+            state.budgets_moved()
+        for preemptor in self._waiting_for(uid):
+            self.give_up(preemptor)
+
+    def _waiting_for(self, victim: str) -> list[str]:
+        return [uid for uid, nomination in self._state.nominations.items() if victim in nomination.victims]
 
     def timed_out(self, uid: str, at: int) -> bool:
         """Say whether a deadline was that of a nomination; if so the preemptor looks elsewhere."""
@@ -223,7 +255,24 @@ class Evictions:
         since = self._state.now - rules.window_ns
         return sum(count for at, _, count in self._attempts(uid).made if at >= since)
 
-    def _cascade(self, record: GuestRecord, rules: PreemptionRules) -> int:
+    def note_cascade(self, victims: tuple[str, ...], depth: int) -> None:
+        """Remember how deep in a cascade of evictions these victims are."""
+        state = self._state
+        for victim in victims:
+            state.cascades[state.guests[victim].guest.spec] = (depth, state.now)
+        while len(state.cascades) > _MAX_REMEMBERED:
+            del state.cascades[next(iter(state.cascades))]
+
+    def tell(self, actions: list[Action]) -> None:
+        """Tell which nominations ended without another one, and which preparations were called off."""
+        state = self._state
+        for uid in state.unnominated:
+            record = state.guests.get(uid)
+            if record is not None and record.state not in PLACED_STATES and uid not in state.nominations:
+                actions.append(Nominate(uid, record.guest.name, state.decisions))
+        state.unnominated.clear()
+
+    def cascade(self, record: GuestRecord, rules: PreemptionRules) -> int:
         """Return how many evictions led to this guest's wanting room: 0 when its shape was not evicted lately."""
         depth, at = self._state.cascades.get(record.guest.spec, (0, 0))
         return depth if depth and at >= self._state.now - rules.window_ns else 0

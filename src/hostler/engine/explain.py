@@ -9,6 +9,7 @@ import numpy as np
 
 from hostler.engine.cures import find_cure
 from hostler.engine.eviction_advice import advise_eviction
+from hostler.engine.evictions import hold_of
 from hostler.engine.framework import Wake
 from hostler.engine.gang_advice import advise_gang
 from hostler.engine.kernels_layout import Int64s
@@ -34,7 +35,15 @@ def explain(state: State, record: GuestRecord, decision: Decision) -> Explanatio
     shape = state.shape(record)
     row = state.cluster.row_of.get(record.host) if record.state in PLACED_STATES else None
     if row is None or state.is_parked(record):
-        return _explain(state, record, shape, decision, _AS_IT_IS)
+        held = hold_of(state, record.guest.uid)
+        if held is None:
+            return _explain(state, record, shape, decision, _AS_IT_IS)
+        name, hold = held
+        state.cluster.release_hold(name, hold.row)
+        try:
+            return _explain(state, record, shape, decision, _AS_IT_IS)
+        finally:
+            state.cluster.hold(name, hold)
     state.cluster.unbook(row, shape, record.devices, record.guest.uid)
     try:
         return _explain(state, record, shape, decision, _WITHOUT_ITSELF)

@@ -323,7 +323,19 @@ class Facts:
 
     def _reconsider(self, gang: str) -> None:
         if gang:
+            self._break_up(gang)
             self._gang_queue.consider(gang)
+
+    def _break_up(self, key: str) -> None:
+        """Take back the members of a gang below its minimum while all of them are still being prepared."""
+        state = self._state
+        gang = state.gangs.gangs.get(key)
+        placed = [state.guests[uid] for uid in state.gangs.placed(key)]
+        if gang is None or len(placed) >= gang.min_count or any(r.state != PREPARING for r in placed):
+            return
+        for record in placed:
+            state.abandoned[record.guest.uid] = record.host
+            self.give_back(record, f"gang {key} lost a member before it ran")
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
@@ -387,6 +399,7 @@ class Facts:
         self._bookings.release(record)
         state.turns.forget(record.turn, record.seq)
         state.ready.pop(record.guest.uid, None)
+        self._evictions.gone(record.guest.uid)
         if record.guest.gang:
             self._gang_queue.give_back(record, note)
         else:

@@ -70,6 +70,12 @@ class GangBook:
         guests = self._guests()
         return min((guests[uid].guest.spec.priority for uid in self.members.get(key, ())), default=0)
 
+    def priority_of(self, record: GuestRecord) -> int:
+        """Return the priority that a guest counts by: its gang's where that says one, else its own."""
+        gang = self.gangs.get(record.guest.gang) if record.guest.gang else None
+        own = record.guest.spec.priority
+        return gang.priority if gang is not None and gang.priority is not None else own
+
     def disrupted_as_one(self, key: str) -> Gang | None:
         """Return a guest's gang when its members may only be evicted together."""
         return self.gangs[key] if key in self.units else None

@@ -51,6 +51,8 @@ class GangCycle:
             return
         self._release(key)
         members, surplus = self._members(gang)
+        for uid in surplus:
+            self._hold(state.guests[uid], (), f"gang {key} has its maximum of members", actions)
         if not members:
             return
         need = max(gang.min_count - len(state.gangs.placed(key)), 1)
@@ -65,7 +67,7 @@ class GangCycle:
                 if state.reservations:
                     state.cache.look_at_passes()
                 return
-        self._refuse(gang, trial, need, surplus, actions)
+        self._refuse(gang, trial, need, actions)
         if state.reservations:
             state.cache.look_at_passes()
 
@@ -124,7 +126,7 @@ class GangCycle:
         if any(state.guests[uid].state == GROUPED for uid in state.gangs.pending(key)):
             self._queue.wait(key)
 
-    def _refuse(self, gang: Gang, trial: Trial, need: int, surplus: Sequence[str], actions: list[Action]) -> None:
+    def _refuse(self, gang: Gang, trial: Trial, need: int, actions: list[Action]) -> None:
         state = self._state
         short = need - len(trial.placed)
         lacking = f"gang {gang.key} needs {short} more of its members placed"
@@ -135,8 +137,6 @@ class GangCycle:
             self._hold(placed.record, reasons, f"fits, but {lacking}{where}", actions)
         for refused in trial.refused:
             self._hold(refused.record, refused.reasons, f"{lacking}{where}", actions)
-        for uid in surplus:
-            self._hold(state.guests[uid], (), f"gang {gang.key} has its maximum of members", actions)
         self._queue.wait(gang.key)
         members = [item.record for item in trial.placed] + [item.record for item in trial.refused]
         if not self._preempt(gang, members, need, actions) and gang.head_of_line == "reserve":
@@ -165,7 +165,8 @@ class GangCycle:
         name = GANG + gang.key
         if rules is None or not all(record.guest.spec.may_preempt for record in members):
             return False
-        if not self._evictions.may_try(name, rules):
+        depth = max(self._evictions.cascade(record, rules) for record in members)
+        if depth > rules.max_cascade or not self._evictions.may_try(name, rules):
             return False
         plan = plan_for_gang(state, self._trials, gang, members, need, rules)
         if plan is None or not self._evictions.may_evict(name, len(plan.victims), rules):
@@ -180,6 +181,7 @@ class GangCycle:
             actions.append(Nominate(uid, record.guest.name, state.decisions, host, names))
         self._evictions.evict(plan.victims, name, f"preempted by gang {gang.key}", actions)
         self._evictions.remember(name, "", len(plan.victims))
+        self._evictions.note_cascade(plan.victims, depth + 1)
         return True
 
     def _reserve(self, key: str, placed: Sequence[Placed]) -> None:

@@ -6,8 +6,11 @@ changes, and leaves the queue when the minimum is lost.
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
+from hostler.engine.evictions import drop_gang_holds
 from hostler.engine.gang_book import GANG
 from hostler.engine.queue import ACTIVE, WaitKey
 from hostler.engine.randomness import BACKOFF, draw, name_hash
@@ -34,10 +37,12 @@ class GangQueue:
         name = GANG + key
         if gangs.why_not_ready(key) and key not in gangs.reached:
             state.queue.remove(name)
+            drop_gang_holds(state, key)
             return
         pending = [uid for uid in gangs.pending(key) if state.guests[uid].state == GROUPED]
         if gangs.why_not_ready(key) or not pending:
             state.queue.remove(name)
+            drop_gang_holds(state, key)
             self._watch(key)
             return
         state.queue.activate(name, gangs.priority(key), self._arrival(key, pending), GANG_KEY)
@@ -59,14 +64,19 @@ class GangQueue:
         state = self._state
         pending = state.gangs.pending(key)
         refusals = state.gangs.refusals[key] = state.gangs.refusals.get(key, 0) + 1
-        rules = state.rules
-        longest = rules.backoff_max_ns * max(1, round(len(state.gangs.members[key]) ** 0.5))
-        base = min(rules.backoff_initial_ns << min(refusals - 1, 40), longest)
-        roll = draw(state.seed, name_hash(key), refusals, BACKOFF)
-        until = state.now + base + base * rules.jitter_percent * (roll % 1024) // (100 * 1024)
-        flush_at = max(until, state.now + rules.flush_after_ns)
+        until = self._until(key, refusals)
+        flush_at = max(until, state.now + state.rules.flush_after_ns)
         arrival = self._arrival(key, pending)
         state.queue.wait(GANG + key, state.gangs.priority(key), arrival, GANG_KEY, until, flush_at)
+
+    def _until(self, key: str, failures: int) -> int:
+        """Return when a gang may be tried again after so many failures in a row."""
+        state = self._state
+        rules = state.rules
+        longest = rules.backoff_max_ns * max(1, math.isqrt(len(state.gangs.members[key])))
+        base = min(rules.backoff_initial_ns << min(failures - 1, 40), longest)
+        roll = draw(state.seed, name_hash(key), failures, BACKOFF)
+        return state.now + base + base * rules.jitter_percent * (roll % 1024) // (100 * 1024)
 
     def give_back(self, record: GuestRecord, note: str) -> None:
         """A member's placement could not be carried out: it joins its gang's waiting members again."""
@@ -75,8 +85,11 @@ class GangQueue:
             record, state=GROUPED, host="", devices=(), errors=record.errors + 1, answer=None, note=note, total=None
         )
         state.guests[record.guest.uid] = waiting
-        self._watch(record.guest.gang)
-        self.wait(record.guest.gang)
+        key = record.guest.gang
+        self._watch(key)
+        pending = state.gangs.pending(key)
+        until = self._until(key, max(state.guests[uid].errors for uid in pending))
+        state.queue.back_off(GANG + key, state.gangs.priority(key), self._arrival(key, pending), GANG_KEY, until)
 
     def _arrival(self, key: str, pending: list[str]) -> int:
         """Return a gang's age: its oldest pending member's, or before all others when it is to be repaired."""
@@ -126,5 +139,7 @@ class GangQueue:
             record = state.guests[uid]
             if uid not in state.evicting and not record.guest.spec.is_leaving:
                 state.evicting[uid] = ""
+                state.ordered[uid] = None
+                state.budgets_moved()
                 reason = f"gang {key} stayed below its minimum"
                 actions.append(Evict(uid, record.guest.name, state.decisions, record.host, "", reason))

@@ -100,16 +100,19 @@ def prepare_spread(counters, asks, code, s, rows):
         asks.tick[0] += 1
         c = asks.counter[s, j]
         size = 0
+        lacking = 0  # kube-scheduler counts the lack of a label as one more domain, where it does not leave hosts out
         for h in range(rows):
             if code[s, h] != FITS or lacks_key(counters, asks, s, h):
                 continue
             domain = counters.domain[counters.topology[c], h]
             if asks.params[s, j, 1] != 0:
                 size += 1
-            elif domain >= 0 and asks.seen[domain] != asks.tick[0]:
+            elif domain < 0:
+                lacking = 1
+            elif asks.seen[domain] != asks.tick[0]:
                 asks.seen[domain] = asks.tick[0]
                 size += 1
-        asks.log_size[j] = math.log(float(size + 2))
+        asks.log_size[j] = math.log(float(size + lacking + 2))
 
 
 @kernel

@@ -8,11 +8,15 @@ alone, so it is kept until the host changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from hostler.engine.profile import Profile
+from hostler.engine.profiles import Profiles
+from hostler.engine.registry import KERNEL_FILTERS
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.engine.transaction import Transaction
@@ -24,9 +28,9 @@ from hostler.engine.victims import (
     units_below,
     victim_set,
 )
-from hostler.model import PreemptionRules
+from hostler.model import PreemptionRules, Reason
 
-__all__ = ["UNRESOLVABLE", "Planner", "dry_run"]
+__all__ = ["UNRESOLVABLE", "Planner", "dry_run", "is_resolvable"]
 
 # Refusals that no eviction can cure (kube-scheduler's UnschedulableAndUnresolvable).
 UNRESOLVABLE = frozenset(
@@ -43,17 +47,47 @@ UNRESOLVABLE = frozenset(
         ("guest_affinity", "affinity_unmet"),
     }
 )
+_MAX_CANDIDATES = 16  # of whom sets of three are tried
 _MAX_KEPT = 64  # (shape, policy) pairs whose dry runs are kept
 _FEW = 100  # candidates after which guests that look at others stop searching a large fleet
+
+
+def is_resolvable(reason: Reason) -> bool:
+    """Say whether an eviction may cure a refusal; what plugins of third parties think of it is not known."""
+    return reason.plugin in KERNEL_FILTERS and (reason.plugin, reason.code) not in UNRESOLVABLE
 
 
 class _Kept(NamedTuple):
     """Dry runs of one shape: up to where the touch log was read, under which budgets, and the candidates by row."""
 
     shape: Shape
+    profiles: Profiles
     position: int
     budgets: int
     found: dict[int, VictimSet]
+    cheapest: list[tuple[tuple[int, int, int, int, int, str], int]]  # a heap of costs and rows, some of them outdated
+
+    def add(self, row: int, victims: VictimSet) -> None:
+        """Keep the victims of a row."""
+        self.found[row] = victims
+        heappush(self.cheapest, (victims.cost, row))
+
+    def best(self, skip: frozenset[str]) -> VictimSet | None:
+        """Return the cheapest victims on a host that is not to be skipped."""
+        aside = []
+        best = None
+        while self.cheapest and best is None:
+            cost, row = self.cheapest[0]
+            victims = self.found.get(row)
+            if victims is None or victims.cost != cost:
+                heappop(self.cheapest)
+            elif victims.host in skip:
+                aside.append(heappop(self.cheapest))
+            else:
+                best = victims
+        for item in aside:
+            heappush(self.cheapest, item)
+        return best
 
 
 class Planner:
@@ -75,23 +109,21 @@ class Planner:
             return None
         slot = state.cache.slot(shape, policy)
         codes, _ = state.cache.codes(slot)
-        found: Iterable[VictimSet]
-        if state.cache.asks.list_of(slot).filters or state.gangs.units:
-            found = self._search(shape, slot, rules, codes.tolist())
-        else:
-            found = self._follow(shape, policy, slot, profile, rules, codes.tolist())
+        if not state.cache.asks.list_of(slot).filters and not state.gangs.units:
+            return self._follow(shape, policy, slot, profile, rules, codes.tolist()).best(skip)
+        found = self._search(shape, slot, rules, codes.tolist())
         return min((v for v in found if v.host not in skip), key=lambda v: v.cost, default=None)
 
     def _is_fresh(self, kept: _Kept, shape: Shape) -> bool:
         """Say whether nothing changed since the dry runs were made."""
         state = self._state
-        same = kept.shape is shape and kept.budgets == state.budgets_version and not state.gangs.units
-        return same and kept.position == state.cluster.log_end
+        same = kept.shape is shape and kept.profiles is state.profiles and not state.gangs.units
+        return same and (kept.budgets, kept.position) == (state.budgets_version, state.cluster.log_end)
 
     def _candidates(self, codes: Sequence[int], rows: Iterator[int]) -> Iterator[int]:
         reasons = self._state.tables.reasons.values
         for row in rows:
-            if codes[row] > 0 and (reasons[codes[row]].plugin, reasons[codes[row]].code) not in UNRESOLVABLE:
+            if codes[row] > 0 and is_resolvable(reasons[codes[row]]):
                 yield row
 
     def _search(self, shape: Shape, slot: int, rules: PreemptionRules, codes: Sequence[int]) -> list[VictimSet]:
@@ -108,27 +140,30 @@ class Planner:
 
     def _follow(
         self, shape: Shape, policy: int, slot: int, profile: Profile, rules: PreemptionRules, codes: Sequence[int]
-    ) -> Iterable[VictimSet]:
+    ) -> _Kept:
         """Bring the kept dry runs up to date: only rows that changed are tried again."""
         state = self._state
         key = (shape.number, policy)
         kept = self._kept.pop(key, None)
         rows = None
-        if kept is not None and kept.shape is shape and kept.budgets == state.budgets_version:
+        is_known = kept is not None and kept.shape is shape and kept.profiles is state.profiles
+        if is_known and kept is not None and kept.budgets == state.budgets_version:
             rows = state.cluster.touched_since(kept.position)
         if kept is None or rows is None:
-            kept, rows = _Kept(shape, 0, 0, {}), np.arange(len(codes))
+            kept, rows = _Kept(shape, state.profiles, 0, 0, {}, []), np.arange(len(codes))
         for row in rows.tolist():
             kept.found.pop(row, None)
         for row in self._candidates(codes, iter(rows.tolist())):
             victims = dry_run(state, shape, slot, row, rules, limit_set=profile.limit_set)
             if victims is not None:
-                kept.found[row] = victims
+                kept.add(row, victims)
         position = state.cluster.log_end
-        self._kept[key] = _Kept(shape, position, state.budgets_version, kept.found)
+        kept = self._kept[key] = _Kept(
+            shape, state.profiles, position, state.budgets_version, kept.found, kept.cheapest
+        )
         while len(self._kept) > _MAX_KEPT:
             del self._kept[next(iter(self._kept))]
-        return kept.found.values()
+        return kept
 
 
 def dry_run(
@@ -157,9 +192,37 @@ def dry_run(
     if result is None:
         return None
     victims, violations = result
-    if rules.budgets == "strict" and breaks_a_budget(state, (uid for unit in victims for uid in unit.members)):
-        return None
+    if rules.budgets == "strict" and _breaks(state, victims):
+        few = _few_within_budgets(state, shape, slot, row, units)
+        if few is None:
+            return None
+        victims, violations = list(few), 0
     return victim_set(state, state.cluster.host(row).name, victims, violations)
+
+
+def _breaks(state: State, victims: Iterable[Unit]) -> bool:
+    return breaks_a_budget(state, (uid for unit in victims for uid in unit.members))
+
+
+def _few_within_budgets(
+    state: State, shape: Shape, slot: int, row: int, units: Sequence[Unit]
+) -> tuple[Unit, ...] | None:
+    """Return the smallest set of at most three units that is enough and breaks no budget, least important first.
+
+    Sparing one unit after the other may keep those of which a budget lets only some go, so small sets are tried too.
+    """
+    candidates = list(reversed(units))[:_MAX_CANDIDATES]
+    for size in (1, 2, 3):
+        for chosen in combinations(candidates, size):
+            if _breaks(state, chosen):
+                continue
+            with Transaction(state) as transaction:
+                for unit in chosen:
+                    for uid in unit.members:
+                        transaction.unbook(uid)
+                if state.cache.verdict(slot, row) == 0:
+                    return chosen
+    return None
 
 
 def _by_verdicts(
@@ -190,7 +253,12 @@ def _by_amounts(
 ) -> tuple[list[Unit], int] | None:
     """Do the same with the amounts alone, for a guest that nothing else concerns."""
     cluster = state.cluster
-    holds = [hold for _, hold in cluster.holds.on(row) if hold.priority >= shape.spec.priority]
+    passes = state.passes(shape.spec)
+    holds = [
+        hold
+        for _, hold in cluster.holds.on(row)
+        if hold.priority >= shape.spec.priority and hold.pass_number not in passes
+    ]
     spare = {
         resource: cluster.limit(row, resource, limit_set)
         - cluster.used(row, resource)

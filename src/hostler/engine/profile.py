@@ -92,6 +92,12 @@ class Profile:
         """Say whether the policy remembers the last host."""
         return "after_last" in self.policy.ties
 
+    @cached_property
+    def idle_scores(self) -> dict[int, int]:
+        """Return the scorers that give all hosts the same while they have nothing to say, with what that adds."""
+        scores = {x: getattr(scorer.column, "idle_score", None) for x, scorer in enumerate(self.scorers)}
+        return {x: self.scorers[x].use.weight * score for x, score in scores.items() if score is not None}
+
     def cures(self, plugin: str) -> frozenset[Wake]:
         """Return the events that can cure a refusal by one of the policy's filters."""
         if plugin in KERNEL_FILTERS:

@@ -96,6 +96,12 @@ class Queue:
         """Wake one waiting guest; while in backoff it stays there until that ends."""
         self._leave(uid, self.entries[uid], now)
 
+    def hurry(self, uid: str) -> None:
+        """Try somebody at the next step, whatever its backoff."""
+        entry = self.entries.get(uid)
+        if entry is not None and entry.state != ACTIVE:
+            self.activate(uid, entry.priority, entry.arrival, entry.key)
+
     def release(self, now: int) -> None:
         """Activate what is due: ended backoffs, and guests that waited too long for an event."""
         while self._backoff and self._backoff[0][0] <= now:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hostler.engine.preemption import UNRESOLVABLE, dry_run
+from hostler.engine.preemption import dry_run, is_resolvable
 from hostler.engine.quotas import Quotas, wants
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
@@ -31,11 +31,7 @@ def plan_reclaim(state: State, shape: Shape, policy: int) -> VictimSet | None:
     slot = state.cache.slot(shape, policy)
     codes, _ = state.cache.codes(slot)
     reasons = state.tables.reasons.values
-    rows = [
-        row
-        for row in np.flatnonzero(codes > 0).tolist()
-        if (reasons[int(codes[row])].plugin, reasons[int(codes[row])].code) not in UNRESOLVABLE
-    ]
+    rows = [row for row in np.flatnonzero(codes > 0).tolist() if is_resolvable(reasons[int(codes[row])])]
     for _, tenant in borrowers:
         found = []
         for row in rows:

@@ -249,6 +249,10 @@ def _tenancy(saved: checkpoint.Checkpoint, names: Names) -> None:
         entry(uid): _replace(found, made=tuple((at, name(host), guests) for at, host, guests in found.made))
         for uid, found in saved.attempts.items()
     }
+    saved.ordered = [entry(uid) for uid in saved.ordered]
+    saved.spent = {path(key): count for key, count in saved.spent.items()}
+    saved.unnominated = [entry(uid) for uid in saved.unnominated]
+    saved.abandoned = {entry(uid): name(host) for uid, host in saved.abandoned.items()}
     saved.gangs_refused = {path(key): refusals for key, refusals in saved.gangs_refused.items()}
     saved.gang_reserving = path(saved.gang_reserving) if saved.gang_reserving else ""
     saved.quotas = [redact_quota(quota, names) for quota in saved.quotas]

@@ -12,6 +12,7 @@ import numpy as np
 
 from hostler.engine.kernels_layout import Int64s
 from hostler.engine.plugins.across_guests import NearGuests
+from hostler.engine.profile import BuiltScorer
 from hostler.engine.randomness import host_key, mix64
 from hostler.engine.state import State
 from hostler.model.policies import Normalizer
@@ -35,17 +36,23 @@ def score_table(state: State, slot: int, policy: int, rows: Int64s) -> ScoreTabl
     whole, real = state.cache.raw_scores(slot, rows)
     table = ScoreTable([], [], [], [0] * len(rows))
     for x, scorer in enumerate(profile.scorers):
+        if not active[x] and x in profile.idle_scores:
+            _add(table, scorer, [0] * len(rows), [profile.idle_scores[x]] * len(rows))
+            continue
         if not active[x] or (scorer.use.name == NearGuests.name and not state.cache.asks.prefers_anybody(slot)):
             continue
         raw: list[int | float] = real[x].tolist() if scorer.is_float else whole[x].tolist()
         scaled = raw if scorer.is_float else normalized(scorer.normalizer, whole[x]).tolist()
-        weighted = [scorer.use.weight * value for value in scaled]
-        table.plugins.append(scorer.use.shown_as or scorer.use.name)
-        table.raw.append(raw)
-        table.weighted.append(weighted)
-        for i, part in enumerate(weighted):
-            table.totals[i] += part
+        _add(table, scorer, raw, [scorer.use.weight * value for value in scaled])
     return table
+
+
+def _add(table: ScoreTable, scorer: BuiltScorer, raw: list[int | float], weighted: list[int | float]) -> None:
+    table.plugins.append(scorer.use.shown_as or scorer.use.name)
+    table.raw.append(raw)
+    table.weighted.append(weighted)
+    for i, part in enumerate(weighted):
+        table.totals[i] += part
 
 
 def normalized(mode: Normalizer, raw: Int64s) -> Int64s:

@@ -72,6 +72,11 @@ class State:
         self.budgets_version = 0
         self.nominations: dict[str, Nomination] = {}
         self.evicting: dict[str, str] = {}  # victims on their way, to the uid of their preemptor
+        self.ordered: dict[str, None] = {}  # those of them whose eviction was asked for here
+        self.spent: dict[str, int] = {}  # disruptions since a budget was last stated
+        self.allowed_now: dict[str, int] | None = None  # what budgets allow, worked out; None: do it again
+        self.unnominated: dict[str, None] = {}  # guests whose nomination ended, to be told
+        self.abandoned: dict[str, str] = {}  # prepared guests that were taken back, to their hosts, to be told
         self.attempts: dict[str, Attempts] = {}  # of preemptors
         self.cascades: dict[GuestSpec, tuple[int, int]] = {}  # evicted specs: depth of the cascade, time
         self.has_shifted = False  # guests were placed or left since waiting ones were last looked at
@@ -112,6 +117,11 @@ class State:
     def passes(self, spec: GuestSpec, gang: str = "") -> list[int]:
         """Return the passes to reserved room that a guest bears."""
         return [self.pass_of[name] for name, r in self.reservations.items() if is_for(r, spec, gang)]
+
+    def budgets_moved(self) -> None:
+        """Note that budgets allow something else from now on."""
+        self.budgets_version += 1
+        self.allowed_now = None
 
     def add_deadline(self, at: int, number: int, uid: str) -> None:
         """Note that something must happen by a time."""
@@ -177,6 +187,10 @@ class State:
         twin.budgets = self.budgets.copy()
         twin.nominations = self.nominations.copy()
         twin.evicting = self.evicting.copy()
+        twin.ordered = self.ordered.copy()
+        twin.spent = self.spent.copy()
+        twin.unnominated = self.unnominated.copy()
+        twin.abandoned = self.abandoned.copy()
         twin.attempts = self.attempts.copy()
         twin.cascades = self.cascades.copy()
         return twin

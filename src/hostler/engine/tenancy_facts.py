@@ -53,6 +53,7 @@ class TenancyFacts:
         if known is not None and event.budget.version and event.budget.version < known.version:
             return
         state.budgets[event.budget.key] = event.budget
+        state.spent.pop(event.budget.key, None)
         self._rules_moved()
 
     def _budget_left(self, event: BudgetLeft) -> None:
@@ -62,7 +63,7 @@ class TenancyFacts:
     def _rules_moved(self) -> None:
         """Let waiting guests look again: another budget, quota or reservation may help them."""
         state = self._state
-        state.budgets_version += 1
+        state.budgets_moved()
         for uid, entry in list(state.queue.entries.items()):
             if entry.state == WAITING and uid not in state.nominations:
                 state.queue.wake_one(uid, state.now)

@@ -60,8 +60,9 @@ def units_below(state: State, row: int, priority: int, spared: Iterable[str] = (
         record = state.guests[uid]
         gang = state.gangs.disrupted_as_one(record.guest.gang)
         if gang is None:
-            if record.guest.spec.priority < priority and uid not in keep:
-                units[uid] = Unit(record.guest.spec.priority, 1, _start(record), (uid,), (uid,))
+            own = state.gangs.priority_of(record)
+            if own < priority and uid not in keep:
+                units[uid] = Unit(own, 1, _start(record), (uid,), (uid,))
             continue
         if gang.key in units:
             known = units[gang.key]
@@ -92,17 +93,30 @@ def budgets_of(state: State, uid: str) -> list[Budget]:
     ]
 
 
+def allowed_now(state: State) -> dict[str, int]:
+    """Return how many more disruptions each budget allows: what it says, less those it cannot know of yet."""
+    if state.allowed_now is None:
+        left = {key: budget.allowed - state.spent.get(key, 0) for key, budget in state.budgets.items()}
+        for uid in state.ordered:
+            for budget in budgets_of(state, uid):
+                left[budget.key] -= 1
+        state.allowed_now = left
+    return dict(state.allowed_now)
+
+
 def split_by_budgets(state: State, units: Sequence[Unit]) -> tuple[list[Unit], list[Unit]]:
     """Return the units whose eviction would break a budget, and the others; both keep their order."""
     if not state.budgets:
         return [], list(units)
-    left = {key: budget.allowed for key, budget in state.budgets.items()}
+    left = allowed_now(state)
     breaking: list[Unit] = []
     others: list[Unit] = []
     for unit in units:
         breaks = False
         for uid in unit.members:
             for budget in budgets_of(state, uid):
+                if uid in state.ordered:
+                    continue  # its disruption is counted already
                 left[budget.key] -= 1
                 breaks = breaks or left[budget.key] < 0
         (breaking if breaks else others).append(unit)
@@ -111,12 +125,13 @@ def split_by_budgets(state: State, units: Sequence[Unit]) -> tuple[list[Unit], l
 
 def breaks_a_budget(state: State, victims: Iterable[str]) -> bool:
     """Say whether evicting all these guests would break any budget."""
-    left = {key: budget.allowed for key, budget in state.budgets.items()}
+    left = allowed_now(state)
     for uid in victims:
         for budget in budgets_of(state, uid):
-            left[budget.key] -= 1
-            if left[budget.key] < 0:
-                return True
+            if uid not in state.ordered:
+                left[budget.key] -= 1
+                if left[budget.key] < 0:
+                    return True
     return False
 
 

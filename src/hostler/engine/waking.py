@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from hostler.engine import kernels_wake
+from hostler.engine.gang_book import GANG
 from hostler.engine.gang_queue import GANG_KEY
 from hostler.engine.kernels_layout import Int32s, Int64s
 from hostler.engine.profiles import NO_POLICY
-from hostler.engine.queue import WaitKey
+from hostler.engine.queue import WAITING, WaitKey
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.errors import PluginError
@@ -50,6 +51,9 @@ class WaitIndex:
             return
         self._follow_queue()
         state.queue.wake(GANG_KEY, state.now)
+        if state.gangs.reserving:
+            state.queue.hurry(GANG + state.gangs.reserving)
+        self._wake_nominated(rows)
         around = self._around() if shifted else set()
         live = sorted(row for row in rows if state.cluster.host_at[row] is not None)
         may_fit = np.zeros(len(self._keys), dtype=np.bool_)
@@ -65,6 +69,14 @@ class WaitIndex:
         for key in candidates:
             if not is_few or self._fits_now(key):
                 state.queue.wake(key, state.now)
+
+    def _wake_nominated(self, rows: set[int]) -> None:
+        """Wake guests whose nominated host improved; what is held there for them hides it from the test of shapes."""
+        state = self._state
+        for uid, nomination in list(state.nominations.items()):
+            entry = state.queue.entries.get(uid)
+            if entry is not None and entry.state == WAITING and state.cluster.row_of.get(nomination.host) in rows:
+                state.queue.wake_one(uid, state.now)
 
     def has_news(self) -> bool:
         """Say whether guests moved that some waiting guest looks at."""

@@ -1,7 +1,8 @@
 """The line that kube-scheduler writes into a pod's condition when no node will do, made from an explanation.
 
 Tools parse it, so words, order and counting are kube-scheduler's: of each node the first plugin counts that refuses it,
-and of the plugin for resources every resource that lacks. Used by ``place`` and ``explain``, and later by ``kube``.
+and of the plugin for resources every resource that lacks. Nodes that a pod's affinity excludes by their names, as a
+daemon's does, are not looked at. Used by ``place`` and ``explain``, and later by ``kube``.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from hostler.model import GUESTS, Explanation, Failure, Reason
+from hostler.model import GUESTS, Explanation, Failure, GuestSpec, Reason
 
 __all__ = ["scheduler_message"]
 
 NO_NODES = "no nodes available to schedule pods"
+NOT_LOOKED_AT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+CONFLICT = "pod affinity terms conflict"
 
 # Our filters in the order in which kube-scheduler's default profile asks its plugins; the words are those of
 # kubernetes/kubernetes pkg/scheduler/framework/plugins (1.37). Room is handled apart.
@@ -45,17 +48,35 @@ _TEXTS = {
 }
 
 
-def scheduler_message(explanation: Explanation) -> str:
+def scheduler_message(explanation: Explanation, spec: GuestSpec) -> str:
     """Say in kube-scheduler's words why a pod fits nowhere; nothing where it fits somewhere."""
     verdicts = explanation.verdicts
     if not verdicts:
         return NO_NODES
     if any(verdict.fits for verdict in verdicts):
         return ""
-    counts = Counter(text for verdict in verdicts for text in _texts(verdict.failures))
+    named = _named_hosts(spec)
+    if named is not None and not named:
+        return f"0/{len(verdicts)} nodes are available: {CONFLICT}."
+    counts = Counter(
+        text
+        for verdict in verdicts
+        for text in (_texts(verdict.failures) if named is None or verdict.host in named else {NOT_LOOKED_AT})
+    )
     # kube-scheduler sorts the finished words, so "10 ..." stands before "2 ...".
     reasons = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
     return f"0/{len(verdicts)} nodes are available: {reasons}."
+
+
+def _named_hosts(spec: GuestSpec) -> set[str] | None:
+    """Return the hosts that the affinity names, when each of its terms names some; None when all are looked at."""
+    found: set[str] = set()
+    for term in spec.host_affinity:
+        named = [set(names.values) for names in term.names if names.operator == "In"]
+        if not named:
+            return None
+        found |= set.intersection(*named)
+    return found if spec.host_affinity else None
 
 
 def _texts(failures: Sequence[Failure]) -> set[str]:

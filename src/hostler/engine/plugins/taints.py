@@ -47,13 +47,11 @@ class PreferredTaints:
 
     def __init__(self, view: ClusterView, args: Mapping[str, object]) -> None:
         self._marks = view.cluster.marks
-        self._always = bool(args.get("always", False))
+        self.idle_score = 100 if args.get("always", False) else None  # what all hosts score where none has one
 
     def applies(self, spec: GuestSpec) -> bool:
-        """Say whether any host has such a taint (or, with ``always``, yes: without one all hosts score 100)."""
-        return self._always or any(
-            untolerated(spec.tolerations, taints, soft=True) for taints in self._marks.present_taints()
-        )
+        """Say whether any host has such a taint."""
+        return any(untolerated(spec.tolerations, taints, soft=True) for taints in self._marks.present_taints())
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
         """Count the untolerated soft taints."""

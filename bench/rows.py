@@ -1,0 +1,42 @@
+"""Figures from several runs: rates, medians and percentiles, and how one cost compares with another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from bench.results import Row
+
+__all__ = ["RUNS", "Timed", "latency_rows", "median_and_p99", "rate_row"]
+
+RUNS = 3
+
+Timed = Callable[[], float]
+
+
+def rate_row(name: str, what: str, decisions: int, once: Timed, target: float | None = None, note: str = "") -> Row:
+    """Return how many decisions a second the best run made."""
+    rates = tuple(round(decisions / once(), 1) for _ in range(RUNS))
+    return Row(name=name, what=what, unit="/s", target=target, measured=max(rates), runs=rates, note=note)
+
+
+def median_and_p99(seconds: Sequence[float]) -> tuple[float, float]:
+    """Return median and 99th percentile in milliseconds."""
+    times = sorted(seconds)
+    return 1000 * times[len(times) // 2], 1000 * times[int(len(times) * 0.99)]
+
+
+def latency_rows(
+    name: str, what: str, figures: Sequence[tuple[float, float]], targets: tuple[float | None, float | None]
+) -> Iterator[Row]:
+    """Return two rows, median and 99th percentile, from one pair per run."""
+    for part, label in enumerate(("median", "p99")):
+        runs = tuple(round(figure[part], 4) for figure in figures)
+        yield Row(
+            name=f"{name} {label}",
+            what=what,
+            unit="ms",
+            target=targets[part],
+            sense="at most",
+            measured=min(runs),
+            runs=runs,
+        )

@@ -1,0 +1,27 @@
+"""The map of the architecture is complete: it names every module of the engine, and none that is not there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ENGINE = ROOT / "src" / "hostler" / "engine"
+MAP = (ROOT / "ARCHITECTURE.md").read_text()
+
+
+def test_every_module_of_the_engine_is_on_the_map():
+    named = set(re.findall(r"`([a-z_]+\.py)`", MAP))
+    assert {path.name for path in ENGINE.glob("*.py")} - {"__init__.py"} <= named
+
+
+def test_every_file_on_the_map_exists():
+    package = ROOT / "src" / "hostler"
+    for name in re.findall(r"`([a-z_/]+(?:\.py|/))`", MAP):
+        assert (ENGINE / name).exists() or (package / name).exists(), name
+
+
+def test_every_package_is_on_the_map():
+    package = ROOT / "src" / "hostler"
+    folders = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
+    assert folders <= set(re.findall(r"^\| `([a-z]+/)`", MAP, re.MULTILINE))

@@ -1,0 +1,131 @@
+"""The pages about concepts are true: their code runs as it stands, and gives what the text says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hostler
+
+CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
+
+
+def _run(page: str) -> dict[str, Any]:
+    """Run all Python blocks of a page in order, as one program."""
+    path = CONCEPTS / page
+    code = "\n".join(re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL))
+    names: dict[str, Any] = {}
+    exec(compile(code, str(path), "exec"), names)
+    return names
+
+
+def _kinds(actions: list[Any]) -> list[tuple[str, str]]:
+    return [(type(action).__name__, action.guest) for action in actions]
+
+
+def test_every_link_between_pages_leads_somewhere():
+    for path in CONCEPTS.glob("*.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+class TestConstraints:
+    """Spread over zones, apart on hosts, a cache near by."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def page(cls) -> dict[str, Any]:
+        return _run("constraints.md")
+
+    def test_guests_are_spread_apart_and_near(self, page):
+        assert page["placed"] == {"web-1": "n1", "web-2": "s1", "web-3": "n2", "cache": "n1"}
+
+    def test_the_fourth_takes_the_last_host_and_the_fifth_waits(self, page):
+        assert _kinds(page["last"]) == [("Bind", "web-4"), ("Hold", "web-5")]
+        assert page["last"][0].host == "s2"
+
+    def test_the_explanation_names_who_is_in_the_way(self, page):
+        assert page["in_the_way"] == {"n1": ("web-1",), "n2": ("web-3",), "s1": ("web-2",), "s2": ("web-4",)}
+
+    def test_every_field_that_the_table_names_exists(self):
+        rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", (CONCEPTS / "constraints.md").read_text(), re.MULTILINE)
+        named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
+        assert {"affinity", "spread", "ports"} <= named <= set(hostler.GuestSpec.__struct_fields__)
+
+
+class TestPreemption:
+    """The report goes, the web guests of a strict budget stay."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def page(cls) -> dict[str, Any]:
+        return _run("preemption.md")
+
+    def test_the_unprotected_guest_makes_room(self, page):
+        assert _kinds(page["first"]) == [("Hold", "urgent"), ("Nominate", "urgent"), ("Evict", "report")]
+        assert page["first"][1].host == "b"
+
+    def test_the_preemptor_takes_the_place_when_the_victim_has_left(self, page):
+        assert [(action.guest, action.host) for action in page["then"]] == [("urgent", "b")]
+
+    def test_a_strict_budget_forbids_the_rest(self, page):
+        assert page["advice"].host == ""
+        assert page["advice"].why_not == "2 hosts: a disruption budget forbids it"
+
+    def test_every_limit_that_the_page_names_exists(self):
+        limits = re.search(r"^## Limits\n(.*?)^## ", (CONCEPTS / "preemption.md").read_text(), re.DOTALL | re.MULTILINE)
+        named = set(re.findall(r"`((?:max|wait)_[a-z_]+)`", limits.group(1)))
+        assert named == set(hostler.PreemptionRules.__struct_fields__) - {"budgets", "window_ns"}
+
+
+class TestGangs:
+    """Three workers in one rack, or none."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def page(cls) -> dict[str, Any]:
+        return _run("gangs.md")
+
+    def test_too_few_members_are_not_tried(self, page):
+        assert page["too_few"] == []
+        assert page["note"] == "2/3 members of gang default/train are there"
+
+    def test_a_gang_without_room_lets_others_pass(self, page):
+        workers = [("Hold", f"worker-{at}") for at in (1, 2, 3)]
+        assert _kinds(page["waiting"]) == [*workers, ("Bind", "late")]
+
+    def test_the_explanation_tells_what_members_find(self, page):
+        advice = page["advice"]
+        assert (advice.would_place, advice.domain, advice.binding) == (2, "r2", "insufficient: cpu")
+
+    def test_all_members_are_placed_in_one_rack(self, page):
+        assert set(page["together"]) == {"worker-1", "worker-2", "worker-3"}
+        assert {host[:2] for host in page["together"].values()} == {"r2"}
+
+    def test_every_field_that_the_table_names_exists(self):
+        rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", (CONCEPTS / "gangs.md").read_text(), re.MULTILINE)
+        named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
+        assert {"min_count", "head_of_line"} <= named <= set(hostler.Gang.__struct_fields__)
+
+
+class TestQuotas:
+    """Blue borrows, green takes back what is its own; a reservation keeps others out for a night."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def page(cls) -> dict[str, Any]:
+        return _run("quotas.md")
+
+    def test_nobody_exceeds_the_maximum(self, page):
+        assert page["beyond"] == "cpu beyond the maximum of blue"
+
+    def test_a_guarantee_is_reclaimed_from_who_borrowed(self, page):
+        assert _kinds(page["actions"]) == [("Hold", "green-0"), ("Nominate", "green-0"), ("Evict", "blue-1")]
+
+    def test_a_reservation_begins_and_ends(self, page):
+        assert _kinds(page["by_night"]) == [("Hold", "blue")]
+        assert page["kept_by"] == ("reservation:night",)
+        assert _kinds(page["by_day"]) == [("Bind", "blue")]

@@ -1,0 +1,689 @@
+"""A cluster's life with gangs, tenants, budgets, reservations and evictions, in random events: what must never happen.
+
+Everything that a step decides is checked again here in plain Python, from the guests and hosts alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from hostler.engine import Engine
+from hostler.engine.gang_book import GANG
+from hostler.engine.queue import ACTIVE, BACKOFF, WAITING
+from hostler.engine.records import GROUPED, PLACED_STATES, QUEUED
+from hostler.model import (
+    Abandon,
+    Action,
+    Bind,
+    BindFailed,
+    Budget,
+    BudgetChanged,
+    BudgetLeft,
+    Evict,
+    EvictFailed,
+    Expression,
+    Gang,
+    GangChanged,
+    GangLeft,
+    Guest,
+    GuestArrived,
+    GuestBound,
+    GuestChanged,
+    GuestLeft,
+    GuestSpec,
+    GuestTerm,
+    Hold,
+    Host,
+    HostChanged,
+    HostJoined,
+    HostLeft,
+    HostsJoined,
+    PolicyChanged,
+    Prepare,
+    Prepared,
+    QueueRules,
+    Quota,
+    QuotasChanged,
+    Reservation,
+    ReservationChanged,
+    ReservationLeft,
+    Spread,
+    Term,
+    amount_of,
+    amounts,
+    labels,
+    may_give,
+)
+from tests.engine.fleet import LONG, QUICK, SECOND, essence
+from tests.engine.gang_instances import app, preempting
+
+HOSTS = [f"h{i}" for i in range(5)]
+GANGS = ["g0", "g1", "g2"]
+TENANTS = ["", "", "t", "u"]
+LIMITS: Any = {
+    "max_evictions": 5, "window_ns": 60 * SECOND, "wait_ns": 30 * SECOND, "max_repeats": 2, "max_cascade": 2,
+}  # fmt: skip
+POLICIES = (
+    preempting("first_fit", budgets="strict", reclaim=True, **LIMITS),
+    preempting("spread", budgets="best_effort", **LIMITS),
+    msgspec.structs.replace(preempting("pack"), preemption=None),
+)
+STRICT = {"", "first_fit"}  # the policies that never break a budget, as long as the first one is the default
+
+
+# -- what may happen --------------------------------------------------------------------------------------------------
+
+machines = st.builds(
+    lambda name, cpu, memory, zone, cordoned: Host(
+        name=name,
+        capacity=amounts({"cpu": cpu, "memory": memory}),
+        labels=labels({"zone": zone, "host": name} if zone else {"host": name}),
+        cordoned=cordoned,
+    ),
+    st.sampled_from(HOSTS),
+    st.integers(2, 8),
+    st.integers(4, 12),
+    st.sampled_from(["x", "y", "y", ""]),
+    st.sampled_from([False, False, False, True]),
+)
+terms = st.builds(GuestTerm, st.sampled_from(["zone", "host"]), st.sampled_from([app("a"), app("b")]))
+guest_specs = st.builds(
+    lambda cpu, memory, priority, chosen, name, tenant, near, apart, even, polite, prepare, zone: GuestSpec(
+        requests=amounts({"cpu": cpu, "memory": memory}),
+        priority=priority,
+        policy=chosen,
+        labels=labels({"app": name}),
+        tenant=tenant,
+        affinity=near,
+        anti_affinity=apart,
+        spread=even,
+        may_preempt=not polite,
+        prepare=("disk",) if prepare else (),
+        host_selector=labels({"zone": zone} if zone else {}),
+    ),
+    st.integers(0, 4),
+    st.integers(0, 3),
+    st.sampled_from([0, 0, 5, 9]),
+    st.sampled_from(["", "", "first_fit", "spread", "pack"]),
+    st.sampled_from(["a", "b"]),
+    st.sampled_from(TENANTS),
+    st.sampled_from([(), (), (), ()]) | st.tuples(terms),
+    st.sampled_from([(), (), ()]) | st.tuples(terms),
+    st.sampled_from([(), (), (), (Spread("zone", 1, app("a")),), (Spread("host", 2, app("b")),)]),
+    st.sampled_from([False, False, False, True]),
+    st.sampled_from([False, False, False, True]),
+    st.sampled_from(["", "", "", "", "x"]),
+)
+gangs = st.builds(
+    lambda name, least, more, priority, topology, disruption, broken, line: Gang(
+        name=name,
+        min_count=least,
+        max_count=0 if more is None else least + more,
+        priority=priority,
+        topology=topology,
+        disruption=disruption,
+        when_broken=broken,
+        release_after_ns=15 * SECOND,
+        head_of_line=line,
+    ),
+    st.sampled_from(GANGS),
+    st.integers(1, 4),
+    st.sampled_from([None, None, 0, 1]),
+    st.sampled_from([None, None, 5, 9]),
+    st.sampled_from(["", "", "zone"]),
+    st.sampled_from(["single", "all"]),
+    st.sampled_from(["keep", "prefer_repair", "release_after"]),
+    st.sampled_from(["skip", "reserve"]),
+)
+cores = st.integers(0, 6)
+quota_lists = st.lists(
+    st.builds(
+        lambda tenant, least, more: Quota(
+            tenant=tenant,
+            min=amounts({"cpu": least}),
+            max=() if more is None else amounts({"cpu": least + more, "memory": 12}),
+        ),
+        st.sampled_from(["t", "u"]),
+        cores,
+        st.none() | cores,
+    ),
+    max_size=2,
+    unique_by=lambda quota: quota.tenant,
+)
+reservations = st.builds(
+    lambda name, cpu, where, whose, start, length: Reservation(
+        name=name,
+        amounts=amounts({"cpu": cpu}),
+        hosts=(Term((Expression("zone", "In", (where,)),)),) if where else (),
+        tenant=whose if whose in TENANTS else "",
+        gang=f"default/{whose}" if whose in GANGS else "",
+        selector=app("a") if whose == "app" else None,
+        since=start,
+        until=start + length if length else 0,
+    ),
+    st.sampled_from(["r", "s"]),
+    st.integers(0, 4),
+    st.sampled_from(["", "x", "y"]),
+    st.sampled_from(["t", "u", "g0", "g1", "app"]),
+    st.sampled_from([0, 0, 20 * SECOND]),
+    st.sampled_from([0, 30 * SECOND, 90 * SECOND]),
+)
+
+
+# -- a plain reading of the rules -------------------------------------------------------------------------------------
+
+
+class World:
+    """Hosts and placed guests in plain dictionaries, with a slow reading of every rule."""
+
+    def __init__(self, engine: Engine) -> None:
+        state = engine.state
+        self.hosts = {host.name: host for host in engine.hosts()}
+        self.policies = {"": engine.policies[0]} | {policy.name: policy for policy in engine.policies}
+        self.placed = {uid: (r.guest, r.host) for uid, r in state.guests.items() if r.state in PLACED_STATES}
+        self.guests = {uid: record.guest for uid, record in state.guests.items()}
+        self.quotas = dict(state.quotas.quotas)
+        self.budgets = dict(state.budgets)
+        self.gangs = dict(state.gangs.gangs)
+        self.now = state.now
+
+    def on(self, host: str) -> list[Guest]:
+        return [guest for guest, where in self.placed.values() if where == host]
+
+    def near(self, topology: str, host: str) -> list[Guest]:
+        """Return the guests in a host's domain."""
+        value = dict(self.hosts[host].labels).get(topology)
+        names = {name for name, h in self.hosts.items() if dict(h.labels).get(topology) == value}
+        return [guest for guest, where in self.placed.values() if where in names] if value is not None else []
+
+    def check_place(self, guest: Guest, name: str) -> None:
+        """Check that a guest may go to a host, next to all who are placed."""
+        host, spec = self.hosts[name], guest.spec
+        policy = self.policies[spec.policy]
+        assert not host.cordoned
+        own = dict(host.labels)
+        assert all(own.get(key) == value for key, value in spec.host_selector)
+        for resource, amount in spec.requests:
+            taken = amount + sum(amount_of(other.spec.requests, resource) for other in self.on(name))
+            if amount:
+                assert taken <= may_give(host, resource, policy.overcommit, policy.reserve), (guest.uid, resource)
+        for term in spec.anti_affinity:
+            assert not [g for g in self.near(term.topology, name) if matches(term, g)], (guest.uid, "own anti-affinity")
+        for other, where in self.placed.values():
+            for term in other.spec.anti_affinity:
+                if where in self.hosts and matches(term, guest):
+                    assert other not in self.near(term.topology, name), (guest.uid, "anti-affinity of", other.uid)
+        if spec.affinity:
+            self.check_affinity(guest, name)
+        for spread in spec.spread:
+            self.check_spread(guest, name, spread)
+
+    def check_affinity(self, guest: Guest, name: str) -> None:
+        terms = guest.spec.affinity
+        there = [g for g, where in self.placed.values() if where in self.hosts and all(matches(t, g) for t in terms)]
+        labelled = [g for g in there if any(g in self.near(t.topology, self.placed[g.uid][1]) for t in terms)]
+        own = dict(self.hosts[name].labels)
+        assert all(term.topology in own for term in terms)
+        if not labelled and all(matches(term, guest) for term in terms):
+            return
+        assert all(any(g in self.near(term.topology, name) for g in there) for term in terms), (guest.uid, "affinity")
+
+    def check_spread(self, guest: Guest, name: str, spread: Spread) -> None:
+        values = {
+            dict(h.labels)[spread.topology]: h.name
+            for h in self.hosts.values()
+            if all(s.topology in dict(h.labels) for s in guest.spec.spread)
+            and all(dict(h.labels).get(k) == v for k, v in guest.spec.host_selector)
+        }
+        assert spread.topology in dict(self.hosts[name].labels)
+
+        def counted(host: str) -> int:
+            eligible = [
+                g
+                for g in self.near(spread.topology, host)
+                if all(s.topology in dict(self.hosts[self.placed[g.uid][1]].labels) for s in guest.spec.spread)
+                and all(dict(self.hosts[self.placed[g.uid][1]].labels).get(k) == v for k, v in guest.spec.host_selector)
+            ]
+            return sum(spread.selector.matches(g.spec.labels) and not g.spec.is_leaving for g in eligible)
+
+        own = int(spread.selector.matches(guest.spec.labels))
+        least = min(counted(host) for host in values.values())
+        assert counted(name) + own - least <= spread.max_skew, (guest.uid, "spread")
+
+    def check_quota(self, guest: Guest) -> None:
+        """Check that a guest is within its tenant's maximum, and borrows no more than others leave."""
+        quota = self.quotas.get(guest.spec.tenant)
+        if quota is None:
+            return
+        names = {name for q in self.quotas.values() for name, _ in (*q.min, *q.max)}
+        for name in names:
+            asked = amount_of(guest.spec.requests, name)
+            if not asked:
+                continue
+            used = {tenant: self.used(tenant, name) for tenant in self.quotas}
+            then = used[guest.spec.tenant] + asked
+            if any(known == name for known, _ in quota.max):
+                assert then <= amount_of(quota.max, name), (guest.uid, "beyond its maximum")
+            promised = sum(amount_of(q.min, name) for q in self.quotas.values())
+            if promised and then > amount_of(quota.min, name):
+                assert sum(used.values()) + asked <= promised, (guest.uid, "borrows too much")
+
+    def used(self, tenant: str, name: str) -> int:
+        return sum(amount_of(g.spec.requests, name) for g, _ in self.placed.values() if g.spec.tenant == tenant)
+
+    def disrupt(self, guest: Guest, *, strictly: bool) -> None:
+        """Count an eviction against all budgets, and check that none of them is broken."""
+        for key, budget in self.budgets.items():
+            selected = budget.selector is not None and budget.selector.matches(guest.spec.labels)
+            if selected and budget.namespace == guest.spec.namespace and guest.name not in budget.disrupted:
+                self.budgets[key] = msgspec.structs.replace(budget, allowed=budget.allowed - 1)
+                assert not strictly or self.budgets[key].allowed >= 0, (guest.uid, "breaks", key)
+
+
+def matches(term: GuestTerm, guest: Guest) -> bool:
+    return term.selector is not None and term.selector.matches(guest.spec.labels)
+
+
+# -- the machine ------------------------------------------------------------------------------------------------------
+
+
+class Life(RuleBasedStateMachine):
+    """Random events; before every step the engine is compared with its twins, after it with the plain reading."""
+
+    @initialize(seed=st.integers(0, 3), hosts=st.lists(machines, min_size=3, max_size=5))
+    def begin(self, seed, hosts):
+        rules = QueueRules(flush_after_ns=20 * SECOND, prepare_timeout_ns=5 * SECOND)
+        self.engine = Engine(POLICIES, seed=seed, rules=rules)
+        self.version = 0
+        self.number = 0
+        self.evictions: dict[str, Evict] = {}  # asked for and not answered yet
+        self.engine.apply(HostsJoined(hosts=tuple({h.name: self.stamped(h) for h in hosts}.values())))
+
+    def stamped(self, thing: Any) -> Any:
+        self.version += 1
+        return msgspec.structs.replace(thing, version=self.version)
+
+    def some(self, pick: int, *states: str) -> str | None:
+        """Pick a guest in one of the states."""
+        known = self.engine.state.guests
+        uids = [u for u, r in known.items() if not states or self.engine.state_of(r) in states]
+        return uids[pick % len(uids)] if uids else None
+
+    def arrive(self, spec: GuestSpec, gang: str = "", host: str = "") -> None:
+        self.number += 1
+        key = f"default/{gang}" if gang else ""
+        name = f"{gang or 'guest'}-{self.number}"
+        started = self.engine.now + 1 if host else 0
+        self.engine.apply(
+            GuestArrived(guest=Guest(name=name, uid=name, version=1, spec=spec, gang=key, host=host, started=started))
+        )
+
+    # -- hosts --------------------------------------------------------------------------------------------------------
+
+    @rule(host=machines)
+    def a_host_joins_or_changes(self, host):
+        known = host.name in self.engine.state.cluster.row_of
+        self.engine.apply((HostChanged if known else HostJoined)(host=self.stamped(host)))
+
+    @rule(name=st.sampled_from(HOSTS))
+    def a_host_leaves(self, name):
+        self.engine.apply(HostLeft(name=name))
+
+    # -- guests -------------------------------------------------------------------------------------------------------
+
+    @rule(spec=guest_specs)
+    def a_guest_arrives(self, spec):
+        self.arrive(spec)
+
+    @rule(spec=guest_specs, name=st.sampled_from(HOSTS))
+    def a_guest_arrives_bound(self, spec, name):
+        self.arrive(spec, host=name)
+
+    @rule(spec=guest_specs, gang=st.sampled_from(GANGS), count=st.integers(1, 4), host=st.sampled_from(["", "", "h0"]))
+    def members_arrive(self, spec, gang, count, host):
+        for _ in range(count):
+            self.arrive(spec, gang, host)
+
+    @rule(
+        gang=gangs, specs=st.lists(guest_specs, min_size=1, max_size=2), count=st.integers(1, 5), then=st.integers(0, 3)
+    )
+    def a_gang_arrives_with_members(self, gang, specs, count, then):
+        self.engine.apply(GangChanged(gang=self.stamped(gang)))
+        for i in range(count):
+            self.arrive(specs[i % len(specs)], gang.name)
+        self.step(then, None)
+
+    @rule(gang=gangs)
+    def a_gang_arrives_or_changes(self, gang):
+        self.engine.apply(GangChanged(gang=self.stamped(gang)))
+
+    @rule(name=st.sampled_from(GANGS))
+    def a_gang_leaves(self, name):
+        self.engine.apply(GangLeft(key=f"default/{name}"))
+
+    @rule(pick=st.integers(0, 99))
+    def a_guest_leaves(self, pick):
+        uid = self.some(pick)
+        if uid is not None:
+            self.leave(uid)
+
+    def leave(self, uid: str) -> None:
+        self.evictions.pop(uid, None)
+        self.engine.apply(GuestLeft(uid=uid))
+
+    @rule(pick=st.integers(0, 99), spec=guest_specs)
+    def a_guest_changes(self, pick, spec):
+        uid = self.some(pick)
+        if uid is not None:
+            known = self.engine.state.guests[uid].guest
+            self.engine.apply(GuestChanged(guest=self.stamped(msgspec.structs.replace(known, spec=spec, host=""))))
+
+    @rule(pick=st.integers(0, 99))
+    def the_end_of_a_running_guest_is_decided(self, pick):
+        uid = self.some(pick, "bound")
+        if uid is not None:
+            known = self.engine.state.guests[uid].guest
+            spec = msgspec.structs.replace(known.spec, is_leaving=True)
+            self.engine.apply(GuestChanged(guest=self.stamped(msgspec.structs.replace(known, spec=spec))))
+
+    @rule(pick=st.integers(0, 99), name=st.sampled_from(HOSTS))
+    def somebody_binds_a_guest(self, pick, name):
+        uid = self.some(pick)
+        if uid is not None:
+            self.engine.apply(GuestBound(uid=uid, host=name))
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    @rule(pick=st.integers(0, 99), works=st.sampled_from([True, True, False]))
+    def a_bind_ends(self, pick, works):
+        uid = self.some(pick, "assumed")
+        if uid is not None:
+            self.bound(uid, works)
+
+    def bound(self, uid: str, works: bool) -> None:
+        host = self.engine.decision(uid).host
+        self.engine.apply(GuestBound(uid=uid, host=host) if works else BindFailed(uid=uid, host=host, reason="no"))
+        if not works:
+            self.evictions.pop(uid, None)
+
+    @rule(then=st.integers(0, 3))
+    def all_binds_succeed(self, then):
+        for uid, record in list(self.engine.state.guests.items()):
+            if self.engine.state_of(record) == "assumed":
+                self.bound(uid, works=True)
+        self.step(then, None)
+
+    @rule(pick=st.integers(0, 99), error=st.sampled_from(["", "", "no"]))
+    def a_preparation_ends(self, pick, error):
+        uid = self.some(pick, "preparing")
+        if uid is not None:
+            self.engine.apply(Prepared(uid=uid, host=self.engine.decision(uid).host, error=error))
+
+    @precondition(lambda self: self.evictions)
+    @rule(pick=st.integers(0, 99), how=st.sampled_from(["left", "left", "failed", "came back"]), then=st.integers(0, 2))
+    def an_eviction_ends(self, pick, how, then):
+        uid = sorted(self.evictions)[pick % len(self.evictions)]
+        guest = self.engine.state.guests[uid].guest
+        if how == "failed":
+            del self.evictions[uid]
+            self.engine.apply(EvictFailed(uid=uid, reason="no"))
+        else:
+            self.leave(uid)
+        if how == "came back":
+            self.arrive(guest.spec, guest.gang.removeprefix("default/"))
+        self.step(then, None)
+
+    # -- rules --------------------------------------------------------------------------------------------------------
+
+    @rule(name=st.sampled_from(["a", "b"]), allowed=st.integers(0, 2))
+    def a_budget_changes(self, name, allowed):
+        on_their_way = tuple(sorted(self.engine.state.guests[uid].guest.name for uid in self.engine.state.evicting))
+        budget = Budget(name=name, selector=app(name), allowed=allowed, disrupted=on_their_way)
+        self.engine.apply(BudgetChanged(budget=self.stamped(budget)))
+
+    @rule(name=st.sampled_from(["a", "b"]))
+    def a_budget_leaves(self, name):
+        self.engine.apply(BudgetLeft(key=f"default/{name}"))
+
+    @rule(quotas=quota_lists)
+    def the_quotas_change(self, quotas):
+        self.engine.apply(QuotasChanged(quotas=tuple(quotas)))
+
+    @rule(reservation=reservations)
+    def a_reservation_changes(self, reservation):
+        self.engine.apply(ReservationChanged(reservation=self.stamped(reservation)))
+
+    @rule(name=st.sampled_from(["r", "s"]))
+    def a_reservation_leaves(self, name):
+        self.engine.apply(ReservationLeft(name=name))
+
+    @rule(policies=st.permutations(POLICIES[1:]))
+    def the_policies_change(self, policies):
+        self.engine.apply(PolicyChanged(policies=(POLICIES[0], *policies)))
+
+    # -- steps and twins ----------------------------------------------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([0, 0, 1, 3, 12, 35]), limit=st.sampled_from([None, None, None, 1, 3]))
+    def a_step(self, seconds, limit):
+        self.step(seconds, limit)
+
+    def step(self, seconds: int, limit: int | None) -> list[Action]:
+        """Step the engine, its fork and its restored twin, and check what was decided."""
+        engine = self.engine
+        now = engine.now + seconds * SECOND
+        before = engine.checkpoint()
+        fork, restored, origin = engine.fork(), Engine.restore(before), engine.fork()
+        actions = engine.step(now, limit)
+        assert fork.step(now, limit) == actions
+        assert restored.step(now, limit) == actions
+        known = essence(engine)
+        assert essence(fork) == known
+        assert essence(restored) == known
+        assert restored.checkpoint() == fork.checkpoint() == engine.checkpoint()
+        assert origin.checkpoint() == before, "a step elsewhere disturbed a fork"
+        self.check_actions(World(origin), origin, actions)
+        for action in actions:
+            if isinstance(action, Evict):
+                self.evictions[action.uid] = action
+        return actions
+
+    @rule()
+    def the_engine_is_replaced_by_its_restored_twin(self):
+        self.engine = Engine.restore(self.engine.checkpoint())
+
+    @rule()
+    def it_is_due_exactly_when_a_step_has_something_to_do(self):
+        due = self.engine.next_due()
+        if due is not None and due > self.engine.now:
+            assert self.engine.fork().step(due - 1) == []
+
+    @rule(pick=st.integers(0, 99))
+    def plans_that_were_kept_equal_plans_made_anew(self, pick):
+        uid = self.some(pick)
+        if uid is None:
+            return
+        twin = Engine.restore(self.engine.checkpoint())
+        number = self.engine.state.guests[uid].shape
+        for policy in range(len(POLICIES)):
+            before = essence(self.engine)
+            plans = [
+                e._evictions.planner.plan(e.state.shapes.shapes[number], policy, frozenset())
+                for e in (self.engine, twin)
+            ]
+            assert plans[0] == plans[1]
+            assert essence(self.engine) == before, "a dry run changed something"
+
+    # -- what was decided ---------------------------------------------------------------------------------------------
+
+    def check_actions(self, world: World, origin: Engine, actions: list[Action]) -> None:
+        """Walk the actions of a step: each decision is right at its moment."""
+        fresh: Counter[str] = Counter()
+        for action in actions:
+            guest = world.guests[action.uid]
+            if isinstance(action, Abandon):
+                world.placed.pop(action.uid, None)
+            elif isinstance(action, Bind | Prepare) and action.uid not in world.placed:
+                world.check_place(guest, action.host)
+                world.check_quota(guest)
+                world.placed[action.uid] = (guest, action.host)
+                fresh[guest.gang] += 1
+            elif isinstance(action, Evict):
+                self.check_eviction(world, action)
+        for key in fresh:
+            if key:
+                self.check_gang(world, key, {a.uid for a in actions if isinstance(a, Bind | Prepare)})
+
+    def check_gang(self, world: World, key: str, now: set[str]) -> None:
+        """A gang has its minimum whenever some of it was placed just now, and no more than its maximum."""
+        gang = world.gangs[key]
+        hosts = {uid: host for uid, (guest, host) in world.placed.items() if guest.gang == key}
+        assert len(hosts) >= gang.min_count, f"{key} has {len(hosts)} of {gang.min_count} members"
+        assert not gang.max_count or len(hosts) <= max(gang.max_count, len(hosts) - len(now & hosts.keys()))
+        if gang.topology:
+            labelled = [dict(world.hosts[host].labels) for uid, host in hosts.items() if uid in now]
+            assert len({marks.get(gang.topology) for marks in labelled}) == 1
+            assert all(gang.topology in marks for marks in labelled)
+
+    def check_eviction(self, world: World, action: Evict) -> None:
+        """An eviction is of a placed guest, for somebody who has a claim and whose room is kept."""
+        guest, host = world.placed[action.uid]
+        assert host == action.host
+        assert action.uid not in self.evictions, "it is on its way out already"
+        assert not guest.spec.is_leaving
+        if not action.preemptor:
+            assert world.gangs[guest.gang].when_broken == "release_after"
+            return
+        assert action.preemptor in self.engine.state.nominations
+        if action.preemptor.startswith(GANG):
+            key = action.preemptor.removeprefix(GANG)
+            assert guest.gang != key
+            policies = {g.spec.policy for g in world.guests.values() if g.gang == key}
+        else:
+            policies = {world.guests[action.preemptor].spec.policy}
+        world.disrupt(guest, strictly=policies <= STRICT)
+
+    # -- what always holds --------------------------------------------------------------------------------------------
+
+    @invariant()
+    def books_add_up(self):
+        if not hasattr(self, "engine"):
+            return
+        state = self.engine.state
+        cluster = state.cluster
+        names = cluster.tables.resources.values[: cluster.resource_capacity]
+        sums: dict[str, Counter[str]] = {name: Counter() for name in cluster.row_of}
+        for record in state.guests.values():
+            if record.state in PLACED_STATES and record.host in sums:
+                sums[record.host].update(Counter({"guests": 1} | dict(record.guest.spec.requests)))
+        for name, total in sums.items():
+            row = cluster.row_of[name]
+            assert {n: cluster.used(row, i) for i, n in enumerate(names) if cluster.used(row, i)} == dict(+total)
+        specs = {record.shape: record.guest.spec for record in state.guests.values()}
+        counters = cluster.counters
+        assert counters.tallies() == {
+            key: {domain: n for domain, n in tally.items() if n} for key, tally in counters.recounted(specs).items()
+        }
+        quotas = state.quotas
+        for tenant in quotas.quotas:
+            for name, amount in quotas.used.get(tenant, {}).items():
+                assert amount == World(self.engine).used(tenant, name) or name == "guests"
+
+    @invariant()
+    def every_pending_guest_is_in_one_place(self):
+        if not hasattr(self, "engine"):
+            return
+        state = self.engine.state
+        queue = state.queue
+        singles = {uid for uid, record in state.guests.items() if record.state == QUEUED}
+        queued_gangs = {name.removeprefix(GANG) for name in queue.entries if name.startswith(GANG)}
+        assert {name for name in queue.entries if not name.startswith(GANG)} == singles
+        waiting = [uid for uids in queue.waiting.values() for uid in uids]
+        assert sorted(waiting) == sorted(uid for uid, entry in queue.entries.items() if entry.state == WAITING)
+        assert all(entry.state in (ACTIVE, BACKOFF, WAITING) for entry in queue.entries.values())
+        for uid, record in state.guests.items():
+            assert bool(record.host) == (record.state in PLACED_STATES)
+            assert (record.state == GROUPED) <= bool(record.guest.gang)
+            assert not (record.guest.gang and record.state == QUEUED), uid
+        for key in queued_gangs:
+            assert not state.gangs.why_not_ready(key)
+            assert any(state.guests[uid].state == GROUPED for uid in state.gangs.members[key])
+        for key, members in state.gangs.members.items():
+            assert set(members) == {uid for uid, r in state.guests.items() if r.guest.gang == key}
+
+    @invariant()
+    def room_is_kept_only_for_those_who_wait(self):
+        if not hasattr(self, "engine"):
+            return
+        state = self.engine.state
+        cluster = state.cluster
+        wanted = {(f"nomination:{uid}", n.host) for uid, n in state.nominations.items() if n.host in cluster.row_of}
+        found = set()
+        for name, row in cluster.row_of.items():
+            for hold, _ in cluster.holds.on(row):
+                kind, _, who = hold.partition(":")
+                if kind == "nomination":
+                    found.add((hold, name))
+                else:
+                    assert kind == "reservation"
+                    assert who in state.reservations
+        assert found == wanted
+        assert len(cluster.holds) == sum(len(cluster.holds.on(row)) for row in cluster.row_of.values())
+        for uid in state.nominations:
+            if uid.startswith(GANG):
+                assert state.gangs.pending(uid.removeprefix(GANG))
+            else:
+                assert state.guests[uid].state not in PLACED_STATES
+        for uid in state.evicting:
+            assert state.guests[uid].state in PLACED_STATES, f"{uid} is evicted and nowhere"
+
+    def teardown(self):
+        """Once arrivals stop, and everything is carried out, the engine comes to rest."""
+        if not hasattr(self, "engine"):
+            return
+        engine = self.engine
+        quiet = 0
+        for _ in range(400):
+            self.carry_out_everything()
+            due = engine.next_due()
+            if due is None:
+                return
+            actions = self.step((max(due, engine.now) - engine.now) // SECOND + 1, None)
+            quiet = quiet + 1 if all(isinstance(action, Hold) for action in actions) else 0
+            if quiet == 12:  # more than the windows and waits of all limits
+                return
+        raise AssertionError(f"still busy: {actions}")
+
+    def carry_out_everything(self) -> None:
+        engine = self.engine
+        for uid, record in list(engine.state.guests.items()):
+            name = engine.state_of(record)
+            if name == "assumed":
+                engine.apply(GuestBound(uid=uid, host=record.host))
+            elif name == "preparing":
+                engine.apply(Prepared(uid=uid, host=record.host))
+        for uid, record in list(engine.state.guests.items()):
+            if uid in engine.state.evicting or (record.guest.spec.is_leaving and record.host):
+                self.leave(uid)
+
+
+def test_a_random_life_with_gangs_keeps_every_promise():
+    run_state_machine_as_test(Life, settings=settings(QUICK, max_examples=40, stateful_step_count=30))
+
+
+@pytest.mark.long
+def test_many_long_random_lives_with_gangs_keep_every_promise():
+    run_state_machine_as_test(Life, settings=settings(LONG, max_examples=400, stateful_step_count=60))
