@@ -16,32 +16,37 @@ from hostler.model import Bind, GuestSpec
 
 __all__ = ["decide_once", "rows"]
 
-APPS = 50
-PLAIN = 50
+APPS = 50  # and as many plain shapes
+MANY_APPS = 200
 POLICY = "kubernetes"
 
 
 def rows(sizes: Sizes) -> Iterator[Row]:
-    """Measure a batch, and then one guest after another on what it left."""
-    fleet = f"{sizes.hosts:,} hosts in {ZONES} zones, {sizes.constrained:,} guests, half of {APPS} apps"
-    yield rate_row(
-        "constraints", fleet, sizes.constrained, lambda: decide_once(sizes.hosts, sizes.constrained)[0], 5_000
-    )
-    _, engine = decide_once(sizes.hosts, sizes.constrained)
+    """Measure a batch, one guest after another on what it left, and a batch of many apps."""
+    hosts, guests = sizes.hosts, sizes.constrained
+    fleet = f"{hosts:,} hosts in {ZONES} zones, {guests:,} guests, half of"
+    yield rate_row("constraints", f"{fleet} {APPS} apps", guests, lambda: decide_once(hosts, guests)[0], 5_000)
+    _, engine = decide_once(hosts, guests)
     gc.collect()
-    choice = choose_shapes(sizes.alone, APPS + PLAIN)
-    alone = [decide_alone(engine, choice, f"alone-{run}", _make) for run in range(RUNS)]
-    yield from latency_rows("constraints alone", f"one guest alone, {fleet}", alone, (None, 5.0))
+    choice = choose_shapes(sizes.alone, 2 * APPS)
+    alone = [decide_alone(engine, choice, f"alone-{run}", lambda at: _make(at, APPS)) for run in range(RUNS)]
+    yield from latency_rows("constraints alone", f"one guest alone, {fleet} {APPS} apps", alone, (None, 5.0))
+    yield rate_row(
+        "constraints, many apps",
+        f"{fleet} {MANY_APPS} apps",
+        guests,
+        lambda: decide_once(hosts, guests, MANY_APPS)[0],
+    )
 
 
-def _make(number: int) -> GuestSpec:
-    return app_spec(number) if number < APPS else spec(number - APPS)
+def _make(number: int, apps: int) -> GuestSpec:
+    return app_spec(number) if number < apps else spec(number - apps)
 
 
-def decide_once(hosts: int, guests: int) -> tuple[float, Engine]:
+def decide_once(hosts: int, guests: int, apps: int = APPS) -> tuple[float, Engine]:
     """Return the seconds that a batch takes, and the engine after it."""
     engine = engine_with_hosts(hosts, POLICY, ZONES)
-    known, choice = [_make(number) for number in range(APPS + PLAIN)], choose_shapes(guests, APPS + PLAIN)
+    known, choice = [_make(number, apps) for number in range(2 * apps)], choose_shapes(guests, 2 * apps)
     gc.collect()
     start = perf_counter()
     for event in arrivals(known, choice):

@@ -117,6 +117,7 @@ guests:
 """
     result = hostler("place", "-f", fleet(body), "--preempt", "-o", "json")
     assert sorted(one["guest"] for one in result.json["evicted"]) == ["low", "mid"]
+    assert {one["preemptor"] for one in result.json["evicted"]} == {"gang default/crew"}
     hosts = {guest["name"]: guest.get("host") for guest in result.json["guests"]}
     assert sorted((hosts["c-0"], hosts["c-1"])) == ["a-0", "a-1"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -134,7 +135,7 @@ def node(name: str, cpu: str = "2") -> dict[str, object]:
     }
 
 
-def pod(name: str, cpu: str) -> dict[str, object]:
+def pod(name: str, cpu: str) -> dict[str, Any]:
     container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
 
@@ -154,6 +155,14 @@ def test_explain_shows_it_for_pods(cluster):
     assert LINE in hostler("explain", "-f", cluster, "big").lines
     assert hostler("explain", "-f", cluster, "big", "-o", "json").json["message"] == LINE
     assert hostler("explain", "-f", cluster, "small", "-o", "json").json["message"] is None
+
+
+def test_a_pod_that_runs_has_none(tmp_path):
+    path = tmp_path / "cluster.json"
+    running = pod("big", "3")
+    running["spec"]["nodeName"] = "a"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node("a"), running]}))
+    assert hostler("explain", "-f", path, "big", "-o", "json").json["message"] is None
 
 
 def test_place_shows_it_in_json_for_pods_that_wait(cluster):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from hostler.model import (
     Expression,
     Guest,
@@ -145,9 +143,6 @@ def test_a_guest_that_others_avoid_is_woken_when_they_no_longer_do():
     assert world.goes_to() == "x"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="whom a namespace's labels set free asks about nobody any more, and is forgotten"
-)
 def test_a_guest_that_others_avoid_is_woken_when_its_namespace_is_no_longer_selected():
     keeper = app("k", anti_affinity=(GuestTerm(ZONE, is_a, (), is_not_red),))
     world = Waiting({"x": X}, {"x": keeper}, app("a", namespace="other"))
@@ -181,7 +176,6 @@ def test_a_guest_that_is_to_be_spread_is_woken_when_the_lowest_domain_becomes_in
     assert world.goes_to() == "x"
 
 
-@pytest.mark.xfail(strict=True, reason="waking looks at the guest's own constraints, not at its policy's defaults")
 def test_a_sibling_that_its_policy_spreads_is_woken_when_the_lowest_domain_fills():
     world = Waiting({"x": X, "y": CLOSED_Y}, {"x": app("a")}, app("a", siblings=is_a), OWNERS_APART)
     world.apply(GuestArrived(guest=Guest(name="a", uid="a", spec=app("a"), host="y")))

@@ -282,7 +282,6 @@ def test_accepting_any_model_is_a_cure_only_where_the_guest_then_fits(machine, w
     assert promised == bool(engine.explain("cured").feasible)
 
 
-@pytest.mark.xfail(reason="shares of devices are added up as if one request could be split unevenly between them")
 def test_smaller_shares_of_two_devices_are_a_cure_only_where_both_then_fit():
     engine = engine_with([host("a", devices=(Device("gpu"), Device("gpu", "", 300)))])
     arrive(engine, guest("g", GuestSpec(devices=(DeviceRequest("gpu", 2, 1000),))))

@@ -21,20 +21,15 @@ def refused_to_the_byte(engine: Engine, event: Event) -> None:
     assert engine.checkpoint() == before
 
 
-unchecked = pytest.mark.xfail(reason="taken, and a checkpoint or a step then fails with OverflowError")
-unreadable = pytest.mark.xfail(reason="taken wholly or half, and then a UnicodeEncodeError")
-
 BEYOND = [
-    pytest.param(GuestArrived(guest=guest("g", priority=2**63)), id="a priority beyond 64 bits", marks=unchecked),
-    pytest.param(GuestArrived(guest=guest("g", draw_key=2**64)), id="a guest's draw key", marks=unchecked),
-    pytest.param(HostJoined(host=host("b", version=2**64)), id="a host's version", marks=unchecked),
-    pytest.param(HostJoined(host=host(NO_TEXT)), id="a host's name that is no text", marks=unreadable),
-    pytest.param(HostJoined(host=host("b", labels={"zone": NO_TEXT})), id="a label that is no text", marks=unreadable),
-    pytest.param(GuestArrived(guest=guest("g", uid=NO_TEXT)), id="a guest's uid that is no text", marks=unreadable),
-    pytest.param(GuestArrived(guest=guest(NO_TEXT, uid="g")), id="a guest's name that is no text", marks=unreadable),
-    pytest.param(
-        GuestsArrived(specs=(GuestSpec(),), spec_of=(0,), names=(NO_TEXT,)), id="a column of no text", marks=unreadable
-    ),
+    pytest.param(GuestArrived(guest=guest("g", priority=2**63)), id="a priority beyond 64 bits"),
+    pytest.param(GuestArrived(guest=guest("g", draw_key=2**64)), id="a guest's draw key"),
+    pytest.param(HostJoined(host=host("b", version=2**64)), id="a host's version"),
+    pytest.param(HostJoined(host=host(NO_TEXT)), id="a host's name that is no text"),
+    pytest.param(HostJoined(host=host("b", labels={"zone": NO_TEXT})), id="a label that is no text"),
+    pytest.param(GuestArrived(guest=guest("g", uid=NO_TEXT)), id="a guest's uid that is no text"),
+    pytest.param(GuestArrived(guest=guest(NO_TEXT, uid="g")), id="a guest's name that is no text"),
+    pytest.param(GuestsArrived(specs=(GuestSpec(),), spec_of=(0,), names=(NO_TEXT,)), id="a column of no text"),
 ]
 
 
@@ -63,17 +58,12 @@ def test_the_largest_numbers_and_any_text_go_into_a_checkpoint_and_come_back(eve
     assert Engine.restore(saved).checkpoint() == saved
 
 
-together = pytest.mark.xfail(reason="hosts that join at once are each checked for room, but not all together")
-
-
-@together
 def test_hosts_that_join_at_once_may_not_bring_too_many_resources_together():
     each = MAX_RESOURCES // 2
     fleet = tuple(Host(name=f"h{k}", capacity=tuple((f"r{k}-{i}", 1) for i in range(each))) for k in range(3))
     refused_to_the_byte(engine_with([host("a")]), HostsJoined(hosts=fleet))
 
 
-@together
 def test_hosts_that_join_at_once_may_not_bring_too_many_device_kinds_together():
     fleet = tuple(Host(name=f"h{k}", devices=tuple(Device(f"k{k}-{i}") for i in range(64))) for k in range(520))
     refused_to_the_byte(engine_with([host("a")]), HostsJoined(hosts=fleet))

@@ -297,7 +297,6 @@ def test_replay_until_a_decision_lets_deadlines_of_that_step_pass_first():
     assert replay(read_journal(lines), until=bind.seq).engine.explain("q").feasible == ("a",)
 
 
-@pytest.mark.xfail(reason="bytes that are no UTF-8 are a UnicodeDecodeError, which journal.decode_line does not expect")
 def test_a_line_of_bytes_that_are_no_text_is_damage_even_when_its_checksum_is_right():
     lines: list[bytes] = []
     Recorder(Engine([find_policy("spread")]), lines.append)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.engine import Engine
-from hostler.errors import FactError
+from hostler.errors import FactError, UnknownNameError
 from hostler.model import (
     BindFailed,
     Expression,
@@ -13,13 +13,28 @@ from hostler.model import (
     HostJoined,
     HostLeft,
     HostsJoined,
+    PolicyChanged,
     Reservation,
     ReservationChanged,
     ReservationLeft,
     Term,
     amounts,
 )
-from tests.engine.fleet import GIB, SECOND, arrive, binds, due, engine_with, guest, holds, host, reasons, states, step
+from tests.engine.fleet import (
+    GIB,
+    SECOND,
+    arrive,
+    binds,
+    due,
+    engine_with,
+    guest,
+    holds,
+    host,
+    policy,
+    reasons,
+    states,
+    step,
+)
 from tests.engine.gang_instances import Front, app, form, held_for, leave, members, places, preempting, runs, wants
 
 
@@ -466,3 +481,18 @@ def test_a_fork_has_reservations_of_its_own():
     fork.apply(ReservationLeft(name="r"))
     assert binds(tried(fork, wants("g", 4000))) == {"g": "a"}
     assert binds(tried(engine, wants("g", 4000))) == {}
+
+
+@pytest.mark.parametrize("meanwhile", ["policies", "refused fact", "nothing"])
+def test_reservations_for_guests_that_were_looked_at_before(meanwhile):
+    engine = fleet(4)
+    tried(engine, wants("u0", 1000, tenant="u"))
+    if meanwhile == "policies":
+        engine.apply(PolicyChanged(policies=(policy("spread"),)))
+    elif meanwhile == "refused fact":
+        with pytest.raises(UnknownNameError):
+            arrive(engine, guest("bad", more={"new": 1}, host_name="a", policy="unknown", tenant="v"))
+    reserve(engine, "r", 1, tenant="t")
+    reserve(engine, "s", 1, tenant="u")
+    assert binds(tried(engine, wants("g1", 3000))) == {}
+    assert binds(tried(engine, wants("u1", 2000, tenant="u"))) == {"u1": "a"}

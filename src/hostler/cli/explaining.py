@@ -71,7 +71,9 @@ def explain_from_files(inputs: Inputs, kernels: Kernels, wanted: str, *, seed: i
         decision = finished.decision(guest.uid)
         engine = _just_before(engine, step, seq) if seq else finished
         explained = _at_decision(_evicting(engine, inputs.policies), guest, decision)
-    message = scheduler_message(explained.explanation, guest.spec) if guest.uid in inputs.pods else None
+    if guest.uid not in inputs.pods:
+        return explained
+    message = "" if guest.host else scheduler_message(explained.explanation, guest.spec)
     return msgspec.structs.replace(explained, message=message)
 
 

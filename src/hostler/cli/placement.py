@@ -21,7 +21,7 @@ from hostler.config import Tenancy
 from hostler.engine import Engine
 from hostler.engine.journal import Recorder
 from hostler.manifests.messages import scheduler_message
-from hostler.model import CPU, GUESTS, MEMORY, Decision, Guest, GuestSpec, Host, amount_of, may_give
+from hostler.model import CPU, GUESTS, MEMORY, Budget, Decision, Guest, GuestSpec, Host, amount_of, may_give
 
 __all__ = ["Placement", "Share", "Summary", "overfull_hosts", "place_all"]
 
@@ -65,7 +65,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     decisions: Mapping[str, Decision]  # by uid, in the order in which they were made
     evicted: tuple[Eviction, ...]
     nominated: tuple[Nomination, ...]
-    tenancy: Tenancy  # as it is after the run: budgets have less left
+    tenancy: Tenancy  # as it is after the run: budgets may have less left
     messages: Mapping[str, str]  # by uid: what kube-scheduler would write about a pod that fits nowhere
     summary: Summary
 
@@ -98,15 +98,27 @@ def place_all(
         decisions=decisions,
         evicted=preemptions.evicted,
         nominated=preemptions.nominated,
-        tenancy=_tenancy_after(engine, inputs.fleet.tenancy),
+        tenancy=_tenancy_after(inputs.fleet.tenancy, [one for one in inputs.fleet.guests if one.uid in gone]),
         messages=_messages(engine, inputs, decisions) if with_messages else {},
         summary=_sum_up(inputs, guests, len(preemptions.evicted)),
     )
 
 
-def _tenancy_after(engine: Engine, before: Tenancy) -> Tenancy:
-    budgets = engine.state.budgets
-    return msgspec.structs.replace(before, budgets=tuple(budgets.get(one.key, one) for one in before.budgets))
+def _tenancy_after(before: Tenancy, evicted: Sequence[Guest]) -> Tenancy:
+    """Take the evictions off the budgets; those that were leaving anyway are counted there already."""
+
+    def left(budget: Budget) -> int:
+        spent = sum(not guest.spec.is_leaving and _counts(budget, guest) for guest in evicted)
+        return max(budget.allowed - spent, 0)
+
+    budgets = tuple(msgspec.structs.replace(budget, allowed=left(budget)) for budget in before.budgets)
+    return msgspec.structs.replace(before, budgets=budgets)
+
+
+def _counts(budget: Budget, guest: Guest) -> bool:
+    """Say whether a guest's eviction counts against a budget."""
+    is_selected = budget.selector is not None and budget.selector.matches(guest.spec.labels)
+    return is_selected and budget.namespace == guest.spec.namespace and guest.name not in budget.disrupted
 
 
 def _messages(engine: Engine, inputs: Inputs, decisions: Mapping[str, Decision]) -> dict[str, str]:

@@ -197,6 +197,15 @@ class VerdictCache:
         self._refresh([slot])
         return self._code[slot, : self._cluster.rows].astype(np.int64), self._counts[slot]
 
+    def refresh(self, slots: Sequence[int]) -> None:
+        """Bring several slots up to date at once."""
+        self._refresh(slots)
+
+    def feasible_rows(self, slot: int) -> Int64s:
+        """Return the rows that take the shape of a fresh slot."""
+        rows: Int64s = np.flatnonzero(self._code[slot, : self._cluster.rows] == 0).astype(np.int64)
+        return rows
+
     def is_feasible(self, slot: int) -> bool:
         """Say whether any host takes the shape now."""
         self._refresh([slot])

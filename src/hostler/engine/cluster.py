@@ -85,6 +85,11 @@ class Cluster:
         """Add or change many hosts; names are sorted once."""
         for host in hosts:
             self.check(host)
+        self.tables.check_room(
+            (name for host in hosts for name, _ in host.capacity),
+            (device.kind for host in hosts for device in host.devices),
+            (device.model for host in hosts for device in host.devices),
+        )
         fresh = [host.name for host in hosts if host.name not in self.row_of]
         self._reserve_rows(len(fresh))
         for name in fresh:
@@ -126,6 +131,8 @@ class Cluster:
         for device in host.devices:
             if not 0 < device.milli <= _MAX_MILLI:
                 raise FactError(f"host {host.name!r} has a device of {device.milli} milli-units")
+        if not 0 <= host.version < 2**63:
+            raise FactError(f"host {host.name!r} has version {host.version}, which does not fit 64 bits")
         if not -(2**63) <= host.rank < 2**63 or not 0 <= (host.draw_key or 0) < 2**64:
             raise FactError(f"host {host.name!r} has a rank or a draw key beyond 64 bits")
         self.tables.check_room(

@@ -22,6 +22,7 @@ from hostler.engine.kernels_layout import Int64s
 from hostler.engine.preemption import is_resolvable
 from hostler.engine.profile import Profile
 from hostler.engine.profiles import NO_POLICY
+from hostler.engine.quotas import Quotas
 from hostler.engine.reasons import counted, float_totals, reason_counts
 from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, GuestRecord
 from hostler.engine.runs import Runs
@@ -33,6 +34,42 @@ __all__ = ["Cycle"]
 
 _SMALL_RUN = 8
 RUN = 4096  # guests handed to the kernel at once; bounds the memory of one call, not the result
+
+
+class _Batch:
+    """Guests that the kernel will decide in one run."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._most = state.cache.distinct_limit()
+        self._start()
+
+    def _start(self) -> None:
+        self._records: list[GuestRecord] = []
+        self._policies: list[int] = []
+        self._distinct: set[tuple[int, int]] = set()
+        self._quotas: Quotas | None = None  # the tenants' books with everybody here placed
+
+    def takes(self, record: GuestRecord, policy: int) -> bool:
+        """Say whether a guest may join: the cache has room for its shape, and its quota is not in doubt."""
+        is_known = (record.shape, policy) in self._distinct or len(self._distinct) < self._most
+        return is_known and (self._quotas is None or not self._quotas.beyond(record.guest.spec))
+
+    def add(self, record: GuestRecord, policy: int) -> None:
+        """Let a guest join."""
+        self._records.append(record)
+        self._policies.append(policy)
+        self._distinct.add((record.shape, policy))
+        if self._state.quotas.concerns(record.guest.spec):
+            if self._quotas is None:
+                self._quotas = self._state.quotas.copy()
+            self._quotas.shift(record.guest.spec, 1)
+
+    def take(self) -> tuple[list[GuestRecord], list[int]]:
+        """Return everybody and begin anew."""
+        taken = self._records, self._policies
+        self._start()
+        return taken
 
 
 class Cycle:
@@ -81,67 +118,70 @@ class Cycle:
     def _decide_all(self, uids: Sequence[str], actions: list[Action]) -> None:
         """Cut the guests into runs that the kernel can decide without Python code in between."""
         state = self._state
-        run: list[GuestRecord] = []
-        policies: list[int] = []
-        distinct: set[tuple[int, int]] = set()
-        most = state.cache.distinct_limit()
+        batch = _Batch(state)
         for uid in uids:
             record = state.guests.get(uid)
-            policy = NO_POLICY if record is None else state.profiles.number_or_gone(record.guest.spec.policy)
-            if record is None or policy == NO_POLICY:
-                self._run(run, policies, actions)
-                run, policies, distinct = [], [], set()
-                if record is None:
-                    self._gangs.decide(uid.removeprefix(GANG), actions)
-                else:
-                    self._refuse_without_policy(record, actions)
+            if record is None:
+                self._flush(batch, actions)
+                self._gangs.decide(uid.removeprefix(GANG), actions)
                 self._done += 1
                 continue
-            profile = state.profiles.profiles[policy]
-            is_nominated = record.guest.uid in state.nominations
-            alone = not profile.is_static or profile.policy.ask is not None or is_nominated
-            if state.reservations and state.passes(record.guest.spec):
-                alone = True  # what it uses of a reservation is no longer held when the next one is looked at
-            key = (record.shape, policy)
-            if run and (alone or (key not in distinct and len(distinct) >= most)):
-                self._run(run, policies, actions)
-                run, policies, distinct = [], [], set()
-            if record.guest.spec.is_leaving:
-                self._run(run, policies, actions)
-                run, policies, distinct = [], [], set()
-                self._refuse_for_all(record, policy, Reason("guest", "is_leaving"), actions)
-                self._done += 1
-                continue
-            if state.quotas.concerns(record.guest.spec):
-                more = [r.guest.spec for r in run]
-                if run and state.quotas.beyond(record.guest.spec, more):
-                    self._run(run, policies, actions)
-                    run, policies, distinct = [], [], set()
-                beyond = state.quotas.beyond(record.guest.spec, [r.guest.spec for r in run])
-                if beyond:
-                    self._refuse_for_all(record, policy, Reason("quota", "quota_exceeded", beyond), actions)
-                    self._done += 1
-                    continue
-            if is_nominated and self._take_nominated(record, policy, profile, actions):
-                self._done += 1
-                continue
-            if profile.policy.ask is not None:
-                self._decide_asked(record, policy, profile, actions)
-                self._done += 1
-                continue
-            run.append(record)
-            policies.append(policy)
-            distinct.add(key)
-            if alone:
-                self._run(run, policies, actions)
-                run, policies, distinct = [], [], set()
-        self._run(run, policies, actions)
+            policy = state.profiles.number_or_gone(record.guest.spec.policy)
+            alone = self._stands_alone(record, policy)
+            if alone or not batch.takes(record, policy):
+                self._flush(batch, actions)
+            if alone or state.quotas.beyond(record.guest.spec):
+                self._decide_alone(record, policy, actions)
+            else:
+                batch.add(record, policy)
+        self._flush(batch, actions)
+
+    def _flush(self, batch: _Batch, actions: list[Action]) -> None:
+        records, policies = batch.take()
+        self._run(records, policies, actions)
+
+    def _stands_alone(self, record: GuestRecord, policy: int) -> bool:
+        """Say whether a guest cannot be one of a run."""
+        state = self._state
+        if policy == NO_POLICY or record.guest.spec.is_leaving or record.guest.uid in state.nominations:
+            return True
+        profile = state.profiles.profiles[policy]
+        if not profile.is_static or profile.policy.ask is not None:
+            return True
+        # What it uses of a reservation is no longer held when the next one is looked at.
+        return bool(state.reservations and state.passes(record.guest.spec))
+
+    def _decide_alone(self, record: GuestRecord, policy: int, actions: list[Action]) -> None:
+        """Decide one guest that needs Python code, or that no host is asked about."""
+        state = self._state
+        spec = record.guest.spec
+        refusal = None
+        if policy == NO_POLICY:
+            refusal = Reason("policy", "unknown_policy", spec.policy)
+        elif spec.is_leaving:
+            refusal = Reason("guest", "is_leaving")
+        else:
+            beyond = state.quotas.beyond(spec)
+            refusal = Reason("quota", "quota_exceeded", beyond) if beyond else None
+        if refusal is not None:
+            self._refuse_for_all(record, policy, refusal, actions)
+            self._done += 1
+            return
+        profile = state.profiles.profiles[policy]
+        if record.guest.uid in state.nominations and self._take_nominated(record, policy, profile, actions):
+            self._done += 1
+        elif profile.policy.ask is not None:
+            self._decide_asked(record, policy, profile, actions)
+            self._done += 1
+        else:
+            self._run([record], [policy], actions)
 
     def _run(self, records: Sequence[GuestRecord], policies: Sequence[int], actions: list[Action]) -> None:
         """Decide a run; a refused guest that may evict others is dealt with before the next one is looked at."""
         profiles = self._state.profiles.profiles
         stops = [
-            profiles[policy].policy.preemption is not None and record.guest.spec.may_preempt
+            profiles[policy].policy.reclaim
+            or (profiles[policy].policy.preemption is not None and record.guest.spec.may_preempt)
             for record, policy in zip(records, policies, strict=True)
         ]
         prepared = self._runs.prepare(records, policies, stops) if records else None
@@ -288,11 +328,6 @@ class Cycle:
             outcome = self._evictions.make_room(refused, policy, actions)
             if outcome:
                 state.guests[guest.uid] = msgspec.structs.replace(refused, note=outcome)
-
-    def _refuse_without_policy(self, record: GuestRecord, actions: list[Action]) -> None:
-        """Let a guest wait whose policy was dropped, until the policies change again."""
-        reason = Reason("policy", "unknown_policy", record.guest.spec.policy)
-        self._refuse_for_all(record, NO_POLICY, reason, actions)
 
     def _refuse_for_all(self, record: GuestRecord, policy: int, reason: Reason, actions: list[Action]) -> None:
         """Refuse a guest on all hosts for a reason that is not theirs."""

@@ -78,7 +78,10 @@ class Engine:
         self._facts.apply(batch)
 
     def step(self, now: int, limit: int | None = None) -> list[Action]:
-        """Decide what is queued, at most ``limit`` guests, and return what to do. Time never runs backwards."""
+        """Decide what is queued, at most ``limit`` guests, and return what to do. Time never runs backwards.
+
+        Guests that wait are woken at the start of a step, so with a limit also between its pieces.
+        """
         state = self.state
         check_time(now)
         state.now = max(state.now, now)

@@ -40,9 +40,9 @@ def check_types(value: T, what: str) -> None:
     if not isinstance(value, msgspec.Struct):
         raise FactError(f"{value!r:.80} is not a {what}")
     try:
-        same = msgspec.convert(msgspec.to_builtins(value), type(value))
+        same = msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=type(value))
         matches = same == value and hash(same) == hash(value)
-    except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise FactError(f"a {what} has a field of a wrong type: {error}"[:400]) from error
     if not matches:
         raise FactError(f"a {what} has a field of a wrong type", hint="lists must be tuples, amounts whole numbers")
@@ -53,8 +53,11 @@ def _check_guest(guest: Guest) -> None:
         raise FactError("a guest has a field of a wrong type")
     if {type(guest.name), type(guest.uid), type(guest.host)} != {str} or type(guest.version) is not int:
         raise FactError("a guest has a field of a wrong type")
-    if guest.on_devices or guest.draw_key is not None or type(guest.on_devices) is not tuple:
+    is_plain = type(guest.on_devices) is tuple and not guest.on_devices and guest.draw_key is None
+    if not is_plain or not (guest.name + guest.uid + guest.host + guest.gang).isascii():
         check_types(guest, "guest")
+    if not 0 <= (guest.draw_key or 0) < 2**64 or not -(2**63) <= guest.started < 2**62:
+        raise FactError(f"guest {guest.name!r} has a draw key or a start beyond 64 bits")
     if not 0 <= guest.version < 2**63:
         raise FactError(f"guest {guest.name!r} has version {guest.version}, which does not fit 64 bits")
 
@@ -66,5 +69,11 @@ def _check_columns(event: GuestsArrived) -> None:
     for column, kind in columns:
         if type(column) is not tuple or not set(map(type, column)) <= {kind}:
             raise FactError(f"a column of guests_arrived is not a tuple of {kind.__name__}")
+    try:
+        "".join((*event.names, *event.uids, *event.hosts)).encode()
+    except UnicodeEncodeError as error:
+        raise FactError(f"a name in guests_arrived is no text: {error}") from error
+    if any(not 0 <= key < 2**64 for key in event.draw_keys):
+        raise FactError("a draw key of guests_arrived is beyond 64 bits")
     if type(event.specs) is not tuple:
         raise FactError("the specs of guests_arrived are not a tuple")

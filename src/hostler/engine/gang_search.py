@@ -21,6 +21,7 @@ __all__ = ["EXPANSIONS", "Placement", "search"]
 
 EXPANSIONS = 10_000
 _MAX_MEMBERS = 64
+_MAX_ROWS = 64  # hosts that one member is tried on
 
 
 class Placement(NamedTuple):
@@ -35,6 +36,7 @@ class _Kind(NamedTuple):
     """Members of equal shape and policy."""
 
     shape: Shape
+    policy: int
     slot: int
     records: tuple[GuestRecord, ...]
 
@@ -74,9 +76,11 @@ class _Search:
             by_kind.setdefault((record.shape, policy), []).append(record)
         shapes = state.shapes.shapes
         self._kinds = [
-            _Kind(shapes[shape], state.cache.slot(shapes[shape], policy), tuple(records))
+            _Kind(shapes[shape], policy, state.cache.slot(shapes[shape], policy), tuple(records))
             for (shape, policy), records in by_kind.items()
         ]
+        # Without affinity and spread a placement only closes hosts, so that the order of placements does not matter.
+        self._only_closes = not any(self._may_improve(kind) for kind in self._kinds)
         self._used = [0] * len(self._kinds)
         self._placed: list[tuple[int, int, tuple[int, ...]]] = []  # kind, row, devices
 
@@ -102,8 +106,8 @@ class _Search:
                     return False
                 if self._try(kind, row):
                     return True
-            if len(options) == 1 or self._must_place(kind):
-                return False
+            if self._only_closes and self._must_place(kind):
+                return False  # the kind must go somewhere, and nothing that comes later opens a host for it
         return False
 
     def _must_place(self, kind: int) -> bool:
@@ -115,9 +119,10 @@ class _Search:
     def _options(self) -> list[tuple[int, list[int]]] | None:
         """Return the kinds that can go somewhere, the one with the fewest hosts first; None for a dead end."""
         options = []
-        for at, kind in enumerate(self._kinds):
-            if self._used[at] >= len(kind.records):
-                continue
+        pending = [at for at, kind in enumerate(self._kinds) if self._used[at] < len(kind.records)]
+        self._state.cache.refresh([self._kinds[at].slot for at in pending])
+        for at in pending:
+            kind = self._kinds[at]
             rows = self._rows(kind)
             if not rows and not self._may_improve(kind) and self._must_place(at):
                 return None
@@ -132,21 +137,20 @@ class _Search:
 
     def _rows(self, kind: _Kind) -> list[int]:
         """Return the hosts that take a kind now, tightest first."""
-        codes, _ = self._state.cache.codes(kind.slot)
-        feasible = codes == 0
+        rows = self._state.cache.feasible_rows(kind.slot)
         if self._among is not None:
-            feasible &= self._among[: len(feasible)]
+            rows = rows[self._among[rows]]
         cluster = self._state.cluster
-        limit_set = self._state.profiles.profiles[self._state.profiles.number(kind.shape.spec.policy)].limit_set
-
-        def slack(row: int) -> tuple[float, str]:
-            left = 0.0
-            for resource, amount in kind.shape.amounts:
-                whole = cluster.limit(row, resource, limit_set)
-                left += (whole - cluster.used(row, resource) - amount) / whole if whole else 0.0
-            return left, cluster.host(row).name
-
-        return sorted(np.flatnonzero(feasible).tolist(), key=slack)
+        columns = cluster.columns()
+        limits = columns.limit[self._state.profiles.profiles[kind.policy].limit_set]
+        slack = np.zeros(len(rows), dtype=np.float64)
+        for resource, amount in kind.shape.amounts:
+            whole = limits[rows, resource].astype(np.float64)
+            left = whole - columns.used[rows, resource] - amount
+            slack += np.divide(left, whole, out=np.zeros_like(whole), where=whole > 0)
+        order = np.lexsort((columns.name_key[rows], slack))[:_MAX_ROWS]
+        tightest: list[int] = rows[order].tolist()
+        return tightest
 
     def _try(self, kind: int, row: int) -> bool:
         signature = tuple(sorted([(k, r) for k, r, _ in self._placed] + [(kind, row)]))

@@ -118,7 +118,7 @@ def decode_line(line: bytes) -> Entry:
         raise JournalError("the checksum does not match")
     try:
         return _DECODER.decode(text)
-    except (msgspec.MsgspecError, HostlerError, RecursionError) as error:
+    except (msgspec.MsgspecError, HostlerError, RecursionError, UnicodeDecodeError) as error:
         raise JournalError(f"the entry cannot be read: {error}") from error
 
 

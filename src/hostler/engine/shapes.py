@@ -198,6 +198,17 @@ def _check(spec: GuestSpec) -> None:
     for preferred in spec.preferred_hosts:
         if not -_MAX_WEIGHT <= preferred.weight <= _MAX_WEIGHT:
             raise FactError(f"a guest prefers hosts with weight {preferred.weight}; at most {_MAX_WEIGHT} is supported")
+    if not -(2**62) <= spec.priority < 2**62:
+        raise FactError(f"a guest has priority {spec.priority}, which is not between -2^62 and 2^62")
+    for term in (*spec.preferred_affinity, *spec.preferred_anti_affinity):
+        if not -_MAX_WEIGHT <= term.weight <= _MAX_WEIGHT:
+            raise FactError(f"a guest prefers guests with weight {term.weight}; at most {_MAX_WEIGHT} is supported")
+    for spread in spec.spread:
+        if not 1 <= spread.max_skew < 2**31 or not 0 <= spread.min_domains < 2**31:
+            raise FactError(f"a guest is spread with skew {spread.max_skew} over {spread.min_domains} domains")
+    for port in spec.ports:
+        if not 0 <= port.port < 65_536:
+            raise FactError(f"a guest asks for port {port.port}")
     if len(spec.devices) > _MAX_ASKS:
         raise FactError(f"a guest has {len(spec.devices)} device requests; at most {_MAX_ASKS} are supported")
     for device in spec.devices:

@@ -106,3 +106,4 @@ class TenancyFacts:
         state.cluster.counters.name_namespace(event.name, event.labels)
         state.cache.look_again()
         state.has_shifted = True
+        self._rules_moved()

@@ -35,7 +35,7 @@ class WaitIndex:
         self._shape_of: dict[WaitKey, Shape] = {}  # numbers of shapes are used again
         self._keys: list[WaitKey | None] = []
         self._free: list[int] = []
-        self._answers: dict[int, tuple[Shape, int, bool]] = {}
+        self._answers: dict[WaitKey, tuple[Shape, int, bool]] = {}
         self._request: Int64s = np.zeros((16, self._state.cluster.resource_capacity), dtype=np.int64)
         self._limit_set: Int32s = np.zeros(16, dtype=np.int32)
 
@@ -85,18 +85,21 @@ class WaitIndex:
     def _around(self) -> set[WaitKey]:
         """Return the waiting pairs that other guests stand in the way of."""
         shapes = self._state.shapes.shapes
-        return {key for key in self._state.queue.waiting if key[1] != NO_POLICY and self._looks_around(shapes[key[0]])}
+        waiting = self._state.queue.waiting
+        return {key for key in waiting if key[1] != NO_POLICY and self._looks_around(shapes[key[0]], key[1])}
 
-    def _looks_around(self, shape: Shape) -> bool:
+    def _looks_around(self, shape: Shape, policy: int) -> bool:
         version = self._state.cluster.counters.version
-        known = self._answers.get(shape.number)
+        known = self._answers.get((shape.number, policy))
         if known is None or known[0] is not shape or known[1] != version:
-            known = self._answers[shape.number] = (shape, version, self._is_concerned(shape))
+            known = self._answers[shape.number, policy] = (shape, version, self._is_concerned(shape, policy))
         return known[2]
 
-    def _is_concerned(self, shape: Shape) -> bool:
+    def _is_concerned(self, shape: Shape, policy: int) -> bool:
         """Say whether a shape asks about others, or others about it."""
         spec = shape.spec
+        if spec.siblings is not None and self._state.profiles.profiles[policy].asks.defaults:
+            return True
         return bool(spec.affinity or spec.anti_affinity or spec.spread or spec.ports) or any(
             held.kind == "anti_affinity" for held in self._state.cluster.counters.held_about(spec)
         )
