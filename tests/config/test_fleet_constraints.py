@@ -30,6 +30,7 @@ def is_(key: str, *values: str) -> Expression:
 
 
 FULL = """\
+  host: a
   namespace: team
   labels: {app: web}
   affinity:
@@ -161,6 +162,7 @@ def test_a_gang_is_named_in_the_guests_namespace_unless_it_says_otherwise(gang, 
         pytest.param("  ports: [80, {port: 80}]\n", "names port *:80/TCP twice", "once", id="port-twice"),
         pytest.param("  gang: a/b/c\n", "guests[0].gang is 'a/b/c'", "NAMESPACE/NAME", id="gang"),
         pytest.param("  gang: 'a b'\n", "guests[0].gang is 'a b'", "whitespace", id="gang-with-space"),
+        pytest.param("  is_leaving: true\n", "has 'is_leaving' but no 'host'", "name the host", id="leaving-nothing"),
         pytest.param("  may_preempt: 1\n", "may_preempt must be true or false", "", id="flag"),
     ],
 )
@@ -249,7 +251,8 @@ def some_guests(draw: st.DrawFn) -> Guest:
     spec, name = draw(specs), draw(names)
     gang = draw(st.just("") | st.tuples(st.just(spec.namespace) | namespaces, namespaces).map("/".join))
     started = draw(st.integers(0, 2**62))
-    return Guest(name=name, uid=f"{spec.namespace}/{name}", spec=spec, gang=gang, started=started)
+    host = "a" if spec.is_leaving else draw(texts)
+    return Guest(name=name, uid=f"{spec.namespace}/{name}", spec=spec, host=host, gang=gang, started=started)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)

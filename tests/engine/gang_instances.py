@@ -164,7 +164,7 @@ class Front:
 class Kind(NamedTuple):
     """Members that are all alike: what each asks for, and what it says about the others."""
 
-    count: int
+    members: int
     cpu: int
     memory: int
     app: str
@@ -196,7 +196,7 @@ class Instance(NamedTuple):
     @property
     def size(self) -> int:
         """Return the number of members."""
-        return sum(kind.count for kind in self.kinds)
+        return sum(kind.members for kind in self.kinds)
 
 
 def instance(seed: int) -> Instance:
@@ -305,7 +305,7 @@ class Rules:
         """Say whether the hosts that are still open to some kind cannot hold what is left of it."""
         for kind in left:
             one = self.case.kinds[kind]
-            missing = one.count - sum(state[kind])
+            missing = one.members - sum(state[kind])
             for at in range(len(self.case.hosts)):
                 if missing > 0 and self.is_open(state, kind, at):
                     cpu, memory = self.left_on(state, at)
@@ -341,7 +341,7 @@ def solve(case: Instance, most: int = 200_000) -> list[tuple[int, int]] | None:
     stack = [empty(case)]
     while stack:
         state = stack.pop()
-        left = [k for k in order if sum(state[k]) < case.kinds[k].count]
+        left = [k for k in order if sum(state[k]) < case.kinds[k].members]
         if not left:
             return _steps(before, state)
         if rules.is_hopeless(state, left):
@@ -386,7 +386,7 @@ def posed(case: Instance, chosen: str) -> Engine:
             anti_affinity=tuple(GuestTerm(topology, app(name)) for topology, name in kind.apart),
             spread=(Spread(kind.even[0], kind.even[1], app(kind.even[2])),) if kind.even else (),
         )
-        for i in range(kind.count):
+        for i in range(kind.members):
             name = f"{number}-{i}"
             engine.apply(GuestArrived(guest=Guest(name=name, uid=name, spec=shape, gang="default/team")))
     return engine

@@ -651,6 +651,19 @@ def test_what_a_gang_reserves_is_kept_by_the_gangs_priority():
     assert binds(tried(engine, wants("small", 3000, 5))) == {}
 
 
+def test_a_reserving_gang_is_tried_no_earlier_than_it_is_due():
+    engine = fleet(4, 1)
+    runs(engine, "a", wants("old", 1000))
+    form(engine, "big", 5, head_of_line="reserve")
+    tried(engine, *members("big", 5), wants("huge", 99000))
+    for now in range(1, 10):
+        arrive(engine, wants(f"other-{now}", 0))
+        step(engine, now * SECOND // 4)
+        at = engine.next_due()
+        if at is not None and at > engine.now:
+            assert engine.fork().step(at - 1) == []
+
+
 def test_one_gang_reserves_at_a_time():
     engine = fleet(4, 4)
     runs(engine, "a", wants("old", 2000))
@@ -751,6 +764,20 @@ def test_a_gang_whose_binds_all_failed_needs_its_whole_minimum_again():
     front = Front(engine)
     front.settle(60 * SECOND)
     assert places(engine, *(f"team-{i}" for i in range(3))) == ["", "", ""]
+
+
+@pytest.mark.parametrize("how", ["quorum lost", "gang gone"])
+def test_a_failed_bind_does_not_queue_a_gang_that_cannot_be_tried(how):
+    engine = fleet(8)
+    form(engine, "team", 2)
+    tried(engine, *members("team", 2))
+    if how == "quorum lost":
+        leave(engine, "team-0")
+    else:
+        engine.apply(GangLeft(key="default/team"))
+    engine.apply(BindFailed(uid="team-1", host="a"))
+    assert states(engine)["team-1"] == "gated"
+    assert "gang:default/team" not in engine.state.queue.entries
 
 
 def test_a_bind_that_fails_after_its_host_left_is_tried_elsewhere_after_the_backoff():

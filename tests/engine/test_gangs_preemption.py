@@ -223,6 +223,18 @@ def test_a_gang_beyond_its_quota_evicts_nobody():
     assert evicted(actions) == []
 
 
+def test_a_gang_beyond_its_quota_keeps_no_room():
+    engine = engine_with([host("a", cpu=8000)], preempting())
+    engine.apply(QuotasChanged(quotas=(Quota(tenant="t", max=amounts({"cpu": 4000})),)))
+    runs(engine, "a", wants("low", 1000))
+    form(engine, "team", 3)
+    actions = tried(engine, *members("team", 3, 2000, priority=5, tenant="t"))
+    assert [type(a) for a in actions] == [Hold] * 3
+    assert held_for(engine) == {}
+    front = Front(engine)
+    assert all(isinstance(a, Hold) for a in front.settle(1000 * SECOND))
+
+
 def test_nobody_is_evicted_for_members_beyond_the_minimum():
     engine = full(2)
     engine.apply(HostJoined(host=host("z")))

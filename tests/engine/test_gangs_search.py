@@ -112,7 +112,7 @@ def test_the_exhaustive_search_finds_ways_that_its_own_rules_allow():
         for kind, at in way(case.seed) or ():
             assert rules.fits(state, kind, at)
             state = add(state, kind, at)
-        assert [sum(row) for row in state] == [kind.count for kind in case.kinds]
+        assert [sum(row) for row in state] == [kind.members for kind in case.kinds]
 
 
 def test_the_rules_of_the_instances_are_those_of_the_engine():

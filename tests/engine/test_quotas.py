@@ -11,6 +11,7 @@ from hostler.model import (
     Evict,
     EvictFailed,
     GuestChanged,
+    GuestTerm,
     HostJoined,
     HostLeft,
     Policy,
@@ -34,6 +35,7 @@ from tests.engine.fleet import (
 )
 from tests.engine.gang_instances import (
     Front,
+    app,
     evicted,
     form,
     held_for,
@@ -302,6 +304,21 @@ def test_quotas_survive_a_restart():
     for each in (engine, again):
         leave(each, "t0")
     assert step(again, 60 * SECOND) == step(engine, 60 * SECOND)
+
+
+def test_a_guest_that_waits_for_its_quota_is_woken_alike_before_and_after_a_restart():
+    # Somebody who waits would not like to meet it; that one was looked at before the restart, and not yet after it.
+    engine = engine_with([host("a", labels={"host": "a"})], "first_fit")
+    quotas(engine, t=(0, 1))
+    runs(engine, "a", *of("t", 1))
+    shy = wants("shy", 9000, app="x", anti_affinity=(GuestTerm("host", app("web")),))
+    tried(engine, shy, wants("t1", 1000, tenant="t", app="web"))
+    again = Engine.restore(engine.checkpoint())
+    for each in (engine, again):
+        arrive(each, wants("other", 0))
+    for now in (0, 10 * SECOND, 20 * SECOND):
+        assert again.next_due() == engine.next_due()
+        assert step(again, now) == step(engine, now)
 
 
 # -- gangs ------------------------------------------------------------------------------------------------------------

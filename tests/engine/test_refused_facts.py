@@ -50,7 +50,7 @@ REFUSED = {
         guest=Guest(name="n", uid="n", spec=GuestSpec(requests=listed))
     ),
     "a spec with half a unit": lambda: GuestArrived(
-        guest=Guest(name="n", uid="n", spec=GuestSpec(requests=(("cpu", 0.5),)))  # type: ignore[arg-type]
+        guest=Guest(name="n", uid="n", spec=GuestSpec(requests=(("cpu", 0.5),)))
     ),
     "a spec whose priority is a text": lambda: GuestArrived(
         guest=Guest(name="n", uid="n", spec=GuestSpec(priority=text))
@@ -61,13 +61,13 @@ REFUSED = {
     "a host whose name is a number": lambda: HostJoined(host=Host(name=wrong)),
     "a host whose labels are a list": lambda: HostJoined(host=Host(name="b", labels=listed)),
     "a host whose capacity is a text": lambda: HostJoined(host=Host(name="b", capacity=text)),
-    "hosts in a list": lambda: HostsJoined(hosts=[Host(name="b")]),  # type: ignore[arg-type]
+    "hosts in a list": lambda: HostsJoined(hosts=[Host(name="b")]),
     "hosts of which one is none": lambda: HostsJoined(hosts=(Host(name="b"), wrong)),
     "a contradiction that brings names": lambda: HostJoined(
         host=Host(name="a", uid="a", version=1, capacity=amounts({"example.com/other": 1}))
     ),
     "columns of numbers": lambda: GuestsArrived(specs=(GuestSpec(),), spec_of=(0,), names=(wrong,)),
-    "a column as a list": lambda: GuestsArrived(specs=(GuestSpec(),), spec_of=[0], names=("n",)),  # type: ignore[arg-type]
+    "a column as a list": lambda: GuestsArrived(specs=(GuestSpec(),), spec_of=[0], names=("n",)),
     "columns with a bad spec at the end": lambda: GuestsArrived(
         specs=(GuestSpec(requests=amounts({"example.com/new": 1})), wrong), spec_of=(0, 1), names=("n", "m")
     ),
@@ -103,7 +103,7 @@ def test_names_of_refused_facts_do_not_count_against_the_bounds() -> None:
     spec = GuestSpec(requests=amounts({"example.com/last": 1}))
     engine.apply(GuestArrived(guest=Guest(name="n", uid="n", spec=spec)))
     (hold,) = engine.step(2)
-    assert [c.reason.subject for c in hold.reasons] == ["example.com/last"]  # type: ignore[union-attr]
+    assert [c.reason.subject for c in hold.reasons] == ["example.com/last"]
 
 
 def test_a_name_taken_back_does_not_lend_its_reason_to_the_next() -> None:
@@ -114,7 +114,7 @@ def test_a_name_taken_back_does_not_lend_its_reason_to_the_next() -> None:
         engine.apply(GuestsArrived(specs=(first, refused), spec_of=(0, 1), names=("n", "m"), hosts=("a", "")))
     engine.apply(GuestArrived(guest=Guest(name="o", uid="o", spec=GuestSpec(requests=amounts({"example.com/x": 1})))))
     (hold,) = engine.step(2)
-    assert [c.reason.subject for c in hold.reasons] == ["example.com/x"]  # type: ignore[union-attr]
+    assert [c.reason.subject for c in hold.reasons] == ["example.com/x"]
 
 
 def test_thousands_of_label_keys_cost_no_column_each() -> None:
@@ -127,7 +127,7 @@ def test_thousands_of_label_keys_cost_no_column_each() -> None:
     spec = GuestSpec(requests=amounts({"cpu": 1}), host_selector=(("key-299-7", "v"),))
     engine.apply(GuestArrived(guest=Guest(name="g", uid="g", spec=spec)))
     (bind,) = engine.step(1)
-    assert bind.host == "h299"  # type: ignore[union-attr]
+    assert bind.host == "h299"
     assert len(engine.state.cluster.marks._columns) == 1
 
 

@@ -88,6 +88,8 @@ def read_guests(document: Document, path: Path, entry: GuestEntry, specs: dict[G
                 f"names {len(on_devices)} devices, not {wanted}",
                 hint="name one for each device that the guest asks for",
             )
+    if entry.is_leaving and not entry.host:
+        raise invalid(document, path, "has 'is_leaving' but no 'host'", hint="name the host that it leaves")
     if entry.draw_key is not None and entry.draw_key >= 2**64:
         raise invalid(document, (*path, "draw_key"), "is too large", hint="it is below 2^64")
     started = _read_started(document, path, entry)

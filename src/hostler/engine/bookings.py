@@ -22,7 +22,7 @@ class Bookings:
         self._state = state
         self.reservations = Reservations(state)
 
-    def settle(self, record: GuestRecord, shape: Shape) -> None:
+    def settle(self, record: GuestRecord, shape: Shape, *, strict: bool = True) -> None:
         """Book a guest that runs on ``record.host`` by a fact; park it while that host is away."""
         state = self._state
         row = state.cluster.row_of.get(record.host)
@@ -35,7 +35,7 @@ class Bookings:
         why = state.cluster.why_not_book(row, shape)
         if why is not None:
             raise FactError(f"guest {record.guest.name!r} cannot be booked on {record.host!r}: {why}")
-        devices = self._devices(row, shape, record)
+        devices = self._devices(row, shape, record, strict=strict)
         state.cluster.book(row, shape, devices, uid)
         state.has_shifted = True
         state.keep(msgspec.structs.replace(record, devices=devices))
@@ -87,7 +87,7 @@ class Bookings:
         changed = msgspec.structs.replace(
             record, guest=guest, shape=shape, state=state, host=host, devices=devices, decided_spec=decided
         )
-        self._swap(record, changed)
+        self._swap(record, changed, strict=bool(guest.on_devices))
         if guest.host:
             self._state.ready.pop(guest.uid, None)
             if host == record.host:
@@ -95,17 +95,28 @@ class Bookings:
             else:
                 self._state.turns.forget(record.turn, record.seq)
 
-    def _swap(self, before: GuestRecord, after: GuestRecord) -> None:
+    def _swap(self, before: GuestRecord, after: GuestRecord, *, strict: bool = True) -> None:
         """Release one booking and make the other, or refuse and leave everything as it was."""
         state = self._state
-        improved = state.improved_rows.copy()
+        improved, was_parked = state.improved_rows.copy(), state.is_parked(before)
         self.release(before)
         try:
-            self.settle(after, state.shape(after))
+            self.settle(after, state.shape(after), strict=strict)
         except FactError:
-            self.settle(before, state.shape(before))
+            self._put_back(before, was_parked=was_parked)
             state.improved_rows = improved
             raise
+
+    def _put_back(self, record: GuestRecord, *, was_parked: bool) -> None:
+        """Book a guest exactly as it was, with the devices it had, whatever would be chosen for it now."""
+        state = self._state
+        state.quotas.shift(record.guest.spec, 1)
+        if was_parked:
+            state.parked.setdefault(record.host, set()).add(record.guest.uid)
+            return
+        row = state.cluster.row_of[record.host]
+        state.cluster.book(row, state.shape(record), record.devices, record.guest.uid)
+        self.reservations.refresh_row(row)
 
     def rebook_devices(self, row: int) -> None:
         """Book devices again after a host's devices changed."""
