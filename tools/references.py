@@ -40,7 +40,26 @@ SCORERS: Mapping[str, tuple[str, str, str]] = {
         f"{_RESOURCES}; `points`: up to 11 pairs [use in percent, score 0 to 10], default `[[0, 0], [100, 10]]`",
     ),
     "preferred_hosts": ("0 to 100", "100 x sum of the weights of matching terms / highest sum of those that fit", ""),
-    "preferred_taints": ("0 to 100", "100 - 100 x untolerated soft taints / highest number of those that fit", ""),
+    "preferred_taints": (
+        "0 to 100",
+        "100 - 100 x untolerated soft taints / highest number of those that fit",
+        "`always`: whether all hosts score 100 where none has any (default: they score nothing)",
+    ),
+    "near_guests": (
+        "0 to 100",
+        "sum of weight x guests near, of own preferences and those of others, stretched over those that fit",
+        "",
+    ),
+    "even_spread": (
+        "0 to 100",
+        "100 x (highest + lowest - s) / highest; s sums guests of the domain x ln(domains + 2) + skew - 1, rounded",
+        "`defaults`: how guests of one owner are spread that say nothing themselves (default: not at all)",
+    ),
+    "image_locality": (
+        "0 to 100",
+        "bytes of the images that are there x share of hosts that have them, from 23 MiB to 1000 MiB per image",
+        "",
+    ),
     "utilization": (
         "from 0, a fraction",
         "0.4 x cpu + 0.4 x memory + 0.2 x storage, each used / limit, before the placement",

@@ -1,4 +1,4 @@
-"""Gangs for the tests: short ways to write them, a front that carries actions out, and seeded hard instances.
+"""Gangs for the tests: short ways to write them, a front, a plain reading of the rules, and seeded hard instances.
 
 An instance is a few hosts and the members of one gang, all of which must be placed. ``solve`` is an exhaustive search
 of its own: plain Python, with its own reading of the constraints, so that it can tell what the engine should find.
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hostler.engine import Engine
+from hostler.engine.records import PLACED_STATES
 from hostler.engine.victims import allowed_now
 from hostler.model import (
     Action,
@@ -39,8 +40,10 @@ from hostler.model import (
     Prepared,
     Selector,
     Spread,
+    amount_of,
     amounts,
     labels,
+    may_give,
 )
 from tests.engine.fleet import guest, policy
 
@@ -156,6 +159,120 @@ class Front:
                 return done
             done += self.step(max(due, self.engine.now))
         raise AssertionError(f"still busy after {most} steps: {done[-10:]}")
+
+
+# -- a plain reading of the rules -------------------------------------------------------------------------------------
+
+
+class World:
+    """Hosts and placed guests in plain dictionaries, with a slow reading of every rule."""
+
+    def __init__(self, engine: Engine) -> None:
+        state = engine.state
+        self.hosts = {host.name: host for host in engine.hosts()}
+        self.policies = {"": engine.policies[0]} | {policy.name: policy for policy in engine.policies}
+        self.placed = {uid: (r.guest, r.host) for uid, r in state.guests.items() if r.state in PLACED_STATES}
+        self.guests = {uid: record.guest for uid, record in state.guests.items()}
+        self.quotas = dict(state.quotas.quotas)
+        self.budgets = dict(state.budgets)
+        self.gangs = dict(state.gangs.gangs)
+        self.now = state.now
+
+    def on(self, host: str) -> list[Guest]:
+        return [guest for guest, where in self.placed.values() if where == host]
+
+    def near(self, topology: str, host: str) -> list[Guest]:
+        """Return the guests in a host's domain."""
+        value = dict(self.hosts[host].labels).get(topology)
+        names = {name for name, h in self.hosts.items() if dict(h.labels).get(topology) == value}
+        return [guest for guest, where in self.placed.values() if where in names] if value is not None else []
+
+    def check_place(self, guest: Guest, name: str) -> None:
+        """Check that a guest may go to a host, next to all who are placed."""
+        host, spec = self.hosts[name], guest.spec
+        policy = self.policies[spec.policy]
+        assert not host.cordoned
+        own = dict(host.labels)
+        assert all(own.get(key) == value for key, value in spec.host_selector)
+        for resource, amount in spec.requests:
+            taken = amount + sum(amount_of(other.spec.requests, resource) for other in self.on(name))
+            if amount:
+                assert taken <= may_give(host, resource, policy.overcommit, policy.reserve), (guest.uid, resource)
+        for term in spec.anti_affinity:
+            assert not [g for g in self.near(term.topology, name) if matches(term, g)], (guest.uid, "own anti-affinity")
+        for other, where in self.placed.values():
+            for term in other.spec.anti_affinity:
+                if where in self.hosts and matches(term, guest):
+                    assert other not in self.near(term.topology, name), (guest.uid, "anti-affinity of", other.uid)
+        if spec.affinity:
+            self.check_affinity(guest, name)
+        for spread in spec.spread:
+            self.check_spread(guest, name, spread)
+
+    def check_affinity(self, guest: Guest, name: str) -> None:
+        terms = guest.spec.affinity
+        there = [g for g, where in self.placed.values() if where in self.hosts and all(matches(t, g) for t in terms)]
+        labelled = [g for g in there if any(g in self.near(t.topology, self.placed[g.uid][1]) for t in terms)]
+        own = dict(self.hosts[name].labels)
+        assert all(term.topology in own for term in terms)
+        if not labelled and all(matches(term, guest) for term in terms):
+            return
+        assert all(any(g in self.near(term.topology, name) for g in there) for term in terms), (guest.uid, "affinity")
+
+    def check_spread(self, guest: Guest, name: str, spread: Spread) -> None:
+        values = {
+            dict(h.labels)[spread.topology]: h.name
+            for h in self.hosts.values()
+            if all(s.topology in dict(h.labels) for s in guest.spec.spread)
+            and all(dict(h.labels).get(k) == v for k, v in guest.spec.host_selector)
+        }
+        assert spread.topology in dict(self.hosts[name].labels)
+
+        def counted(host: str) -> int:
+            eligible = [
+                g
+                for g in self.near(spread.topology, host)
+                if all(s.topology in dict(self.hosts[self.placed[g.uid][1]].labels) for s in guest.spec.spread)
+                and all(dict(self.hosts[self.placed[g.uid][1]].labels).get(k) == v for k, v in guest.spec.host_selector)
+            ]
+            return sum(spread.selector.matches(g.spec.labels) and not g.spec.is_leaving for g in eligible)
+
+        own = int(spread.selector.matches(guest.spec.labels))
+        least = min(counted(host) for host in values.values())
+        assert counted(name) + own - least <= spread.max_skew, (guest.uid, "spread")
+
+    def check_quota(self, guest: Guest) -> None:
+        """Check that a guest is within its tenant's maximum, and borrows no more than others leave."""
+        quota = self.quotas.get(guest.spec.tenant)
+        if quota is None:
+            return
+        names = {name for q in self.quotas.values() for name, _ in (*q.min, *q.max)}
+        for name in names:
+            asked = amount_of(guest.spec.requests, name)
+            if not asked:
+                continue
+            used = {tenant: self.used(tenant, name) for tenant in self.quotas}
+            then = used[guest.spec.tenant] + asked
+            if any(known == name for known, _ in quota.max):
+                assert then <= amount_of(quota.max, name), (guest.uid, "beyond its maximum")
+            promised = sum(amount_of(q.min, name) for q in self.quotas.values())
+            if promised and then > amount_of(quota.min, name):
+                assert sum(used.values()) + asked <= promised, (guest.uid, "borrows too much")
+
+    def used(self, tenant: str, name: str) -> int:
+        return sum(amount_of(g.spec.requests, name) for g, _ in self.placed.values() if g.spec.tenant == tenant)
+
+    def disrupt(self, guest: Guest, *, strictly: bool) -> None:
+        """Count an eviction against all budgets, and check that none of them is broken."""
+        for key, budget in self.budgets.items():
+            selected = budget.selector is not None and budget.selector.matches(guest.spec.labels)
+            if selected and budget.namespace == guest.spec.namespace and guest.name not in budget.disrupted:
+                self.budgets[key] = msgspec.structs.replace(budget, allowed=budget.allowed - 1)
+                assert not strictly or self.budgets[key].allowed >= 0, (guest.uid, "breaks", key)
+
+
+def matches(term: GuestTerm, guest: Guest) -> bool:
+    return term.selector is not None and term.selector.matches(guest.spec.labels)
 
 
 # -- seeded instances -------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ class Profile:
     def cures(self, plugin: str) -> frozenset[Wake]:
         """Return the events that can cure a refusal by one of the policy's filters."""
         if plugin in KERNEL_FILTERS:
-            return KERNEL_FILTERS[plugin]
+            return KERNEL_FILTERS[plugin].cures
         for candidate in self.filters:
             if candidate.name == plugin:
                 return candidate.cures

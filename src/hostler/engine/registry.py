@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from typing import TypeAlias
 
-from hostler.engine.framework import Factory, Wake
+from hostler.engine.framework import Factory
 from hostler.engine.plugins.across_guests import EvenSpread, GuestAffinity, NearGuests, Ports, SpreadFilter
 from hostler.engine.plugins.allocation import Balanced, CapacityRatio, LeastAllocated, MostAllocated
 from hostler.engine.plugins.cordon import Cordon
@@ -27,10 +28,10 @@ __all__ = ["ENTRY_POINT_GROUP", "KERNEL_FILTERS", "Registry", "suggest"]
 
 ENTRY_POINT_GROUP = "hostler.plugins"
 
-# Filters inside the kernels, with what cures their refusals.
-KERNEL_FILTERS: Mapping[str, frozenset[Wake]] = {
-    plugin.name: plugin.cures for plugin in (Ports, Resources, Devices, SpreadFilter, GuestAffinity)
-}
+# Filters inside the kernels: their classes only name them and say what cures their refusals.
+KernelFilter: TypeAlias = type[Ports] | type[Resources] | type[Devices] | type[SpreadFilter] | type[GuestAffinity]
+_INSIDE: tuple[KernelFilter, ...] = (Resources, Devices, Ports, SpreadFilter, GuestAffinity)
+KERNEL_FILTERS: Mapping[str, KernelFilter] = {plugin.name: plugin for plugin in _INSIDE}
 
 _COLUMN_FILTERS: Mapping[str, Factory] = {
     Cordon.name: Cordon,
