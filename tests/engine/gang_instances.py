@@ -451,10 +451,13 @@ def solve(case: Instance, most: int = 200_000) -> list[tuple[int, int]] | None:
     """Return a way to place all members one after another, as (kind, host), or None when there is none.
 
     Every set of placements that can be reached is looked at once, whatever the order; what is hopeless is cut off.
+    Kinds for which the order does not matter, neither for themselves nor for others, come last and in turn.
     """
     rules = Rules(case)
     before: dict[State, tuple[State, int, int] | None] = {empty(case): None}
     order = sorted(range(len(case.kinds)), key=lambda k: case.kinds[k].cpu + case.kinds[k].memory)
+    named = {kind.near[1] for kind in case.kinds if kind.near} | {kind.even[2] for kind in case.kinds if kind.even}
+    touchy = {k for k, kind in enumerate(case.kinds) if kind.near or kind.even or kind.app in named}
     stack = [empty(case)]
     while stack:
         state = stack.pop()
@@ -464,7 +467,7 @@ def solve(case: Instance, most: int = 200_000) -> list[tuple[int, int]] | None:
         if rules.is_hopeless(state, left):
             continue
         # The last one pushed is tried first: the largest kind on its first host.
-        for kind in left:
+        for kind in [k for k in left if k in touchy] or left[-1:]:
             for at in range(len(case.hosts) - 1, -1, -1):
                 after = add(state, kind, at)
                 if after not in before and rules.fits(state, kind, at):

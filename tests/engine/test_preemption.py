@@ -5,6 +5,8 @@ The order of victims and of hosts is kube-scheduler's (kubernetes/kubernetes pkg
 
 from __future__ import annotations
 
+from random import Random
+
 import msgspec
 import pytest
 
@@ -18,16 +20,19 @@ from hostler.model import (
     HostChanged,
     HostPort,
     Nominate,
+    PolicyChanged,
     Spread,
     Taint,
     Toleration,
     labels,
 )
-from tests.engine.fleet import SECOND, arrive, binds, engine_with, host, policy, reasons, step
+from tests.engine.fleet import SECOND, arrive, batch, binds, engine_with, host, policy, reasons, step
 from tests.engine.gang_instances import (
+    Front,
     app,
     evicted,
     form,
+    leave,
     nominated,
     places,
     preempting,
@@ -426,3 +431,116 @@ def test_labels_of_hosts_that_change_count_for_victims():
     for _ in range(3):
         found += step(engine, engine.next_due() or engine.now)
     assert evicted(found) == ["low"]
+
+
+# -- dry runs ---------------------------------------------------------------------------------------------------------
+
+LOOKS = [
+    pytest.param({}, id="amounts"),
+    pytest.param({"gpu": (1, 500)}, id="devices"),
+    pytest.param({"ports": (HostPort(80),)}, id="ports"),
+    pytest.param({"anti_affinity": (GuestTerm("host", app("web")),)}, id="apart"),
+    pytest.param({"affinity": (GuestTerm("zone", app("web")),)}, id="near"),
+    pytest.param({"spread": (Spread("zone", 1, app("web")),), "app": "web"}, id="spread"),
+]
+
+
+def crowded(rng: Random, **rules) -> Engine:
+    """Return an engine with six hosts and guests of all kinds on them."""
+    hosts = [host(f"h{i}", gpus=2, labels={"host": f"h{i}", "zone": "xy"[i % 2]}) for i in range(6)]
+    engine = engine_with(hosts, preempting(**rules))
+    protect(engine, "web", 2)
+    form(engine, "team", 2, disruption=rng.choice(["single", "all"]))
+    for number in range(24):
+        more: dict = {"app": rng.choice(["web", "db"])}
+        more |= rng.choice([{}, {}, {"gpu": (1, 500)}, {"ports": (HostPort(80),)}])
+        if rng.random() < 0.2:
+            more["gang"] = "team"
+        one = wants(f"g{number}", 500 * rng.randint(0, 4), rng.randint(0, 6), started=rng.randint(0, 9), **more)
+        runs(engine, f"h{rng.randrange(6)}", one)
+    return engine
+
+
+def plan(engine: Engine, uid: str):
+    state = engine.state
+    return engine._evictions.planner.plan(state.shape(state.guests[uid]), 0, frozenset())
+
+
+@pytest.mark.parametrize("needs", LOOKS)
+def test_a_dry_run_leaves_the_checkpoint_as_it_was(needs):
+    engine = crowded(Random(1))
+    arrive(engine, wants("high", 3500, 10, **needs))
+    plan(engine, "high")  # reasons are named when they are first met
+    before = engine.checkpoint()
+    columns = engine.state.cluster.columns()
+    used, left = columns.used.copy(), columns.device_left.copy()
+    counts = engine.state.cluster.counters.tallies()
+    engine.state.cluster.touch(0)
+    plan(engine, "high")
+    assert engine.checkpoint() == before
+    assert (columns.used == used).all()
+    assert (columns.device_left == left).all()
+    assert engine.state.cluster.counters.tallies() == counts
+
+
+@pytest.mark.parametrize("needs", LOOKS)
+@pytest.mark.parametrize("budgets", ["best_effort", "strict"])
+def test_kept_dry_runs_equal_fresh_ones(needs, budgets):
+    rng = Random(7)
+    engine = crowded(rng, budgets=budgets)
+    arrive(engine, wants("high", 3000, 10, **needs), wants("mid", 2500, 4, **needs))
+    found = 0
+    for round_number in range(40):
+        what = rng.randrange(6)
+        running = [uid for uid in engine.guests() if engine.decision(uid).host]
+        if what == 0 and running:
+            leave(engine, rng.choice(running))
+        elif what == 1:
+            more = {"app": rng.choice(["web", "db"])}
+            runs(engine, f"h{rng.randrange(6)}", wants(f"n{round_number}", 1000, rng.randint(0, 6), **more))
+        elif what == 2:
+            protect(engine, "web", rng.randint(0, 3))
+        elif what == 3:
+            labelled = {"host": "h0", "zone": rng.choice("xy")}
+            engine.apply(HostChanged(host=host("h0", cpu=rng.choice([3000, 5000]), gpus=2, labels=labelled)))
+        elif what == 4:
+            form(engine, "team", 2, disruption=rng.choice(["single", "all"]))
+        else:
+            rules = rng.choice(["best_effort", "strict"])
+            engine.apply(PolicyChanged(policies=(preempting(budgets=rules),)))
+        fresh = Engine.restore(engine.checkpoint())
+        for uid in ("high", "mid"):
+            assert plan(engine, uid) == plan(fresh, uid), (round_number, what)
+            found += plan(engine, uid) is not None
+    assert found > 5
+
+
+def test_a_preemptor_is_placed_or_says_why_not():
+    rng = Random(3)
+    engine = crowded(rng)
+    front = Front(engine)
+    arrive(engine, *(wants(f"high-{i}", 500 * rng.randint(1, 8), rng.randint(1, 10)) for i in range(30)))
+    done = front.settle(300 * SECOND)
+    claims = {a.preemptor for a in done if isinstance(a, Evict)}
+    assert len(claims) > 5
+    for uid in claims:
+        decision = engine.decision(uid)
+        assert decision.host or (decision.note and decision.reasons)
+
+
+# -- very many --------------------------------------------------------------------------------------------------------
+
+
+def test_ten_thousand_guests_that_fit_nowhere_do_not_hold_up_those_that_do():
+    # Scenario 29: those who wait are looked at by shape, not one by one, and only for what can cure them.
+    engine = engine_with([host(f"h{i:02}") for i in range(20)], preempting())
+    huge = [wants("huge", 5000 + i, 10).spec for i in range(5)]
+    engine.apply(batch(huge, [f"huge-{i}" for i in range(10_000)]))
+    assert len(step(engine, 0)) == 10_000
+    before = engine.state.decisions
+    for number in range(600):
+        arrive(engine, wants(f"small-{number}", 1000))
+        assert len(binds(step(engine, (number + 1) * SECOND // 600))) == 1
+        leave(engine, f"small-{number}")
+    assert engine.state.decisions == before + 600
+    assert all(engine.decision(f"huge-{i}").attempt == 1 for i in range(0, 10_000, 1000))

@@ -523,6 +523,30 @@ def test_a_preemption_survives_a_restart():
     assert again.checkpoint() == engine.checkpoint()
 
 
+def test_room_is_kept_by_the_same_priority_before_and_after_a_restart():
+    # The preemptor has come down from 10 to 1 since the room was kept for it, so one of priority 5 may have it.
+    engine = engine_with([host("a")], preempting())
+    runs(engine, "a", wants("one", 2000), wants("two", 2000))
+    tried(engine, wants("high", 4000, 10, version=1))
+    leave(engine, "one")
+    arrive(engine, wants("high", 4000, 1, version=2), wants("mid", 2000, 5, may_preempt=False))
+    again = Engine.restore(engine.checkpoint())
+    assert binds(step(engine, SECOND)) == {"mid": "a"}
+    assert binds(step(again, SECOND)) == {"mid": "a"}
+
+
+def test_room_for_a_gang_is_kept_by_the_same_priority_before_and_after_a_restart():
+    engine = engine_with([host("a")], preempting())
+    runs(engine, "a", wants("old", 1000, 99))
+    form(engine, "team", 4, priority=9, head_of_line="reserve")
+    tried(engine, *(wants(f"team-{i}", 1000, gang="team") for i in range(4)))
+    form(engine, "team", 4, head_of_line="reserve")
+    arrive(engine, wants("mid", 3000, 5))
+    again = Engine.restore(engine.checkpoint())
+    assert binds(step(engine, 0)) == {"mid": "a"}
+    assert binds(step(again, 0)) == {"mid": "a"}
+
+
 def test_the_limits_survive_a_restart():
     engine = full("a", max_repeats=1)
     tried(engine, wants("high", 4000, 10))

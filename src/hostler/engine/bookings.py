@@ -61,6 +61,7 @@ class Bookings:
         state = self._state
         uid = record.guest.uid
         state.quotas.shift(record.guest.spec, -1)
+        state.quota_freed = state.quota_freed or state.quotas.concerns(record.guest.spec)
         parked = state.parked.get(record.host)
         if parked is not None and uid in parked:
             parked.discard(uid)
@@ -98,13 +99,13 @@ class Bookings:
     def _swap(self, before: GuestRecord, after: GuestRecord, *, strict: bool = True) -> None:
         """Release one booking and make the other, or refuse and leave everything as it was."""
         state = self._state
-        improved, was_parked = state.improved_rows.copy(), state.is_parked(before)
+        improved, was_parked, freed = state.improved_rows.copy(), state.is_parked(before), state.quota_freed
         self.release(before)
         try:
             self.settle(after, state.shape(after), strict=strict)
         except FactError:
             self._put_back(before, was_parked=was_parked)
-            state.improved_rows = improved
+            state.improved_rows, state.quota_freed = improved, freed
             raise
 
     def _put_back(self, record: GuestRecord, *, was_parked: bool) -> None:

@@ -127,6 +127,8 @@ class VerdictCache:
 
     def look_at_passes(self) -> None:
         """Find out again who may use what is reserved."""
+        if not self._layout:
+            return  # everything will be made anew
         for slot in self._slot_of.values():
             self._write_passes(slot, self._passes_of(self.shape_in(slot).spec))
 

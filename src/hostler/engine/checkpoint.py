@@ -54,6 +54,7 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     deadlines: list[tuple[int, int, str]]
     improved_rows: list[int]
     has_shifted: bool = False
+    quota_freed: bool = False
     namespaces: dict[str, Labels] = {}
     budgets: list[Budget] = []
     nominations: dict[str, Nomination] = {}
@@ -103,6 +104,7 @@ def save(state: State) -> bytes:
             deadlines=sorted(state.deadlines),
             improved_rows=sorted(state.improved_rows),
             has_shifted=state.has_shifted,
+            quota_freed=state.quota_freed,
             namespaces=state.cluster.counters.namespaces,
             budgets=list(state.budgets.values()),
             nominations=state.nominations,
@@ -210,6 +212,7 @@ def _rebuild(saved: Checkpoint, registry: Registry) -> State:
     for name in state.reservations:
         Reservations(state).refresh(name)
     state.improved_rows, state.has_shifted = set(saved.improved_rows), saved.has_shifted
+    state.quota_freed = saved.quota_freed
     for uid, nomination in saved.nominations.items():
         if nomination.host:
             hold_nominated(state, state.guests[uid], nomination.host)

@@ -32,7 +32,7 @@ def advise_eviction(state: State, shape: Shape, policy: int, rules: PreemptionRu
         else:
             found.append(victims)
     if not found:
-        text = "; ".join(f"{hosts} hosts: {why}" for why, hosts in sorted(because.items()))
+        text = "; ".join(f"{n} host{'s' * (n != 1)}: {why}" for why, n in sorted(because.items()))
         return EvictionAdvice(why_not=text)
     best = min(found, key=lambda victims: victims.cost)
     allowed = "" if rules is not None else "the policy evicts nobody"

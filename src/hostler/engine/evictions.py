@@ -7,6 +7,8 @@ when they take too long, or when evictions there keep bringing it nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hostler.engine.gang_book import GANG
 from hostler.engine.holds import Hold
 from hostler.engine.nominations import Attempts, Nomination
@@ -17,7 +19,7 @@ from hostler.engine.state import State
 from hostler.engine.victims import VictimSet, budgets_of
 from hostler.model import Action, Evict, Nominate, PreemptionRules
 
-__all__ = ["Evictions", "drop_gang_holds", "hold_nominated", "hold_of"]
+__all__ = ["Evictions", "drop_gang_holds", "hold_nominated", "hold_of", "rehold"]
 
 _PREFIX = "nomination:"
 _MAX_REMEMBERED = 4096
@@ -30,6 +32,14 @@ def hold_nominated(state: State, record: GuestRecord, host: str) -> None:
     priority = state.gangs.priority(record.guest.gang) if record.guest.gang else record.guest.spec.priority
     hold = Hold(row, shape.amounts, priority, bool(shape.asks))
     state.cluster.hold(_PREFIX + record.guest.uid, hold)
+
+
+def rehold(state: State, uids: Iterable[str]) -> None:
+    """Keep room for nominated guests by what they are now, after they or their gang changed."""
+    for uid in uids:
+        nomination = state.nominations.get(uid)
+        if nomination is not None and nomination.host in state.cluster.row_of:
+            hold_nominated(state, state.guests[uid], nomination.host)
 
 
 def hold_of(state: State, uid: str) -> tuple[str, Hold] | None:
@@ -70,9 +80,10 @@ class Evictions:
         if profile.policy.reclaim and state.quotas.is_owed(record.guest.spec):
             if record.guest.uid in state.nominations:
                 return "waits for its victims to leave"
-            plan = plan_reclaim(state, state.shape(record), policy)
-            if plan is not None:
-                self._start(record, plan, profile.policy.preemption or PreemptionRules(), actions)
+            rules = profile.policy.preemption or PreemptionRules()
+            plan = plan_reclaim(state, state.shape(record), policy, self._exhausted(record.guest.uid, rules))
+            if plan is not None and self.may_evict(record.guest.uid, plan.size, rules):
+                self._start(record, plan, rules, actions)
                 return f"reclaims {plan.size} on {plan.host}"
         return self.preempt(record, policy, actions)
 

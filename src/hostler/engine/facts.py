@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hostler.engine.bookings import Bookings
-from hostler.engine.evictions import Evictions
+from hostler.engine.evictions import Evictions, rehold
 from hostler.engine.fact_checks import check_event
 from hostler.engine.gang_book import GANG
 from hostler.engine.gang_queue import GANG_KEY, GangQueue
@@ -72,7 +72,7 @@ class Facts:
             Answered: self._answered,
             Prepared: self._prepared,
             PolicyChanged: self._policy_changed,
-            EvictFailed: lambda e: self._evictions.failed(e.uid),
+            EvictFailed: self._evict_failed,
             **TenancyFacts(state, evictions, self._gang_queue, self._bookings.reservations).handlers,
         }
 
@@ -232,6 +232,8 @@ class Facts:
             raise FactError("the columns of guests_arrived differ in length")
         if len(set(uids)) < count or not all(uids) or not all(event.names):
             raise FactError("guests_arrived has an empty or repeated uid")
+        if any(uid.startswith((GANG, RESERVATION)) for uid in uids):
+            raise FactError("a uid of guests_arrived begins with a word that is kept for gangs and reservations")
         if any(not 0 <= s < len(event.specs) for s in event.spec_of):
             raise FactError("guests_arrived names a spec that it does not carry")
         known = [(spec, state.shapes.number(spec), state.profiles.number(spec.policy)) for spec in event.specs]
@@ -292,6 +294,7 @@ class Facts:
             record, guest=guest, shape=number, state=pending, refusals=0, errors=0, answer=None, decided_spec=decided
         )
         state.keep(changed)
+        rehold(state, [uid])
         if guest.gang:
             self._gang_queue.consider(guest.gang)
             return
@@ -364,6 +367,13 @@ class Facts:
         record = self._state.guests.get(event.uid)
         if record is not None and record.state == ASSUMED and record.host == event.host:
             self.give_back(record, f"bind failed: {event.reason}" if event.reason else "bind failed")
+
+    def _evict_failed(self, event: EvictFailed) -> None:
+        state = self._state
+        record = state.guests.get(event.uid)
+        self._evictions.failed(event.uid)
+        if record is not None and record.guest.gang:
+            self._gang_queue.rearm(record.guest.gang, state.now + state.rules.backoff_max_ns)
 
     def _answered(self, event: Answered) -> None:
         state = self._state

@@ -49,7 +49,7 @@ class GangCycle:
         gang = state.gangs.gangs.get(key)
         if gang is None or state.gangs.why_not_ready(key):
             return
-        self._release(key)
+        waiting = self._release(key)
         members, surplus = self._members(gang)
         for uid in surplus:
             self._hold(state.guests[uid], (), f"gang {key} has its maximum of members", actions)
@@ -68,6 +68,10 @@ class GangCycle:
                     state.cache.look_at_passes()
                 return
         self._refuse(gang, trial, need, actions)
+        if any(victim in state.evicting for _, kept in waiting for victim in kept.victims):
+            self._wait_on(waiting)
+        elif len(members) >= need:
+            self._make_room(gang, trial, need, actions)
         if state.reservations:
             state.cache.look_at_passes()
 
@@ -96,13 +100,25 @@ class GangCycle:
             beyond.append(Refused(record, NO_POLICY, ((code, len(state.cluster)),)))
         return within, beyond
 
-    def _release(self, key: str) -> None:
-        """Give up what was held for the gang, so that it does not stand in its own way."""
+    def _release(self, key: str) -> list[tuple[str, Nomination]]:
+        """Give up what was held for the gang, so that it does not stand in its own way; return what that was."""
         state = self._state
-        for uid in (GANG + key, *state.gangs.members.get(key, ())):
+        names = (*state.gangs.members.get(key, ()), GANG + key)
+        held = [(uid, state.nominations[uid]) for uid in names if uid in state.nominations]
+        for uid in names:
             self._evictions.forget(uid)
         if state.gangs.reserving == key:
             state.gangs.reserving = ""
+        return held
+
+    def _wait_on(self, held: Sequence[tuple[str, Nomination]]) -> None:
+        """Go on waiting for the victims of an earlier preemption, no longer than before."""
+        state = self._state
+        for uid, nomination in held:
+            if not nomination.host:
+                state.nominations[uid] = nomination
+            elif nomination.host in state.cluster.row_of:
+                self._evictions.keep(state.guests[uid], nomination)
 
     def _members(self, gang: Gang) -> tuple[list[GuestRecord], list[str]]:
         """Return the members to place, and those beyond the maximum."""
@@ -138,6 +154,9 @@ class GangCycle:
         for refused in trial.refused:
             self._hold(refused.record, refused.reasons, f"{lacking}{where}", actions)
         self._queue.wait(gang.key)
+
+    def _make_room(self, gang: Gang, trial: Trial, need: int, actions: list[Action]) -> None:
+        """Look for victims; where there are none, hold the room that could be used, if the gang says so."""
         members = [item.record for item in trial.placed] + [item.record for item in trial.refused]
         if not self._preempt(gang, members, need, actions) and gang.head_of_line == "reserve":
             self._reserve(gang.key, trial.placed)

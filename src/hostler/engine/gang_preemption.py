@@ -50,11 +50,11 @@ def plan_for_gang(
 
 def _all_units(state: State, gang: Gang) -> list[Unit]:
     """Return every unit of lower priority on any host, most important first."""
-    own = state.gangs.members.get(gang.key, {})
+    spared = {**state.gangs.members.get(gang.key, {}), **state.evicting}  # itself, and whoever was told to go already
     priority = state.gangs.priority(gang.key)
     units: dict[tuple[str, ...], Unit] = {}
     for row in range(state.cluster.rows):
-        for unit in units_below(state, row, priority, own):
+        for unit in units_below(state, row, priority, spared):
             units[unit.members] = unit
     return sorted(units.values(), key=lambda unit: unit.importance)
 
@@ -68,7 +68,7 @@ def _reprieve(state: State, removal: Transaction, trial: Trial, units: Sequence[
     breaking, others = split_by_budgets(state, units)
     victims: list[Unit] = []
     for unit in (*breaking, *others):
-        rows = {state.cluster.row_of[state.guests[uid].host] for uid in unit.members}
+        rows = {state.cluster.row_of.get(state.guests[uid].host, -1) for uid in unit.members}
         for uid in unit.members:
             removal.rebook(uid)
         affected = trial.placed if looks_around else [item for row in rows for item in on_row.get(row, ())]

@@ -87,6 +87,9 @@ class GangQueue:
         state.guests[record.guest.uid] = waiting
         key = record.guest.gang
         self._watch(key)
+        if state.gangs.why_not_ready(key):
+            self.consider(key)
+            return
         pending = state.gangs.pending(key)
         until = self._until(key, max(state.guests[uid].errors for uid in pending))
         state.queue.back_off(GANG + key, state.gangs.priority(key), self._arrival(key, pending), GANG_KEY, until)
@@ -129,7 +132,15 @@ class GangQueue:
         since = self._state.gangs.broken_since.get(key)
         if gang is None or since is None or gang.when_broken != "release_after":
             return False
-        return at == since + gang.release_after_ns
+        return at >= since + gang.release_after_ns
+
+    def rearm(self, key: str, at: int = 0) -> None:
+        """See to it that a broken gang is released in time, after its rules changed or an eviction failed."""
+        state = self._state
+        gang = state.gangs.gangs.get(key)
+        since = state.gangs.broken_since.get(key)
+        if gang is not None and since is not None and gang.when_broken == "release_after":
+            state.add_deadline(max(at, since + gang.release_after_ns), 0, GANG + key)
 
     def release(self, name: str, actions: list[Action]) -> None:
         """Evict what is left of a gang that stayed broken for too long."""

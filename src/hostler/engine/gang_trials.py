@@ -19,7 +19,7 @@ from hostler.engine.records import GuestRecord
 from hostler.engine.runs import Runs
 from hostler.engine.state import State
 from hostler.engine.transaction import Transaction
-from hostler.model import Gang
+from hostler.model import Gang, Reason
 
 __all__ = ["Placed", "Refused", "Trial", "Trials"]
 
@@ -64,7 +64,7 @@ class Trials:
 
     def best(self, gang: Gang, members: Sequence[GuestRecord], need: int, transaction: Transaction) -> Trial:
         """Leave the best trial booked: enough members placed, or as many as possible."""
-        domains = list(self._domains(gang, members))
+        domains = list(self._domains(gang, members, need))
         if not gang.topology:
             trial = self._greedy(members, transaction, None)
             if len(trial.placed) >= need:
@@ -86,7 +86,9 @@ class Trials:
             if found is not None:
                 return found._replace(domain=name)
         if best is None:
-            return Trial([], [Refused(record, NO_POLICY, ()) for record in members])
+            code = self._state.tables.reasons.number(Reason("gang", "no_domain", gang.topology))
+            everywhere = ((code, len(self._state.cluster)),)
+            return Trial([], [Refused(record, NO_POLICY, everywhere) for record in members])
         chosen = dict(domains)[best[1]]
         return self._greedy(members, transaction, chosen)._replace(domain=best[1])
 
@@ -100,7 +102,7 @@ class Trials:
 
         return sorted(members, key=lambda record: (-size(record), record.shape, record.arrival))
 
-    def _domains(self, gang: Gang, members: Sequence[GuestRecord]) -> Iterator[tuple[str, Bools]]:
+    def _domains(self, gang: Gang, members: Sequence[GuestRecord], need: int) -> Iterator[tuple[str, Bools]]:
         """Return the domains that could hold the gang, tightest first; placed members have chosen one already."""
         state = self._state
         if not gang.topology:
@@ -109,14 +111,28 @@ class Trials:
         hosts = [state.guests[uid].host for uid in state.gangs.placed(gang.key)]
         rows = [row for host in hosts if (row := state.cluster.row_of.get(host)) is not None]
         columns = state.cluster.columns()
-        free = (columns.limit[0] - columns.used).clip(min=0).astype(np.float64)
-        shares = free / np.maximum(columns.limit[0].sum(axis=0), 1)
+        least = self._least(members, need)
+        wanted = [resource for resource in least if resource]
+        free = (columns.limit[:, :, wanted].max(axis=0) - columns.used[:, wanted]).clip(min=0).astype(np.float64)
+        shares = (free / np.maximum(columns.limit[0][:, wanted].sum(axis=0, dtype=np.float64), 1.0)).sum(axis=1)
         masks = {number: column == number for number in set(column[: state.cluster.rows].tolist()) if number >= 0}
         if rows:
             masks = {int(column[rows[0]]): masks[int(column[rows[0]])]} if int(column[rows[0]]) in masks else {}
         ranked = sorted((float(shares[mask].sum()), values.values[number], number) for number, mask in masks.items())
-        for _, name, number in ranked[:_MAX_DOMAINS] if len(members) > 1 else ranked:
+        roomy = [
+            item
+            for item in ranked
+            if all(free[masks[item[2]], at].sum() >= least[resource] for at, resource in enumerate(wanted))
+        ]
+        # Where none has enough, the roomiest ones tell how close the gang comes.
+        for _, name, number in roomy[:_MAX_DOMAINS] or ranked[-_SEARCHED_DOMAINS:]:
             yield name, masks[number]
+
+    def _least(self, members: Sequence[GuestRecord], need: int) -> dict[int, int]:
+        """Return how much of each resource so many members take at least."""
+        shapes = [dict(self._state.shapes.shapes[record.shape].amounts) for record in members]
+        resources = sorted({resource for shape in shapes for resource in shape})
+        return {r: sum(sorted(shape.get(r, 0) for shape in shapes)[:need]) for r in resources}
 
     def _greedy(self, members: Sequence[GuestRecord], transaction: Transaction, among: Bools | None) -> Trial:
         left = self.in_order(members)

@@ -15,9 +15,10 @@ import msgspec
 
 from hostler._version import __version__
 from hostler.engine.engine import Engine
+from hostler.engine.gang_book import GANG
 from hostler.engine.registry import Registry
 from hostler.errors import HostlerError, JournalError
-from hostler.model import Abandon, Action, Ask, Event, GuestsArrived, HostsJoined, Policy, QueueRules
+from hostler.model import Abandon, Action, Ask, Event, Evict, GuestsArrived, HostsJoined, Nominate, Policy, QueueRules
 
 __all__ = [
     "Applied",
@@ -229,7 +230,7 @@ def replay(journal: Journal, *, registry: Registry | None = None, until: int | N
                 engine.apply(entry.event)
                 continue
             if until is not None and any(action.seq == until for action in entry.actions):
-                engine.step(entry.now, _guests_before(entry.actions, until, engine.state.decisions))
+                engine.step(entry.now, _taken_before(entry.actions, until, engine))
                 return Replay(engine, number, steps, engine.state.decisions)
             actual = tuple(engine.step(entry.now, entry.limit))
         except HostlerError as error:
@@ -241,17 +242,23 @@ def replay(journal: Journal, *, registry: Registry | None = None, until: int | N
     return Replay(engine, len(journal.entries), steps, engine.state.decisions)
 
 
-def _guests_before(actions: Sequence[Action], until: int, decided: int) -> int:
-    """Return how many guests a step took from the queue before it made decision ``until``.
+def _taken_before(actions: Sequence[Action], until: int, engine: Engine) -> int:
+    """Return how many guests and gangs a step took from the queue before it made decision ``until``.
 
-    Every guest taken makes one action; binds of prepared guests and abandoned ones come from earlier decisions.
+    Every guest taken makes one answer, a gang one for each member; what follows from an answer (evictions), binds of
+    prepared guests and abandoned ones do not count.
     """
-    taken = 0
+    guests, decided = engine.state.guests, engine.state.decisions
+    taken: dict[str, None] = {}
     for action in actions:
+        if isinstance(action, Abandon | Evict | Nominate) or (action.seq <= decided and not isinstance(action, Ask)):
+            continue
+        record = guests.get(action.uid)
+        name = GANG + record.guest.gang if record is not None and record.guest.gang else action.uid
         if action.seq == until and not isinstance(action, Ask):
-            return taken
-        taken += isinstance(action, Ask) or (action.seq > decided and not isinstance(action, Abandon))
-    return taken
+            return list(taken).index(name) if name in taken else len(taken)
+        taken[name] = None
+    return len(taken)
 
 
 def _differ(number: int, expected: Sequence[Action], actual: Sequence[Action]) -> Difference:

@@ -21,7 +21,7 @@ _ABOVE_ALL = 2**62
 _RULES = PreemptionRules(budgets="strict")
 
 
-def plan_reclaim(state: State, shape: Shape, policy: int) -> VictimSet | None:
+def plan_reclaim(state: State, shape: Shape, policy: int, skip: frozenset[str] = frozenset()) -> VictimSet | None:
     """Return the cheapest victims among the guests of one borrower, the one furthest above its guarantee first."""
     quotas = _without_leaving(state)
     own = shape.spec.tenant
@@ -35,9 +35,20 @@ def plan_reclaim(state: State, shape: Shape, policy: int) -> VictimSet | None:
     for _, tenant in borrowers:
         found = []
         for row in rows:
-            units = [u for u in units_below(state, row, _ABOVE_ALL, state.evicting) if _belongs(state, u, tenant)]
+            if state.cluster.host(row).name in skip:
+                continue
+            everybody = units_below(state, row, _ABOVE_ALL)
+            leaving = [unit for unit in everybody if any(uid in state.evicting for uid in unit.members)]
+            units = [
+                unit
+                for unit in everybody
+                if unit not in leaving
+                and _belongs(state, unit, tenant)
+                and _stays_whole(state, quotas, tenant, unit.members)
+            ]
+            units = [*units, *leaving] if units else []  # whoever goes anyway is the last to be spared
             victims = dry_run(state, shape, slot, row, _RULES, units=units) if units else None
-            if victims is not None and _stays_whole(state, quotas, tenant, victims):
+            if victims is not None and _stays_whole(state, quotas, tenant, victims.victims):
                 found.append(victims)
         if found:
             return min(found, key=lambda victims: victims.cost)
@@ -56,10 +67,10 @@ def _without_leaving(state: State) -> Quotas:
     return quotas
 
 
-def _stays_whole(state: State, quotas: Quotas, tenant: str, victims: VictimSet) -> bool:
+def _stays_whole(state: State, quotas: Quotas, tenant: str, victims: tuple[str, ...]) -> bool:
     """Say whether a borrower keeps what it is guaranteed."""
     quota = quotas.quotas[tenant]
-    specs = [state.guests[uid].guest.spec for uid in victims.victims]
+    specs = [state.guests[uid].guest.spec for uid in victims if uid not in state.evicting]
     return all(
         quotas.used.get(tenant, {}).get(name, 0) - sum(wants(spec, name) for spec in specs) >= amount
         for name, amount in quota.min

@@ -79,6 +79,7 @@ class State:
         self.abandoned: dict[str, str] = {}  # prepared guests that were taken back, to their hosts, to be told
         self.attempts: dict[str, Attempts] = {}  # of preemptors
         self.cascades: dict[GuestSpec, tuple[int, int]] = {}  # evicted specs: depth of the cascade, time
+        self.quota_freed = False  # some of what quotas limit was given back since waiting guests were last looked at
         self.has_shifted = False  # guests were placed or left since waiting ones were last looked at
 
     def use_policies(self, profiles: Profiles) -> None:

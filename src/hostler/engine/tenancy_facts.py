@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hostler.engine.evictions import Evictions
+from hostler.engine.evictions import Evictions, rehold
 from hostler.engine.gang_book import GANG
 from hostler.engine.gang_queue import GangQueue
 from hostler.engine.queue import WAITING
@@ -79,7 +79,9 @@ class TenancyFacts:
         if gang.max_count and gang.max_count < gang.min_count:
             raise FactError(f"gang {gang.key!r} has a maximum below its minimum")
         state.gangs.put(gang)
+        rehold(state, state.gangs.members.get(gang.key, ()))
         self._gang_queue.consider(gang.key)
+        self._gang_queue.rearm(gang.key)
 
     def _gang_left(self, event: GangLeft) -> None:
         self._evictions.forget(GANG + event.key)

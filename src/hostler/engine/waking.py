@@ -35,7 +35,6 @@ class WaitIndex:
         self._shape_of: dict[WaitKey, Shape] = {}  # numbers of shapes are used again
         self._keys: list[WaitKey | None] = []
         self._free: list[int] = []
-        self._answers: dict[WaitKey, tuple[Shape, int, bool]] = {}
         self._request: Int64s = np.zeros((16, self._state.cluster.resource_capacity), dtype=np.int64)
         self._limit_set: Int32s = np.zeros(16, dtype=np.int32)
 
@@ -43,16 +42,17 @@ class WaitIndex:
         """Wake what the improvements since the last call can cure."""
         state = self._state
         rows, shifted = state.improved_rows, state.has_shifted
-        if not rows and not shifted:
+        if not rows and not shifted and not state.quota_freed:
             return
         state.improved_rows = set()
         state.has_shifted = False
-        if not state.queue.waiting:
-            return
-        self._follow_queue()
-        state.queue.wake(GANG_KEY, state.now)
         if state.gangs.reserving:
             state.queue.hurry(GANG + state.gangs.reserving)
+        if not state.queue.waiting:
+            return
+        self._wake_tenants()
+        self._follow_queue()
+        state.queue.wake(GANG_KEY, state.now)
         self._wake_nominated(rows)
         around = self._around() if shifted else set()
         live = sorted(row for row in rows if state.cluster.host_at[row] is not None)
@@ -78,9 +78,26 @@ class WaitIndex:
             if entry is not None and entry.state == WAITING and state.cluster.row_of.get(nomination.host) in rows:
                 state.queue.wake_one(uid, state.now)
 
+    def _wake_tenants(self) -> None:
+        """Wake guests of tenants with quotas, after some of what a quota limits was given back."""
+        state = self._state
+        if not state.quota_freed:
+            return
+        state.quota_freed = False
+        for uids in list(state.queue.waiting.values()):
+            for uid in list(uids):
+                record = state.guests.get(uid)
+                if record is not None and state.quotas.concerns(record.guest.spec):
+                    state.queue.wake_one(uid, state.now)
+
     def has_news(self) -> bool:
         """Say whether guests moved that some waiting guest looks at."""
-        return self._state.has_shifted and (GANG_KEY in self._state.queue.waiting or bool(self._around()))
+        state = self._state
+        if state.quota_freed and state.queue.waiting:
+            return True
+        if not state.has_shifted:
+            return False
+        return GANG_KEY in state.queue.waiting or bool(state.gangs.reserving) or bool(self._around())
 
     def _around(self) -> set[WaitKey]:
         """Return the waiting pairs that other guests stand in the way of."""
@@ -89,11 +106,7 @@ class WaitIndex:
         return {key for key in waiting if key[1] != NO_POLICY and self._looks_around(shapes[key[0]], key[1])}
 
     def _looks_around(self, shape: Shape, policy: int) -> bool:
-        version = self._state.cluster.counters.version
-        known = self._answers.get((shape.number, policy))
-        if known is None or known[0] is not shape or known[1] != version:
-            known = self._answers[shape.number, policy] = (shape, version, self._is_concerned(shape, policy))
-        return known[2]
+        return self._is_concerned(shape, policy)
 
     def _is_concerned(self, shape: Shape, policy: int) -> bool:
         """Say whether a shape asks about others, or others about it."""
@@ -101,7 +114,8 @@ class WaitIndex:
         if spec.siblings is not None and self._state.profiles.profiles[policy].asks.defaults:
             return True
         return bool(spec.affinity or spec.anti_affinity or spec.spread or spec.ports) or any(
-            held.kind == "anti_affinity" for held in self._state.cluster.counters.held_about(spec)
+            held.kind == "anti_affinity" and self._state.cluster.counters.is_placed(held)
+            for held in self._state.cluster.counters.held_about(spec)
         )
 
     def _fits_now(self, key: WaitKey) -> bool:
