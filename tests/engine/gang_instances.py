@@ -172,6 +172,7 @@ class World:
         self.hosts = {host.name: host for host in engine.hosts()}
         self.policies = {"": engine.policies[0]} | {policy.name: policy for policy in engine.policies}
         self.placed = {uid: (r.guest, r.host) for uid, r in state.guests.items() if r.state in PLACED_STATES}
+        self.devices = {uid: record.devices for uid, record in state.guests.items() if record.state in PLACED_STATES}
         self.guests = {uid: record.guest for uid, record in state.guests.items()}
         self.quotas = dict(state.quotas.quotas)
         self.budgets = dict(state.budgets)
@@ -208,6 +209,18 @@ class World:
             self.check_affinity(guest, name)
         for spread in spec.spread:
             self.check_spread(guest, name, spread)
+
+    def check_devices(self, guest: Guest, name: str, devices: Sequence[int]) -> None:
+        """Check that a guest gets the devices that it asks for, and that they have so much left."""
+        left = [device.milli for device in self.hosts[name].devices]
+        for other in self.on(name):
+            for at, milli in zip(self.devices[other.uid], _millis(other), strict=False):
+                if at < len(left):  # the host may have lost it meanwhile
+                    left[at] -= milli
+        assert len(devices) == len(_millis(guest))
+        for at, milli in zip(devices, _millis(guest), strict=True):
+            left[at] -= milli
+            assert left[at] >= 0, (guest.uid, "device", at)
 
     def check_affinity(self, guest: Guest, name: str) -> None:
         terms = guest.spec.affinity
@@ -269,6 +282,10 @@ class World:
             if selected and budget.namespace == guest.spec.namespace and guest.name not in budget.disrupted:
                 self.budgets[key] = msgspec.structs.replace(budget, allowed=budget.allowed - 1)
                 assert not strictly or self.budgets[key].allowed >= 0, (guest.uid, "breaks", key)
+
+
+def _millis(guest: Guest) -> list[int]:
+    return [request.milli for request in guest.spec.devices for _ in range(request.count)]
 
 
 def matches(term: GuestTerm, guest: Guest) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from hostler.engine import Engine
 from hostler.model import (
     Expression,
     Guest,
@@ -64,8 +67,8 @@ class Waiting(Pair):
         return self.place_of("it")
 
 
-def in_zone(name: str, zone: str, **fields: Any) -> Host:
-    return Host(name=name, capacity=amounts({"cpu": 4000}), labels=labels({ZONE: zone}), **fields)
+def in_zone(name: str, zone: str, cpu: int = 4000, **fields: Any) -> Host:
+    return Host(name=name, capacity=amounts({"cpu": cpu}), labels=labels({ZONE: zone}), **fields)
 
 
 def app(name: str, **fields: Any) -> GuestSpec:
@@ -73,8 +76,10 @@ def app(name: str, **fields: Any) -> GuestSpec:
 
 
 X, Y = in_zone("x", "1"), in_zone("y", "2")
+SMALL_X, X2 = in_zone("x", "1", cpu=500), in_zone("x2", "1")  # one that takes nobody, and its neighbour
 CLOSED_Y = in_zone("y", "2", cordoned=True)
 SPREAD_A = (Spread(ZONE, 1, is_a),)
+KEEPER = app("k", anti_affinity=(A_BY_ZONE,))
 
 
 def test_a_guest_that_needs_others_is_woken_when_one_of_them_is_placed_by_a_decision():
@@ -109,38 +114,81 @@ def test_a_guest_that_needs_others_is_woken_when_their_namespace_is_selected():
     assert world.goes_to() == "y"
 
 
-def test_a_guest_that_avoids_others_is_woken_when_they_leave_although_their_own_host_is_full():
-    """The host that was left takes nobody; the other one of its zone does."""
-    full = in_zone("x", "1", taints=(Taint("t"),))
-    world = Waiting({"x": full, "x2": in_zone("x2", "1")}, {"x": app("a")}, app("b", anti_affinity=(A_BY_ZONE,)))
+def test_a_guest_that_avoids_others_is_woken_when_they_leave_although_their_own_host_is_too_small():
+    world = Waiting({"x": SMALL_X, "x2": X2}, {"x": app("a")}, app("b", anti_affinity=(A_BY_ZONE,)))
     world.apply(GuestLeft(uid="on x"))
     assert world.goes_to() == "x2"
 
 
 def test_a_guest_that_avoids_others_is_woken_when_their_host_goes():
-    world = Waiting({"x": X, "x2": in_zone("x2", "1")}, {"x": app("a")}, app("b", anti_affinity=(A_BY_ZONE,)))
+    world = Waiting({"x": X, "x2": X2}, {"x": app("a")}, app("b", anti_affinity=(A_BY_ZONE,)))
     world.apply(HostLeft(name="x"))
     assert world.goes_to() == "x2"
 
 
 def test_a_guest_that_avoids_others_is_woken_when_their_host_moves_to_another_zone():
-    world = Waiting({"x": X, "x2": in_zone("x2", "1")}, {"x": app("a")}, app("b", anti_affinity=(A_BY_ZONE,)))
+    world = Waiting({"x": X, "x2": X2}, {"x": app("a")}, app("b", anti_affinity=(A_BY_ZONE,)))
     world.apply(HostChanged(host=in_zone("x", "9")))
     assert world.goes_to() == "x2"
 
 
-def test_a_guest_that_others_avoid_is_woken_when_they_leave():
-    keeper = app("k", anti_affinity=(A_BY_ZONE,))
-    full = in_zone("x", "1", taints=(Taint("t"),))
-    world = Waiting({"x": full, "x2": in_zone("x2", "1")}, {"x": keeper}, app("a"))
+def test_a_guest_that_others_avoid_is_woken_when_they_leave_although_their_own_host_is_too_small():
+    world = Waiting({"x": SMALL_X, "x2": X2}, {"x": KEEPER}, app("a"))
+    world.apply(GuestLeft(uid="on x"))
+    assert world.goes_to() == "x2"
+
+
+def test_a_guest_that_others_avoid_is_woken_when_their_host_goes():
+    world = Waiting({"x": X, "x2": X2}, {"x": KEEPER}, app("a"))
+    world.apply(HostLeft(name="x"))
+    assert world.goes_to() == "x2"
+
+
+def test_a_guest_that_others_avoid_is_woken_when_their_host_moves_to_another_zone():
+    world = Waiting({"x": X, "x2": X2}, {"x": KEEPER}, app("a"))
+    world.apply(HostChanged(host=in_zone("x", "9", cordoned=True)))
+    assert world.goes_to() == "x2"
+
+
+def test_a_guest_that_others_avoid_is_woken_by_a_restored_engine_as_by_the_one_that_was_saved():
+    """What happened before the checkpoint is still news after it, although those who left are forgotten."""
+    world = Waiting({"x": X, "x2": X2}, {"x": KEEPER}, app("a"))
+    world.apply(HostLeft(name="x"))
+    restored = Engine.restore(world.engine.checkpoint())
+    assert restored.next_due() == world.engine.next_due() == world.engine.now
+    assert restored.step(restored.now) == world.step()
+    assert world.place_of("it") == "x2"
+
+
+def test_a_guest_that_others_avoid_is_woken_when_they_leave_after_it_was_refused_for_want_of_room():
+    """The first reason was room. When that came there was anti-affinity behind it, and nobody tried the guest again."""
+    tight = in_zone("x2", "1", cpu=1000)
+    world = Waiting({"x": SMALL_X, "x2": tight}, {"x2": app("b"), "x": KEEPER}, app("a"))
+    world.apply(GuestLeft(uid="on x2"))
+    assert world.step() == []
     world.apply(GuestLeft(uid="on x"))
     assert world.goes_to() == "x2"
 
 
 def test_a_guest_that_others_avoid_is_woken_when_they_no_longer_do():
-    world = Waiting({"x": X}, {"x": app("k", anti_affinity=(A_BY_ZONE,))}, app("a"))
+    world = Waiting({"x": SMALL_X, "x2": X2}, {"x": KEEPER}, app("a"))
     world.apply(GuestChanged(guest=Guest(name="on x", uid="on x", spec=app("k"), host="x")))
-    assert world.goes_to() == "x"
+    assert world.goes_to() == "x2"
+
+
+def test_a_guest_that_others_avoid_is_woken_when_they_are_bound_elsewhere():
+    world = Waiting({"x": SMALL_X, "x2": X2, "y": CLOSED_Y}, {"x": KEEPER}, app("a"))
+    world.apply(GuestBound(uid="on x", host="y"))
+    assert world.goes_to() == "x2"
+
+
+def test_a_guest_that_others_avoid_is_woken_when_they_could_not_be_bound():
+    world = Waiting({"x": X, "x2": X2}, {}, app("a"), first=app("k", anti_affinity=(A_BY_ZONE,), host_name="x"))
+    world.apply(HostChanged(host=SMALL_X))
+    world.apply(GuestChanged(guest=Guest(name="first", uid="first", spec=KEEPER)))
+    world.engine.apply(BindFailed(uid="first", host="x"))
+    world.twin.free("first")
+    assert world.goes_to() == "x2"
 
 
 def test_a_guest_that_others_avoid_is_woken_when_its_namespace_is_no_longer_selected():

@@ -34,6 +34,8 @@ from hostler.model import (
     Budget,
     BudgetChanged,
     BudgetLeft,
+    Device,
+    DeviceRequest,
     Evict,
     EvictFailed,
     Expression,
@@ -73,6 +75,7 @@ from tests.engine.gang_instances import World, app, preempting
 HOSTS = [f"h{i}" for i in range(5)]
 GANGS = ["g0", "g1", "g2"]
 TENANTS = ["", "", "t", "u"]
+GPUS = [(), (), (), (), (), (DeviceRequest("gpu", 1, 500),), (DeviceRequest("gpu", 2),)]
 LIMITS: Any = {
     "max_evictions": 5, "window_ns": 60 * SECOND, "wait_ns": 30 * SECOND, "max_repeats": 2, "max_cascade": 2,
 }  # fmt: skip
@@ -81,40 +84,31 @@ POLICIES = (
     preempting("spread", budgets="best_effort", **LIMITS),
     msgspec.structs.replace(preempting("pack"), preemption=None),
 )
-# Bugs that have tests of their own, marked xfail; delete a line when its bug is mended.
-KNOWN = frozenset(
-    {
-        "woken",  # test_a_guest_that_waits_for_its_quota_is_woken_alike_before_and_after_a_restart
-        "kept",  # test_room_is_kept_by_the_same_priority_before_and_after_a_restart
-        "gated",  # test_a_failed_bind_does_not_queue_a_gang_that_cannot_be_tried
-        "hurry",  # test_a_reserving_gang_is_tried_no_earlier_than_it_is_due
-        "gang quota",  # test_a_gang_beyond_its_quota_keeps_no_room
-        "passes",  # test_reservations_for_guests_that_were_looked_at_before
-        "away",  # test_a_gang_may_fall_as_one_although_a_host_of_its_is_away
-    }
-)
 STRICT = {"", "first_fit"}  # the policies that never break a budget, as long as the first one is the default
 
 
 # -- what may happen --------------------------------------------------------------------------------------------------
 
 machines = st.builds(
-    lambda name, cpu, memory, zone, cordoned: Host(
+    lambda name, cpu, memory, gpus, zone, cordoned: Host(
         name=name,
         capacity=amounts({"cpu": cpu, "memory": memory}),
+        devices=(Device("gpu"),) * gpus,
         labels=labels({"zone": zone, "host": name} if zone else {"host": name}),
         cordoned=cordoned,
     ),
     st.sampled_from(HOSTS),
     st.integers(2, 8),
     st.integers(4, 12),
+    st.sampled_from([0, 0, 2]),
     st.sampled_from(["x", "y", "y", ""]),
     st.sampled_from([False, False, False, True]),
 )
 terms = st.builds(GuestTerm, st.sampled_from(["zone", "host"]), st.sampled_from([app("a"), app("b")]))
 guest_specs = st.builds(
-    lambda cpu, memory, priority, chosen, name, tenant, near, apart, even, polite, prepare, zone: GuestSpec(
+    lambda cpu, memory, gpu, priority, chosen, name, tenant, near, apart, even, polite, prepare, zone: GuestSpec(
         requests=amounts({"cpu": cpu, "memory": memory}),
+        devices=gpu,
         priority=priority,
         policy=chosen,
         labels=labels({"app": name}),
@@ -128,6 +122,7 @@ guest_specs = st.builds(
     ),
     st.sampled_from([1, 2, 3, 4, 0]),
     st.sampled_from([1, 0, 2, 3]),
+    st.sampled_from(GPUS),
     st.sampled_from([0, 5, 0, 9]),
     st.sampled_from(["", "", "first_fit", "spread", "pack"]),
     st.sampled_from(["a", "b"]),
@@ -218,7 +213,6 @@ class Life(RuleBasedStateMachine):
         self.version = 0
         self.number = 0
         self.claims: set[str] = set()  # those for whom guests were evicted
-        self.shy = False  # whether there was ever a guest that minds others
         self.evictions: dict[str, Evict] = {}  # asked for and not answered yet
         self.engine.apply(HostsJoined(hosts=tuple(self.stamped(host) for host in hosts)))
         for at, name, tenant in fill:
@@ -235,13 +229,9 @@ class Life(RuleBasedStateMachine):
         uids = [u for u, r in known.items() if not states or self.engine.state_of(r) in states]
         return uids[pick % len(uids)] if uids else None
 
-    def allowed(self, spec: GuestSpec, gang: str) -> GuestSpec:
-        return msgspec.structs.replace(spec, tenant="") if gang and "gang quota" in KNOWN else spec
-
     def arrive(self, spec: GuestSpec, gang: str = "", host: str = "") -> None:
         self.number += 1
         key = f"default/{gang}" if gang else ""
-        spec = self.allowed(spec, gang)
         name = f"{gang or 'guest'}-{self.number}"
         started = self.engine.now + 1 if host else 0
         self.engine.apply(
@@ -257,8 +247,6 @@ class Life(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(HOSTS))
     def a_host_leaves(self, name):
-        if "away" in KNOWN and any(guest.gang for guest in World(self.engine).on(name)):
-            return
         self.engine.apply(HostLeft(name=name))
 
     # -- guests -------------------------------------------------------------------------------------------------------
@@ -308,7 +296,7 @@ class Life(RuleBasedStateMachine):
         uid = self.some(pick)
         if uid is not None:
             known = self.engine.state.guests[uid].guest
-            changed = msgspec.structs.replace(known, spec=self.allowed(spec, known.gang), host="")
+            changed = msgspec.structs.replace(known, spec=spec, host="")
             self.engine.apply(GuestChanged(guest=self.stamped(changed)))
 
     @rule(pick=st.integers(0, 99))
@@ -384,8 +372,6 @@ class Life(RuleBasedStateMachine):
 
     @rule(reservation=reservations)
     def a_reservation_changes(self, reservation):
-        if "passes" in KNOWN:
-            reservation = msgspec.structs.replace(reservation, name="r")
         self.engine.apply(ReservationChanged(reservation=self.stamped(reservation)))
 
     @rule(name=st.sampled_from(["r", "s"]))
@@ -413,12 +399,9 @@ class Life(RuleBasedStateMachine):
         known = essence(engine)
         assert essence(fork) == known
         assert told(fork) == told(engine)
-        self.shy |= any(record.guest.spec.anti_affinity for record in origin.state.guests.values())
-        may_differ = (self.shy and "woken" in KNOWN) or (bool(origin.state.nominations) and "kept" in KNOWN)
-        if not may_differ:
-            assert restored.step(now, limit) == actions
-            assert essence(restored) == known
-            assert told(restored) == told(engine)
+        assert restored.step(now, limit) == actions
+        assert essence(restored) == known
+        assert told(restored) == told(engine)
         assert origin.checkpoint() == before, "a step elsewhere disturbed a fork"
         self.check_actions(World(origin), origin, actions)
         for action in actions:
@@ -435,7 +418,7 @@ class Life(RuleBasedStateMachine):
     def it_is_due_exactly_when_a_step_has_something_to_do(self):
         due = self.engine.next_due()
         if due is not None and due > self.engine.now:
-            assert "hurry" in KNOWN or self.engine.fork().step(due - 1) == []
+            assert self.engine.fork().step(due - 1) == []
 
     @rule(pick=st.integers(0, 99))
     def plans_that_were_kept_equal_plans_made_anew(self, pick):
@@ -464,8 +447,10 @@ class Life(RuleBasedStateMachine):
                 world.placed.pop(action.uid, None)
             elif isinstance(action, Bind | Prepare) and action.uid not in world.placed:
                 world.check_place(guest, action.host)
+                world.check_devices(guest, action.host, action.devices)
                 world.check_quota(guest)
                 world.placed[action.uid] = (guest, action.host)
+                world.devices[action.uid] = action.devices
                 fresh[guest.gang] += 1
             elif isinstance(action, Evict):
                 self.check_eviction(world, action)
@@ -545,7 +530,7 @@ class Life(RuleBasedStateMachine):
             assert (record.state == GROUPED) <= bool(record.guest.gang)
             assert not (record.guest.gang and record.state == QUEUED), uid
         for key in queued_gangs:
-            assert "gated" in KNOWN or not state.gangs.why_not_ready(key)
+            assert not state.gangs.why_not_ready(key)
             assert any(state.guests[uid].state == GROUPED for uid in state.gangs.members[key])
         for key, members in state.gangs.members.items():
             assert set(members) == {uid for uid, r in state.guests.items() if r.guest.gang == key}
@@ -629,6 +614,7 @@ class Dice:
         return Host(
             name=name,
             capacity=amounts({"cpu": self.rng.randint(2, 8), "memory": self.rng.randint(4, 12)}),
+            devices=(Device("gpu"),) * self.one(0, 0, 2),
             labels=labels({"zone": zone, "host": name} if zone else {"host": name}),
             cordoned=self.rng.random() < 0.15,
         )
@@ -640,6 +626,7 @@ class Dice:
         rng = self.rng
         return GuestSpec(
             requests=amounts({"cpu": rng.randint(0, 4), "memory": rng.randint(0, 3)}),
+            devices=self.one(*GPUS),
             priority=self.one(0, 0, 5, 9),
             policy=self.one("", "", "first_fit", "spread", "pack"),
             labels=labels({"app": self.one("a", "b")}),

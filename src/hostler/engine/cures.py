@@ -56,7 +56,12 @@ def _cure_host(
         changes.append(change)
     if not room:
         return tuple(changes)
-    smaller = [_reduce(failure) for failure in room]
+    smaller = [
+        _reduce_devices(state, shape, verdict.host, failure)
+        if failure.reason.plugin == Devices.name
+        else _reduce(failure)
+        for failure in room
+    ]
     reductions = tuple(c for c in smaller if c is not None)
     if len(reductions) == len(room) == 1:
         return (*changes, *reductions)
@@ -119,13 +124,37 @@ def _reduce(failure: Failure) -> Change | None:
     subject = failure.reason.subject
     if failure.missing is None or not failure.needed or not failure.free or failure.free < 0 or subject == GUESTS:
         return None
-    if failure.reason.plugin == Devices.name:
-        text = f"ask for {failure.missing} milli-{subject} less (at most {failure.free})"
-    else:
-        less, most = format_resource(subject, failure.missing), format_resource(subject, failure.free)
-        text = f"ask for {less} {subject} less (at most {most})"
+    less, most = format_resource(subject, failure.missing), format_resource(subject, failure.free)
+    text = f"ask for {less} {subject} less (at most {most})"
     relative = failure.missing / failure.needed
     return Change(kind="reduce_request", subject=subject, text=text, relative=relative, amount=failure.missing)
+
+
+def _reduce_devices(state: State, shape: Shape, host: str, failure: Failure) -> Change | None:
+    """Return how much less of each device would fit: a request takes the same of all its devices."""
+    kind = failure.reason.subject
+    row = state.cluster.row_of[host]
+    machine, left = state.cluster.host(row), state.cluster.device_left(row)
+    devices = list(shape.spec.devices)
+    at = next(at for at, device in enumerate(devices) if device.kind == kind)
+    ask = devices[at]
+    shares = sorted(
+        (
+            left[i]
+            for i, d in enumerate(machine.devices)
+            if d.kind == kind and (not ask.models or d.model in ask.models)
+        ),
+        reverse=True,
+    )
+    share = min(shares[ask.count - 1], ask.milli) if len(shares) >= ask.count else 0
+    if share <= 0 or share == ask.milli:
+        return None
+    devices[at] = msgspec.structs.replace(ask, milli=share)
+    if any(device_failures(state, msgspec.structs.replace(shape.spec, devices=tuple(devices)), row, machine)):
+        return None
+    less, asked = ask.count * (ask.milli - share), ask.count * ask.milli
+    text = f"ask for {less} milli-{kind} less (at most {ask.count * share})"
+    return Change(kind="reduce_request", subject=kind, text=text, relative=less / asked, amount=less)
 
 
 def _victim(

@@ -91,8 +91,7 @@ def device_failures(state: State, spec: GuestSpec, row: int, host: Host) -> Iter
         kind = state.tables.kinds.number(ask.kind)
         none, model, room = state.tables.device_codes(kind)
         code = none if not of_kind else model if not of_model else room
-        shares = sorted((min(max(left[at], 0), ask.milli) for at in of_model), reverse=True)
-        best = ask.count * shares[ask.count - 1] if len(shares) >= ask.count else 0  # the same of each
+        best = sum(sorted((min(max(left[at], 0), ask.milli) for at in of_model), reverse=True)[: ask.count])
         needed = ask.count * ask.milli
         yield Failure(reason=state.tables.reasons.values[code], needed=needed, free=best, missing=needed - best)
         return
