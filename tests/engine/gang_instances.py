@@ -272,6 +272,17 @@ class World:
             if promised and then > amount_of(quota.min, name):
                 assert sum(used.values()) + asked <= promised, (guest.uid, "borrows too much")
 
+    def check_maximum(self, members: Iterable[str]) -> None:
+        """Check that tenants have no more than their maximum of what members of a gang ask for, all of them placed.
+
+        What a gang may borrow depends on the order in which its members are looked at, which is not that of the binds.
+        """
+        for uid in members:
+            one = self.guests[uid].spec
+            quota = self.quotas.get(one.tenant)
+            for name, most in quota.max if quota is not None else ():
+                assert not amount_of(one.requests, name) or self.used(one.tenant, name) <= most, (uid, name)
+
     def used(self, tenant: str, name: str) -> int:
         return sum(amount_of(g.spec.requests, name) for g, _ in self.placed.values() if g.spec.tenant == tenant)
 

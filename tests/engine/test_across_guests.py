@@ -20,6 +20,7 @@ from hostler.model import (
     Action,
     BindFailed,
     Evict,
+    EvictFailed,
     Expression,
     Guest,
     GuestArrived,
@@ -547,7 +548,7 @@ def test_nobody_waits_whom_some_host_would_take(story):
 @given(story=stories, priorities=st.lists(st.sampled_from([0, 0, 5, 9]), min_size=6, max_size=6), ends=st.booleans())
 @QUICK
 def test_once_arrivals_stop_steps_soon_return_no_more_actions(story, priorities, ends):
-    """Victims end at once or never; those that wait are only looked at again when something happened."""
+    """Victims end at once or cannot be evicted; those that wait are only looked at again when something happened."""
     fleet, shapes, events = story
     shapes = [
         msgspec.structs.replace(shape, priority=priorities[at], policy=POLICIES[at % 3].name)
@@ -558,19 +559,37 @@ def test_once_arrivals_stop_steps_soon_return_no_more_actions(story, priorities,
         if what in ("arrives", "arrive", "runs already", "host changes", "leaves"):
             world.happen(what, detail)
             carry_out(world, world.engine.step(world.now_after(1)), ends=ends)
-    horizon = NO_FLUSH.flush_after_ns
-    for _ in range(200 + 40 * len(world.specs)):
-        due = world.engine.next_due()
-        if due is None or due >= horizon:
-            break
-        carry_out(world, world.engine.step(due), ends=ends)
-    else:
-        raise AssertionError("it does not come to rest")
+    come_to_rest(world, ends=ends)
     assert world.engine.step(world.engine.now) == []
 
 
-def carry_out(world: World, actions: list[Action], *, ends: bool) -> None:
-    """Do what the engine says; victims leave only where they end."""
+def come_to_rest(world: World, *, ends: bool | None) -> None:
+    """Step whenever something is due, and do what the engine says, until nothing is due any more."""
+    for _ in range(200 + 40 * len(world.specs)):
+        due = world.engine.next_due()
+        if due is None or due >= NO_FLUSH.flush_after_ns:
+            return
+        carry_out(world, world.engine.step(due), ends=ends)
+    raise AssertionError("it does not come to rest")
+
+
+def carry_out(world: World, actions: list[Action], *, ends: bool | None) -> None:
+    """Let victims end, or not, or (None) leave it open for good."""
     for action in actions:
         if isinstance(action, Evict) and ends:
             world.apply(GuestLeft(uid=action.uid))
+        elif isinstance(action, Evict) and ends is not None:
+            world.apply(EvictFailed(uid=action.uid))
+
+
+@pytest.mark.xfail(
+    strict=True, reason="with three hosts to choose from it is nominated for one after the other for ever"
+)
+def test_a_preemptor_whose_victims_never_leave_comes_to_rest():
+    low = GuestSpec(requests=amounts({"cpu": 1000}))
+    fleet = tuple(Host(name=name, capacity=amounts({"cpu": 1000})) for name in NAMES[:3])
+    world = World(fleet, [low, msgspec.structs.replace(low, priority=9)], policy("kubernetes"), rules=NO_FLUSH)
+    for name in NAMES[:3]:
+        world.happen("runs already", (0, name))
+    world.happen("arrives", 1)
+    come_to_rest(world, ends=None)

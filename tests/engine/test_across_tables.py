@@ -27,6 +27,7 @@ from hostler.model import (
     Selector,
     Spread,
     Taint,
+    Term,
     Toleration,
     WeightedGuestTerm,
     labels,
@@ -164,11 +165,21 @@ def test_soft_taints_do_not_keep_a_host_from_counting():
     assert table.fits(small("a", spread=(Spread(ZONE, 1, of(app="a"), honor_taints=True),))) == "y"
 
 
+@pytest.mark.parametrize(
+    "wants",
+    [
+        {"selector": {"disk": "ssd"}},
+        {"host_affinity": (Term((Expression("disk", "In", ("ssd",)),)),)},
+        {"host_affinity": (Term((), (Expression("metadata.name", "NotIn", ("y",)),)), Term())},
+    ],
+)
 @pytest.mark.parametrize(("honor_affinity", "takers"), [(True, "x"), (False, "")])
-def test_hosts_that_the_guest_does_not_accept_count_unless_the_constraint_honours_its_affinity(honor_affinity, takers):
+def test_hosts_that_the_guest_does_not_accept_count_unless_the_constraint_honours_its_affinity(
+    wants, honor_affinity, takers
+):
     table = Table({"x": zone("1", marks={"disk": "ssd"}), "y": zone("2")}).run("x", small("a"))
     spread = Spread(ZONE, 1, of(app="a"), honor_affinity=honor_affinity)
-    assert table.fits(small("a", spread=(spread,), selector={"disk": "ssd"})) == takers
+    assert table.fits(small("a", spread=(spread,), **wants)) == takers
 
 
 def test_a_host_without_the_label_is_refused_and_its_guests_are_not_counted():
@@ -239,6 +250,14 @@ def test_a_guest_that_wants_others_than_itself_waits_for_the_first_of_them():
     assert table.fits(wanted) == ""
     assert table.why(wanted)["x"] == Reason("guest_affinity", "affinity_unmet", f"app=a by {ZONE}")
     assert table.run("y", small("a")).fits(wanted) == "y"
+
+
+def test_the_first_rule_is_for_guests_that_all_of_their_own_terms_mean():
+    wanted = small("a", affinity=(GuestTerm(ZONE, of(app="a")), GuestTerm(ZONE, of(tier="1"))))
+    assert Table(THREE_ZONES).fits(wanted) == ""
+    assert Table(THREE_ZONES).fits(small("a", marks={"tier": "1"}, affinity=wanted.affinity)) == "x y z"
+    elsewhere = small("a", affinity=(GuestTerm(ZONE, of(app="a"), ("other",)),))
+    assert Table(THREE_ZONES).fits(elsewhere) == ""
 
 
 def test_the_first_rule_holds_when_all_others_are_on_hosts_without_the_label():

@@ -223,6 +223,16 @@ def test_a_gang_beyond_its_quota_evicts_nobody():
     assert evicted(actions) == []
 
 
+def test_nobody_is_evicted_for_a_member_beyond_its_quota_when_another_one_is_within():
+    engine = full(1)
+    engine.apply(QuotasChanged(quotas=(Quota(tenant="t", max=amounts({"cpu": 1000})),)))
+    form(engine, "team", 1)
+    team = [wants("huge", 9000, 5, gang="team"), wants("rich", 4000, 5, gang="team", tenant="t")]
+    actions = tried(engine, *team)
+    assert [type(a) for a in actions] == [Hold, Hold]
+    assert held_for(engine) == {}
+
+
 def test_a_gang_beyond_its_quota_keeps_no_room():
     engine = engine_with([host("a", cpu=8000)], preempting())
     engine.apply(QuotasChanged(quotas=(Quota(tenant="t", max=amounts({"cpu": 4000})),)))
@@ -342,6 +352,24 @@ def test_freed_room_of_a_gang_is_kept_by_the_gangs_priority():
     form(engine, "team", 2, priority=9)
     leave(engine, *evicted(tried(engine, *members("team", 2, 4000)))[:1])
     assert binds(tried(engine, wants("mid", 4000, 5, may_preempt=False))) == {}
+
+
+def test_a_gang_takes_room_by_its_own_priority_and_not_by_that_of_its_members():
+    engine = full(1)
+    tried(engine, wants("mid", 4000, 5))
+    leave(engine, "on-a")
+    form(engine, "team", 2, priority=9)
+    arrive(engine, *members("team", 2, 2000))
+    assert sorted(binds(step(engine, SECOND))) == ["team-0", "team-1"]
+
+
+def test_members_of_a_gang_of_low_priority_do_not_take_room_by_their_own():
+    engine = full(1)
+    tried(engine, wants("mid", 4000, 5))
+    leave(engine, "on-a")
+    form(engine, "team", 2, priority=1)
+    arrive(engine, *members("team", 2, 2000, priority=9))
+    assert binds(step(engine, SECOND)) == {"mid": "a"}
 
 
 def test_freed_room_of_a_gang_is_not_kept_from_a_higher_one():

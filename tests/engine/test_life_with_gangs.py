@@ -339,6 +339,8 @@ class Life(RuleBasedStateMachine):
         uid = self.some(pick, "preparing")
         if uid is not None:
             self.engine.apply(Prepared(uid=uid, host=self.engine.decision(uid).host, error=error))
+            if error:
+                self.evictions.pop(uid, None)
 
     @precondition(lambda self: self.evictions)
     @rule(pick=st.integers(0, 99), how=st.sampled_from(["left", "left", "failed", "came back"]), then=st.integers(0, 2))
@@ -441,14 +443,17 @@ class Life(RuleBasedStateMachine):
     def check_actions(self, world: World, origin: Engine, actions: list[Action]) -> None:
         """Walk the actions of a step: each decision is right at its moment."""
         fresh: Counter[str] = Counter()
+        before = set(world.placed)
         for action in actions:
             guest = world.guests[action.uid]
             if isinstance(action, Abandon):
                 world.placed.pop(action.uid, None)
+                self.evictions.pop(action.uid, None)  # it is nowhere now, so there is nothing to evict
             elif isinstance(action, Bind | Prepare) and action.uid not in world.placed:
                 world.check_place(guest, action.host)
                 world.check_devices(guest, action.host, action.devices)
-                world.check_quota(guest)
+                if not guest.gang:
+                    world.check_quota(guest)
                 world.placed[action.uid] = (guest, action.host)
                 world.devices[action.uid] = action.devices
                 fresh[guest.gang] += 1
@@ -456,7 +461,9 @@ class Life(RuleBasedStateMachine):
                 self.check_eviction(world, action)
         for key in fresh:
             if key:
-                self.check_gang(world, key, {a.uid for a in actions if isinstance(a, Bind | Prepare)})
+                now = {a.uid for a in actions if isinstance(a, Bind | Prepare) and world.guests[a.uid].gang == key}
+                world.check_maximum(now - before)
+                self.check_gang(world, key, now)
 
     def check_gang(self, world: World, key: str, now: set[str]) -> None:
         """A gang has its minimum whenever some of it was placed just now, and no more than its maximum."""

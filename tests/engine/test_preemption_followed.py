@@ -547,6 +547,28 @@ def test_room_for_a_gang_is_kept_by_the_same_priority_before_and_after_a_restart
     assert binds(step(again, 0)) == {"mid": "a"}
 
 
+@pytest.mark.parametrize("how", ["joins", "changes", "leaves"])
+def test_room_for_a_gang_is_kept_by_the_lowest_priority_of_its_members_as_they_are_now(how):
+    engine = engine_with([host("a")], preempting())
+    runs(engine, "a", wants("old", 1000, 99))
+    form(engine, "team", 4, head_of_line="reserve")
+    first = 3 if how == "leaves" else 9
+    arrive(engine, *(wants(f"team-{i}", 1000, 9, gang="team", version=1) for i in range(4)))
+    arrive(engine, wants("team-4", 1000, first, gang="team", version=1))
+    step(engine, 0)
+    if how == "joins":
+        arrive(engine, wants("team-5", 1000, 3, gang="team"))
+    elif how == "changes":
+        arrive(engine, wants("team-4", 1000, 3, gang="team", version=2))
+    else:
+        leave(engine, "team-4")
+    arrive(engine, wants("mid", 3000, 5, may_preempt=False))
+    again = Engine.restore(engine.checkpoint())
+    expected = {} if how == "leaves" else {"mid": "a"}
+    assert binds(step(engine, 0)) == expected
+    assert binds(step(again, 0)) == expected
+
+
 def test_the_limits_survive_a_restart():
     engine = full("a", max_repeats=1)
     tried(engine, wants("high", 4000, 10))

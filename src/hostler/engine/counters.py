@@ -188,10 +188,6 @@ class Counters:
         held = self._held_file.candidates(spec.labels)
         return sorted((h for h in held if h.term.matches(spec, self.namespaces)), key=repr)
 
-    def is_placed(self, held: Held) -> bool:
-        """Say whether any guest that holds a term is placed."""
-        return any(shape in self.placed for shape in self._holders.get(held, ()))
-
     def ports_in_use(self) -> list[HostPort]:
         """Return the ports that known shapes have."""
         return [own.port for own in self._holders if isinstance(own, WithPort)]

@@ -13,6 +13,7 @@ from hostler.engine import kernels_wake
 from hostler.engine.gang_book import GANG
 from hostler.engine.gang_queue import GANG_KEY
 from hostler.engine.kernels_layout import Int32s, Int64s
+from hostler.engine.plugins.across_guests import GuestAffinity
 from hostler.engine.profiles import NO_POLICY
 from hostler.engine.queue import WAITING, WaitKey
 from hostler.engine.shapes import Shape
@@ -20,6 +21,8 @@ from hostler.engine.state import State
 from hostler.errors import PluginError
 
 __all__ = ["WaitIndex"]
+
+_FEW = 64  # waiting pairs that are all looked at whenever guests move
 
 
 class WaitIndex:
@@ -97,31 +100,35 @@ class WaitIndex:
             return True
         if not state.has_shifted:
             return False
-        return GANG_KEY in state.queue.waiting or bool(state.gangs.reserving) or bool(self._around())
+        if GANG_KEY in state.queue.waiting or state.gangs.reserving:
+            return True
+        return any(self._fits_now(key) for key in sorted(self._around()))
 
     def _around(self) -> set[WaitKey]:
-        """Return the waiting pairs that other guests stand in the way of."""
-        shapes = self._state.shapes.shapes
+        """Return the waiting pairs that other guests may stand in the way of; where few wait, all of them."""
         waiting = self._state.queue.waiting
-        return {key for key in waiting if key[1] != NO_POLICY and self._looks_around(shapes[key[0]], key[1])}
+        keys = {key for key in waiting if key[1] != NO_POLICY}
+        return keys if len(keys) <= _FEW else {key for key in keys if self._looks_around(key)}
 
-    def _looks_around(self, shape: Shape, policy: int) -> bool:
-        return self._is_concerned(shape, policy)
-
-    def _is_concerned(self, shape: Shape, policy: int) -> bool:
-        """Say whether a shape asks about others, or others about it."""
-        spec = shape.spec
-        if spec.siblings is not None and self._state.profiles.profiles[policy].asks.defaults:
+    def _looks_around(self, key: WaitKey) -> bool:
+        """Say whether a pair asks about others, or was refused because of others."""
+        state = self._state
+        spec = state.shapes.shapes[key[0]].spec
+        if spec.siblings is not None and state.profiles.profiles[key[1]].asks.defaults:
             return True
-        return bool(spec.affinity or spec.anti_affinity or spec.spread or spec.ports) or any(
-            held.kind == "anti_affinity" and self._state.cluster.counters.is_placed(held)
-            for held in self._state.cluster.counters.held_about(spec)
-        )
+        if spec.affinity or spec.anti_affinity or spec.spread or spec.ports:
+            return True
+        reasons = state.tables.reasons.values
+        record = state.guests[next(iter(state.queue.waiting[key]))]
+        return any(reasons[code].plugin == GuestAffinity.name for code, _ in record.counts)
 
     def _fits_now(self, key: WaitKey) -> bool:
         state = self._state
+        shape = state.shapes.shapes[key[0]]
+        if shape.spec.is_leaving or state.quotas.beyond(shape.spec):
+            return False
         try:
-            return state.cache.is_feasible(state.cache.slot(state.shapes.shapes[key[0]], key[1]))
+            return state.cache.is_feasible(state.cache.slot(shape, key[1]))
         except PluginError:
             return True  # the guest is tried, and the error comes up where it belongs
 
