@@ -582,9 +582,6 @@ def carry_out(world: World, actions: list[Action], *, ends: bool | None) -> None
             world.apply(EvictFailed(uid=action.uid))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="with three hosts to choose from it is nominated for one after the other for ever"
-)
 def test_a_preemptor_whose_victims_never_leave_comes_to_rest():
     low = GuestSpec(requests=amounts({"cpu": 1000}))
     fleet = tuple(Host(name=name, capacity=amounts({"cpu": 1000})) for name in NAMES[:3])

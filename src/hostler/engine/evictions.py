@@ -99,7 +99,8 @@ class Evictions:
         shape = state.shape(record)
         if self.cascade(record, rules) > rules.max_cascade:
             return "evicts nobody: it was evicted itself in a cascade of preemptions"
-        plan = self.planner.plan(shape, policy, self._exhausted(uid, rules))
+        stuck = {state.guests[victim].host for victim, preemptor in state.evicting.items() if preemptor == uid}
+        plan = self.planner.plan(shape, policy, self._exhausted(uid, rules) | stuck)
         if plan is None:
             return "no eviction helps"
         if not self.may_evict(uid, plan.size, rules):

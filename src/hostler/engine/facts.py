@@ -217,6 +217,7 @@ class Facts:
     def _join_gang(self, guest: Guest) -> None:
         if guest.gang:
             self._state.gangs.enter(guest.gang, guest.uid)
+            rehold(self._state, self._state.gangs.members[guest.gang])
             if guest.host:
                 self._gang_queue.consider(guest.gang)
             else:
@@ -294,7 +295,7 @@ class Facts:
             record, guest=guest, shape=number, state=pending, refusals=0, errors=0, answer=None, decided_spec=decided
         )
         state.keep(changed)
-        rehold(state, [uid])
+        rehold(state, state.gangs.members.get(guest.gang, {uid: None}))
         if guest.gang:
             self._gang_queue.consider(guest.gang)
             return

@@ -71,7 +71,7 @@ class GangCycle:
         if any(victim in state.evicting for _, kept in waiting for victim in kept.victims):
             self._wait_on(waiting)
         elif len(members) >= need:
-            self._make_room(gang, trial, need, actions)
+            self._make_room(gang, members, trial.placed, need, actions)
         if state.reservations:
             state.cache.look_at_passes()
 
@@ -155,11 +155,13 @@ class GangCycle:
             self._hold(refused.record, refused.reasons, f"{lacking}{where}", actions)
         self._queue.wait(gang.key)
 
-    def _make_room(self, gang: Gang, trial: Trial, need: int, actions: list[Action]) -> None:
+    def _make_room(
+        self, gang: Gang, members: Sequence[GuestRecord], placed: Sequence[Placed], need: int, actions: list[Action]
+    ) -> None:
         """Look for victims; where there are none, hold the room that could be used, if the gang says so."""
-        members = [item.record for item in trial.placed] + [item.record for item in trial.refused]
-        if not self._preempt(gang, members, need, actions) and gang.head_of_line == "reserve":
-            self._reserve(gang.key, trial.placed)
+        current = [self._state.guests[record.guest.uid] for record in members]
+        if not self._preempt(gang, current, need, actions) and gang.head_of_line == "reserve":
+            self._reserve(gang.key, placed)
 
     def _hold(
         self, record: GuestRecord, reasons: tuple[tuple[int, int], ...], note: str, actions: list[Action]
