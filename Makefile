@@ -71,7 +71,7 @@ test: check ## check, then all tests but the long ones
 
 .PHONY: test-long
 test-long: deps ## the long tests
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile -m long $(ARGS)
+	@HOSTLER_RANDOM_TESTS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m long $(ARGS)
 
 .PHONY: bench
 bench: deps ## measure the engine; prints a table and writes JSON
