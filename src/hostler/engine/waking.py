@@ -107,8 +107,11 @@ class WaitIndex:
     def _around(self) -> set[WaitKey]:
         """Return the waiting pairs that other guests may stand in the way of; where few wait, all of them."""
         waiting = self._state.queue.waiting
-        keys = {key for key in waiting if key[1] != NO_POLICY}
-        return keys if len(keys) <= _FEW else {key for key in keys if self._looks_around(key)}
+        profiles = self._state.profiles.profiles
+        keys = [key for key in waiting if key[1] != NO_POLICY]
+        is_few = len(keys) <= _FEW
+        # Whom an answer from outside refused may well fit; another placement is no reason to ask again.
+        return {key for key in keys if self._looks_around(key) or (is_few and profiles[key[1]].policy.ask is None)}
 
     def _looks_around(self, key: WaitKey) -> bool:
         """Say whether a pair asks about others, or was refused because of others."""
