@@ -7,7 +7,19 @@ import pytest
 from hostler.engine import Engine
 from hostler.engine.tables import MAX_RESOURCES
 from hostler.errors import HostlerError
-from hostler.model import Device, Event, GuestArrived, GuestsArrived, GuestSpec, Host, HostJoined, HostsJoined
+from hostler.model import (
+    Device,
+    Event,
+    GuestArrived,
+    GuestsArrived,
+    GuestSpec,
+    GuestTerm,
+    Host,
+    HostJoined,
+    HostsJoined,
+    Spread,
+    WeightedGuestTerm,
+)
 from tests.engine.fleet import arrive, engine_with, guest, host, place
 
 NO_TEXT = "\ud800"  # half of a pair: Python takes it for a character, no encoding does
@@ -22,6 +34,12 @@ def refused_to_the_byte(engine: Engine, event: Event) -> None:
 
 
 BEYOND = [
+    pytest.param(GuestArrived(guest=guest("g", affinity=(GuestTerm(""),))), id="an affinity without topology"),
+    pytest.param(GuestArrived(guest=guest("g", spread=(Spread("", 1),))), id="a spread without topology"),
+    pytest.param(
+        GuestArrived(guest=guest("g", preferred_anti_affinity=(WeightedGuestTerm(1, GuestTerm("")),))),
+        id="a preference without topology",
+    ),
     pytest.param(GuestArrived(guest=guest("g", priority=2**63)), id="a priority beyond 64 bits"),
     pytest.param(GuestArrived(guest=guest("g", draw_key=2**64)), id="a guest's draw key"),
     pytest.param(HostJoined(host=host("b", version=2**64)), id="a host's version"),

@@ -354,7 +354,6 @@ def test_freed_room_of_a_gang_is_kept_by_the_gangs_priority():
     assert binds(tried(engine, wants("mid", 4000, 5, may_preempt=False))) == {}
 
 
-@pytest.mark.xfail(reason="what is held for others is compared with a member's own priority, not with its gang's")
 def test_a_gang_takes_room_by_its_own_priority_and_not_by_that_of_its_members():
     engine = full(1)
     tried(engine, wants("mid", 4000, 5))
@@ -371,6 +370,35 @@ def test_members_of_a_gang_of_low_priority_do_not_take_room_by_their_own():
     form(engine, "team", 2, priority=1)
     arrive(engine, *members("team", 2, 2000, priority=9))
     assert binds(step(engine, SECOND)) == {"mid": "a"}
+
+
+def test_a_gangs_priority_is_lent_to_its_members_no_longer_than_it_is_decided():
+    engine = full(1)
+    tried(engine, wants("mid", 4000, 5))
+    leave(engine, "on-a")
+    form(engine, "team", 3, priority=9)
+    arrive(engine, *members("team", 3, 2000))
+    arrive(engine, wants("alike", 2000))
+    step(engine, SECOND)
+    assert places(engine, "mid", "alike") == ["a", ""]
+
+
+def test_what_is_held_for_a_gang_does_not_stand_in_its_way_when_it_is_explained():
+    engine = full(2)
+    form(engine, "team", 2)
+    leave(engine, *evicted(tried(engine, *members("team", 2, 4000, priority=5))))
+    advice = engine.explain("team-0").gang
+    assert advice.would_place == 2
+    assert held_for(engine) != {}
+
+
+def test_the_explanation_of_a_gang_counts_its_quota():
+    engine = engine_with([host("a"), host("b")], preempting())
+    engine.apply(QuotasChanged(quotas=(Quota(tenant="t", max=amounts({"cpu": 4000})),)))
+    form(engine, "team", 2)
+    tried(engine, *members("team", 2, 4000, tenant="t"))
+    advice = engine.explain("team-0").gang
+    assert (advice.would_place, advice.binding) == (1, "quota exceeded: cpu beyond the maximum of t")
 
 
 def test_freed_room_of_a_gang_is_not_kept_from_a_higher_one():

@@ -554,7 +554,6 @@ def test_two_owed_guests_reclaim_two(least):
     assert len(binds(step(engine, SECOND))) == 2
 
 
-@pytest.mark.xfail(strict=True, reason="only single guests reclaim; a gang waits for what its tenant is guaranteed")
 def test_a_gang_takes_back_what_its_tenant_is_guaranteed():
     engine = lent()
     form(engine, "team", 2)
@@ -563,6 +562,34 @@ def test_a_gang_takes_back_what_its_tenant_is_guaranteed():
     front.settle(60 * SECOND)
     assert len(front.evictions) == 2
     assert places(engine, "team-0", "team-1") == ["a", "a"]
+
+
+def test_a_gang_takes_from_several_borrowers_when_one_is_not_enough():
+    engine = fleet(6, chosen=Policy(name="first_fit", reclaim=True))
+    quotas(engine, t=(1, None), u=(4, None), v=(1, None))
+    runs(engine, "a", *of("t", 3), *of("v", 3))
+    form(engine, "team", 4)
+    actions = tried(engine, *members("team", 4, 1000, tenant="u"))
+    assert sorted(name[0] for name in evicted(actions)) == ["t", "t", "v", "v"]
+    assert {a.reason for a in actions if isinstance(a, Evict)} == {"reclaimed by gang default/team for tenant u"}
+
+
+def test_a_gang_of_which_a_part_is_owed_reclaims_nothing():
+    engine = lent()
+    form(engine, "team", 3)
+    assert evicted(tried(engine, *members("team", 3, 1000, tenant="u"))) == []
+
+
+def test_budgets_are_respected_when_a_gang_reclaims():
+    engine = lent(labels=(("app", "t"),))
+    protect(engine, "t", 1)
+    form(engine, "team", 2)
+    assert evicted(tried(engine, *members("team", 2, 1000, tenant="u"))) == []
+
+
+def test_who_is_reclaimed_is_told_for_whom():
+    actions = tried(lent(), *of("u", 1))
+    assert {a.reason for a in actions if isinstance(a, Evict)} == {"reclaimed by u0 for tenant u"}
 
 
 def test_a_step_that_reclaims_decides_as_one_after_another():

@@ -8,6 +8,7 @@ least recently used shape gives up its slot. Column filters and scorers are eval
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ from hostler.engine.shapes import Shape
 from hostler.engine.wide_rows import WideRows
 from hostler.model import GuestSpec, Reason
 
-__all__ = ["RunResult", "VerdictCache"]
+__all__ = ["Rights", "RunResult", "VerdictCache"]
 
 _BUDGET_BYTES = 96 * 2**20
 _BYTES_PER_ROW = 12  # code, outer code and total
@@ -53,6 +54,13 @@ _ACROSS_GUESTS = {OP_GUEST_AFFINITY: ASK_PREFER, OP_GUEST_SPREAD: ASK_EVEN}
 
 def _is_across_guests(scorer: BuiltScorer) -> bool:
     return scorer.kernel is not None and scorer.kernel.operation in _ACROSS_GUESTS
+
+
+class Rights(NamedTuple):
+    """By what a gang's members take room that is held for others."""
+
+    priority: int
+    passes: list[int]
 
 
 class RunResult:
@@ -74,6 +82,7 @@ class VerdictCache:
     ) -> None:
         self._passes_of = passes
         self._pass_need = 1
+        self._lent: dict[tuple[int, int], Rights] = {}  # shape and policy to what their gang lends them
         self._cluster = cluster
         self._profiles = profiles
         self._slot_of: dict[tuple[int, int], int] = {}  # in order of last use
@@ -130,12 +139,14 @@ class VerdictCache:
         if not self._layout:
             return  # everything will be made anew
         for slot in self._slot_of.values():
-            self._write_passes(slot, self._passes_of(self.shape_in(slot).spec))
+            self._write_rights(slot)
 
-    def lend(self, slots: Iterable[int], passes: list[int]) -> None:
-        """Let the guests of some slots use what is reserved for their gang, until ``look_at_passes``."""
-        for slot in slots:
-            self._write_passes(slot, [*self._passes_of(self.shape_in(slot).spec), *passes])
+    def lend(self, rights: dict[tuple[int, int], Rights]) -> None:
+        """Let some shapes under some policies take room by the rights of their gang, until lent others or none."""
+        before, self._lent = self._lent, rights
+        for key in {**before, **rights}:
+            if self._layout and key in self._slot_of:
+                self._write_rights(self._slot_of[key])
 
     def fit_passes(self, width: int) -> None:
         """Make room for so many passes, before any hold bears them: kernels do not check."""
@@ -147,10 +158,19 @@ class VerdictCache:
             wider[:, : self._pass_width] = self._passes
             self._passes, self._pass_width = wider, self._pass_need
 
-    def _write_passes(self, slot: int, passes: list[int]) -> None:
+    def _write_rights(self, slot: int) -> None:
+        """Write by which priority a slot takes room that is held for others, and which passes it bears."""
+        held = self._shape_in[slot]
+        assert held is not None
+        spec = held[0].spec
+        lent = self._lent.get((held[0].number, held[1]))
         flags = np.zeros(self._pass_width, dtype=np.int8)
-        flags[passes] = 1
-        if not np.array_equal(flags, self._passes[slot]):
+        flags[self._passes_of(spec)] = 1
+        if lent is not None:
+            flags[lent.passes] = 1
+        priority = spec.priority if lent is None else lent.priority
+        if priority != self._priority[slot] or not np.array_equal(flags, self._passes[slot]):
+            self._priority[slot] = priority
             self._passes[slot] = flags
             self._seen[slot] = -1
 
@@ -394,8 +414,7 @@ class VerdictCache:
         for resource, amount in shape.amounts:
             self._request[slot, resource] = amount
         self._scored[slot] = shape.scored
-        self._priority[slot] = shape.spec.priority
-        self._write_passes(slot, self._passes_of(shape.spec))
+        self._write_rights(slot)
         self._asks[slot] = len(shape.asks)
         for at, ask in enumerate(shape.asks):
             self._ask_kind[slot, at] = ask.kind

@@ -16,7 +16,7 @@ from hostler.engine.preemption import Planner
 from hostler.engine.reclaim import plan_reclaim
 from hostler.engine.records import PLACED_STATES, GuestRecord
 from hostler.engine.state import State
-from hostler.engine.victims import VictimSet, budgets_of
+from hostler.engine.victims import VictimSet, budgets_of, order, unorder
 from hostler.model import Action, Evict, Nominate, PreemptionRules
 
 __all__ = ["Evictions", "drop_gang_holds", "hold_nominated", "hold_of", "rehold"]
@@ -83,7 +83,8 @@ class Evictions:
             rules = profile.policy.preemption or PreemptionRules()
             plan = plan_reclaim(state, state.shape(record), policy, self._exhausted(record.guest.uid, rules))
             if plan is not None and self.may_evict(record.guest.uid, plan.size, rules):
-                self._start(record, plan, rules, actions)
+                why = f"reclaimed by {record.guest.name} for tenant {record.guest.spec.tenant}"
+                self._start(record, plan, rules, why, actions)
                 return f"reclaims {plan.size} on {plan.host}"
         return self.preempt(record, policy, actions)
 
@@ -105,16 +106,18 @@ class Evictions:
             return "no eviction helps"
         if not self.may_evict(uid, plan.size, rules):
             return f"evicts nobody: more than {rules.max_evictions} guests in the window"
-        self._start(record, plan, rules, actions)
+        self._start(record, plan, rules, f"preempted by {record.guest.name}", actions)
         return f"preempts {plan.size} on {plan.host}"
 
-    def _start(self, record: GuestRecord, plan: VictimSet, rules: PreemptionRules, actions: list[Action]) -> None:
+    def _start(
+        self, record: GuestRecord, plan: VictimSet, rules: PreemptionRules, why: str, actions: list[Action]
+    ) -> None:
         state = self._state
         guest = record.guest
         self.nominate(record, plan.host, plan.victims, rules.wait_ns)
         names = tuple(state.guests[victim].guest.name for victim in plan.victims)
         actions.append(Nominate(guest.uid, guest.name, state.decisions, plan.host, names))
-        self.evict(plan.victims, guest.uid, f"preempted by {guest.name}", actions)
+        self.evict(plan.victims, guest.uid, why, actions)
         self.remember(guest.uid, plan.host, plan.size)
         self.note_cascade(plan.victims, self.cascade(record, rules) + 1)
 
@@ -127,8 +130,7 @@ class Evictions:
                 state.evicting.setdefault(uid, preemptor)
                 continue
             state.evicting[uid] = preemptor
-            state.ordered[uid] = None
-            state.budgets_moved()
+            order(state, uid)
             actions.append(Evict(uid, record.guest.name, state.decisions, record.host, preemptor, reason))
 
     def nominate(self, record: GuestRecord, host: str, victims: tuple[str, ...], wait_ns: int) -> None:
@@ -179,8 +181,7 @@ class Evictions:
         if uid in state.ordered:
             for budget in budgets_of(state, uid):
                 state.spent[budget.key] = state.spent.get(budget.key, 0) + 1
-            del state.ordered[uid]
-            state.budgets_moved()
+            unorder(state, uid)
         if state.evicting.pop(uid, None) is not None:
             for preemptor in self._waiting_for(uid):
                 self._wake_if_clear(preemptor)
@@ -191,8 +192,7 @@ class Evictions:
         if state.evicting.pop(uid, None) is None:
             return
         if uid in state.ordered:
-            del state.ordered[uid]
-            state.budgets_moved()
+            unorder(state, uid)
         for preemptor in self._waiting_for(uid):
             self.give_up(preemptor)
 

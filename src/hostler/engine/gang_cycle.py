@@ -13,18 +13,19 @@ import msgspec
 
 from hostler.engine.evictions import Evictions
 from hostler.engine.gang_book import GANG
-from hostler.engine.gang_preemption import plan_for_gang
+from hostler.engine.gang_members import owed_members, pending_members, within_quota
+from hostler.engine.gang_preemption import GangPlan, plan_for_gang, units_below_gang
 from hostler.engine.gang_queue import GangQueue
-from hostler.engine.gang_trials import Placed, Refused, Trial, Trials
+from hostler.engine.gang_trials import Placed, Trial, Trials
 from hostler.engine.nominations import Nomination
 from hostler.engine.profile import Profile
-from hostler.engine.profiles import NO_POLICY
 from hostler.engine.reasons import reason_counts
+from hostler.engine.reclaim import reclaimable
 from hostler.engine.records import GROUPED, GuestRecord
 from hostler.engine.runs import Runs
 from hostler.engine.state import State
 from hostler.engine.transaction import Transaction
-from hostler.model import Action, Gang, Hold, Nominate, Reason
+from hostler.model import Action, Gang, Hold, Nominate, PreemptionRules, Reason
 
 __all__ = ["GangCycle"]
 
@@ -50,55 +51,26 @@ class GangCycle:
         if gang is None or state.gangs.why_not_ready(key):
             return
         waiting = self._release(key)
-        members, surplus = self._members(gang)
-        for uid in surplus:
-            self._hold(state.guests[uid], (), f"gang {key} has its maximum of members", actions)
+        members, surplus = pending_members(state, gang)
+        for record in surplus:
+            self._hold(record, (), f"gang {key} has its maximum of members", actions)
         if not members:
             return
         need = max(gang.min_count - len(state.gangs.placed(key)), 1)
-        members, beyond = self._within_quota(members)
-        self._lend(key, members)
-        with Transaction(state) as transaction:
-            trial = self._trials.best(gang, members, need, transaction)
-            trial.refused.extend(beyond)
-            if len(trial.placed) >= need:
-                transaction.commit()
-                self._keep(key, trial, actions)
-                if state.reservations:
-                    state.cache.look_at_passes()
-                return
-        self._refuse(gang, trial, need, actions)
-        if any(victim in state.evicting for _, kept in waiting for victim in kept.victims):
-            self._wait_on(waiting)
-        elif len(members) >= need:
-            self._make_room(gang, members, trial.placed, need, actions)
-        if state.reservations:
-            state.cache.look_at_passes()
-
-    def _lend(self, key: str, members: Sequence[GuestRecord]) -> None:
-        """Let the members use what is reserved for their gang."""
-        state = self._state
-        if not state.reservations:
-            return
-        for record in members:
-            policy = state.profiles.number_or_gone(record.guest.spec.policy)
-            if policy != NO_POLICY:
-                slot = state.cache.slot(state.shape(record), policy)
-                state.cache.lend([slot], state.passes(record.guest.spec, key))
-
-    def _within_quota(self, members: Sequence[GuestRecord]) -> tuple[list[GuestRecord], list[Refused]]:
-        """Return the members that their tenants' quotas have room for, and the others."""
-        state = self._state
-        within: list[GuestRecord] = []
-        beyond: list[Refused] = []
-        for record in members:
-            why = state.quotas.beyond(record.guest.spec, [other.guest.spec for other in within])
-            if not why:
-                within.append(record)
-                continue
-            code = state.tables.reasons.number(Reason("quota", "quota_exceeded", why))
-            beyond.append(Refused(record, NO_POLICY, ((code, len(state.cluster)),)))
-        return within, beyond
+        members, beyond = within_quota(state, members)
+        with self._trials.by_rights_of(gang, members):
+            with Transaction(state) as transaction:
+                trial = self._trials.best(gang, members, need, transaction)
+                trial.refused.extend(beyond)
+                if len(trial.placed) >= need:
+                    transaction.commit()
+                    self._keep(key, trial, actions)
+                    return
+            self._refuse(gang, trial, need, actions)
+            if any(victim in state.evicting for _, kept in waiting for victim in kept.victims):
+                self._wait_on(waiting)
+            elif len(members) >= need:
+                self._make_room(gang, members, trial.placed, need, actions)
 
     def _release(self, key: str) -> list[tuple[str, Nomination]]:
         """Give up what was held for the gang, so that it does not stand in its own way; return what that was."""
@@ -119,15 +91,6 @@ class GangCycle:
                 state.nominations[uid] = nomination
             elif nomination.host in state.cluster.row_of:
                 self._evictions.keep(state.guests[uid], nomination)
-
-    def _members(self, gang: Gang) -> tuple[list[GuestRecord], list[str]]:
-        """Return the members to place, and those beyond the maximum."""
-        state = self._state
-        pending = [uid for uid in state.gangs.pending(gang.key) if state.guests[uid].state == GROUPED]
-        room = len(pending)
-        if gang.max_count:
-            room = max(gang.max_count - len(state.gangs.placed(gang.key)), 0)
-        return [state.guests[uid] for uid in pending[:room]], pending[room:]
 
     def _keep(self, key: str, trial: Trial, actions: list[Action]) -> None:
         state = self._state
@@ -158,9 +121,11 @@ class GangCycle:
     def _make_room(
         self, gang: Gang, members: Sequence[GuestRecord], placed: Sequence[Placed], need: int, actions: list[Action]
     ) -> None:
-        """Look for victims; where there are none, hold the room that could be used, if the gang says so."""
+        """Reclaim, else preempt; where no eviction helps, hold the room that could be used, if the gang says so."""
         current = [self._state.guests[record.guest.uid] for record in members]
-        if not self._preempt(gang, current, need, actions) and gang.head_of_line == "reserve":
+        if self._reclaim(gang, current, need, actions) or self._preempt(gang, current, need, actions):
+            return
+        if gang.head_of_line == "reserve":
             self._reserve(gang.key, placed)
 
     def _hold(
@@ -178,19 +143,44 @@ class GangCycle:
         hosts = len(state.cluster)
         actions.append(Hold(guest.uid, guest.name, state.decisions, hosts, named, refused.attempts))
 
+    def _reclaim(self, gang: Gang, members: Sequence[GuestRecord], need: int, actions: list[Action]) -> bool:
+        """Take back what the members' tenants are guaranteed; say whether the gang now waits for victims."""
+        state = self._state
+        profile = state.profiles.find(members[0].guest.spec.policy)
+        if profile is None or not profile.policy.reclaim:
+            return False
+        owed = owed_members(state, members)
+        rules = msgspec.structs.replace(profile.policy.preemption or PreemptionRules(), budgets="strict")
+        if len(owed) < need or not self._evictions.may_try(GANG + gang.key, rules):
+            return False
+        tenants = sorted({record.guest.spec.tenant for record in owed})
+        why = f"reclaimed by gang {gang.key} for tenant {', '.join(tenants)}"
+        for units in reclaimable(state, tenants):
+            plan = plan_for_gang(state, self._trials, gang, owed, need, rules, units)
+            if plan is not None:
+                return self._start(gang, plan, rules, why, 0, actions)
+        return False
+
     def _preempt(self, gang: Gang, members: Sequence[GuestRecord], need: int, actions: list[Action]) -> bool:
         """Evict guests of lower priority for the gang as a whole; say whether it now waits for victims."""
         state = self._state
         profile = state.profiles.find(members[0].guest.spec.policy)
         rules = profile.policy.preemption if profile is not None else None
-        name = GANG + gang.key
         if rules is None or not all(record.guest.spec.may_preempt for record in members):
             return False
         depth = max(self._evictions.cascade(record, rules) for record in members)
-        if depth > rules.max_cascade or not self._evictions.may_try(name, rules):
+        if depth > rules.max_cascade or not self._evictions.may_try(GANG + gang.key, rules):
             return False
-        plan = plan_for_gang(state, self._trials, gang, members, need, rules)
-        if plan is None or not self._evictions.may_evict(name, len(plan.victims), rules):
+        plan = plan_for_gang(state, self._trials, gang, members, need, rules, units_below_gang(state, gang))
+        return plan is not None and self._start(gang, plan, rules, f"preempted by gang {gang.key}", depth, actions)
+
+    def _start(
+        self, gang: Gang, plan: GangPlan, rules: PreemptionRules, why: str, depth: int, actions: list[Action]
+    ) -> bool:
+        """Nominate the members and evict the victims, unless that is more than the gang may evict."""
+        state = self._state
+        name = GANG + gang.key
+        if not self._evictions.may_evict(name, len(plan.victims), rules):
             return False
         deadline = state.now + rules.wait_ns
         state.nominations[name] = Nomination("", plan.victims, deadline, state.decisions)
@@ -200,7 +190,7 @@ class GangCycle:
             record = state.guests[uid]
             self._evictions.keep(record, Nomination(host, (), 0, state.decisions))
             actions.append(Nominate(uid, record.guest.name, state.decisions, host, names))
-        self._evictions.evict(plan.victims, name, f"preempted by gang {gang.key}", actions)
+        self._evictions.evict(plan.victims, name, why, actions)
         self._evictions.remember(name, "", len(plan.victims))
         self._evictions.note_cascade(plan.victims, depth + 1)
         return True

@@ -16,7 +16,7 @@ from hostler.engine.transaction import Transaction
 from hostler.engine.victims import Unit, breaks_a_budget, split_by_budgets, units_below
 from hostler.model import Gang, PreemptionRules
 
-__all__ = ["GangPlan", "plan_for_gang"]
+__all__ = ["GangPlan", "plan_for_gang", "units_below_gang"]
 
 
 class GangPlan(NamedTuple):
@@ -27,10 +27,15 @@ class GangPlan(NamedTuple):
 
 
 def plan_for_gang(
-    state: State, trials: Trials, gang: Gang, members: Sequence[GuestRecord], need: int, rules: PreemptionRules
+    state: State,
+    trials: Trials,
+    gang: Gang,
+    members: Sequence[GuestRecord],
+    need: int,
+    rules: PreemptionRules,
+    units: Sequence[Unit],
 ) -> GangPlan | None:
-    """Return who has to go for the gang, or None where no eviction helps; nothing stays changed."""
-    units = _all_units(state, gang)
+    """Return which of the units have to go for the gang, or None where no eviction helps; nothing stays changed."""
     if not units:
         return None
     with Transaction(state) as removal, Transaction(state) as placing:
@@ -48,7 +53,7 @@ def plan_for_gang(
     return GangPlan(hosts, doomed)
 
 
-def _all_units(state: State, gang: Gang) -> list[Unit]:
+def units_below_gang(state: State, gang: Gang) -> list[Unit]:
     """Return every unit of lower priority on any host, most important first."""
     spared = {**state.gangs.members.get(gang.key, {}), **state.evicting}  # itself, and whoever was told to go already
     priority = state.gangs.priority(gang.key)

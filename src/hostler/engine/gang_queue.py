@@ -16,6 +16,7 @@ from hostler.engine.queue import ACTIVE, WaitKey
 from hostler.engine.randomness import BACKOFF, draw, name_hash
 from hostler.engine.records import GROUPED, GuestRecord
 from hostler.engine.state import State
+from hostler.engine.victims import order
 from hostler.model import Action, Evict
 
 __all__ = ["GANG_KEY", "GangQueue"]
@@ -150,7 +151,6 @@ class GangQueue:
             record = state.guests[uid]
             if uid not in state.evicting and not record.guest.spec.is_leaving:
                 state.evicting[uid] = ""
-                state.ordered[uid] = None
-                state.budgets_moved()
+                order(state, uid)
                 reason = f"gang {key} stayed below its minimum"
                 actions.append(Evict(uid, record.guest.name, state.decisions, record.host, "", reason))

@@ -7,11 +7,13 @@ need another one near. Where that does not reach the minimum, a bounded search f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
-from hostler.engine.gang_search import search
+from hostler.engine.cache import Rights
+from hostler.engine.gang_search import EXPANSIONS, search
 from hostler.engine.kernels_layout import Bools
 from hostler.engine.profiles import NO_POLICY
 from hostler.engine.reasons import counted
@@ -25,6 +27,7 @@ __all__ = ["Placed", "Refused", "Trial", "Trials"]
 
 _MAX_DOMAINS = 64
 _SEARCHED_DOMAINS = 8
+_FEW_EXPANSIONS = 500
 
 
 class Placed(NamedTuple):
@@ -62,6 +65,22 @@ class Trials:
         self._state = state
         self._runs = runs
 
+    @contextmanager
+    def by_rights_of(self, gang: Gang, members: Sequence[GuestRecord]) -> Iterator[None]:
+        """Let the members take room that is held for others by their gang's priority and reservations."""
+        state = self._state
+        rights = {}
+        if len(state.cluster.holds):
+            for record in members:
+                policy = state.profiles.number_or_gone(record.guest.spec.policy)
+                passes = state.passes(record.guest.spec, gang.key) if state.reservations else []
+                rights[record.shape, policy] = Rights(state.gangs.priority(gang.key), passes)
+        state.cache.lend(rights)
+        try:
+            yield
+        finally:
+            state.cache.lend({})
+
     def best(self, gang: Gang, members: Sequence[GuestRecord], need: int, transaction: Transaction) -> Trial:
         """Leave the best trial booked: enough members placed, or as many as possible."""
         domains = list(self._domains(gang, members, need))
@@ -70,7 +89,7 @@ class Trials:
             if len(trial.placed) >= need:
                 return trial
             transaction.undo()
-            found = self._search(members, need, transaction, None)
+            found = self._search(gang, members, need, transaction, None)
             return found or self._greedy(members, transaction, None)
         best: tuple[int, str] | None = None
         for name, among in domains:
@@ -82,7 +101,7 @@ class Trials:
             if best is None or placed > best[0]:
                 best = (placed, name)
         for name, among in domains[:_SEARCHED_DOMAINS] if best is not None and best[0] < need else ():
-            found = self._search(members, need, transaction, among)
+            found = self._search(gang, members, need, transaction, among)
             if found is not None:
                 return found._replace(domain=name)
         if best is None:
@@ -198,11 +217,13 @@ class Trials:
             yield records, policies
 
     def _search(
-        self, members: Sequence[GuestRecord], need: int, transaction: Transaction, among: Bools | None
+        self, gang: Gang, members: Sequence[GuestRecord], need: int, transaction: Transaction, among: Bools | None
     ) -> Trial | None:
         state = self._state
         known = [(r, state.profiles.number_or_gone(r.guest.spec.policy)) for r in self.in_order(members)]
-        found = search(state, transaction, [(r, p) for r, p in known if p != NO_POLICY], need, among)
+        refusals = state.gangs.refusals.get(gang.key, 0)
+        expansions = max(EXPANSIONS >> refusals, _FEW_EXPANSIONS)  # one that no search helped is not searched for long
+        found = search(state, transaction, [(r, p) for r, p in known if p != NO_POLICY], need, among, expansions)
         if found is None:
             return None
         policies = {r.guest.uid: p for r, p in known}

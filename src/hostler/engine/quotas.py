@@ -71,11 +71,12 @@ class Quotas:
                 return f"{name} that others leave for {spec.tenant}"
         return ""
 
-    def is_owed(self, spec: GuestSpec) -> bool:
-        """Say whether a guest's tenant would stay within what it is guaranteed, of everything that is."""
+    def is_owed(self, spec: GuestSpec, more: Iterable[GuestSpec] = ()) -> bool:
+        """Say whether a guest's tenant would stay within what it is guaranteed; ``more`` count as placed already."""
         quota = self.quotas.get(spec.tenant)
+        own = [other for other in more if other.tenant == spec.tenant]
         return quota is not None and all(
-            self._of(spec.tenant, name) + wants(spec, name) <= amount_of(quota.min, name)
+            self._of(spec.tenant, name) + sum(wants(each, name) for each in (spec, *own)) <= amount_of(quota.min, name)
             for name in self._names
             if self.is_guaranteed(name) and wants(spec, name)
         )

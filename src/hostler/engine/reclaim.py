@@ -6,16 +6,18 @@ borrower falls below what it is guaranteed itself, and no disruption budget is b
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 import numpy as np
 
 from hostler.engine.preemption import dry_run, is_resolvable
 from hostler.engine.quotas import Quotas, wants
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
-from hostler.engine.victims import Unit, VictimSet, units_below
+from hostler.engine.victims import Unit, VictimSet, split_by_budgets, units_below
 from hostler.model import PreemptionRules, amount_of
 
-__all__ = ["plan_reclaim"]
+__all__ = ["plan_reclaim", "reclaimable"]
 
 _ABOVE_ALL = 2**62
 _RULES = PreemptionRules(budgets="strict")
@@ -53,6 +55,29 @@ def plan_reclaim(state: State, shape: Shape, policy: int, skip: frozenset[str] =
         if found:
             return min(found, key=lambda victims: victims.cost)
     return None
+
+
+def reclaimable(state: State, owners: Collection[str]) -> Iterator[list[Unit]]:
+    """Return what borrowers can give up for other tenants: of the one furthest above its guarantee, of two, of more.
+
+    Each gives the units of lowest priority first, the youngest first, as long as it keeps what it is guaranteed.
+    """
+    quotas = _without_leaving(state)
+    borrowers = sorted((-quotas.excess(t), t) for t in quotas.quotas if t not in owners and quotas.excess(t) > 0)
+    units: dict[tuple[str, ...], Unit] = {}
+    for row in range(state.cluster.rows) if borrowers else ():
+        for unit in units_below(state, row, _ABOVE_ALL, state.evicting):
+            units[unit.members] = unit
+    given: list[Unit] = []
+    for _, tenant in borrowers:
+        victims: tuple[str, ...] = ()
+        for unit in sorted(units.values(), key=lambda unit: unit.importance, reverse=True):
+            more = (*victims, *unit.members)
+            if _belongs(state, unit, tenant) and _stays_whole(state, quotas, tenant, more):
+                victims = more
+                given.append(unit)
+        _, within_budgets = split_by_budgets(state, sorted(given, key=lambda unit: unit.importance, reverse=True))
+        yield list(reversed(within_budgets))
 
 
 def _belongs(state: State, unit: Unit, tenant: str) -> bool:

@@ -206,6 +206,10 @@ def _check(spec: GuestSpec) -> None:
     for spread in spec.spread:
         if not 1 <= spread.max_skew < 2**31 or not 0 <= spread.min_domains < 2**31:
             raise FactError(f"a guest is spread with skew {spread.max_skew} over {spread.min_domains} domains")
+    terms = [weighted.term for weighted in (*spec.preferred_affinity, *spec.preferred_anti_affinity)]
+    topologies = [term.topology for term in (*spec.affinity, *spec.anti_affinity, *terms)]
+    if not all((*topologies, *(spread.topology for spread in spec.spread))):
+        raise FactError("a rule about other guests names no topology", hint="name a host label, such as zone")
     for port in spec.ports:
         if not 0 <= port.port < 65_536:
             raise FactError(f"a guest asks for port {port.port}")

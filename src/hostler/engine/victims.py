@@ -14,7 +14,7 @@ from hostler.engine.records import GuestRecord
 from hostler.engine.state import State
 from hostler.model import Budget
 
-__all__ = ["Unit", "VictimSet", "budgets_of", "split_by_budgets", "units_below"]
+__all__ = ["Unit", "VictimSet", "budgets_of", "order", "split_by_budgets", "units_below", "unorder"]
 
 _OFFSET = 2**31  # makes every priority count as positive, as in kube-scheduler
 _NEVER_STARTED = 2**62  # a guest without a start counts as the youngest
@@ -91,6 +91,20 @@ def budgets_of(state: State, uid: str) -> list[Budget]:
         and budget.selector.matches(guest.spec.labels)
         and guest.name not in budget.disrupted
     ]
+
+
+def order(state: State, uid: str) -> None:
+    """Note that a guest was told to go; budgets count that until they can know of it."""
+    state.ordered[uid] = None
+    if budgets_of(state, uid):
+        state.budgets_moved()
+
+
+def unorder(state: State, uid: str) -> None:
+    """Note that a guest has gone, or stays after all."""
+    del state.ordered[uid]
+    if budgets_of(state, uid):
+        state.budgets_moved()
 
 
 def allowed_now(state: State) -> dict[str, int]:
