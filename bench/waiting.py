@@ -44,6 +44,8 @@ def rows(sizes: Sizes) -> Iterator[Row]:
     clogged, refused = _clogged(base, _lonely, sizes.waiting_shapes, sizes.waiting)
     what = f"{mixed}, for other guests"
     yield _share_row("waiting for guests", what, base, clogged, sizes.few_arriving, sizes.batch)
+    leaving = f"{what}, others leave"
+    yield _share_row("waiting for guests, leaving", leaving, base, clogged, sizes.few_arriving, sizes.batch, leave=True)
     yield _refused_row("waiting for guests", what, refused)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from hostler.engine import Engine
 from hostler.model import (
@@ -48,7 +49,9 @@ A_BY_ZONE = GuestTerm(ZONE, is_a)
 
 
 class Waiting(Pair):
-    """Hosts in zones, guests that run there, and one that waits because of them."""
+    """Hosts in zones, guests that run there, and one that waits because of them, perhaps in a crowd of others."""
+
+    crowd = 0
 
     def __init__(self, fleet: dict[str, Host], running: dict[str, GuestSpec], wanted: GuestSpec, *more: Policy) -> None:
         super().__init__(*more, policy("spread"), rules=NO_FLUSH)
@@ -57,6 +60,9 @@ class Waiting(Pair):
         for name, spec in running.items():
             self.apply(GuestArrived(guest=Guest(name=f"on {name}", uid=f"on {name}", spec=spec, host=name)))
             self.step()  # where no host is named, one is decided
+        for number in range(self.crowd):
+            large = GuestSpec(requests=amounts({"cpu": 10**6 + number}))
+            self.apply(GuestArrived(guest=Guest(name=f"large-{number}", uid=f"large-{number}", spec=large)))
         self.apply(GuestArrived(guest=Guest(name="it", uid="it", spec=wanted)))
         self.step()
         assert self.engine.decision("it").state == "waiting"
@@ -68,6 +74,12 @@ class Waiting(Pair):
         assert self.engine.next_due() == self.engine.now, "nothing is due"
         self.step()
         return self.place_of("it")
+
+
+@pytest.fixture(autouse=True, params=[0, 70], ids=["alone", "in a crowd"])
+def crowd(request, monkeypatch):
+    """Let every test be played twice: where few wait all of them are looked at, else those whom it concerns."""
+    monkeypatch.setattr(Waiting, "crowd", request.param)
 
 
 def in_zone(name: str, zone: str, cpu: int = 4000, **fields: Any) -> Host:

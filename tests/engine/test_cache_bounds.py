@@ -141,7 +141,7 @@ def test_the_shape_that_was_not_used_for_longest_loses_its_place():
 def test_one_shape_under_two_policies_has_two_places():
     engine = engine_with([host("a")], "spread", policy("spread", name="half", overcommit=(("cpu", 500_000),)))
     shape = shape_of(engine, spec(cpu=3000))
-    verdicts = [engine.state.cache.is_feasible(engine.state.cache.slot(shape, number)) for number in (0, 1)]
+    verdicts = [engine.state.cache.refusals(engine.state.cache.slot(shape, number))[0] for number in (0, 1)]
     assert verdicts == [True, False]
 
 

@@ -13,10 +13,10 @@ from hostler.engine.counters import CounterKey, Counters, row_counter
 from hostler.engine.domains import Eligibility
 from hostler.engine.kernels_layout import ASK_AFFINITY, ASK_APART, ASK_EVEN, ASK_PORT, ASK_PREFER, ASK_SPREAD
 from hostler.engine.plugins.across_guests import GuestAffinity, Ports, SpreadFilter
-from hostler.engine.terms import Held, Matched, ResolvedTerm, WithPort, resolve, resolve_spread
+from hostler.engine.terms import Counted, Held, Matched, ResolvedTerm, WithPort, resolve, resolve_spread
 from hostler.model import GuestSpec, HostPort, Reason, Spread
 
-__all__ = ["Ask", "AskList", "list_asks"]
+__all__ = ["Ask", "AskList", "list_asks", "watched"]
 
 HOSTNAME = "kubernetes.io/hostname"
 _HARD_WEIGHT = 1  # kube-scheduler's hardPodAffinityWeight
@@ -73,6 +73,19 @@ def list_asks(spec: GuestSpec, options: AskOptions, counters: Counters) -> AskLi
         may_be_first=bool(own) and all(term.matches(spec, counters.namespaces) for term in own),
         all_keys=bool(spec.spread),
     )
+
+
+def watched(spec: GuestSpec, options: AskOptions) -> tuple[Counted, ...]:
+    """Return whom a shape's own filters look at, each once."""
+    found: list[Counted] = []
+    if options.ports:
+        found += (WithPort(port) for port in spec.ports)
+    if options.spread:
+        found += (ask.key.counted for ask in _hard_spread(spec, _spreads(spec, options)[0]))
+    if options.affinity:
+        found += (ask.key.counted for ask in _affinity(spec))
+        found += (Matched((resolve(term, spec.namespace),)) for term in spec.anti_affinity)
+    return tuple(dict.fromkeys(found))
 
 
 def _spreads(spec: GuestSpec, options: AskOptions) -> tuple[Sequence[Spread], Sequence[Spread]]:

@@ -37,7 +37,7 @@ class Bookings:
             raise FactError(f"guest {record.guest.name!r} cannot be booked on {record.host!r}: {why}")
         devices = self._devices(row, shape, record, strict=strict)
         state.cluster.book(row, shape, devices, uid)
-        state.has_shifted = True
+        state.moved[id(shape)] = shape
         state.keep(msgspec.structs.replace(record, devices=devices))
         state.quotas.shift(record.guest.spec, 1)
         self.reservations.refresh_row(row)
@@ -52,7 +52,7 @@ class Bookings:
             return
         devices = self._devices(row, shape, record, strict=False)
         state.cluster.book(row, shape, devices, uid)
-        state.has_shifted = True
+        state.moved[id(shape)] = shape
         state.guests[uid] = msgspec.structs.replace(record, devices=devices)
         self.reservations.refresh_row(row)
 
@@ -69,9 +69,10 @@ class Bookings:
                 del state.parked[record.host]
             return
         row = state.cluster.row_of[record.host]
-        state.cluster.unbook(row, state.shape(record), record.devices, uid)
+        shape = state.shape(record)
+        state.cluster.unbook(row, shape, record.devices, uid)
         self.reservations.refresh_row(row)
-        state.improve(row)
+        state.improve(row, shape)
 
     def move(self, record: GuestRecord, host: str) -> None:
         """Book a placed guest elsewhere: somebody else bound it there."""

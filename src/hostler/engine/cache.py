@@ -228,10 +228,11 @@ class VerdictCache:
         rows: Int64s = np.flatnonzero(self._code[slot, : self._cluster.rows] == 0).astype(np.int64)
         return rows
 
-    def is_feasible(self, slot: int) -> bool:
-        """Say whether any host takes the shape now."""
+    def refusals(self, slot: int) -> tuple[bool, list[int]]:
+        """Say whether any host takes the shape now, and for which reasons others do not."""
         self._refresh([slot])
-        return bool(self._counts[slot, 0] > 0)
+        found = np.flatnonzero(self._counts[slot]).tolist()
+        return 0 in found, [code for code in found if code]
 
     def raw_scores(self, slot: int, rows: Int64s) -> tuple[Int64s, Floats]:
         """Return every scorer's raw scores on the given rows, as integers and as floats."""

@@ -103,7 +103,7 @@ def save(state: State) -> bytes:
             ready=list(state.ready),
             deadlines=sorted(state.deadlines),
             improved_rows=sorted(state.improved_rows),
-            has_shifted=state.has_shifted,
+            has_shifted=state.has_shifted or bool(state.moved),
             quota_freed=state.quota_freed,
             namespaces=state.cluster.counters.namespaces,
             budgets=list(state.budgets.values()),

@@ -281,7 +281,8 @@ class Cycle:
         turn = profile.policy.name if profile.takes_turns else ""
         if turn:
             state.turns.assume(turn, seq, host)
-        state.has_shifted = True
+        shape = state.shapes.shapes[record.shape]
+        state.moved[id(shape)] = shape
         state.quotas.shift(guest.spec, 1)
         if state.reservations:
             self._bookings.reservations.refresh_row(state.cluster.row_of[host])

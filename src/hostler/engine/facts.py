@@ -84,12 +84,14 @@ class Facts:
         check_time(event.at)
         check_event(event)
         state = self._state
-        before, names = (state.now, state.has_shifted), state.name_sizes()
+        before, names = (state.now, state.has_shifted, len(state.moved)), state.name_sizes()
         state.now = max(state.now, event.at)
         try:
             handler(event)
         except HostlerError:
-            state.now, state.has_shifted = before
+            state.now, state.has_shifted, moved = before
+            while len(state.moved) > moved:
+                state.moved.popitem()
             state.forget_names(names)
             raise
 

@@ -80,7 +80,10 @@ class State:
         self.attempts: dict[str, Attempts] = {}  # of preemptors
         self.cascades: dict[GuestSpec, tuple[int, int]] = {}  # evicted specs: depth of the cascade, time
         self.quota_freed = False  # some of what quotas limit was given back since waiting guests were last looked at
-        self.has_shifted = False  # guests were placed or left since waiting ones were last looked at
+        # Since waiting guests were last looked at: shapes whose guests were placed or left, by identity; and whether
+        # something else moved that may concern everybody who looks at others.
+        self.moved: dict[int, Shape] = {}
+        self.has_shifted = False
 
     def use_policies(self, profiles: Profiles) -> None:
         """Let other policies decide from now on; host limits follow them."""
@@ -110,10 +113,13 @@ class State:
         """Return what the verdicts about a shape are kept under."""
         return shape.number, self.profiles.number_or_gone(shape.spec.policy)
 
-    def improve(self, row: int) -> None:
-        """Note that a row may now take guests that it refused before."""
+    def improve(self, row: int, left: Shape | None = None) -> None:
+        """Note that a row may now take guests that it refused before; perhaps because a guest of a shape left."""
         self.improved_rows.add(row)
-        self.has_shifted = True
+        if left is not None:
+            self.moved[id(left)] = left
+        else:
+            self.has_shifted = True
 
     def passes(self, spec: GuestSpec, gang: str = "") -> list[int]:
         """Return the passes to reserved room that a guest bears."""
@@ -184,6 +190,8 @@ class State:
         twin.ready = self.ready.copy()
         twin.deadlines = self.deadlines.copy()
         twin.improved_rows = self.improved_rows.copy()
+        twin.moved = {}
+        twin.has_shifted = self.has_shifted or bool(self.moved)
         twin.gangs = self.gangs.copy(lambda: twin.guests)
         twin.budgets = self.budgets.copy()
         twin.nominations = self.nominations.copy()

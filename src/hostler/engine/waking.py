@@ -1,11 +1,13 @@
 """Which waiting guests an event wakes: those whose refusal it cured, looked up by shape.
 
 When hosts improve, one kernel call tells which waiting (shape, policy) pairs could now fit on the improved rows by
-their amounts; those few are then checked exactly, and only a pair that fits somewhere is woken. A pair whose refusal
-has to do with other guests is checked whenever guests were placed or left, wherever that was.
+their amounts; those few are then checked exactly, and only a pair that fits somewhere is woken. A pair that looks at
+other guests is checked whenever one of those was placed or left, wherever that was (``watching``).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -13,15 +15,17 @@ from hostler.engine import kernels_wake
 from hostler.engine.gang_book import GANG
 from hostler.engine.gang_queue import GANG_KEY
 from hostler.engine.kernels_layout import Int32s, Int64s
-from hostler.engine.plugins.across_guests import GuestAffinity
+from hostler.engine.plugins.across_guests import GuestAffinity, Ports, SpreadFilter
 from hostler.engine.profiles import NO_POLICY
 from hostler.engine.queue import WAITING, WaitKey
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
+from hostler.engine.watching import Watchers
 from hostler.errors import PluginError
 
 __all__ = ["WaitIndex"]
 
+_ABOUT_OTHERS = frozenset({GuestAffinity.name, SpreadFilter.name, Ports.name})
 _FEW = 64  # waiting pairs that are all looked at whenever guests move
 
 
@@ -34,6 +38,8 @@ class WaitIndex:
 
     def _reset(self) -> None:
         self._profiles = self._state.profiles
+        self._watchers = Watchers()
+        self._barred_by_others: set[WaitKey] = set()
         self._at: dict[WaitKey, int] = {}
         self._shape_of: dict[WaitKey, Shape] = {}  # numbers of shapes are used again
         self._keys: list[WaitKey | None] = []
@@ -44,11 +50,11 @@ class WaitIndex:
     def wake(self) -> None:
         """Wake what the improvements since the last call can cure."""
         state = self._state
-        rows, shifted = state.improved_rows, state.has_shifted
-        if not rows and not shifted and not state.quota_freed:
+        rows, moved, shifted = state.improved_rows, state.moved, state.has_shifted
+        if not rows and not moved and not shifted and not state.quota_freed:
             return
         state.improved_rows = set()
-        state.has_shifted = False
+        state.moved, state.has_shifted = {}, False
         if state.gangs.reserving:
             state.queue.hurry(GANG + state.gangs.reserving)
         if not state.queue.waiting:
@@ -57,7 +63,7 @@ class WaitIndex:
         self._follow_queue()
         state.queue.wake(GANG_KEY, state.now)
         self._wake_nominated(rows)
-        around = self._around() if shifted else set()
+        around = self._around(moved, shifted=shifted)
         live = sorted(row for row in rows if state.cluster.host_at[row] is not None)
         may_fit = np.zeros(len(self._keys), dtype=np.bool_)
         columns = state.cluster.columns()
@@ -66,11 +72,14 @@ class WaitIndex:
             len(self._keys), may_fit,
         )  # fmt: skip
         hits = [self._keys[at] for at in np.flatnonzero(may_fit).tolist()]
-        candidates = [key for key in hits if key is not None and key[1] != NO_POLICY and key not in around]
+        candidates = [
+            key
+            for key in hits
+            if key is not None and key[1] != NO_POLICY and key not in around and key not in self._barred_by_others
+        ]
         candidates += sorted(around)
-        is_few = len(candidates) <= state.cache.distinct_limit()
         for key in candidates:
-            if not is_few or self._fits_now(key):
+            if self._fits_now(key):
                 state.queue.wake(key, state.now)
 
     def _wake_nominated(self, rows: set[int]) -> None:
@@ -98,20 +107,28 @@ class WaitIndex:
         state = self._state
         if state.quota_freed and state.queue.waiting:
             return True
-        if not state.has_shifted:
+        if not state.has_shifted and not state.moved:
             return False
         if GANG_KEY in state.queue.waiting or state.gangs.reserving:
             return True
-        return any(self._fits_now(key) for key in sorted(self._around()))
+        self._follow_queue()
+        return any(self._fits_now(key) for key in sorted(self._around(state.moved, shifted=state.has_shifted)))
 
-    def _around(self) -> set[WaitKey]:
-        """Return the waiting pairs that other guests may stand in the way of; where few wait, all of them."""
+    def _around(self, moved: Mapping[int, Shape], *, shifted: bool) -> set[WaitKey]:
+        """Return the waiting pairs that guests who moved may stand in the way of; where few wait, all of them."""
+        if not moved and not shifted:
+            return set()
         waiting = self._state.queue.waiting
         profiles = self._state.profiles.profiles
         keys = [key for key in waiting if key[1] != NO_POLICY]
-        is_few = len(keys) <= _FEW
-        # Whom an answer from outside refused may well fit; another placement is no reason to ask again.
-        return {key for key in keys if self._looks_around(key) or (is_few and profiles[key[1]].policy.ask is None)}
+        found = set()
+        if len(keys) <= _FEW:
+            # Whom an answer from outside refused may well fit; another placement is no reason to ask again.
+            found = {key for key in keys if profiles[key[1]].policy.ask is None}
+        if shifted:
+            self._watchers.forget()
+            return found.union(key for key in keys if self._looks_around(key))
+        return found | self._watchers.concerned(moved.values(), self._state.cluster.counters.namespaces)
 
     def _looks_around(self, key: WaitKey) -> bool:
         """Say whether a pair asks about others, or was refused because of others."""
@@ -131,9 +148,20 @@ class WaitIndex:
         if shape.spec.is_leaving or state.quotas.beyond(shape.spec):
             return False
         try:
-            return state.cache.is_feasible(state.cache.slot(shape, key[1]))
+            fits, counts = state.cache.refusals(state.cache.slot(shape, key[1]))
         except PluginError:
             return True  # the guest is tried, and the error comes up where it belongs
+        self._note_bars(key, counts)
+        return fits
+
+    def _note_bars(self, key: WaitKey, codes: Iterable[int]) -> None:
+        """Remember whether nothing but other guests bars a pair: then room that becomes free does not help it."""
+        reasons = self._state.tables.reasons.values
+        found = list(codes)
+        if found and all(reasons[code].plugin in _ABOUT_OTHERS for code in found):
+            self._barred_by_others.add(key)
+        else:
+            self._barred_by_others.discard(key)
 
     def _follow_queue(self) -> None:
         """Bring the columns in step with the pairs that wait now."""
@@ -145,6 +173,8 @@ class WaitIndex:
         for key in [k for k in self._at if k not in waiting or shapes[k[0]] is not self._shape_of[k]]:
             at = self._at.pop(key)
             del self._shape_of[key]
+            self._watchers.remove(key)
+            self._barred_by_others.discard(key)
             self._keys[at] = None
             self._request[at] = 0
             self._free.append(at)
@@ -167,4 +197,11 @@ class WaitIndex:
         self._request[at] = 0
         for resource, amount in state.shapes.shapes[key[0]].amounts:
             self._request[at, resource] = amount
-        self._limit_set[at] = 0 if key[1] == NO_POLICY else state.profiles.profiles[key[1]].limit_set
+        if key[1] != NO_POLICY:
+            profile = state.profiles.profiles[key[1]]
+            self._watchers.add(key, state.shapes.shapes[key[0]], profile.asks)
+            self._limit_set[at] = profile.limit_set
+            records = (state.guests[uid] for uid in state.queue.waiting[key])
+            self._note_bars(key, {code for record in records for code, _ in record.counts})
+        else:
+            self._limit_set[at] = 0
