@@ -91,7 +91,7 @@ ifeq ($(UV),)
 	$(call step,uv in a folder of its own,$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --disable-pip-version-check uv)
 endif
 	$(call step,requirements/runtime.txt,$(COMPILE) -o requirements/runtime.txt)
-	$(call step,requirements/dev.txt,$(COMPILE) -c requirements/runtime.txt --group dev -o requirements/dev.txt)
+	$(call step,requirements/dev.txt,$(COMPILE) -c requirements/runtime.txt --all-extras --group dev -o requirements/dev.txt)
 	$(call step,no address of a registry in them,! grep -n '://' requirements/runtime.txt requirements/dev.txt)
 
 .PHONY: clean

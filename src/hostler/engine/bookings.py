@@ -134,7 +134,7 @@ class Bookings:
             record, state=QUEUED, host="", devices=(), errors=errors, answer=None, note=note, total=None
         )
         state.guests[record.guest.uid] = waiting
-        until = state.now + self.backoff(waiting, errors)
+        until = state.after(self.backoff(waiting, errors))
         key = state.wait_key(state.shape(record))
         state.queue.back_off(record.guest.uid, record.guest.spec.priority, record.arrival, key, until)
 

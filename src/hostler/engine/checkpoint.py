@@ -73,6 +73,7 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     quotas: list[Quota] = []
     reservations: list[Reservation] = []
     passes: dict[str, int] = {}
+    reservations_in_force: list[str] = []
 
 
 def save(state: State) -> bytes:
@@ -123,6 +124,7 @@ def save(state: State) -> bytes:
             quotas=list(state.quotas.quotas.values()),
             reservations=list(state.reservations.values()),
             passes=state.pass_of,
+            reservations_in_force=sorted(state.in_force),
         )
     )
 
@@ -208,6 +210,7 @@ def _rebuild(saved: Checkpoint, registry: Registry) -> State:
     state.quotas.set(saved.quotas, placed)
     state.reservations = {reservation.name: reservation for reservation in saved.reservations}
     state.pass_of = saved.passes
+    state.in_force = set(saved.reservations_in_force)
     state.cache.fit_passes(1 + max(saved.passes.values(), default=0))
     for name in state.reservations:
         Reservations(state).refresh(name)

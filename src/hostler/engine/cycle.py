@@ -277,7 +277,7 @@ class Cycle:
         guest = record.guest
         seq = state.decisions
         needs = guest.spec.prepare
-        deadline = state.now + state.rules.prepare_timeout_ns if needs else 0
+        deadline = state.after(state.rules.prepare_timeout_ns) if needs else 0
         turn = profile.policy.name if profile.takes_turns else ""
         if turn:
             state.turns.assume(turn, seq, host)
@@ -318,9 +318,9 @@ class Cycle:
             record.ask, None, state.decisions, state.now, None, 0, reasons, note,
         )  # fmt: skip
         state.guests[guest.uid] = refused
-        until = state.now + self._bookings.backoff(refused, refused.refusals)
+        until = state.after(self._bookings.backoff(refused, refused.refusals))
         key = (record.shape, policy)
-        flush_at = max(until, state.now + state.rules.flush_after_ns)
+        flush_at = max(until, state.after(state.rules.flush_after_ns))
         state.queue.wait(guest.uid, guest.spec.priority, record.arrival, key, until, flush_at)
         hosts = sum(n for _, n in reasons)
         named = reason_counts(state.tables, reasons, guest.spec)
@@ -381,7 +381,7 @@ class Cycle:
     def _ask(self, record: GuestRecord, asked: str, timeout_ns: int, rows: Int64s, actions: list[Action]) -> None:
         state = self._state
         state.asks += 1
-        deadline = state.now + timeout_ns
+        deadline = state.after(timeout_ns)
         guest = record.guest
         state.guests[guest.uid] = msgspec.structs.replace(record, state=ASKED, ask=state.asks, deadline=deadline)
         state.add_deadline(deadline, state.asks, guest.uid)

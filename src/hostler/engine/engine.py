@@ -16,6 +16,7 @@ from hostler.engine.checkpoint import load, save
 from hostler.engine.cycle import Cycle
 from hostler.engine.evictions import Evictions
 from hostler.engine.explain import explain
+from hostler.engine.fact_checks import check_types
 from hostler.engine.facts import Facts, check_time
 from hostler.engine.gang_book import GANG
 from hostler.engine.gang_queue import GangQueue
@@ -26,7 +27,7 @@ from hostler.engine.registry import Registry
 from hostler.engine.reservations import RESERVATION, Reservations
 from hostler.engine.state import State
 from hostler.engine.waking import WaitIndex
-from hostler.errors import UnknownNameError
+from hostler.errors import FactError, UnknownNameError
 from hostler.model import (
     Abandon,
     Action,
@@ -56,6 +57,8 @@ class Engine:
         rules: QueueRules | None = None,
         registry: Registry | None = None,
     ) -> None:
+        if rules is not None:
+            _check_rules(rules)
         self._use(State(policies, clock_start, seed, rules or QueueRules(), registry or Registry()))
 
     def _use(self, state: State) -> None:
@@ -186,7 +189,8 @@ class Engine:
     def explain(self, uid: str) -> Explanation:
         """Explain a guest against the cluster as it is: every host's verdict, the cure, and what would wake it."""
         decision = self.decision(uid)
-        return explain(self.state, self.state.guests[uid], decision)
+        state = self.state.copy()  # looking takes bookings off and learns reasons; nothing of that may stay
+        return explain(state, state.guests[uid], decision)
 
     def state_of(self, record: GuestRecord) -> str:
         """Return the name of a guest's state."""
@@ -245,3 +249,10 @@ class Engine:
             state.guests[uid] = msgspec.structs.replace(record, state=ASSUMED)
             actions.append(Bind(uid, record.guest.name, record.seq, record.host, record.devices))
         state.ready.clear()
+
+
+def _check_rules(rules: QueueRules) -> None:
+    check_types(rules, "set of queue rules")
+    for name in rules.__struct_fields__:
+        if not 0 <= getattr(rules, name) < (1000 if name == "jitter_percent" else 2**60):
+            raise FactError(f"the queue rules have {getattr(rules, name)} for {name}, which is out of bounds")

@@ -138,7 +138,7 @@ class Evictions:
         state = self._state
         uid = record.guest.uid
         self.forget(uid)
-        deadline = state.now + wait_ns
+        deadline = state.after(wait_ns)
         state.add_deadline(deadline, state.decisions, uid)
         self.keep(record, Nomination(host, victims, deadline, state.decisions))
 
@@ -151,12 +151,12 @@ class Evictions:
 
     # -- following -------------------------------------------------------------------------------------------------
 
-    def forget(self, uid: str) -> Nomination | None:
-        """Drop a guest's nomination and what is held for it."""
+    def forget(self, uid: str, *, quietly: bool = False) -> Nomination | None:
+        """Drop a guest's nomination and what is held for it; ``quietly``: the caller says what that improves."""
         state = self._state
         if uid.startswith(GANG):
             for member in state.gangs.members.get(uid.removeprefix(GANG), ()):
-                self.forget(member)
+                self.forget(member, quietly=quietly)
         nomination = state.nominations.pop(uid, None)
         if nomination is not None:
             if nomination.host:
@@ -164,7 +164,8 @@ class Evictions:
             row = state.cluster.row_of.get(nomination.host)
             if row is not None:
                 state.cluster.release_hold(_PREFIX + uid, row)
-                state.improve(row)
+                if not quietly:
+                    state.improve(row)
         return nomination
 
     def left(self, uid: str) -> None:

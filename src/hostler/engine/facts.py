@@ -241,7 +241,7 @@ class Facts:
             raise FactError("guests_arrived names a spec that it does not carry")
         known = [(spec, state.shapes.number(spec), state.profiles.number(spec.policy)) for spec in event.specs]
         entered: list[str] = []
-        before = (state.arrivals, state.improved_rows.copy(), state.queue.stamp)
+        before = (state.arrivals, state.improved_rows.copy(), state.queue.stamp, state.quota_freed)
         try:
             for name, uid, spec_at, host, draw_key in zip(event.names, uids, event.spec_of, hosts, keys, strict=True):
                 if uid in state.left_guests:
@@ -257,7 +257,7 @@ class Facts:
         except FactError:
             for uid in entered:
                 self._forget(state.guests[uid])
-            state.arrivals, state.improved_rows, state.queue.stamp = before
+            state.arrivals, state.improved_rows, state.queue.stamp, state.quota_freed = before
             raise
 
     def _changed_guest(self, record: GuestRecord, guest: Guest) -> None:
@@ -376,7 +376,7 @@ class Facts:
         record = state.guests.get(event.uid)
         self._evictions.failed(event.uid)
         if record is not None and record.guest.gang:
-            self._gang_queue.rearm(record.guest.gang, state.now + state.rules.backoff_max_ns)
+            self._gang_queue.rearm(record.guest.gang, state.after(state.rules.backoff_max_ns))
 
     def _answered(self, event: Answered) -> None:
         state = self._state

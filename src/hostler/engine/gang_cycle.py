@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from hostler.engine.evictions import Evictions
+from hostler.engine.evictions import Evictions, hold_of
 from hostler.engine.gang_book import GANG
 from hostler.engine.gang_members import owed_members, pending_members, within_quota
 from hostler.engine.gang_preemption import GangPlan, plan_for_gang, units_below_gang
@@ -50,7 +50,16 @@ class GangCycle:
         gang = state.gangs.gangs.get(key)
         if gang is None or state.gangs.why_not_ready(key):
             return
-        waiting = self._release(key)
+        holds = [held for uid in state.gangs.members.get(key, ()) if (held := hold_of(state, uid)) is not None]
+        try:
+            self._decide(gang, self._release(key), actions)
+        finally:
+            for name, hold in holds:  # held again as before is no news, or a gang that reserves would wake itself
+                if state.cluster.holds.get(name, hold.row) != hold:
+                    state.improve(hold.row)
+
+    def _decide(self, gang: Gang, waiting: list[tuple[str, Nomination]], actions: list[Action]) -> None:
+        state, key = self._state, gang.key
         members, surplus = pending_members(state, gang)
         for record in surplus:
             self._hold(record, (), f"gang {key} has its maximum of members", actions)
@@ -78,7 +87,7 @@ class GangCycle:
         names = (*state.gangs.members.get(key, ()), GANG + key)
         held = [(uid, state.nominations[uid]) for uid in names if uid in state.nominations]
         for uid in names:
-            self._evictions.forget(uid)
+            self._evictions.forget(uid, quietly=True)
         if state.gangs.reserving == key:
             state.gangs.reserving = ""
         return held
@@ -182,7 +191,7 @@ class GangCycle:
         name = GANG + gang.key
         if not self._evictions.may_evict(name, len(plan.victims), rules):
             return False
-        deadline = state.now + rules.wait_ns
+        deadline = state.after(rules.wait_ns)
         state.nominations[name] = Nomination("", plan.victims, deadline, state.decisions)
         state.add_deadline(deadline, state.decisions, name)
         names = tuple(state.guests[uid].guest.name for uid in plan.victims)

@@ -66,7 +66,7 @@ class GangQueue:
         pending = state.gangs.pending(key)
         refusals = state.gangs.refusals[key] = state.gangs.refusals.get(key, 0) + 1
         until = self._until(key, refusals)
-        flush_at = max(until, state.now + state.rules.flush_after_ns)
+        flush_at = max(until, state.after(state.rules.flush_after_ns))
         arrival = self._arrival(key, pending)
         state.queue.wait(GANG + key, state.gangs.priority(key), arrival, GANG_KEY, until, flush_at)
 
@@ -77,7 +77,7 @@ class GangQueue:
         longest = rules.backoff_max_ns * max(1, math.isqrt(len(state.gangs.members[key])))
         base = min(rules.backoff_initial_ns << min(failures - 1, 40), longest)
         roll = draw(state.seed, name_hash(key), failures, BACKOFF)
-        return state.now + base + base * rules.jitter_percent * (roll % 1024) // (100 * 1024)
+        return state.after(base + base * rules.jitter_percent * (roll % 1024) // (100 * 1024))
 
     def give_back(self, record: GuestRecord, note: str) -> None:
         """A member's placement could not be carried out: it joins its gang's waiting members again."""
@@ -119,7 +119,7 @@ class GangQueue:
         elif key in gangs.reached and key not in gangs.broken_since:
             gangs.broken_since[key] = state.now
             if gang.when_broken == "release_after":
-                state.add_deadline(state.now + gang.release_after_ns, 0, GANG + key)
+                state.add_deadline(state.after(gang.release_after_ns), 0, GANG + key)
 
     def placed(self, key: str) -> None:
         """Follow up on members that were placed."""

@@ -56,8 +56,6 @@ class Holds:
         if number == len(self._holds):
             self._holds.append(None)
             self._names.append("")
-        self._number[name, hold.row] = number
-        self._holds[number] = hold
         self._names[number] = name
         width = 1 + max((resource for resource, _ in hold.amounts), default=0)
         self._fit(number + 1, width)
@@ -69,6 +67,8 @@ class Holds:
         self._devices[number] = hold.has_devices
         self._next[number] = self._first[hold.row]
         self._first[hold.row] = number
+        self._number[name, hold.row] = number
+        self._holds[number] = hold
 
     def drop(self, name: str, row: int) -> bool:
         """Keep room on a row no longer; say whether there was any."""

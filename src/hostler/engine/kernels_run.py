@@ -32,6 +32,7 @@ from hostler.engine.kernels_layout import (
 )
 from hostler.engine.kernels_scores import gpu_score, score_row
 
+MOST_HELD = np.int64(2**62)  # what is held on one host adds up to no more, so that sums do not wrap
 _FLIP = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
@@ -43,7 +44,8 @@ def held(holds, shapes, s, h, r):
     while g >= 0:
         has_pass = holds.bearer[g] >= 0 and shapes.passes[s, holds.bearer[g]] != 0
         if holds.priority[g] >= shapes.priority[s] and not has_pass:
-            total += holds.amount[g, r] if r >= 0 else holds.devices[g]
+            more = holds.amount[g, r] if r >= 0 else np.int64(holds.devices[g])
+            total = total + more if more <= MOST_HELD - total else MOST_HELD
         g = holds.next[g]
     return total
 

@@ -124,6 +124,11 @@ class Profiles:
 
     @staticmethod
     def _check(policy: Policy, profile: Profile) -> None:
+        rules = policy.preemption
+        if rules is not None:
+            for name in ("max_evictions", "window_ns", "wait_ns", "max_repeats", "max_cascade"):
+                if not 0 <= getattr(rules, name) < 2**62:
+                    raise InputError(f"preemption.{name} of policy {policy.name!r} is not between 0 and 2^62")
         if any(s.kernel is not None and s.kernel.wants_mix for s in profile.scorers) and not policy.mix:
             raise InputError(
                 f"policy {policy.name!r} needs a typical mix of guests",

@@ -7,16 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heappush
+from typing import TypeVar
 
 from hostler.engine.holds import ALWAYS, Hold
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State, is_for
 from hostler.errors import FactError
-from hostler.model import GUESTS, MAX_AMOUNT, Host, Reservation, amount_of
+from hostler.model import GUESTS, MAX_AMOUNT, Budget, Gang, Host, Quota, Reservation, amount_of
 
-__all__ = ["RESERVATION", "Reservations"]
+__all__ = ["RESERVATION", "Reservations", "is_news"]
 
 RESERVATION = "reservation:"
+
+
+T = TypeVar("T", Gang, Budget, Quota, Reservation)
+
+
+def is_news(known: T | None, told: T, name: str) -> bool:
+    """Say whether a fact is newer than what is known; two different ones of equal version contradict each other."""
+    if known is None or not told.version:
+        return told != known
+    if told.version == known.version and told != known:
+        raise FactError(
+            f"two different facts about {name} have version {told.version}", hint="raise the version with every change"
+        )
+    return told.version > known.version
 
 
 class Reservations:
@@ -30,7 +45,7 @@ class Reservations:
         state = self._state
         _check(reservation)
         known = state.reservations.get(reservation.name)
-        if known == reservation or (known is not None and reservation.version and reservation.version < known.version):
+        if not is_news(known, reservation, f"reservation {reservation.name!r}"):
             return
         state.reservations[reservation.name] = reservation
         state.pass_of.setdefault(reservation.name, _first_free(state.pass_of.values()))
@@ -38,7 +53,7 @@ class Reservations:
         for at in (reservation.since, reservation.until):
             if at > state.now:
                 heappush(state.deadlines, (at, 0, RESERVATION + reservation.name))
-        self.refresh(reservation.name)
+        self.on_time(RESERVATION + reservation.name)
 
     def remove(self, name: str) -> None:
         """Forget a reservation; what it held is free."""
@@ -46,6 +61,7 @@ class Reservations:
         if state.reservations.pop(name, None) is None:
             return
         self._drop_holds(name)
+        state.in_force.discard(name)
         del state.pass_of[name]
         state.cache.look_at_passes()
 
@@ -70,18 +86,19 @@ class Reservations:
         return reservation is not None and at in (reservation.since, reservation.until)
 
     def on_time(self, name: str) -> None:
-        """A reservation starts or ends now."""
-        self.refresh(name.removeprefix(RESERVATION))
-
-    def _is_on(self, reservation: Reservation) -> bool:
-        now = self._state.now
-        return reservation.since <= now and (not reservation.until or now < reservation.until)
+        """A reservation starts or ends now; until this is called, time that passed changes nothing."""
+        name = name.removeprefix(RESERVATION)
+        reservation, now = self._state.reservations[name], self._state.now
+        self._state.in_force.discard(name)
+        if reservation.since <= now and (not reservation.until or now < reservation.until):
+            self._state.in_force.add(name)
+        self.refresh(name)
 
     def _set(self, name: str, row: int) -> None:
         state = self._state
         reservation = state.reservations[name]
         host = state.cluster.host_at[row]
-        if host is None or not self._is_on(reservation) or not _matches(reservation, host):
+        if host is None or name not in state.in_force or not _matches(reservation, host):
             return
         left = []
         users = [
@@ -126,6 +143,8 @@ def _check(reservation: Reservation) -> None:
     for name, amount in reservation.amounts:
         if not 0 <= amount <= MAX_AMOUNT:
             raise FactError(f"reservation {reservation.name!r} has {amount} of {name}, not between 0 and 2^62")
+    if not 0 <= reservation.since < 2**62 or not 0 <= reservation.until < 2**62:
+        raise FactError(f"reservation {reservation.name!r} begins or ends at a time that is none")
     if reservation.until and reservation.until <= reservation.since:
         raise FactError(f"reservation {reservation.name!r} ends before it starts")
     if amount_of(reservation.amounts, GUESTS):

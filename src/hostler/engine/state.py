@@ -34,6 +34,9 @@ def is_for(reservation: Reservation, spec: GuestSpec, gang: str) -> bool:
     return reservation.selector is not None and reservation.selector.matches(spec.labels)
 
 
+_LAST_TIME = 2**62 - 1
+
+
 class State:
     """Hosts, guests, queue, and everything else that influences a decision."""
 
@@ -55,6 +58,7 @@ class State:
         self.profiles = Profiles(policies, self.cluster, registry)
         self.cluster.use_limit_sets(self.profiles.limit_sets)
         self.reservations: dict[str, Reservation] = {}
+        self.in_force: set[str] = set()  # names of the reservations that have begun and not ended
         self.pass_of: dict[str, int] = {}  # the pass of each reservation
         self.quotas = Quotas()
         self.cache = VerdictCache(self.cluster, self.profiles, self.passes)
@@ -130,6 +134,10 @@ class State:
         self.budgets_version += 1
         self.allowed_now = None
 
+    def after(self, ns: int) -> int:
+        """Return the time after so many nanoseconds, or the last one that there is."""
+        return min(self.now + ns, _LAST_TIME)
+
     def add_deadline(self, at: int, number: int, uid: str) -> None:
         """Note that something must happen by a time."""
         heappush(self.deadlines, (at, number, uid))
@@ -178,6 +186,7 @@ class State:
         twin.profiles = Profiles(self.profiles.policies, twin.cluster, self.registry)
         twin.reservations = self.reservations.copy()
         twin.pass_of = self.pass_of.copy()
+        twin.in_force = self.in_force.copy()
         twin.quotas = self.quotas.copy()
         twin.cache = VerdictCache(twin.cluster, twin.profiles, twin.passes)
         twin.cache.fit_passes(1 + max(twin.pass_of.values(), default=0))

@@ -10,12 +10,13 @@ from hostler.engine.gang_book import GANG
 from hostler.engine.gang_queue import GangQueue
 from hostler.engine.queue import WAITING
 from hostler.engine.records import PLACED_STATES
-from hostler.engine.reservations import Reservations
+from hostler.engine.reservations import Reservations, is_news
 from hostler.engine.state import State
 from hostler.errors import FactError
 from hostler.model import (
     BudgetChanged,
     BudgetLeft,
+    Gang,
     GangChanged,
     GangLeft,
     NamespaceChanged,
@@ -26,6 +27,19 @@ from hostler.model import (
 )
 
 __all__ = ["TenancyFacts"]
+
+
+def _check_gang(gang: Gang) -> None:
+    if not gang.name or "/" in gang.name or "/" in gang.namespace:
+        raise FactError(f"gang {gang.key!r} has no name, or a stroke in it that would make it another gang's")
+    if not 1 <= gang.min_count <= 2**31 or not 0 <= gang.max_count <= 2**31:
+        raise FactError(f"gang {gang.key!r} has a minimum or maximum that is none")
+    if gang.max_count and gang.max_count < gang.min_count:
+        raise FactError(f"gang {gang.key!r} has a maximum below its minimum")
+    if not -(2**62) <= (gang.priority or 0) < 2**62:
+        raise FactError(f"gang {gang.key!r} has priority {gang.priority}, which is not between -2^62 and 2^62")
+    if not 0 <= gang.release_after_ns < 2**62:
+        raise FactError(f"gang {gang.key!r} is to be released after {gang.release_after_ns} ns, which is no time")
 
 
 class TenancyFacts:
@@ -49,8 +63,7 @@ class TenancyFacts:
 
     def _budget_changed(self, event: BudgetChanged) -> None:
         state = self._state
-        known = state.budgets.get(event.budget.key)
-        if known is not None and event.budget.version and event.budget.version < known.version:
+        if not is_news(state.budgets.get(event.budget.key), event.budget, f"budget {event.budget.key!r}"):
             return
         state.budgets[event.budget.key] = event.budget
         state.spent.pop(event.budget.key, None)
@@ -71,13 +84,9 @@ class TenancyFacts:
     def _gang_changed(self, event: GangChanged) -> None:
         state = self._state
         gang = event.gang
-        known = state.gangs.gangs.get(gang.key)
-        if gang == known or (known is not None and gang.version and gang.version < known.version):
+        if not is_news(state.gangs.gangs.get(gang.key), gang, f"gang {gang.key!r}"):
             return
-        if not 1 <= gang.min_count <= 2**31 or not 0 <= gang.max_count <= 2**31 or not gang.name:
-            raise FactError(f"gang {gang.key!r} has no name, or a minimum or maximum that is none")
-        if gang.max_count and gang.max_count < gang.min_count:
-            raise FactError(f"gang {gang.key!r} has a maximum below its minimum")
+        _check_gang(gang)
         state.gangs.put(gang)
         rehold(state, state.gangs.members.get(gang.key, ()))
         self._gang_queue.consider(gang.key)
@@ -91,7 +100,12 @@ class TenancyFacts:
     def _quotas_changed(self, event: QuotasChanged) -> None:
         state = self._state
         records = (record for record in state.guests.values() if record.state in PLACED_STATES)
-        state.quotas.set(event.quotas, (record.guest.spec for record in records))
+        known = state.quotas.quotas
+        told = [
+            quota if is_news(known.get(quota.tenant), quota, f"the quota of {quota.tenant!r}") else known[quota.tenant]
+            for quota in event.quotas
+        ]
+        state.quotas.set(told, (record.guest.spec for record in records))
         self._rules_moved()
 
     def _reserve(self, reservation: Reservation) -> None:
