@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hostler
+from hostler.config import prepare_kernel_cache
+from hostler.engine.gang_search import EXPANSIONS
+from hostler.engine.policies import BUILT_IN
+from tests.cli.running import Result
+from tests.cli.running import hostler as type_hostler
+
+# Before anything imports the engine, as the commands do.
+prepare_kernel_cache()
 
 CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
 
@@ -20,6 +29,33 @@ def _run(page: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
     exec(compile(code, str(path), "exec"), names)
     return names
+
+
+@pytest.fixture
+def typed(monkeypatch, tmp_path):
+    """Return a function that saves a page's files as it says, types its commands and returns what they left behind."""
+    for name in ("HOSTLER_CONFIG", "HOSTLER_POLICY", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config-home"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(page: str) -> list[Result]:
+        text = (CONCEPTS / page).read_text()
+        files = re.findall(r"Save this as `([a-z-]+\.yaml)`:\n\n```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        assert len(files) == text.count("```yaml")
+        for name, body in files:
+            (tmp_path / name).write_text(body)
+        results = []
+        for words, code in re.findall(r"^\$ hostler (.*?)(?: # exit ([0-9]))?$", text, re.MULTILINE):
+            results.append(type_hostler(*shlex.split(words)))
+            assert results[-1].code == int(code or 0), words
+        return results
+
+    return run
+
+
+def _host_of(result: Result, *names: str) -> list[str]:
+    return [result.row(name)[1] for name in names]
 
 
 def _kinds(actions: list[Any]) -> list[tuple[str, str]]:
@@ -50,6 +86,12 @@ class TestConstraints:
     def test_the_explanation_names_who_is_in_the_way(self, page):
         assert page["in_the_way"] == {"n1": ("web-1",), "n2": ("web-3",), "s1": ("web-2",), "s2": ("web-4",)}
 
+    def test_the_file_does_the_same(self, typed):
+        place, explain = typed("constraints.md")
+        assert _host_of(place, "web-0", "web-1", "web-2", "web-3") == ["north-0", "south-0", "north-1", "south-1"]
+        assert _host_of(place, "web-4", "cache") == ["-", "north-0"]
+        assert all(f"in the way: web-{at}" in explain.out for at in range(4))
+
     def test_every_field_that_the_table_names_exists(self):
         rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", (CONCEPTS / "constraints.md").read_text(), re.MULTILINE)
         named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
@@ -74,6 +116,23 @@ class TestPreemption:
     def test_a_strict_budget_forbids_the_rest(self, page):
         assert page["advice"].host == ""
         assert page["advice"].why_not == "2 hosts: a disruption budget forbids it"
+
+    def test_the_file_shows_what_the_options_change(self, typed):
+        quiet, preempting, strict, explain = typed("preemption.md")
+        assert _host_of(quiet, "urgent", "second") == ["-", "-"]
+        assert _host_of(preempting, "urgent", "second") == ["b", "a"]
+        assert _host_of(strict, "urgent", "second") == ["b", "-"]
+        assert [[name for name in ("report", "web-2") if name in one.out] for one in (preempting, strict)] == [
+            ["report", "web-2"],
+            ["report"],
+        ]
+        assert "by evicting report" in explain.out
+
+    def test_preempting_works_with_every_policy(self, typed, tmp_path):
+        typed("preemption.md")
+        for policy in BUILT_IN:
+            result = type_hostler("place", "-f", tmp_path / "preemption.yaml", "--preempt", "--policy", policy)
+            assert (result.code, "EVICTED" in result.out) == (0, True), policy
 
     def test_every_limit_that_the_page_names_exists(self):
         limits = re.search(r"^## Limits\n(.*?)^## ", (CONCEPTS / "preemption.md").read_text(), re.DOTALL | re.MULTILINE)
@@ -105,6 +164,29 @@ class TestGangs:
         assert set(page["together"]) == {"worker-1", "worker-2", "worker-3"}
         assert {host[:2] for host in page["together"].values()} == {"r2"}
 
+    def test_the_file_places_one_gang_and_not_the_other(self, typed):
+        place, explain = typed("gangs.md")
+        assert {host[:2] for host in _host_of(place, "train-0", "train-1", "train-2")} == {"r1"}
+        assert _host_of(place, "serve-0", "serve-1", "serve-2", "late") == ["-", "-", "-", "r2-1"]
+        assert all(f"serve-{at}" in explain.out.partition("MEMBER")[2] for at in range(3))
+
+    def test_a_gang_reclaims_what_its_tenant_is_guaranteed(self, typed, tmp_path):
+        typed("quotas.md")
+        text = (tmp_path / "quotas.yaml").read_text()
+        single = "{name: green, tenant: green, requests: {cpu: 4}}"
+        assert single in text
+        team = "{name: green, count: 2, gang: team, tenant: green, requests: {cpu: 2}}"
+        gangs = "gangs: [{name: team, min_count: 2}]\n"
+        (tmp_path / "team.yaml").write_text(text.replace(single, team) + gangs)
+        result = type_hostler("place", "-f", tmp_path / "team.yaml", "--preempt")
+        assert "reclaimed by gang default/team for tenant green" in result.out
+        assert _host_of(result, "green-0", "green-1") == ["b", "b"]
+
+    def test_the_search_is_as_long_as_the_page_says(self):
+        text = (CONCEPTS / "gangs.md").read_text()
+        assert f"at most {EXPANSIONS:,} placements" in text
+        assert "down to 500" in text
+
     def test_every_field_that_the_table_names_exists(self):
         rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", (CONCEPTS / "gangs.md").read_text(), re.MULTILINE)
         named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
@@ -129,3 +211,16 @@ class TestQuotas:
         assert _kinds(page["by_night"]) == [("Hold", "blue")]
         assert page["kept_by"] == ("reservation:night",)
         assert _kinds(page["by_day"]) == [("Bind", "blue")]
+
+    def test_the_file_reclaims_only_when_asked(self, typed):
+        quiet, preempting, explain, *_ = typed("quotas.md")
+        assert _host_of(quiet, "blue-3", "green") == ["-", "-"]
+        assert _host_of(preempting, "blue-3", "green") == ["-", "b"]
+        assert "reclaimed by green for tenant green" in preempting.out
+        assert "cpu beyond the maximum of blue" in explain.out
+
+    def test_a_reservation_that_begins_later_has_no_effect_on_the_command_line(self, typed):
+        *_, place, explain = typed("quotas.md")
+        assert _host_of(place, "blue-0", "blue-1") == ["a", "-"]
+        assert "in the way: reservation:now" in explain.out
+        assert "night" not in explain.out
