@@ -14,7 +14,19 @@ from tests.cli.running import hostler
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "guides" / "kubernetes.md").read_text()
 COMMANDS = re.findall(r"^\$ hostler (.*?)(?: # exit ([0-9]))?$", TEXT, re.MULTILINE)
-ANNOTATED, FLEET = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+GROUPS, OLDER_GROUPS, ANNOTATED, FLEET = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+FILES = {"groups.yaml": GROUPS, "older-groups.yaml": OLDER_GROUPS}
+WORKLOAD = """\
+apiVersion: scheduling.k8s.io/v1alpha1
+kind: Workload
+metadata: {name: train}
+spec: {podGroups: [{name: workers, policy: {gang: {minCount: 9}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: worker}
+spec: {workloadRef: {name: train, podGroup: workers}, containers: [{name: main}]}
+"""
 NODE = """\
 apiVersion: v1
 kind: Node
@@ -25,8 +37,12 @@ status: {allocatable: {cpu: "4", pods: "10"}}
 
 
 @pytest.mark.parametrize(("command", "code"), COMMANDS)
-def test_a_command_can_be_typed_as_it_stands(command, code, monkeypatch):
-    monkeypatch.chdir(ROOT)
+def test_a_command_can_be_typed_as_it_stands(command, code, monkeypatch, tmp_path):
+    (tmp_path / "demo").symlink_to(ROOT / "demo")
+    for name, text in FILES.items():
+        assert f"`{name}`:" in TEXT
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
     assert hostler(*shlex.split(command)).code == int(code or 0)
 
 
@@ -41,6 +57,56 @@ def test_the_message_of_the_guide_is_that_of_the_demo(monkeypatch):
     monkeypatch.chdir(ROOT)
     data = hostler("explain", "-f", "demo/cluster.yaml", "--policy", "kubernetes", "huge", "-o", "json").json
     assert f"`{data['message']}`" in TEXT
+
+
+def test_a_group_of_each_form_is_a_gang(tmp_path):
+    (tmp_path / "g.yaml").write_text(f"{GROUPS}---\n{OLDER_GROUPS}")
+    words = ("place", "-f", ROOT / "demo" / "cluster.yaml", "-f", tmp_path / "g.yaml", "--policy", "kubernetes")
+    data = hostler(*words, "-o", "json").json
+    assert data["gangs"] == [
+        {
+            "name": "train",
+            "min_count": 2,
+            "priority": 1000,
+            "topology": "topology.kubernetes.io/zone",
+            "disruption": "all",
+        },
+        {"name": "crew", "min_count": 2},
+    ]
+    hosts = {decision["guest"]: decision["host"] for decision in data["decisions"]}
+    assert hosts["train-0"] == hosts["train-1"] != ""
+    assert hosts["crew-0"] is hosts["crew-1"] is None
+
+
+def test_a_workload_is_skipped_with_notes_and_its_pods_are_placed_singly(tmp_path):
+    (tmp_path / "w.yaml").write_text(NODE + WORKLOAD)
+    result = hostler("place", "-f", tmp_path / "w.yaml")
+    assert (result.code, result.row("worker")) == (0, ["worker", "a"])
+    assert result.err == (
+        "note: Workload train: ignored\nnote: pod default/worker: spec.workloadRef is not evaluated\n"
+    )
+
+
+def test_pods_that_a_workload_still_has_to_make_are_named_as_the_guide_says(tmp_path):
+    daemons = """\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template: {metadata: {labels: {app: agent}}, spec: {containers: [{name: main}]}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  selector: {matchLabels: {app: db}}
+  template: {metadata: {labels: {app: db}}, spec: {containers: [{name: main}]}}
+"""
+    (tmp_path / "d.yaml").write_text(daemons)
+    data = hostler("place", "-f", ROOT / "demo" / "cluster.yaml", "-f", tmp_path / "d.yaml", "-o", "json").json
+    names = {decision["guest"] for decision in data["decisions"]}
+    assert {"web-0", "web-1", "agent-worker-1", "db-0"} <= names
 
 
 def test_the_annotated_pod_is_a_gang_of_one(tmp_path):

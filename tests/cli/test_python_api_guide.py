@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import hostler
+from hostler.model import Action
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "python-api.md"
 SECOND = 1_000_000_000
@@ -43,7 +44,12 @@ def test_answers_change_the_state(guide):
 
 
 def test_the_loop_binds_again_after_the_backoff(guide):
-    assert guide["placed"] == {"two": "south", "five": "east"}
+    assert guide["placed"] == {"two": "south", "five": "east", "urgent": "attic"}
+
+
+def test_the_loop_evicts_and_then_binds(guide):
+    assert guide["ended"] == ["old"]
+    assert guide["full"].decision("urgent").state == "bound"
 
 
 def test_the_explanation_says_why_and_what_would_help(guide):
@@ -73,3 +79,8 @@ def test_every_action_and_fact_that_the_tables_name_exists(guide):
     named = {name for action, answers in rows for name in (action, *re.findall(r"`([A-Za-z]+)`", answers))}
     assert {"Bind", "GuestBound", "BindFailed", "Prepared", "Answered"} <= named
     assert named <= set(hostler.__all__)
+
+
+def test_the_table_of_actions_is_complete():
+    rows = re.findall(r"^\| `([A-Z][a-z]+)` \|", GUIDE.read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted(action.__name__ for action in get_args(Action))
