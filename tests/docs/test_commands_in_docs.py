@@ -54,6 +54,12 @@ def _page(name: str) -> str:
     return path.read_text() if path.is_file() else ""
 
 
+def _environment() -> dict[str, str]:
+    """Return the environment of a reader: without settings of whoever runs the tests, and with the command."""
+    others = {key: value for key, value in os.environ.items() if not key.startswith("HOSTLER_")}
+    return others | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
 def test_readme_shows_commands_once_it_exists():
     assert not (ROOT / "README.md").is_file() or commands_of(_page("README.md"))
 
@@ -75,11 +81,7 @@ def test_every_command_can_be_typed_as_it_stands(name, tmp_path):
         elif source.is_file():
             shutil.copy(source, tmp_path / part)
     (tmp_path / ".venv").symlink_to(Path(sys.executable).parent.parent)
-    environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("HOSTLER_")},
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "XDG_CONFIG_HOME": str(tmp_path / ".config"),
-    }
+    environment = _environment() | {"XDG_CONFIG_HOME": str(tmp_path / ".config")}
     for command in commands_of(_page(name)):
         if _MAKE.fullmatch(command) or _NOT_RUN.match(command):
             continue
@@ -88,6 +90,69 @@ def test_every_command_can_be_typed_as_it_stands(name, tmp_path):
             capture_output=True, text=True, check=False, cwd=tmp_path, env=environment, timeout=300,
         )  # fmt: skip
         assert done.returncode == expected_code(command), f"$ {command}\n{done.stdout}{done.stderr}"
+
+
+def _blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", _page(name), re.DOTALL | re.MULTILINE)
+
+
+def _run(command: str) -> str:
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=False, cwd=ROOT, timeout=300, env=_environment(),
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_readme_shows_what_its_commands_print():
+    commands = [command for command in commands_of(_page("README.md")) if command.startswith("hostler ")]
+    shown = [block for block in _blocks("README.md", "text") if "kubectl" not in block]
+    assert len(commands) == len(shown)
+    for command, block in zip(commands, shown, strict=True):
+        printed = _run(command).splitlines()
+        at = -1
+        for line in block.splitlines():
+            if line != "...":
+                assert line in printed[at + 1 :], f"$ {command}\n{line}"
+                at = printed.index(line, at + 1)
+
+
+def test_the_python_of_readme_runs(capsys):
+    (code,) = _blocks("README.md", "python")
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out == "web goes to a\n"
+
+
+def test_the_quickstart_shows_what_strict_budgets_change():
+    strict = next(command for command in commands_of(_page("docs/quickstart.md")) if "--budgets strict" in command)
+    plain = strict.replace(" --budgets strict", "")
+    assert ("report-1" in _run(plain), "report-1" in _run(strict)) == (True, False)
+
+
+def test_every_page_reads_a_cluster_in_the_same_way():
+    pages = ("README.md", "docs/quickstart.md", "docs/guides/kubernetes.md", "demo/run")
+    lines = [re.findall(r"^ *(kubectl get .*)$", _page(name), re.MULTILINE) for name in pages]
+    assert [len(found) for found in lines] == [1] * len(pages)
+    assert len({line for found in lines for line in found}) == 1
+
+
+def test_every_link_of_readme_and_the_quickstart_leads_somewhere():
+    for name in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", _page(name)):
+            assert ((ROOT / name).parent / target).exists(), f"{name}: {target}"
+
+
+def test_readme_links_every_concept_and_guide():
+    linked = set(re.findall(r"\]\(([^)#:]+)\)", _page("README.md")))
+    for folder in ("concepts", "guides", "reference"):
+        assert {f"docs/{folder}/{path.name}" for path in (ROOT / "docs" / folder).glob("*.md")} <= linked
+
+
+def test_prose_is_wrapped_at_120_characters():
+    written = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "reference"]
+    for path in (ROOT / "README.md", *written):
+        prose = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+        long = [line for line in prose.splitlines() if len(line) > 120 and not line.startswith("|")]
+        assert not long, f"{path.name}: {long[0]}"
 
 
 class TestReadingPages:
