@@ -9,13 +9,14 @@ from time import perf_counter
 import msgspec
 
 from bench.fleet import arrivals, arrivals_as_columns, choose_shapes, engine_with_hosts, specs
-from bench.openb import read_workload
 from bench.results import Row
 from bench.rows import RUNS, rate_row
 from bench.sizes import Sizes
-from hostler.engine import Engine
+from hostler.engine import Engine, find_policy
 from hostler.engine.journal import Recorder
-from hostler.model import HostsJoined
+from hostler.model import Guest, GuestArrived, HostsJoined
+from hostler.sim.filling import with_mix
+from hostler.sim.openb import openb_experiment
 
 __all__ = ["SHAPES", "growth_rows", "rows", "warm_up"]
 
@@ -34,7 +35,7 @@ def warm_up() -> None:
     """Compile or load the kernels."""
     for policy in ("spread", "pack", "least_loaded"):
         _decide_once(20, 200, 5, policy)
-    _openb_once("default", 50)
+    _openb_once(50)
 
 
 def _decide_once(
@@ -75,27 +76,27 @@ def _policy_rows(sizes: Sizes) -> Iterator[Row]:
         yield rate_row(name, f"{fleet}, {mixed}", sizes.guests, once, target)
 
 
-def _openb_once(name: str, arriving: int | None) -> float:
-    workload = read_workload(name)
-    workload = workload._replace(order=workload.order[:arriving])
-    engine = Engine([workload.policy("fgd")])
-    engine.apply(HostsJoined(hosts=workload.hosts))
+def _openb_once(arriving: int | None) -> float:
+    experiment = openb_experiment()
+    specs = [experiment.specs[index] for index in experiment.order[:arriving].tolist()]
+    engine = Engine([with_mix(find_policy("fgd"), experiment.specs)])
+    engine.apply(HostsJoined(hosts=experiment.hosts))
     gc.collect()
     start = perf_counter()
-    for event in workload.events():
-        engine.apply(event)
+    for at, spec in enumerate(specs):
+        engine.apply(GuestArrived(guest=Guest(name=f"pod-{at}", uid=f"pod-{at}", spec=spec)))
     actions = engine.step(1)
     taken = perf_counter() - start
-    if len(actions) != len(workload.order):
-        raise RuntimeError(f"{len(actions)} actions for {len(workload.order)} arrivals")
+    if len(actions) != len(specs):
+        raise RuntimeError(f"{len(actions)} actions for {len(specs)} arrivals")
     return taken
 
 
 def _openb_row(sizes: Sizes) -> Row:
-    workload = read_workload()
-    arriving = len(workload.order) // sizes.openb_part
-    what = f"openb default, {len(workload.hosts):,} hosts, {arriving:,} pods"
-    return rate_row("fgd openb", what, arriving, lambda: _openb_once("default", arriving), 20_000)
+    experiment = openb_experiment()
+    arriving = len(experiment.order) // sizes.openb_part
+    what = f"openb default, {len(experiment.hosts):,} hosts, {arriving:,} pods"
+    return rate_row("fgd openb", what, arriving, lambda: _openb_once(arriving), 20_000)
 
 
 def _journal_row(sizes: Sizes) -> Row:

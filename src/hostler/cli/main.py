@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from itertools import pairwise
 
 import click
 
 from hostler._version import __version__
+from hostler.cli.lazy import LazyGroup, Table
 from hostler.cli.options import examples
 from hostler.cli.streams import ReaderGone, guarded_streams
 from hostler.errors import HostlerError, InputError, PluginError
@@ -33,10 +33,11 @@ EXIT_INTERRUPTED = 130  # as shells show a process ended by SIGINT
 EXIT_PIPE_CLOSED = 141  # … and by SIGPIPE
 
 # name: module, variable in it, summary
-COMMANDS: Mapping[str, tuple[str, str, str]] = {
+COMMANDS: Table = {
     "place": ("hostler.cli.place", "place", "Place guests on hosts, both from files."),
     "explain": ("hostler.cli.explain", "explain", "Say why a guest goes where it goes, or nowhere."),
     "capacity": ("hostler.cli.capacity", "capacity", "Count how many more guests fit, or how many hosts are needed."),
+    "sim": ("hostler.cli.sim", "sim", "Simulate traces and scenarios, and compare policies on them."),
     "journal": ("hostler.cli.journal", "journal", "Replay, show, compare and redact recorded runs."),
     "policies": ("hostler.cli.about", "policies", "List the policies."),
     "plugins": ("hostler.cli.about", "plugins", "List the plugins that policies are made of."),
@@ -46,29 +47,9 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """List the commands in the order of the table, which is the order of use."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, variable, _ = COMMANDS[cmd_name]
-        command: click.Command = getattr(import_module(module), variable)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, _, summary) in COMMANDS.items()])
-
-
 @click.group(
     cls=LazyGroup,
+    table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog=examples(
         "hostler place -f demo/fleet.yaml -f demo/guests.yaml",

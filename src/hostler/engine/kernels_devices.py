@@ -137,11 +137,12 @@ def choose_devices(left, kind, model, ask_kind, ask_count, ask_milli, ask_model,
 
 
 @kernel
-def fragmentation(left, n, cpu_left, model, mix, bounds, fitting, small):
-    """Return the expected fragment F of one host, in milli-devices. O(sizes * D + entries).
+def fragment_classes(left, n, cpu_left, model, mix, bounds, fitting, small):
+    """Return what the typical mix makes of one host's idle milli-devices, by class. O(sizes * D + entries).
 
     ``left``: (D,) of which the first ``n`` count; ``bounds``: the policy's part of ``mix``; ``fitting`` and ``small``:
-    scratch by size. Each class is summed in mix order, then the classes in the order q1, q2, q4, xl, xr, no access.
+    scratch by size. Classes: q1 lacks both, q2 lacks devices, q3 can be used, q4 lacks cpu, xl and xr are seen by
+    guests without devices (with cpu, without), no access is of a wrong model. Each is summed in mix order.
     """
     idle = 0
     for i in range(n):
@@ -159,6 +160,7 @@ def fragmentation(left, n, cpu_left, model, mix, bounds, fitting, small):
         small[level - bounds[2]] = below
     q1 = 0.0
     q2 = 0.0
+    q3 = 0.0
     q4 = 0.0
     xl = 0.0
     xr = 0.0
@@ -177,12 +179,20 @@ def fragmentation(left, n, cpu_left, model, mix, bounds, fitting, small):
         elif fitting[mix.level[m]] >= mix.devices[m]:
             if has_cpu:
                 q2 += share * float(small[mix.level[m]])
+                q3 += share * float(idle - small[mix.level[m]])
             else:
                 q4 += share * whole
         elif has_cpu:
             q2 += share * whole
         else:
             q1 += share * whole
+    return q1, q2, q3, q4, xl, xr, no_access
+
+
+@kernel
+def fragmentation(left, n, cpu_left, model, mix, bounds, fitting, small):
+    """Return the expected fragment F of one host, in milli-devices: all classes but the usable one, in their order."""
+    q1, q2, _, q4, xl, xr, no_access = fragment_classes(left, n, cpu_left, model, mix, bounds, fitting, small)
     return q1 + q2 + q4 + xl + xr + no_access
 
 

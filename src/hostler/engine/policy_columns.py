@@ -19,7 +19,7 @@ from hostler.engine.kernels_layout import (
 )
 from hostler.engine.profile import Profile
 from hostler.engine.tables import GPU, Table
-from hostler.model import CPU
+from hostler.model import CPU, MixEntry
 
 __all__ = ["encode_policies"]
 
@@ -51,7 +51,7 @@ def encode_policies(profiles: Sequence[Profile], cluster: Cluster, last_key: Int
                 params[p, x, : len(encoded)] = encoded
         for k, tie in enumerate(profile.policy.ties):
             ties[p, k] = TIES[tie]
-    mix = encode_mixes(profiles, tables.models)
+    mix = encode_mixes([profile.policy.mix for profile in profiles], tables.models)
     cluster.fit_layout()
     resource_code = np.zeros(cluster.resource_capacity, dtype=np.int16)
     for number in range(len(tables.resources)):
@@ -77,18 +77,17 @@ def encode_policies(profiles: Sequence[Profile], cluster: Cluster, last_key: Int
     )
 
 
-def encode_mixes(profiles: Sequence[Profile], models: Table[str]) -> MixColumns:
+def encode_mixes(mixes: Sequence[Sequence[MixEntry]], models: Table[str]) -> MixColumns:
     """Return the typical mixes of all policies behind one another."""
-    entries = [entry for profile in profiles for entry in profile.policy.mix]
+    entries = [entry for mix in mixes for entry in mix]
     for entry in entries:
         for model in entry.models:
             models.number(model)
-    bounds = np.zeros((len(profiles), 4), dtype=np.int32)
+    bounds = np.zeros((len(mixes), 4), dtype=np.int32)
     allowed = np.zeros((max(len(entries), 1), len(models)), dtype=np.int8)
     levels: list[int] = []
     level_of: list[int] = []
-    for p, profile in enumerate(profiles):
-        mix = profile.policy.mix
+    for p, mix in enumerate(mixes):
         own_levels = sorted({entry.device_millis for entry in mix if entry.device_millis})
         bounds[p] = (len(level_of), len(level_of) + len(mix), len(levels), len(levels) + len(own_levels))
         for entry in mix:

@@ -1,0 +1,26 @@
+"""``hostler sim``: the simulator's commands, one file each."""
+
+from __future__ import annotations
+
+import click
+
+from hostler.cli.lazy import LazyGroup, Table
+from hostler.cli.options import examples
+
+__all__ = ["COMMANDS", "sim"]
+
+COMMANDS: Table = {
+    "run": ("hostler.cli.sim.run", "run", "Run one experiment or scenario."),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    epilog=examples(
+        "hostler sim run openb --policy fgd", "hostler sim run openb --workload gpuspec33 --seed 43 -o json"
+    ),
+    short_help="Simulate traces and scenarios, and compare policies on them.",
+)
+def sim() -> None:
+    """Simulate traces and scenarios, and compare policies on them."""

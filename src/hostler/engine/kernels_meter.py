@@ -1,0 +1,49 @@
+"""The meter's kernel: how fragmented the gpus of a whole fleet are after every event of a run."""
+
+from __future__ import annotations
+
+from hostler.engine.kernels_devices import fragment_classes
+from hostler.engine.kernels_layout import kernel
+
+CLASSES = 7
+
+
+@kernel
+def measure(left, gpus, cpu_left, model, mix, rows, signs, cpu, milli, devices, counts, by_host, fitting, small, out):
+    """Write the sum of every class over all hosts, and the idle amount, after each event. O(events * H).
+
+    ``left``: (H, D) milli-devices, changed on the way; event i adds or takes (``signs``) a guest with ``counts[i]``
+    devices on row ``rows[i]``, -1 for an event that changes nothing. ``by_host``: (H, CLASSES); ``out``: (n, 8).
+    Sums are taken anew in the order of hosts, because sums that are carried along drift from the published ones.
+    """
+    bounds = mix.bounds[0]
+    for i in range(rows.shape[0]):
+        h = rows[i]
+        if h < 0 and i > 0:
+            for c in range(CLASSES + 1):
+                out[i, c] = out[i - 1, c]
+            continue
+        if h >= 0:
+            cpu_left[h] -= signs[i] * cpu[i]
+            for d in range(counts[i]):
+                left[h, devices[i, d]] -= signs[i] * milli[i]
+        for row in range(h if h >= 0 and i > 0 else 0, h + 1 if h >= 0 and i > 0 else left.shape[0]):
+            q1, q2, q3, q4, xl, xr, no_access = fragment_classes(
+                left[row], gpus[row], cpu_left[row], model[row], mix, bounds, fitting, small
+            )
+            by_host[row, 0] = q1
+            by_host[row, 1] = q2
+            by_host[row, 2] = q3
+            by_host[row, 3] = q4
+            by_host[row, 4] = xl
+            by_host[row, 5] = xr
+            by_host[row, 6] = no_access
+            idle = 0
+            for d in range(gpus[row]):
+                idle += left[row, d]
+            by_host[row, 7] = idle
+        for c in range(CLASSES + 1):
+            out[i, c] = 0.0
+        for row in range(left.shape[0]):
+            for c in range(CLASSES + 1):
+                out[i, c] += by_host[row, c]

@@ -1,0 +1,129 @@
+"""openb, the trace of a GPU cluster (Alibaba, 2023): its nodes, its 17 pod lists, and the published orders of arrival.
+
+Source and licence of the data stand beside it. Pods and nodes are sorted by name, because orders are indices into the
+sorted lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from hostler.errors import InputError, UnknownNameError
+from hostler.model import Device, DeviceRequest, GuestSpec, Host, amounts
+from hostler.sim.datasets import find_data, read_rows
+from hostler.sim.workload import Ints, Workload
+
+__all__ = ["SEEDS", "WORKLOADS", "published_arrivals", "read_hosts", "read_pods", "read_timed", "spec_of_row"]
+
+SEEDS = range(42, 52)
+_CONSTRAINED = ("gpuspec10", "gpuspec20", "gpuspec25", "gpuspec33")
+WORKLOADS = (
+    "default", "cpu050", "cpu100", "cpu200", "cpu250", "gpushare40", "gpushare60", "gpushare80", "gpushare100",
+    *_CONSTRAINED, "multigpu20", "multigpu30", "multigpu40", "multigpu50",
+)  # fmt: skip
+
+_NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+_POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+_GUESTS_PER_HOST = 1001  # the pod limit of every node in the published experiments
+_MIB = 2**20
+_SECOND = 10**9
+_MOST = 2**40  # of a number in the files, so that amounts in bytes stay within 64 bits
+_MAX_GPUS = 64
+
+
+def read_hosts(data_dir: Path | None = None, ranks: Sequence[int] = ()) -> tuple[Host, ...]:
+    """Return the 1,213 GPU nodes by name, with ranks for ties where given."""
+    nodes = _nodes(find_data("openb/gpu_nodes.csv.gz", data_dir))
+    if not len(ranks):
+        return nodes
+    return tuple(msgspec.structs.replace(h, rank=int(rank)) for h, rank in zip(nodes, ranks, strict=True))
+
+
+@lru_cache(maxsize=4)
+def _nodes(path: Path) -> tuple[Host, ...]:
+    rows = sorted(read_rows(path, _NODE_COLUMNS), key=lambda row: row["sn"])
+    return tuple(_host(row, path) for row in rows)
+
+
+@lru_cache(maxsize=32)
+def read_pods(workload: str, data_dir: Path | None = None) -> tuple[tuple[str, ...], tuple[GuestSpec, ...]]:
+    """Return the names and specs of all pods of a workload by name; equal specs are one object."""
+    rows = _pod_rows(workload, data_dir)
+    known: dict[GuestSpec, GuestSpec] = {}
+    specs = tuple(known.setdefault(spec, spec) for spec in (spec_of_row(row, workload) for row in rows))
+    return tuple(row["name"] for row in rows), specs
+
+
+def _pod_rows(workload: str, data_dir: Path | None) -> list[dict[str, str]]:
+    if workload not in WORKLOADS:
+        raise UnknownNameError(f"openb has no workload {workload!r}", hint=f"one of {', '.join(WORKLOADS)}")
+    is_constrained = workload in _CONSTRAINED
+    path = find_data(f"openb/pods_{'default' if is_constrained else workload}.csv.gz", data_dir)
+    rows = sorted(read_rows(path, _POD_COLUMNS), key=lambda row: row["name"])
+    if is_constrained:
+        path = find_data("openb/models_gpuspec.csv.gz", data_dir)
+        models = {row["name"]: row[workload] for row in read_rows(path, ("name", *_CONSTRAINED))}
+        rows = [{**row, "gpu_spec": models.get(row["name"], "")} for row in rows]
+    return rows
+
+
+def published_arrivals(workload: str, seed: int, data_dir: Path | None = None) -> tuple[Ints, Ints] | None:
+    """Return the published order (indices of pods, a repeated one is a clone) and the ranks of hosts, where known."""
+    if seed not in SEEDS:
+        return None
+    name = "default" if workload in _CONSTRAINED else workload  # these arrive in the same order
+    with np.load(find_data(f"openb/arrivals_{name}.npz", data_dir), allow_pickle=False) as planes:
+        order, ranks = (
+            planes[f"{kind}_{seed}_high"].astype(np.int64) << 8 | planes[f"{kind}_{seed}_low"]
+            for kind in ("order", "rank")
+        )
+    return order, ranks
+
+
+def read_timed(workload: str = "default", data_dir: Path | None = None) -> Workload:
+    """Return the pods with their own times of creation and deletion."""
+    rows = _pod_rows(workload, data_dir)
+    names, specs = read_pods(workload, data_dir)
+    if "creation_time" not in rows[0]:
+        raise InputError(f"the pods of {workload} have no times")
+    distinct = {spec: number for number, spec in enumerate(dict.fromkeys(specs))}
+    created = np.array([int(row["creation_time"]) for row in rows], dtype=np.int64)
+    deleted = np.array([int(row["deletion_time"]) for row in rows], dtype=np.int64)
+    return Workload(
+        name=f"openb/{workload}",
+        hosts=read_hosts(data_dir),
+        specs=tuple(distinct),
+        spec_of=np.array([distinct[spec] for spec in specs], dtype=np.int64),
+        names=names,
+        arrives_ns=created * _SECOND,
+        runs_ns=np.maximum(deleted - created, 1) * _SECOND,
+    ).by_arrival()
+
+
+def _host(row: Mapping[str, str], path: Path) -> Host:
+    size = {"cpu": _number(row, "cpu_milli", path), "memory": _number(row, "memory_mib", path) * _MIB}
+    gpus = (Device("gpu", row["model"]),) * _number(row, "gpu", path, most=_MAX_GPUS)
+    return Host(name=row["sn"], uid=row["sn"], capacity=amounts({**size, "guests": _GUESTS_PER_HOST}), devices=gpus)
+
+
+def spec_of_row(row: Mapping[str, str], where: str | Path) -> GuestSpec:
+    """Return what a pod of the trace asks for."""
+    requests = {"cpu": _number(row, "cpu_milli", where), "memory": _number(row, "memory_mib", where) * _MIB}
+    models = tuple(row["gpu_spec"].split("|")) if row.get("gpu_spec") else ()
+    count = _number(row, "num_gpu", where, most=_MAX_GPUS)
+    milli = _number(row, "gpu_milli", where, most=1000)
+    gpus = (DeviceRequest("gpu", count, milli, models),) if count else ()
+    return GuestSpec(requests=amounts(requests), devices=gpus)
+
+
+def _number(row: Mapping[str, str], column: str, where: str | Path, most: int = _MOST) -> int:
+    text = row[column]
+    if not text.isascii() or not text.isdigit() or int(text) > most:
+        name = row.get("name") or row.get("sn")
+        raise InputError(f"{where}: {column} of {name!r} is {text[:40]!r}, not a whole number from 0 to {most}")
+    return int(text)

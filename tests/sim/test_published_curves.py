@@ -1,0 +1,123 @@
+"""The gpu-sharing policies against the published results of the FGD experiments, bin by bin, in all three metrics.
+
+The rules behind the figures: events are pods in a recorded order, a pod that fits nowhere is dropped at once, ties go
+to the host of lowest rank. One engine step decides the whole run; the curves are made from its actions.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from hostler.engine import Engine, find_policy
+from hostler.model import Bind, Guest, GuestArrived, GuestLeft, Hold, HostsJoined
+from hostler.sim.filling import fill, with_mix
+from hostler.sim.openb import openb_experiment
+from hostler.sim.traces.openb import SEEDS as ALL_SEEDS
+from tests.sim.published_runs import DETERMINISTIC, METRICS, SEEDS, WORKLOADS, published
+
+
+def run(workload: str, policy: str, seed: int):
+    return fill(openb_experiment(workload, seed), find_policy(policy), seed)
+
+
+def check(workload: str, policy: str, seed: int) -> None:
+    curves = run(workload, policy, seed).curves
+    for metric in METRICS:
+        wanted = published(workload, policy, seed, metric)
+        np.testing.assert_allclose(getattr(curves, metric), wanted, rtol=0, atol=1e-9, err_msg=metric)
+
+
+def test_cluster_and_pods_have_the_published_sizes():
+    experiment = openb_experiment("default", 42)
+    assert len(experiment.hosts) == 1213
+    assert sum(len(host.devices) for host in experiment.hosts) == 6212
+    assert len(experiment.specs) == 8152
+    assert len(experiment.mix) == 35
+    assert len(openb_experiment("gpuspec33", 42).mix) == 127
+
+
+def test_fgd_on_default_ends_exactly_as_the_published_run():
+    result = run("default", "fgd", 42)
+    assert (result.events, result.failed) == (10_866, 2532)
+    assert (result.gpu_milli_allocated, result.gpu_milli_total) == (5_919_410, 6_212_000)
+    assert (result.cpu_milli_allocated, result.cpu_milli_total) == (89_928_302, 107_018_000)
+    assert result.memory_bytes_allocated == 328_998_433_325_056
+    assert result.gpus_touched == 6189
+    in_thousands = {name: round(amount / 1000, 2) for name, amount in result.fragmentation.items()}
+    assert in_thousands == {
+        "q1": 138.43, "q2": 85.86, "q3": 1.23, "q4": 27.28, "xl": 6.06, "xr": 33.73, "no_access": 0.0, "idle": 292.59,
+    }  # fmt: skip
+    assert sum(result.failed_by_kind.values()) == 2532
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("policy", DETERMINISTIC)
+def test_a_run_equals_the_published_one_in_every_bin_of_every_metric(workload, policy):
+    check(workload, policy, SEEDS[DETERMINISTIC.index(policy) % len(SEEDS)])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("policy", DETERMINISTIC)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_all_runs_in_the_repository_equal_the_published_ones(workload, policy, seed):
+    check(workload, policy, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_random_lies_within_three_standard_errors_of_the_published_mean(workload):
+    ours = np.array([run(workload, "random", seed).curves.alloc for seed in ALL_SEEDS])
+    theirs = np.array([published(workload, "random", seed, "alloc") for seed in SEEDS])
+    bins = np.arange(0, 131, 10)
+    error = np.sqrt(ours.var(axis=0, ddof=1) / len(ours) + theirs.var(axis=0, ddof=1) / len(theirs))
+    apart = np.abs(ours.mean(axis=0) - theirs.mean(axis=0))
+    assert (apart[bins] <= 3 * error[bins] + 0.005).all()
+
+
+def test_one_pod_at_a_time_with_refused_ones_leaving_decides_the_same():
+    experiment = openb_experiment("gpuspec33", 42)
+    order = experiment.order[:2500].tolist()
+    guests = [Guest(name=f"pod-{at}", uid=f"pod-{at}", spec=experiment.specs[i]) for at, i in enumerate(order)]
+    policy = with_mix(find_policy("fgd"), experiment.specs)
+    engine, at_once = Engine([policy]), Engine([policy])
+    for each in (engine, at_once):
+        each.apply(HostsJoined(hosts=experiment.hosts))
+    one_by_one = []
+    for now, guest in enumerate(guests, start=1):
+        engine.apply(GuestArrived(guest=guest))
+        (action,) = engine.step(now)
+        one_by_one.append(action)
+        if isinstance(action, Hold):
+            engine.apply(GuestLeft(uid=action.uid))
+        at_once.apply(GuestArrived(guest=guest))
+    together = at_once.step(1)
+    assert any(isinstance(action, Hold) for action in together), "the run is too short to refuse anything"
+    assert [placement(action) for action in one_by_one] == [placement(action) for action in together]
+
+
+def placement(action):
+    return (action.uid, action.host, action.devices) if isinstance(action, Bind) else (action.uid, action.reasons)
+
+
+def test_a_seed_that_was_not_published_has_an_order_of_its_own_and_the_same_one_twice():
+    first, again, other = (openb_experiment("default", seed) for seed in (7, 7, 8))
+    assert (first.order == again.order).all()
+    assert first.hosts == again.hosts
+    assert len(first.order) != len(other.order) or (first.order != other.order).any()
+    demand = sum(d.count * d.milli for i in first.order.tolist() for d in first.specs[i].devices)
+    assert 1.29 * 6_212_000 < demand <= 1.31 * 6_212_000
+
+
+def test_a_workload_that_asks_for_too_much_is_thinned_by_the_tuning():
+    experiment = openb_experiment("multigpu50", 7, tune=1.0)
+    demand = sum(d.count * d.milli for i in experiment.order.tolist() for d in experiment.specs[i].devices)
+    assert 0.99 * 6_212_000 < demand <= 6_212_000
+    assert len(set(experiment.order.tolist())) == len(experiment.order), "somebody was cloned"
+
+
+def test_the_same_experiment_gives_the_same_bytes():
+    encode = msgspec.json.encode
+    assert encode(run("default", "random", 42)) == encode(run("default", "random", 42))
