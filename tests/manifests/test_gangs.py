@@ -217,3 +217,15 @@ def test_a_group_without_a_name_is_refused():
     with pytest.raises(InputError) as caught:
         guest_of(pod("a", schedulingGroup={}))
     assert caught.value.message == "pod default/a: spec.schedulingGroup.podGroupName: it is missing"
+
+
+def test_the_policy_under_its_older_name_is_refused_with_its_name_of_today():
+    with pytest.raises(InputError) as refused:
+        read_manifests([group(policy={"gang": {"minCount": 2}})])
+    assert refused.value.message == "PodGroup shop/g: spec.policy: there is no such field"
+    assert refused.value.hint == "did you mean schedulingPolicy?"
+
+
+def test_a_pod_whose_group_has_no_possible_name_is_refused():
+    with pytest.raises(InputError, match="pod default/a: the name of its group: it is 'x/y'"):
+        read_manifests([pod("a", metadata={"labels": {LABEL: "x/y"}})])

@@ -288,3 +288,28 @@ def test_an_error_names_its_source(data, message):
 def test_a_pod_that_is_given_in_two_files_is_refused_with_the_second():
     with pytest.raises(DuplicateNameError, match=r"g\.yaml: pod default/a is given twice"):
         read_manifests([pod("a"), pod("a")], sources=["f.yaml", "g.yaml"])
+
+
+BAD_NAMES = {"a/b": "a/b", "/": "/", "a b": "a b", "a\u202eb": "a\\u202eb", "a\nb": "a\\nb"}
+
+
+@pytest.mark.parametrize(("name", "shown"), BAD_NAMES.items(), ids=["slashed", "slash", "space", "mirror", "line"])
+@pytest.mark.parametrize("make", [node, pod], ids=["node", "pod"])
+def test_names_that_could_not_be_read_again_are_refused_with_file_and_place(make, name, shown):
+    with pytest.raises(InputError) as refused:
+        read_manifests([make(name)], sources=["f.yaml"])
+    assert refused.value.message.startswith("f.yaml: ")
+    assert refused.value.message.endswith(f": metadata.name: it is '{shown}'")
+
+
+def test_names_that_are_too_long_are_refused_also_those_that_a_workload_makes():
+    with pytest.raises(InputError, match=r"metadata\.name: it is longer than 253 characters"):
+        read_manifests([pod("a" * 254)])
+    workload = thing("Deployment", "a" * 253, version="apps/v1", spec={"template": template()})
+    with pytest.raises(InputError, match="the name of its pod: it is longer than 253 characters"):
+        read_manifests([workload])
+
+
+def test_a_namespace_that_could_not_be_read_again_is_refused():
+    with pytest.raises(InputError, match=r"metadata\.namespace: it is 'x/y'"):
+        read_manifests([pod("a", metadata={"namespace": "x/y"})])

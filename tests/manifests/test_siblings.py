@@ -149,3 +149,24 @@ def test_a_malformed_selector_is_refused_with_name_and_path(data, message):
     with pytest.raises(InputError) as caught:
         read_manifests([data])
     assert caught.value.message == message
+
+
+def deployment(labels, replicas=2):
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template(labels)}
+    return thing("Deployment", "web", version="apps/v1", namespace="shop", spec=spec)
+
+
+def test_new_pods_of_a_deployment_are_those_of_its_replica_set_of_the_same_template():
+    labels = {"app": "web", "tier": "front"}
+    made = replica_set("web-h1", metadata=owned_by("Deployment", "web"))
+    running = web(**owned_by("ReplicaSet", "web-h1"))
+    found = read_manifests([deployment(labels), made, running]).guests
+    assert len(found) == 2
+    assert len({(guest.spec.labels, guest.spec.siblings) for guest in found}) == 1
+    assert found[0].spec.siblings == Selector((HASH,))
+
+
+def test_pods_of_a_new_template_are_of_no_replica_set_that_is_there():
+    made = replica_set("web-h1", metadata=owned_by("Deployment", "web"))
+    found = read_manifests([deployment({"app": "web"}), made]).guests
+    assert {guest.spec.siblings for guest in found} == {Selector((APP,))}

@@ -10,8 +10,8 @@ from typing import Literal
 
 from hostler.errors import InputError
 from hostler.manifests.objects import Pod
-from hostler.manifests.places import DEFAULT_NAMESPACE, Note, check_count, version_of
-from hostler.manifests.policy_objects import CrdPodGroup, PodGroup, PodGroupSpec
+from hostler.manifests.places import DEFAULT_NAMESPACE, Note, check_count, check_name, version_of
+from hostler.manifests.policy_objects import CrdPodGroup, PodGroup, PodGroupSpec, SchedulingPolicy
 from hostler.manifests.priorities import UNKNOWN_CLASS, PriorityClasses, check_priority, may_preempt
 from hostler.manifests.unevaluated import NOT_EVALUATED
 from hostler.model import Gang
@@ -39,6 +39,7 @@ def gang_named_by(pod: Pod, namespace: str, *, seed_annotations: bool = False) -
             raise InputError("spec.schedulingGroup.podGroupName: it is missing", hint="name the PodGroup")
         name = group.pod_group_name
     name = name or pod.metadata.labels.get(POD_GROUP_LABEL, "")
+    check_name(name, "the name of its group")
     return f"{namespace}/{name}" if name else ""
 
 
@@ -88,6 +89,8 @@ def read_crd_pod_group(group: CrdPodGroup, place: str) -> tuple[Gang, tuple[Note
 
 def _min_count(spec: PodGroupSpec) -> int:
     policy = spec.scheduling_policy
+    if spec.policy is not None and policy == SchedulingPolicy():
+        raise InputError("spec.policy: there is no such field", hint="did you mean schedulingPolicy?")
     if (policy.basic is None) == (policy.gang is None):
         raise InputError("spec.schedulingPolicy: it has not exactly one of basic and gang", hint="such as basic: {}")
     if policy.gang is None:

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
+import msgspec
+
 from hostler.manifests.metadata import Metadata, OwnerReference, controller_of
 from hostler.manifests.objects import Pod
 from hostler.manifests.places import DEFAULT_NAMESPACE
+from hostler.manifests.workload_objects import Deployment, ReplicaSet, Template
 
 __all__ = ["Owners", "has_ended", "is_active"]
 
@@ -35,7 +38,10 @@ def is_active(pod: Pod) -> bool:
 class Owners:
     """The pods and workloads of an input, by who controls them."""
 
-    def __init__(self, workloads: Iterable[tuple[str, Metadata]], pods: Iterable[Pod]) -> None:
+    def __init__(
+        self, workloads: Iterable[tuple[str, Metadata]], pods: Iterable[Pod], sets: Iterable[ReplicaSet] = ()
+    ) -> None:
+        self._sets = {_key("ReplicaSet", one.metadata, one.metadata.name): one for one in sets}
         self._uids: dict[_Key, str] = {}
         self._children: dict[_Key, list[tuple[OwnerReference, Metadata]]] = {}
         self._pods: dict[_Key, list[tuple[OwnerReference, Pod]]] = {}
@@ -61,6 +67,13 @@ class Owners:
     def has_made_any(self, kind: str, metadata: Metadata) -> bool:
         """Say whether anything in the input was made by a workload."""
         return bool(self._children_of(kind, metadata) or self.pods_of(kind, metadata))
+
+    def set_of(self, deployment: Deployment) -> ReplicaSet | None:
+        """Return the ReplicaSet by which a Deployment makes pods now: that of the same template, but for the hash."""
+        metadata, wanted = deployment.metadata, deployment.spec.template
+        children = self._children_of("Deployment", metadata)
+        sets = [self._sets.get(_key("ReplicaSet", child, child.name)) for child in children]
+        return next((one for one in sets if one is not None and _without_hash(one.spec.template) == wanted), None)
 
     def is_made_by_given(self, metadata: Metadata) -> bool:
         """Say whether an object is controlled by a workload of the input."""
@@ -89,6 +102,13 @@ class Owners:
 def _key(kind: str, metadata: Metadata, name: str) -> _Key:
     """Name an object of the same namespace."""
     return metadata.namespace or DEFAULT_NAMESPACE, kind, name
+
+
+def _without_hash(template: Template) -> Template:
+    """Return a template as the Deployment has it, which does not know its hash."""
+    replace, metadata = msgspec.structs.replace, template.metadata
+    labels = {key: value for key, value in metadata.labels.items() if key != _TEMPLATE_HASH}
+    return replace(template, metadata=replace(metadata, labels=labels))
 
 
 def _is_same(uid: str, other: str) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "Note",
     "about",
     "check_count",
+    "check_name",
     "child",
     "node_place",
     "object_place",
@@ -34,6 +35,7 @@ DEFAULT_NAMESPACE = "default"
 
 _PLAIN_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _MAX_INT32 = 2**31 - 1  # Kubernetes counts in 32 bits
+_MAX_NAME = 253  # characters, as in Kubernetes
 _MAX_VERSION_DIGITS = 18  # fits 64 bits
 
 
@@ -98,6 +100,15 @@ def check_count(number: int, path: str, *, least: int = 1) -> int:
     if not least <= number <= _MAX_INT32:
         raise InputError(f"{path}: {number} is not between {least} and 2^31 - 1")
     return number
+
+
+def check_name(name: str, path: str) -> None:
+    """Refuse a name that Kubernetes would not take and that could not be read again; one that is missing is no name."""
+    if len(name) > _MAX_NAME:
+        raise InputError(f"{path}: it is longer than {_MAX_NAME} characters", hint="choose a shorter name")
+    if "/" in name or " " in name or not name.isprintable():
+        shown = name[:60].encode("unicode_escape").decode() if not name.isprintable() else name[:60]
+        raise InputError(f"{path}: it is '{shown}'", hint="names have no '/', no whitespace and no control characters")
 
 
 def version_of(metadata: Metadata) -> int:

@@ -14,7 +14,9 @@ __all__ = [
     "Namespace",
     "PodDisruptionBudget",
     "PodGroup",
+    "PodGroupSpec",
     "PriorityClass",
+    "SchedulingPolicy",
     "Service",
 ]
 
@@ -97,6 +99,7 @@ class PodGroupSpec(Read, frozen=True):
     """What a group wants. The disruption mode was a word before it became an object."""
 
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    policy: Unread | None = None  # what it was called before; only to tell
     scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
     disruption_mode: str | Unread = ""
     priority: int | None = None

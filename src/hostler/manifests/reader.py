@@ -21,7 +21,7 @@ from hostler.manifests.kinds import Object, place_of, struct_of
 from hostler.manifests.nodes import node_to_host
 from hostler.manifests.objects import Node, Pod
 from hostler.manifests.owners import Owners
-from hostler.manifests.places import Note, about, pod_place
+from hostler.manifests.places import Note, about, check_name, pod_place
 from hostler.manifests.pods import pod_to_guest
 from hostler.manifests.policy_objects import (
     CrdPodGroup,
@@ -92,6 +92,9 @@ class Reader:
             return
         with about(source) if source else nullcontext():
             item = read_object(data, struct, place)
+            with about(place):
+                check_name(item.metadata.name, "metadata.name")
+                check_name(item.metadata.namespace, "metadata.namespace")
             record = _Record(self._count, item, place, source)
             if item.metadata.name:
                 self._claim_place(place)
@@ -105,7 +108,11 @@ class Reader:
         pods = [record.item for record in self._records if isinstance(record.item, Pod)]
         workloads = [record.item for record in self._records if isinstance(record.item, WORKLOADS)]
         expansion = Expansion(
-            owners=Owners(((type(item).__name__, item.metadata) for item in workloads), pods),
+            owners=Owners(
+                ((type(item).__name__, item.metadata) for item in workloads),
+                pods,
+                [item for item in workloads if isinstance(item, ReplicaSet)],
+            ),
             names=Names(pods),
             around=self._around,
             hosts=(*self.hosts, *self._more_hosts),
@@ -179,6 +186,7 @@ class Reader:
             self._seed_gangs.add(guest.gang)
 
     def _add_guest(self, record: _Record, guest: Guest, place: str) -> None:
+        check_name(guest.name, "the name of its pod")  # a workload makes it longer
         self._claim_uid("pod", guest.uid, place)
         self.guests.append(guest)
         self.guest_sources.append(record.source)

@@ -116,10 +116,12 @@ def batch_of(workload: Replicated, place: str, owners: Owners, names: Names) -> 
     if isinstance(workload, ReplicaSet) and owners.is_made_by_given(metadata):
         return Batch()  # its Deployment counts
     present = sum(is_active(pod) for pod in owners.pods_of(type(workload).__name__, metadata))
+    # The pods of a Deployment are its ReplicaSet's, with that one's labels: only so do they count with their siblings.
+    maker = (owners.set_of(workload) if isinstance(workload, Deployment) else None) or workload
     return Batch(
-        pod=pod_of_template(metadata, workload.spec.template),
+        pod=pod_of_template(metadata, maker.spec.template),
         names=names.count_up(_namespace(metadata), metadata.name, max(count - present, 0), "spec.replicas"),
-        selector=selector_of(workload),
+        selector=selector_of(maker),
     )
 
 
