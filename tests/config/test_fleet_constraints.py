@@ -276,3 +276,16 @@ def test_constraints_are_written_as_a_person_would():
     assert entry["ports"] == [80, {"port": 53, "protocol": "UDP", "address": "10.0.0.1"}]
     assert entry["gang"] == "crew"
     assert entry["started"] == "2026-01-01T00:00:01.5Z"
+
+
+@pytest.mark.parametrize(
+    ("selector", "hint"),
+    [
+        ("{matchLabels: {app: web}}", "write {app: web}, without 'matchLabels'"),
+        ("{matchExpressions: [{key: app}]}", "write 'expressions' instead"),
+    ],
+)
+def test_a_selector_as_kubernetes_writes_it_is_refused_with_how_it_is_written_here(selector: str, hint: str) -> None:
+    with pytest.raises(InputError) as refused:
+        _guest(f"  affinity: [{{topology: zone, selector: {selector}}}]\n")
+    assert refused.value.hint == hint

@@ -48,6 +48,8 @@ def read_selector(document: Document, path: Path, entry: SelectorEntry | UnsetTy
             if not key:
                 raise invalid(document, (*path, key), "is a label without a key", hint="name the label")
             found.append(Expression(key, "In", (value,)))
+        elif key == "matchExpressions":
+            raise invalid(document, (*path, key), "is called otherwise here", hint=f"write {EXPRESSIONS!r} instead")
         elif key != EXPRESSIONS:
             raise invalid(
                 document,

@@ -85,7 +85,8 @@ def _explain(document: Document, data: object, into: type, path: Path, problem: 
     if mistyped := _MISTYPED.fullmatch(text):
         expected = " or ".join(_NOUNS.get(word, word) for word in mistyped["expected"].split(" | "))
         got = mistyped["got"]
-        return invalid(document, full, f"must be {expected}, not {_GOT.get(got, got)}", hint=_type_hint(expected, got))
+        hint = _type_hint(expected, got) or _selector_hint(full, _value_at(data, inner))
+        return invalid(document, full, f"must be {expected}, not {_GOT.get(got, got)}", hint=hint)
     if text.startswith("Invalid enum value"):
         choices = _choices_at(into, inner)
         value = _value_at(data, inner)
@@ -100,6 +101,13 @@ def _type_hint(expected: str, got: str) -> str:
     if "a string" in expected and got in ("int", "float", "bool"):
         return "put it in quotes"
     return ""
+
+
+def _selector_hint(path: Path, value: object) -> str:
+    """Say how a selector of Kubernetes is written here: labels stand in it without a key around them."""
+    if not path or path[-1] != "matchLabels" or not isinstance(value, dict):
+        return ""
+    return f"write {{{', '.join(f'{key}: {label}' for key, label in list(value.items())[:3])}}}, without 'matchLabels'"
 
 
 def _resolve(data: object, text: str, problem: str) -> Path:
