@@ -108,3 +108,31 @@ def test_a_terminal_sets_the_width(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     say_parts("one two three; four; five")
     assert capsys.readouterr().out == "one two three; four;\n  five\n"
+
+
+ZONES = "hosts: [{name: a, labels: {zone: x}}]\n"
+
+
+@pytest.mark.parametrize("word", ["anti_affinity", "spread"])
+def test_a_constraint_that_selects_nobody_is_noted(notes, word):
+    found = notes(f"{{name: x, {word}: [{{topology: zone}}]}}", hosts=ZONES)
+    assert found == [f"note: {word} by 'zone' has no selector, so it counts nobody: write selector: {{}} for all"]
+    assert notes(f"{{name: x, {word}: [{{topology: zone, selector: {{}}}}]}}", hosts=ZONES) == []
+
+
+@pytest.mark.parametrize("word", ["affinity", "anti_affinity", "spread"])
+def test_a_topology_that_no_host_has_is_noted_with_the_nearest_label(notes, word):
+    found = notes(f"{{name: x, {word}: [{{topology: zon, selector: {{}}}}]}}", hosts=ZONES)
+    assert found == [f"note: no host has the label 'zon', by which {word} goes (did you mean 'zone'?)"]
+
+
+def test_a_gangs_topology_that_no_host_has_is_noted(notes):
+    hosts = ZONES + "gangs: [{name: g, topology: rack}]\n"
+    assert notes("{name: x, gang: g}", hosts=hosts) == [
+        "note: no host has the label 'rack', by which a gang's topology goes"
+    ]
+
+
+def test_the_label_of_the_hosts_own_name_is_always_there(notes):
+    apart = "{name: x, anti_affinity: [{topology: kubernetes.io/hostname, selector: {}}]}"
+    assert notes(apart, hosts=ZONES) == []

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from hostler.cli.advice import advice, gang_advice
+from hostler.cli.advice import advice, gang_advice, topology_advice
 from hostler.cli.hostnames import with_hostnames
 from hostler.cli.parts import is_pod, read_parts
 from hostler.cli.terminal import note
@@ -79,7 +79,8 @@ def read_inputs(
         if spec.policy and spec.policy not in named:
             named[find_policy(spec.policy, known).name] = None
     policies = tuple(with_mix(find_policy(name, known), specs or more_specs) for name in named)
-    for line in (*advice(fleet.hosts, distinct, policies), *gang_advice(fleet)):
+    about_names = topology_advice(fleet.hosts, distinct, fleet.tenancy.gangs)
+    for line in (*advice(fleet.hosts, distinct, policies), *gang_advice(fleet), *about_names):
         note(line)
     pods = frozenset(guest.uid for index, guest in enumerate(fleet.guests) if is_pod(fleet, index))
     return Inputs(fleet=fleet, policies=policies, known=known, queue=settings.queue, pods=pods)
