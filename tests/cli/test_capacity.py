@@ -116,7 +116,7 @@ class TestGuestThatRequestsNothing:
         result = ask("hosts: [{name: a, capacity: {cpu: 1}}, {name: b, capacity: {guests: 3}}]\n")
         assert result.code == 0
         assert result.lines == [
-            "unlimited: any number of guests like idle (nothing) fits.",
+            "unlimited: any number of guests like idle (no requests) fits.",
             "It requests nothing, so only hosts' limits of guests would bound it; 1 host that takes it has none.",
         ]
 
@@ -133,7 +133,7 @@ class TestGuestThatRequestsNothing:
         result = ask(self.LIMITED)
         assert result.code == 0
         assert result.lines == [
-            "6 more guests like idle (nothing) fit.",
+            "6 more guests like idle (no requests) fit.",
             "It requests nothing, so only hosts' limits of guests count.",
             "Placed before them: 1 of 1 pending guest.",
             "The next one does not fit: 0/3 hosts: 2 insufficient guests, 1 cordoned.",
@@ -161,7 +161,7 @@ class TestGuestThatRequestsNothing:
     def test_a_guest_that_no_host_takes_fits_zero_times(self, ask):
         result = ask("hosts: [{name: a, cordoned: true}, {name: b, capacity: {guests: 0}}]\n", "-o", "json")
         assert result.json["unlimited"] is False
-        assert ask("hosts: [{name: a, cordoned: true}]\n").lines[0] == "0 more guests like idle (nothing) fit."
+        assert ask("hosts: [{name: a, cordoned: true}]\n").lines[0] == "0 more guests like idle (no requests) fit."
 
     def test_its_own_policy_decides_what_hosts_may_give(self, ask):
         fleet = "policies: [{name: careful, reserve: {guests: 2}}]\nhosts: [{name: a, capacity: {guests: 5}}]\n"

@@ -184,3 +184,10 @@ def test_the_object_holds_every_host_once():
     names = [verdict["host"] for verdict in data["verdicts"]]
     assert len(names) == len(set(names)) == 12
     assert json.dumps(data)
+
+
+def test_decisions_carry_the_namespace_of_their_guest(tmp_path):
+    body = "hosts: [{name: a}]\nguests: [{name: g, namespace: team}]\n"
+    file = write(tmp_path / "f.yaml", body)
+    assert hostler("explain", "-f", file, "g", "-o", "json").json["decision"]["namespace"] == "team"
+    assert hostler("place", "-f", file, "-o", "json").json["decisions"][0]["namespace"] == "team"

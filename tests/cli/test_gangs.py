@@ -95,7 +95,7 @@ def test_a_placed_member_is_explained_as_of_the_moment_before_its_gang_was_decid
     assert data["chosen"] == "b-2"
     assert data["gang"]["placed"] == 0
     assert data["gang"]["would_place"] == 3
-    assert len(data["feasible"]) == 5
+    assert data["feasible"] == ["b-0", "b-1", "b-2"]
 
 
 def test_whoever_comes_after_a_gang_is_explained_with_the_gang_in_place(fleet):
@@ -180,3 +180,127 @@ def test_bad_input_is_refused_with_error_and_hint(tmp_path, body, message, comma
     assert result.code == 2
     assert message in result.error
     assert result.error.startswith(f"{tmp_path / 'f.yaml'}:3: ")
+
+
+# ------------------------------------------------------------------------------------------- explained
+
+FULL_RACKS = """\
+gangs: [{name: crew, min_count: 5}]
+guests:
+- {name: old, host: a-0, requests: {cpu: 4}, namespace: team}
+- {name: c, count: 5, gang: crew, priority: 9, requests: {cpu: 4}}
+"""
+
+
+def test_explain_tells_whom_a_waiting_gang_would_evict_and_what_wakes_it(fleet):
+    result = hostler("explain", "-f", fleet(FULL_RACKS), "c-0")
+    line = "Room could be made for the gang default/crew on a-0 by evicting team/old (highest priority 0)."
+    assert line in result.lines
+    assert "'hostler place --preempt' does it." in result.lines
+    data = hostler("explain", "-f", fleet(FULL_RACKS), "c-0", "-o", "json").json
+    assert (data["eviction"]["gang"], data["eviction"]["victims"]) == ("default/crew", ["team/old"])
+    assert "a guest leaves or shrinks, or a bind fails" in data["wakes"]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("priority: 9", "priority: 0"), "no guest of lower priority."),
+        (("count: 5, gang", "count: 6, gang"), "no room for the gang even without guests of lower priority."),
+    ],
+    ids=["nobody-lower", "no-room"],
+)
+def test_explain_tells_why_no_eviction_helps_a_gang(fleet, change, why):
+    body = FULL_RACKS.replace(*change).replace("min_count: 5", "min_count: 6" if "6" in change[1] else "min_count: 5")
+    assert (
+        f"No eviction by priority helps for the gang default/crew: {why}"
+        in hostler("explain", "-f", fleet(body), "c-0").lines
+    )
+
+
+def test_members_confined_to_a_domain_are_explained_with_the_hosts_of_it(fleet):
+    result = hostler("explain", "-f", fleet(CREW), "c-0")
+    assert "the best of 3 that fit in rack=r2, where its gang goes, of 5 hosts" in result.out
+    assert [line.split()[0] for line in result.lines if line.startswith(("a-", "b-"))] == ["b-0", "b-1", "b-2"]
+    wide = hostler("explain", "-f", fleet(CREW), "c-0", "-o", "wide")
+    assert wide.row("a-0") == ["a-0", "outside", "the", "domain"]
+
+
+def test_scores_from_before_the_gang_was_placed_are_labelled_so(fleet):
+    guests = "guests: [{name: t, count: 2, gang: two, host_name: a-0, requests: {cpu: 1}}]\n"
+    body = f"gangs: [{{name: two, min_count: 2}}]\n{guests}"
+    assert "Before its gang was placed, hosts scored:" in hostler("explain", "-f", fleet(body), "t-1").lines
+    assert "Before its gang" not in hostler("explain", "-f", fleet(body), "t-0").out
+
+
+def test_a_member_for_whom_a_gang_has_a_reservation_is_explained_by_the_gangs_rights(fleet):
+    body = """\
+reservations: [{name: kept, amounts: {cpu: 4}, gang: crew}]
+gangs: [{name: crew, min_count: 2}]
+guests: [{name: c, count: 2, gang: crew, requests: {cpu: 4}}]
+"""
+    assert "HOST THAT DOES NOT FIT" not in hostler("explain", "-f", fleet(body), "c-0", "-o", "wide").out
+
+
+def test_a_member_that_fits_without_its_gang_is_said_to_fit(fleet):
+    result = hostler("place", "-f", fleet(TOO_MANY))
+    assert "4/5 hosts fit, but gang default/crew needs 2 more of its members placed" in " ".join(result.row("c-0"))
+    assert "gang incomplete" not in result.out
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "wakes"),
+    [
+        ("gangs: [{name: crew, min_count: 3}]\n", "0 placed, of at least 3.", "another member of its gang arrives"),
+        ("", "0 placed.", "its gang is declared"),
+    ],
+    ids=["too-few", "not-declared"],
+)
+def test_a_gang_that_is_not_tried_says_what_it_waits_for_and_not_what_would_fit(fleet, body, line, wakes):
+    result = hostler("explain", "-f", fleet(f"{body}guests: [{{name: c, count: 2, gang: crew}}]\n"), "c-0")
+    assert f"Its gang default/crew: {line}" in result.lines
+    assert f"  {wakes}" in result.lines
+
+
+def test_a_gang_of_another_name_is_not_guessed(fleet):
+    body = "gangs: [{name: ok}]\nguests: [{name: c, gang: nosuch}]\n"
+    assert (
+        hostler("place", "-f", fleet(body)).err
+        == "note: gang 'default/nosuch' is not declared: its members wait for it\n"
+    )
+
+
+# ---------------------------------------------------------------------------------------- room that is held
+
+NIGHT = """\
+reservations: [{name: night, amounts: {cpu: 3}, tenant: ops}]
+guests: [{name: dev, tenant: dev, requests: {cpu: 2}}]
+"""
+
+
+def test_a_reservation_in_the_way_is_named_in_the_reason(fleet):
+    result = hostler("place", "-f", fleet(NIGHT))
+    assert "0/5 hosts: 5 insufficient cpu (reservation night holds room on 5 hosts)" in " ".join(result.row("dev"))
+
+
+def test_explain_tells_what_is_missing_who_holds_it_and_that_its_end_helps(fleet):
+    lines = hostler("explain", "-f", fleet(NIGHT), "dev").lines
+    assert any(line.endswith("insufficient cpu: 1 of 2 missing (3 held by reservation night)") for line in lines)
+    assert any(line.endswith("ask for 1 cpu less (at most 1; reservation night holds the rest).") for line in lines)
+    assert "  reservation night ends" in lines
+
+
+def test_where_all_is_reserved_the_cure_is_the_end_of_the_reservation(fleet):
+    out = hostler("explain", "-f", fleet(NIGHT.replace("cpu: 3", "cpu: 4")), "dev").out
+    assert "It would fit on a-0 after the smallest change: end reservation night, or let it hold less." in out
+
+
+def test_room_that_a_waiting_gang_keeps_is_said_to_be_held_for_it(fleet):
+    body = """\
+gangs: [{name: wait, min_count: 6, head_of_line: reserve}]
+guests:
+- {name: w, count: 6, gang: wait, requests: {cpu: 4}}
+- {name: tiny, requests: {cpu: 1}}
+"""
+    out = hostler("explain", "-f", fleet(body), "tiny").out
+    assert "insufficient cpu: 1 of 1 missing (4 held for gang wait)" in out

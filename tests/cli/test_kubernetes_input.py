@@ -153,7 +153,7 @@ spec:
 def test_labels_of_namespaces_count(files):
     assert hostler("place", *files(NODES, NAMESPACED)).row("web")[1] == "b"
     explained = hostler("explain", *files(NODES, NAMESPACED), "web", "-o", "wide").out
-    assert "anti affinity app=db by zone (in the way: db)" in explained
+    assert "anti affinity app=db by zone (in the way: data/db)" in explained
 
 
 # ------------------------------------------------------------------------------------------ the seed's annotations

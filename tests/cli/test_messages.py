@@ -179,3 +179,28 @@ def test_guests_of_our_own_format_have_none(tmp_path):
     assert "message" not in hostler("explain", "-f", path, "g", "-o", "json").json
     assert "nodes are available" not in hostler("explain", "-f", path, "g").out
     assert "message" not in hostler("place", "-f", path, "-o", "json").json["decisions"][0]
+
+
+def test_pods_that_wait_with_their_gang_have_it_too(tmp_path):
+    def member(name: str) -> dict[str, Any]:
+        made = pod(name, "2")
+        made["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "crew"}
+        return made
+
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "crew"},
+        "spec": {"minMember": 2},
+    }
+    path = tmp_path / "cluster.json"
+    items = [node("a"), group, member("m-0"), member("m-1")]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    decisions = hostler("place", "-f", path, "--policy", "kubernetes", "-o", "json").json["decisions"]
+    found = {one["guest"]: one.get("message") for one in decisions}
+    assert found == {
+        "m-0": "0/1 nodes are available: 1 gang incomplete: default/crew.",
+        "m-1": "0/1 nodes are available: 1 Insufficient cpu.",
+    }
+    explained = hostler("explain", "-f", path, "--policy", "kubernetes", "m-1", "-o", "json").json
+    assert explained["message"] == found["m-1"]

@@ -69,7 +69,7 @@ def test_wide_adds_scores_feasible_counts_requests_and_guests_that_run_already(f
     guests = "- {name: old, host: b}\n- {name: new, requests: {cpu: 500m, memory: 1.5Gi}}\n"
     result = hostler("place", "-f", fleet(guests), "-o", "wide")
     assert result.lines[0].split() == ["GUEST", "HOST", "SCORE", "FEASIBLE", "REQUESTS"]
-    assert result.row("old") == ["old", "b", "nothing", "(already", "there)"]
+    assert result.row("old") == ["old", "b", "no", "requests", "(already", "there)"]
     assert result.row("new")[3:] == ["1/2", "cpu", "500m,", "memory", "1536Mi"]
 
 

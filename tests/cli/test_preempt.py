@@ -63,6 +63,7 @@ def test_json_has_the_evictions_and_the_fleet_without_those_who_left(fleet):
         "host": "a",
         "preemptor": "king",
         "reason": "preempted by king",
+        "broken_budgets": [],
     }
     assert data["nominated"] == [
         {
@@ -176,7 +177,117 @@ def test_other_words_for_budgets_are_refused(fleet):
     assert "lax" in result.error
 
 
+RECLAIM = """\
+policy: mine
+policies: [{name: mine, extends: spread, reclaim: true}]
+hosts: [{name: h, count: 2, capacity: {cpu: 4}}]
+quotas: [{tenant: blue, min: {cpu: 4}, max: {cpu: 6}}, {tenant: green, min: {cpu: 4}}]
+guests:
+- {name: blue, count: 4, tenant: blue, requests: {cpu: 2}}
+- {name: green, tenant: green, requests: {cpu: 4}}
+"""
+
+
+def test_a_guest_that_is_placed_and_evicted_again_says_so_and_counts_once(tmp_path):
+    path = write(tmp_path / "f.yaml", RECLAIM)
+    result = hostler("place", "-f", path, "--preempt")
+    assert result.code == 1
+    assert " ".join(result.row("blue-1")) == "blue-1 - placed on h-1, then reclaimed by green for tenant green"
+    assert "5 guests: 3 placed, 1 not placed, 1 evicted;" in result.out
+    data = hostler("place", "-f", path, "--preempt", "-o", "json").json
+    decision = next(one for one in data["decisions"] if one["guest"] == "blue-1")
+    assert (decision["host"], decision["state"]) == (None, "evicted")
+    summary = data["summary"]
+    parts = ("placed", "already_placed", "not_placed", "evicted")
+    assert sum(summary[part] for part in parts) == summary["guests"] == 5
+
+
+def test_a_budget_that_is_broken_is_named(fleet):
+    path = fleet("- {name: g, priority: 1, requests: {cpu: 4}}\n", BUDGET)
+    result = hostler("place", "-f", path, "--preempt")
+    assert [line.split("  ")[-1] for line in result.lines if " preempted by g" in line] == [
+        "preempted by g",
+        "preempted by g; breaks budget keep",
+    ]
+    evicted = hostler("place", "-f", path, "--preempt", "-o", "json").json["evicted"]
+    assert [one["broken_budgets"] for one in evicted] == [[], ["keep"]]
+
+
+def test_a_budget_that_forbids_an_eviction_is_said_to_do_so(fleet):
+    path = fleet("- {name: g, priority: 1, requests: {cpu: 4}}\n", BUDGET)
+    strict = hostler("place", "-f", path, "--preempt", "--budgets", "strict").out
+    assert "(no eviction helps: a disruption budget forbids it)" in strict
+
+
+OFF = "note: evictions are off: --preempt lets guests of higher priority evict others\n"
+
+
+@pytest.mark.parametrize("policy", ["spread", "kubernetes"])
+@pytest.mark.parametrize(
+    ("guests", "note"),
+    [
+        pytest.param(KING, OFF, id="it-could-evict"),
+        pytest.param("- {name: peer, requests: {cpu: 4}}\n", "", id="nobody-is-lower"),
+        pytest.param("- {name: huge, priority: 9, requests: {cpu: 5}}\n", "", id="no-room-anyway"),
+        pytest.param("- {name: meek, priority: 9, may_preempt: false, requests: {cpu: 4}}\n", "", id="it-may-not"),
+    ],
+)
+def test_that_evictions_are_off_is_noted_where_one_could_help_whatever_the_policy(fleet, policy, guests, note):
+    assert hostler("place", "-f", fleet(guests), "--policy", policy).err == note
+
+
+def test_that_evictions_are_off_is_noted_where_a_reclaim_or_a_gang_could_evict(tmp_path, fleet):
+    assert hostler("place", "-f", write(tmp_path / "f.yaml", RECLAIM)).err == OFF
+    gang = "- {name: c, count: 2, gang: crew, priority: 10, requests: {cpu: 4}}\n"
+    assert hostler("place", "-f", fleet(gang, "gangs: [{name: crew, min_count: 2}]\n")).err == OFF
+
+
 # --------------------------------------------------------------------------------------------- explain
+
+
+def test_explain_promises_no_eviction_to_a_guest_that_may_not_evict_whatever_the_policy(fleet):
+    meek = "- {name: meek, priority: 10, requests: {cpu: 4}, may_preempt: false}\n"
+    lines = hostler("explain", "-f", fleet(meek), "meek").lines
+    assert "It is not done: the guest may not evict anybody." in lines
+    assert "'hostler place --preempt' does it." not in lines
+
+
+def test_explain_names_whom_a_tenant_would_reclaim_from(tmp_path):
+    path = write(tmp_path / "f.yaml", RECLAIM)
+    lines = hostler("explain", "-f", path, "green").lines
+    assert (
+        "Room could be reclaimed on h-1 by evicting blue-1 of tenant blue, which has more than it is guaranteed."
+    ) in lines
+    assert "'hostler place --preempt' does it." in lines
+    eviction = hostler("explain", "-f", path, "green", "-o", "json").json["eviction"]
+    assert (eviction["victims"], eviction["tenant"]) == (["blue-1"], "blue")
+
+
+def test_explain_with_the_flags_of_place_explains_the_same_run(fleet, tmp_path):
+    assert hostler("explain", "-f", fleet(), "--preempt", "king").lines[0].startswith("king (cpu 4) goes to a, ")
+    victim = hostler("explain", "-f", fleet(), "--preempt", "batch-0")
+    assert "It is evicted from a in this run: preempted by king." in victim.lines
+    path = fleet("- {name: g, priority: 1, requests: {cpu: 4}}\n", BUDGET)
+    strict = hostler("explain", "-f", path, "--preempt", "--budgets", "strict", "g").lines
+    assert (
+        "No eviction by priority helps: 1 host: a disruption budget forbids it; 1 host: no guest of lower priority."
+        in strict
+    )
+    again = hostler("explain", "-f", write(tmp_path / "f.yaml", RECLAIM), "--preempt", "blue-1")
+    assert again.lines[0].startswith("blue-1 (cpu 2) goes to h-1, ")
+    assert "It is evicted from h-1 in this run: reclaimed by green for tenant green." in again.lines
+
+
+def test_explain_takes_budgets_only_with_the_flag(fleet):
+    result = hostler("explain", "-f", fleet(), "--budgets", "strict", "king")
+    assert (result.code, result.error) == (2, "--budgets needs --preempt")
+
+
+def test_what_an_operator_may_do_is_not_called_an_eviction(fleet):
+    out = hostler("explain", "-f", fleet("- {name: peer, requests: {cpu: 4}}\n"), "peer").out
+    assert "No eviction by priority helps" in out
+    bound = hostler("explain", "-f", fleet("- {name: small, requests: {cpu: 2}}\n"), "small").out
+    assert "It would fit on a after the smallest change: move or stop batch-0 on a by hand." in bound
 
 
 def test_explain_tells_whom_an_eviction_would_hit_and_who_does_it(fleet):
@@ -202,7 +313,7 @@ def test_explain_tells_the_cost_and_why_no_eviction_helps(fleet):
     broken = hostler("explain", "-f", fleet("- {name: g, priority: 1, requests: {cpu: 4}}\n", BUDGET), "g").out
     assert "1 disruption budget broken" in broken
     peer = hostler("explain", "-f", fleet("- {name: peer, requests: {cpu: 4}}\n"), "peer").out
-    assert "No eviction helps: 2 hosts: no guest of lower priority." in peer
+    assert "No eviction by priority helps: 2 hosts: no guest of lower priority." in peer
 
 
 def test_explain_json_has_the_eviction(fleet):

@@ -44,7 +44,7 @@ def test_requests_name_devices_and_their_parts():
         devices=(DeviceRequest("gpu", 2), DeviceRequest("gpu", 1, 500, ("A100", "L4")), DeviceRequest("fpga", 2, 250)),
     )
     assert request_text(spec) == "cpu 250m, memory 2Gi, 2 gpu, 0.5 gpu (A100 or L4), 2 x 0.25 fpga"
-    assert request_text(GuestSpec()) == "nothing"
+    assert request_text(GuestSpec()) == "no requests"
 
 
 def test_a_failure_tells_what_is_missing():

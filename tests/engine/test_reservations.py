@@ -496,3 +496,12 @@ def test_reservations_for_guests_that_were_looked_at_before(meanwhile):
     reserve(engine, "s", 1, tenant="u")
     assert binds(tried(engine, wants("g1", 3000))) == {}
     assert binds(tried(engine, wants("u1", 2000, tenant="u"))) == {"u1": "a"}
+
+
+def test_a_refusal_tells_how_much_is_held_and_by_what():
+    engine = fleet(4)
+    reserve(engine, "night", 3, tenant="ops")
+    tried(engine, guest("g", cpu=2000))
+    (failure,) = engine.explain("g").verdicts[0].failures
+    assert (failure.missing, failure.held, failure.by) == (1000, 3000, ("reservation:night",))
+    assert "reservation night ends" in engine.explain("g").wakes

@@ -161,7 +161,7 @@ def _fit_as_data(fit: Fit) -> dict[str, object]:
         "pending": fit.pending,
         "pending_placed": fit.pending_placed,
         "per_host": dict(fit.per_host),
-        "next": None if fit.next is None else decision_as_data(fit.next),
+        "next": None if fit.next is None else decision_as_data(fit.next, fit.guest.spec.namespace),
     }
 
 

@@ -8,11 +8,13 @@ import click
 
 from hostler.cli.options import (
     FILE,
+    budgets_option,
     config_option,
     examples,
     files_option,
     output_option,
     policy_option,
+    preempt_option,
     seed_annotations_option,
     seed_option,
 )
@@ -20,6 +22,7 @@ from hostler.cli.terminal import Column, print_data, print_table, printable, say
 
 if TYPE_CHECKING:
     from hostler.cli.explaining import Explained
+    from hostler.cli.inputs import Budgets
     from hostler.model import Cure, HostVerdict
 
 __all__ = ["explain"]
@@ -43,6 +46,8 @@ SHOWN = 10  # hosts in a table that is not wide
 @policy_option()
 @config_option()
 @seed_option()
+@preempt_option()
+@budgets_option()
 @seed_annotations_option()
 @output_option("table", "wide", "json", "yaml")
 def explain(
@@ -52,31 +57,36 @@ def explain(
     policy: str,
     config: str,
     seed: int,
+    preempt: bool,
+    budgets: Budgets | None,
     seed_annotations: bool,
     output: str,
 ) -> None:
     """Say why a guest goes where it goes, or nowhere, as things stood when it was decided.
 
-    GUEST is a name, namespace/name, or a uid. With -f everything is placed as 'hostler place' does; with --journal the
-    recorded run is replayed. A guest that already runs is explained too: where it is, and what else would fit. For a
-    pod that fits nowhere, the line is shown that kube-scheduler would write.
+    GUEST is a name, namespace/name, or a uid. With -f everything is placed as 'hostler place' does it with the same
+    options; with --journal the recorded run is replayed. A guest that already runs is explained too: where it is, and
+    what else would fit. For a pod that fits nowhere, the line is shown that kube-scheduler would write.
     """
     if bool(files) == bool(journal):
         raise click.UsageError("give either -f FILE or --journal FILE")
-    if journal and (policy or config or seed or seed_annotations):
+    if journal and (policy or config or seed or seed_annotations or preempt):
         raise click.UsageError("a journal has its own policies and seed: leave --policy, --config and --seed away")
+    if budgets and not preempt:
+        raise click.UsageError("--budgets needs --preempt")
     from hostler.cli.kernels import kernels
 
     with kernels() as compiled:
         from hostler.cli.explaining import explain_from_files, explain_from_journal
         from hostler.cli.files import load_journal
-        from hostler.cli.inputs import read_inputs
+        from hostler.cli.inputs import read_inputs, with_preemption
 
         if journal:
             explained = explain_from_journal(load_journal(journal), compiled, guest)
         else:
             inputs = read_inputs(files, policy=policy, config=config, seed_annotations=seed_annotations)
-            explained = explain_from_files(inputs, compiled, guest, seed=seed)
+            evicting = with_preemption(inputs.policies, is_on=True, budgets=budgets or "")
+            explained = explain_from_files(inputs, compiled, guest, evicting, seed=seed, preempt=preempt)
     if output in ("json", "yaml"):
         from hostler.cli.explaining import as_data
 
@@ -94,7 +104,13 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
     say_parts(_sentence(explained))
     if fitting and not explained.was_bound:
         fitting.sort(key=lambda verdict: verdict.host != explained.decision.host)  # stable: the chosen one first
+    if explained.eviction is not None:
+        gone = explained.eviction
+        say(printable(f"It is evicted from {gone.host} in this run: {gone.why}."))
     if fitting:
+        if _is_before_gang(explained, fitting[0]):
+            say()
+            say("Before its gang was placed, hosts scored:")
         _print_fitting(fitting, explained.decision.host, None if is_wide else SHOWN)
     if refusing and (is_wide or not fitting or explained.was_bound):
         _print_refusing(refusing, None if is_wide else SHOWN)
@@ -106,7 +122,7 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
     if explained.message:
         say()
         say(printable(explained.message))
-    print_more(explained.explanation, explained.policy, is_wide=is_wide)
+    print_more(explained.explanation, is_wide=is_wide)
     if explained.explanation.cure is not None:
         say()
         say(_cure_line(explained.explanation.cure))
@@ -118,6 +134,12 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
         say("It is tried again when one of these happens:")
         for wake in explained.explanation.wakes:
             say(f"  {wake}")
+
+
+def _is_before_gang(explained: Explained, chosen: HostVerdict) -> bool:
+    """Say whether the table is of another moment: members that were placed before this one have changed the scores."""
+    decision = explained.decision
+    return bool(explained.guest.gang and decision.host) and chosen.total != decision.total
 
 
 def _sentence(explained: Explained) -> str:
@@ -141,6 +163,9 @@ def _sentence(explained: Explained) -> str:
     devices = f", device{'s' if len(decision.devices) > 1 else ''} {', '.join(map(str, decision.devices))}"
     where = decision.host + (devices if decision.devices else "")
     tie = _tie(explained)
+    gang = explanation.gang
+    if gang is not None and gang.domain:
+        others += f" in {gang.topology}={gang.domain}, where its gang goes"
     return f"{name} goes to {where}{score}: {others}, of {plural(decision.hosts, 'host')}; {tie}{policy}."
 
 

@@ -6,42 +6,50 @@ from collections.abc import Iterator
 
 from hostler.cli.terminal import Column, print_table, printable, say
 from hostler.cli.wording import plural, reasons_text
-from hostler.model import EvictionAdvice, Explanation, GangAdvice, Policy
+from hostler.engine.eviction_advice import EVICTS_NOBODY
+from hostler.model import EvictionAdvice, Explanation, GangAdvice
 
 __all__ = ["print_more"]
 
 SHOWN = 10  # victims, or members of a gang, unless all are wanted
 
 
-def print_more(explanation: Explanation, policy: Policy | None, *, is_wide: bool) -> None:
-    """Print what is there of all this, each part after an empty line; ``policy`` is the one that decided."""
+def print_more(explanation: Explanation, *, is_wide: bool) -> None:
+    """Print what is there of all this, each part after an empty line."""
+    limit = None if is_wide else SHOWN
     if explanation.quota:
         say()
         say(printable(f"Its tenant's quota has no room for it: {explanation.quota}."))
     if explanation.gang is not None:
         say()
-        _print_gang(explanation.gang, None if is_wide else SHOWN)
+        _print_gang(explanation.gang, limit)
     if explanation.eviction is not None:
         say()
-        is_off = policy is not None and policy.preemption is None
-        for line in _eviction_lines(explanation.eviction, None if is_wide else SHOWN, is_off=is_off):
+        for line in _eviction_lines(explanation.eviction, limit):
             say(printable(line))
 
 
-def _eviction_lines(advice: EvictionAdvice, limit: int | None, *, is_off: bool) -> Iterator[str]:
+def _eviction_lines(advice: EvictionAdvice, limit: int | None) -> Iterator[str]:
+    whom = f" for the gang {advice.gang}" if advice.gang else ""
     if not advice.host:
-        yield f"No eviction helps: {advice.why_not}."
+        yield f"No eviction by priority helps{whom}: {advice.why_not}."
         return
     victims = ", ".join(advice.victims[:limit])
     if limit is not None and len(advice.victims) > limit:
         victims += f" and {len(advice.victims) - limit:,} more"
-    cost = f"highest priority {advice.highest_priority}"
-    if advice.broken_budgets:
-        cost += f", {plural(advice.broken_budgets, 'disruption budget')} broken"
-    yield f"Room could be made on {advice.host} by evicting {victims} ({cost})."
-    if advice.hosts > 1:
+    if advice.tenant:
+        yield (
+            f"Room could be reclaimed{whom} on {advice.host} by evicting {victims} "
+            f"of tenant {advice.tenant}, which has more than it is guaranteed."
+        )
+    else:
+        cost = f"highest priority {advice.highest_priority}"
+        if advice.broken_budgets:
+            cost += f", {plural(advice.broken_budgets, 'disruption budget')} broken"
+        yield f"Room could be made{whom} on {advice.host} by evicting {victims} ({cost})."
+    if advice.hosts > 1 and not advice.gang:
         yield f"It is the cheapest of {plural(advice.hosts, 'host')} where evictions help."
-    if advice.why_not and not is_off:
+    if advice.why_not and advice.why_not != EVICTS_NOBODY:
         yield f"It is not done: {advice.why_not}."
     else:  # the flag turns evictions on for policies that have none, too
         yield "'hostler place --preempt' does it."
@@ -50,7 +58,8 @@ def _eviction_lines(advice: EvictionAdvice, limit: int | None, *, is_off: bool) 
 def _print_gang(advice: GangAdvice, limit: int | None) -> None:
     where = f" in the domain {advice.domain}" if advice.domain else ""
     need = f", of at least {advice.min_count}" if advice.min_count else ""
-    say(printable(f"Its gang {advice.gang}: {advice.placed} placed{need}; {advice.would_place} would fit now{where}."))
+    fit = f"; {advice.would_place} would fit now{where}" if advice.members else ""
+    say(printable(f"Its gang {advice.gang}: {advice.placed} placed{need}{fit}."))
     if advice.binding:
         say(printable(f"What binds: {advice.binding}."))
     if not advice.members:

@@ -7,6 +7,7 @@ before it, where every host's verdict is what the decision saw. A journal is rep
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,11 +16,12 @@ from hostler.cli.inputs import Inputs, with_preemption
 from hostler.cli.kernels import Kernels
 from hostler.cli.place import decision_as_data
 from hostler.cli.plugins import registry_for
-from hostler.cli.runs import Run, find_guest, open_engine
+from hostler.cli.preemptions import Eviction, Preemptions
+from hostler.cli.runs import Run, decide, find_guest, open_engine
 from hostler.engine import Engine
 from hostler.engine.journal import Journal, replay
 from hostler.errors import JournalError
-from hostler.manifests.messages import scheduler_message
+from hostler.manifests.messages import gang_message, scheduler_message
 from hostler.model import (
     Action,
     Ask,
@@ -47,6 +49,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     explanation: Explanation
     policy: Policy | None = None  # that decided, as it was then
     was_bound: bool = False  # by a fact: no decision of ours put it there
+    eviction: Eviction | None = None  # what became of it later in the run
     message: str | None = None  # of a pod: what kube-scheduler would write; empty where it fits somewhere
 
     @property
@@ -55,25 +58,29 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
         return self.explanation.decision
 
 
-def explain_from_files(inputs: Inputs, kernels: Kernels, wanted: str, *, seed: int = 0) -> Explained:
-    """Explain a guest of the input files; nobody is evicted, but whom the policy would evict is told."""
+def explain_from_files(
+    inputs: Inputs, kernels: Kernels, wanted: str, evicting: Sequence[Policy], *, seed: int = 0, preempt: bool = False
+) -> Explained:
+    """Explain a guest of the input files; whom the policies ``evicting`` would evict is told, also without doing it."""
     guest = find_guest(inputs.fleet.guests, wanted)
-    policies = with_preemption(inputs.policies, is_on=False)
+    policies = tuple(evicting) if preempt else with_preemption(inputs.policies, is_on=False)
     engine = open_engine(msgspec.structs.replace(inputs, policies=policies), kernels, seed=seed)
     arrive_fleet(engine, inputs.fleet)
+    found = _find_decision(engine.fork(), inputs, guest) if preempt or not guest.host else _Found()
     if guest.host:
-        engine = _evicting(engine, inputs.policies)
+        engine = _evicting(engine, evicting)
         explanation = msgspec.structs.replace(engine.explain(guest.uid), as_of=AT_ARRIVAL)
         explained = Explained(guest=guest, explanation=explanation, was_bound=True)
     else:
-        finished = engine.fork()
-        step, seq = _find_decision(finished, guest)
-        decision = finished.decision(guest.uid)
-        engine = _just_before(engine, step, seq) if seq else finished
-        explained = _at_decision(_evicting(engine, inputs.policies), guest, decision)
+        assert found.decision is not None
+        engine = _just_before(engine, found.step, found.seq) if found.seq else _to_the_end(engine)
+        explained = _at_decision(_evicting(engine, evicting), guest, found.decision)
+    explained = msgspec.structs.replace(explained, eviction=found.eviction)
     if guest.uid not in inputs.pods:
         return explained
     message = "" if guest.host else scheduler_message(explained.explanation, guest.spec)
+    if not message and not explained.decision.host:
+        message = gang_message(explained.decision)
     return msgspec.structs.replace(explained, message=message)
 
 
@@ -114,13 +121,14 @@ def as_data(explained: Explained) -> dict[str, object]:
     return {
         **data,
         **rest,
-        "decision": decision_as_data(explained.decision),
+        "decision": decision_as_data(explained.decision, explained.guest.spec.namespace),
         "verdicts": rest.get("verdicts", []),
         "near_misses": list(explanation.near_misses),
         "cure": rest.get("cure"),
         "eviction": _whole(explanation.eviction),
         "gang": _whole(explanation.gang),
         "wakes": list(explanation.wakes),
+        "evicted": None if explained.eviction is None else msgspec.to_builtins(explained.eviction),
     }
 
 
@@ -138,21 +146,44 @@ def _without_minus_zero(verdict: HostVerdict) -> HostVerdict:
     return replace(verdict, scores=scores, total=None if verdict.total is None else verdict.total + 0)
 
 
-def _find_decision(engine: Engine, guest: Guest) -> tuple[int, int]:
-    """Run to the end; return which step decided about a guest last, and the decision's number.
+class _Found(NamedTuple):
+    """The last decision about a guest in a whole run, the step that made it, and its eviction if there was one.
 
-    Members of a gang are decided together: the first one's number counts. It is 0 where nothing was ever decided.
+    Members of a gang are decided together: ``seq`` is the first one's number. It is 0 where nothing was ever decided.
     """
-    run, number, found, first = Run(engine), 0, 0, 0
+
+    step: int = 0
+    seq: int = 0
+    decision: Decision | None = None
+    eviction: Eviction | None = None
+
+
+def _find_decision(engine: Engine, inputs: Inputs, guest: Guest) -> _Found:
+    """Run to the end and look for what was decided about a guest."""
+    run, number, found = Run(engine), 0, _Found()
+    preemptions = Preemptions(engine, inputs.fleet)
     is_on = True
     while is_on:
         actions = run.step()
+        for action in actions:
+            preemptions.note(action)
         seq = next((a.seq for a in reversed(actions) if a.uid == guest.uid and _is_decision(a)), 0)
         if seq:
-            found, first = number, _first_of_gang(engine, actions, seq, guest.gang)
+            first = _first_of_gang(engine, actions, seq, guest.gang)
+            found = _Found(number, first, engine.decision(guest.uid))
         number += 1
         is_on = run.follow_up()
-    return found, first
+    if found.decision is None and guest.uid in engine.state.guests:
+        found = found._replace(decision=engine.decision(guest.uid))
+    eviction = next((one for one in preemptions.evicted if one.uid == guest.uid), None)
+    return found._replace(eviction=eviction)
+
+
+def _to_the_end(engine: Engine) -> Engine:
+    """Run all steps."""
+    for _ in decide(engine):
+        pass
+    return engine
 
 
 def _is_decision(action: Action) -> bool:
@@ -198,7 +229,7 @@ def _just_before(engine: Engine, steps: int, seq: int) -> Engine:
 
 
 def _evicting(engine: Engine, policies: Sequence[Policy]) -> Engine:
-    """Give the engine the policies as they were declared: an explanation tells whom they would evict."""
+    """Let the engine's policies evict others: an explanation tells whom."""
     if engine.policies != tuple(policies):
         engine.apply(PolicyChanged(policies=tuple(policies)))
     return engine

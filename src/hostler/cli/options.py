@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 __all__ = ["FILE", "config_option", "examples", "files_option", "output_option", "policy_option"]
-__all__ += ["seed_annotations_option", "seed_option"]
+__all__ += ["budgets_option", "preempt_option", "seed_annotations_option", "seed_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,6 +77,23 @@ def seed_option() -> Callable[[F], F]:
         default=0,
         show_default=True,
         help="Where random choices come from; the same seed gives the same choices.",
+    )
+
+
+def preempt_option() -> Callable[[F], F]:
+    """Add ``--preempt``."""
+    return click.option(
+        "--preempt", is_flag=True, help="Evict guests of lower priority for those that fit nowhere else."
+    )
+
+
+def budgets_option() -> Callable[[F], F]:
+    """Add ``--budgets WORD``."""
+    return click.option(
+        "--budgets",
+        type=click.Choice(["best_effort", "strict"]),
+        default=None,
+        help="Whether --preempt breaks disruption budgets when nothing else helps, or never; else the policy says.",
     )
 
 

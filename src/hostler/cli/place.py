@@ -8,11 +8,13 @@ import click
 
 from hostler.cli.options import (
     FILE,
+    budgets_option,
     config_option,
     examples,
     files_option,
     output_option,
     policy_option,
+    preempt_option,
     seed_annotations_option,
     seed_option,
 )
@@ -43,13 +45,8 @@ EVICTIONS_ARE_OFF = "evictions are off: --preempt lets guests of higher priority
 @policy_option()
 @config_option()
 @seed_option()
-@click.option("--preempt", is_flag=True, help="Evict guests of lower priority for those that fit nowhere else.")
-@click.option(
-    "--budgets",
-    type=click.Choice(["best_effort", "strict"]),
-    default=None,
-    help="Whether --preempt breaks disruption budgets when nothing else helps, or never; else the policy says.",
-)
+@preempt_option()
+@budgets_option()
 @seed_annotations_option()
 @output_option("table", "wide", "json", "yaml")
 @click.option(
@@ -87,18 +84,18 @@ def place(
 
         inputs = read_inputs(files, policy=policy, config=config, seed_annotations=seed_annotations)
         policies = with_preemption(inputs.policies, is_on=preempt, budgets=budgets or "")
-        could_evict = any(one.preemption is not None or one.reclaim for one in inputs.policies)
+        evicting = () if is_data or preempt else with_preemption(inputs.policies, is_on=True)
         inputs = msgspec.structs.replace(inputs, policies=policies)
-        placement = place_all(inputs, compiled, seed=seed, journal=journal, with_messages=is_data)
+        placement = place_all(inputs, compiled, seed=seed, journal=journal, with_messages=is_data, evicting=evicting)
     if is_data:
         print_data(_as_data(placement, preempt=preempt), output)
     else:
         for line in overfull_hosts(inputs):
             note(line)
         _print(placement, is_wide=output == "wide")
-        if placement.summary.not_placed and could_evict and not preempt:
+        if placement.would_evict:
             note(EVICTIONS_ARE_OFF)
-    if placement.summary.not_placed:
+    if not all(guest.host for guest in placement.guests):
         ctx.exit(1)
 
 
@@ -147,7 +144,7 @@ def _print_evicted(evicted: tuple[Eviction, ...]) -> None:
     def name(one: Eviction) -> str:
         return one.guest if one.namespace == "default" else f"{one.namespace}/{one.guest}"
 
-    print_table(columns, [[name(one), one.host, one.preemptor or "-", one.reason] for one in evicted])
+    print_table(columns, [[name(one), one.host, one.preemptor or "-", one.why] for one in evicted])
     say()
 
 
@@ -183,8 +180,12 @@ def _as_data(placement: Placement, *, preempt: bool) -> dict[str, object]:
         policies=inputs.declared,
         tenancy=placement.tenancy,
     )
+    namespaces = {guest.uid: guest.spec.namespace for guest in placement.guests}
     data["decisions"] = [
-        {**decision_as_data(decision), **({"message": placement.messages[uid]} if uid in placement.messages else {})}
+        {
+            **decision_as_data(decision, namespaces[uid]),
+            **({"message": placement.messages[uid]} if uid in placement.messages else {}),
+        }
         for uid, decision in placement.decisions.items()
     ]
     if preempt:
@@ -203,12 +204,13 @@ def _as_data(placement: Placement, *, preempt: bool) -> dict[str, object]:
     return data
 
 
-def decision_as_data(decision: Decision) -> dict[str, object]:
-    """Return a decision with all its keys, also those that are empty."""
+def decision_as_data(decision: Decision, namespace: str) -> dict[str, object]:
+    """Return a decision with all its keys, also those that are empty, and with the guest's namespace."""
     import msgspec
 
     data: dict[str, object] = msgspec.to_builtins(decision)
-    whole: dict[str, object] = {name: data.get(name, getattr(decision, name)) for name in decision.__struct_fields__}
+    whole: dict[str, object] = {"guest": decision.guest, "namespace": namespace}
+    whole |= {name: data.get(name, getattr(decision, name)) for name in decision.__struct_fields__}
     whole["host"] = decision.host or None
     if isinstance(decision.total, float):
         whole["total"] = decision.total + 0.0  # never -0.0

@@ -16,12 +16,13 @@ from hostler.cli.kernels import Kernels
 from hostler.cli.preemptions import Eviction, Nomination, Preemptions
 from hostler.cli.runs import LONG, Driver, decide, is_pending, open_engine
 from hostler.cli.terminal import note, progress
-from hostler.cli.wording import amount_text, plural
+from hostler.cli.waiting import noted, would_evict
+from hostler.cli.wording import EVICTED, amount_text, plural
 from hostler.config import Tenancy
 from hostler.engine import Engine
 from hostler.engine.journal import Recorder
-from hostler.manifests.messages import scheduler_message
-from hostler.model import CPU, GUESTS, MEMORY, Budget, Decision, Guest, GuestSpec, Host, amount_of, may_give
+from hostler.manifests.messages import gang_message, scheduler_message
+from hostler.model import CPU, GUESTS, MEMORY, Decision, Evict, Guest, GuestSpec, Host, Policy, amount_of, may_give
 
 __all__ = ["Placement", "Share", "Summary", "overfull_hosts", "place_all"]
 
@@ -67,25 +68,39 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     nominated: tuple[Nomination, ...]
     tenancy: Tenancy  # as it is after the run: budgets may have less left
     messages: Mapping[str, str]  # by uid: what kube-scheduler would write about a pod that fits nowhere
+    would_evict: bool  # evictions are off, and some could help
     summary: Summary
 
 
 def place_all(
-    inputs: Inputs, kernels: Kernels, *, seed: int = 0, journal: str = "", with_messages: bool = False
+    inputs: Inputs,
+    kernels: Kernels,
+    *,
+    seed: int = 0,
+    journal: str = "",
+    with_messages: bool = False,
+    evicting: Sequence[Policy] = (),
 ) -> Placement:
-    """Place every pending guest; ``journal`` names a file that records the run."""
+    """Place every pending guest; ``journal`` names a file that records the run.
+
+    ``evicting`` are the policies as they would be if they could evict: would that help anybody?
+    """
     engine = open_engine(inputs, kernels, seed=seed)
     pending = sum(map(is_pending, inputs.fleet.guests))
-    preemptions = Preemptions(engine, inputs.fleet.guests)
+    preemptions = Preemptions(engine, inputs.fleet)
     order: dict[str, None] = {}
+    undone: dict[str, Decision] = {}
     with _recorded(engine, journal) as driver, progress("placing", pending, is_long=pending > LONG) as advance:
         arrive_fleet(driver, inputs.fleet)
         for action in decide(driver, advance=advance):
+            if isinstance(action, Evict) and action.uid in order:
+                undone[action.uid] = _undone(engine.decision(action.uid), action)
             if not preemptions.note(action):
                 order[action.uid] = None
     # Members of a gang that is not complete are never tried, and yet have a reason.
     order |= {guest.uid: None for guest in inputs.fleet.guests if is_pending(guest)}
-    decisions = {uid: engine.decision(uid) for uid in order if uid in engine.state.guests}
+    decisions = {uid: undone.get(uid) or engine.decision(uid) for uid in order}
+    decisions |= noted(engine, decisions)
     gone = preemptions.gone
     guests = tuple(
         _placed(engine, guest, decisions) if guest.uid not in gone else guest
@@ -98,32 +113,26 @@ def place_all(
         decisions=decisions,
         evicted=preemptions.evicted,
         nominated=preemptions.nominated,
-        tenancy=_tenancy_after(inputs.fleet.tenancy, [one for one in inputs.fleet.guests if one.uid in gone]),
+        tenancy=msgspec.structs.replace(inputs.fleet.tenancy, budgets=preemptions.budgets),
         messages=_messages(engine, inputs, decisions) if with_messages else {},
-        summary=_sum_up(inputs, guests, len(preemptions.evicted)),
+        would_evict=would_evict(engine, evicting, decisions) if evicting else False,
+        summary=_sum_up(inputs, guests, gone),
     )
 
 
-def _tenancy_after(before: Tenancy, evicted: Sequence[Guest]) -> Tenancy:
-    """Take the evictions off the budgets; those that were leaving anyway are counted there already."""
-
-    def left(budget: Budget) -> int:
-        spent = sum(not guest.spec.is_leaving and _counts(budget, guest) for guest in evicted)
-        return max(budget.allowed - spent, 0)
-
-    budgets = tuple(msgspec.structs.replace(budget, allowed=left(budget)) for budget in before.budgets)
-    return msgspec.structs.replace(before, budgets=budgets)
-
-
-def _counts(budget: Budget, guest: Guest) -> bool:
-    """Say whether a guest's eviction counts against a budget."""
-    is_selected = budget.selector is not None and budget.selector.matches(guest.spec.labels)
-    return is_selected and budget.namespace == guest.spec.namespace and guest.name not in budget.disrupted
+def _undone(decision: Decision, evict: Evict) -> Decision:
+    """Return the decision about a guest that was placed by this run and has to go again: it waits as before."""
+    note = f"placed on {evict.host}, then {evict.reason}"
+    return msgspec.structs.replace(decision, state=EVICTED, host="", devices=(), total=None, note=note)
 
 
 def _messages(engine: Engine, inputs: Inputs, decisions: Mapping[str, Decision]) -> dict[str, str]:
     """Write the message of every pod that waits; pods of one shape share it, and very many shapes get none."""
-    waiting = [uid for uid, decision in decisions.items() if uid in inputs.pods and not decision.host]
+    waiting = [
+        uid
+        for uid, decision in decisions.items()
+        if uid in inputs.pods and not decision.host and uid in engine.state.guests
+    ]
     spec_of = {uid: engine.state.guests[uid].guest.spec for uid in waiting}
     first = {spec: uid for uid, spec in reversed(spec_of.items())}
     most = max(MOST_VERDICTS // max(len(inputs.fleet.hosts), 1), 1)
@@ -131,7 +140,8 @@ def _messages(engine: Engine, inputs: Inputs, decisions: Mapping[str, Decision])
         note(f"'message' is left out of all but {plural(most, 'shape')} of pods that fit nowhere; 'explain' has it")
     shapes = islice(dict.fromkeys(spec_of.values()), most)
     known = {spec: scheduler_message(engine.explain(first[spec]), spec) for spec in shapes}
-    return {uid: known[spec] for uid, spec in spec_of.items() if known.get(spec)}
+    found = {uid: known.get(spec) or gang_message(decisions[uid]) for uid, spec in spec_of.items()}
+    return {uid: message for uid, message in found.items() if message}
 
 
 @contextmanager
@@ -154,7 +164,8 @@ def _placed(engine: Engine, guest: Guest, decisions: Mapping[str, Decision]) -> 
     return msgspec.structs.replace(guest, host=decision.host, on_devices=decision.devices)
 
 
-def _sum_up(inputs: Inputs, guests: Sequence[Guest], evicted: int) -> Summary:
+def _sum_up(inputs: Inputs, guests: Sequence[Guest], gone: frozenset[str]) -> Summary:
+    """Count every guest once: one that was placed and evicted again counts as evicted."""
     fleet = inputs.fleet
     pending = sum(map(is_pending, fleet.guests))
     already = len(guests) - pending  # less those that ran and are gone
@@ -169,8 +180,8 @@ def _sum_up(inputs: Inputs, guests: Sequence[Guest], evicted: int) -> Summary:
         guests=len(fleet.guests),
         placed=len(on_hosts) - already,
         already_placed=already,
-        not_placed=len(guests) - len(on_hosts),
-        evicted=evicted,
+        not_placed=sum(not guest.host and guest.uid not in gone for guest in guests),
+        evicted=len(gone),
         hosts=len(fleet.hosts),
         hosts_used=len({guest.host for guest in on_hosts}),
         cpu=share(CPU),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 import msgspec
 
 from hostler.cli.runs import shown_name
+from hostler.config import Fleet
 from hostler.engine import Engine
-from hostler.model import Action, Evict, Guest, Nominate
+from hostler.model import Action, Budget, Evict, Guest, Nominate
 
 __all__ = ["Eviction", "Nomination", "Preemptions"]
 
@@ -22,6 +23,12 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     preemptor: str
     reason: str
+    broken_budgets: tuple[str, ...] = ()  # that allowed no more evictions
+
+    @property
+    def why(self) -> str:
+        """Return the reason, with the budgets that it breaks."""
+        return "; ".join((self.reason, *(f"breaks budget {name}" for name in self.broken_budgets)))
 
 
 class Nomination(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,9 +44,11 @@ class Nomination(msgspec.Struct, frozen=True, kw_only=True):
 class Preemptions:
     """Follows a run and remembers evictions and nominations."""
 
-    def __init__(self, engine: Engine, guests: Iterable[Guest]) -> None:
+    def __init__(self, engine: Engine, fleet: Fleet) -> None:
         self._engine = engine
-        self._guests = {guest.uid: guest for guest in guests}
+        self._guests = {guest.uid: guest for guest in fleet.guests}
+        self._budgets = {budget.key: budget for budget in fleet.tenancy.budgets}
+        self._left = {key: budget.allowed for key, budget in self._budgets.items()}
         self._evicted: dict[str, Eviction] = {}
         self._nominated: dict[str, Nomination] = {}
 
@@ -52,6 +61,12 @@ class Preemptions:
     def nominated(self) -> tuple[Nomination, ...]:
         """Return the last nomination of each guest that had one."""
         return tuple(self._nominated.values())
+
+    @property
+    def budgets(self) -> tuple[Budget, ...]:
+        """Return the budgets with what they still allow."""
+        replace = msgspec.structs.replace
+        return tuple(replace(one, allowed=max(self._left[key], 0)) for key, one in self._budgets.items())
 
     @property
     def gone(self) -> frozenset[str]:
@@ -84,6 +99,14 @@ class Preemptions:
             if uid not in self._evicted and record.guest.spec.is_leaving:
                 self._evict(uid, record.host, preemptor, "was leaving already")
 
+    def _break(self, guest: Guest) -> Iterator[str]:
+        """Count an eviction against budgets, and name those that did not allow it; one that goes anyway is counted."""
+        for key, budget in self._budgets.items() if not guest.spec.is_leaving else ():
+            if _counts(budget, guest):
+                self._left[key] -= 1
+                if self._left[key] < 0:
+                    yield budget.name if budget.namespace == "default" else key
+
     def _evict(self, uid: str, host: str, preemptor: str, reason: str) -> None:
         guest, by = self._guests[uid], self._guests.get(preemptor)
         self._evicted[uid] = Eviction(
@@ -93,4 +116,11 @@ class Preemptions:
             host=host,
             preemptor=shown_name(by) if by is not None else preemptor.replace(":", " ", 1),
             reason=reason,
+            broken_budgets=tuple(self._break(guest)),
         )
+
+
+def _counts(budget: Budget, guest: Guest) -> bool:
+    """Say whether a guest's eviction counts against a budget."""
+    is_selected = budget.selector is not None and budget.selector.matches(guest.spec.labels)
+    return is_selected and budget.namespace == guest.spec.namespace and guest.name not in budget.disrupted

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from hostler.model import Decision, DeviceRequest, Failure, GuestSpec, Reason, ReasonCount, format_resource
 from hostler.model.hosts import WHOLE_DEVICE
 
-__all__ = ["amount_text", "failure_text", "number_text", "plural", "reason_line", "reason_text"]
+__all__ = ["EVICTED", "amount_text", "failure_text", "number_text", "plural", "reason_line", "reason_text"]
 __all__ += ["reasons_text", "request_text"]
 
 MAX_REASONS = 6  # in one line
+EVICTED = "evicted"  # the state of a guest that was placed and evicted again
+_GANG_INCOMPLETE = "gang_incomplete"  # a host that would take the guest, if only its gang were placed
+_ROOM = ("resources", "devices")  # the filters that what is held for others can fail
 _SPREAD = "spread"  # the filter whose amounts are guests
 _DEVICES = "devices"  # the filter whose amounts are thousandths of a device
 _WITHOUT_AMOUNTS = ("no_device", "wrong_device_model")  # nothing to count: it is the kind or model that lacks
@@ -31,8 +34,15 @@ def reason_text(reason: Reason) -> str:
 
 def reason_line(decision: Decision) -> str:
     """Say in one line why a guest was not placed: ``0/12 hosts: 7 insufficient cpu, 5 cordoned``."""
+    if decision.state == EVICTED:
+        return decision.note
     if not decision.hosts:
         return decision.note or "there are no hosts"
+    alone = sum(count.hosts for count in decision.reasons if count.reason.code == _GANG_INCOMPLETE)
+    if alone:  # the guest itself is not what is refused
+        others = [count for count in decision.reasons if count.reason.code != _GANG_INCOMPLETE]
+        line = f"{alone}/{plural(decision.hosts, 'host')} fit, but {decision.note.removeprefix('fits, but ')}"
+        return f"{line} ({reasons_text(others)})" if others else line
     line = f"{decision.feasible}/{plural(decision.hosts, 'host')}: {reasons_text(decision.reasons)}"
     return f"{line} ({decision.note})" if decision.note else line
 
@@ -48,19 +58,28 @@ def reasons_text(counts: Sequence[ReasonCount]) -> str:
 def failure_text(failure: Failure) -> str:
     """Say what one filter of one host lacks, in the units that the cure has as well."""
     text = reason_text(failure.reason)
-    if failure.by:
+    if failure.by and failure.reason.plugin not in _ROOM:
         return f"{text} (in the way: {', '.join(failure.by)})"
+    held = f" ({_held_text(failure)})" if failure.by else ""
     if failure.reason.plugin == _SPREAD and failure.needed is not None:
         return f"{text}: it would be {failure.needed}"
     if failure.needed is None or failure.missing is None or failure.reason.code in _WITHOUT_AMOUNTS:
-        return text
+        return text + held
     subject = failure.reason.subject
     if failure.reason.plugin == _DEVICES:
         return f"{text}: {failure.missing} of {failure.needed} milli-{subject} missing"
     if failure.free is not None and failure.free < 0:
         asked, excess = amount_text(subject, failure.needed), amount_text(subject, -failure.free)
-        return f"{text}: asks {asked}, nothing free ({excess} too many booked)"
-    return f"{text}: {amount_text(subject, failure.missing)} of {amount_text(subject, failure.needed)} missing"
+        problem = held or f" ({excess} too many booked)"
+        return f"{text}: asks {asked}, nothing free{problem}"
+    return f"{text}: {amount_text(subject, failure.missing)} of {amount_text(subject, failure.needed)} missing{held}"
+
+
+def _held_text(failure: Failure) -> str:
+    """Say who keeps room from a guest: ``3 held by reservation night``, ``held for gang crew``."""
+    words = [name.replace(":", " ", 1).replace("gang default/", "gang ") for name in failure.by]
+    owners = ", ".join(f"{'by' if word.startswith('reservation ') else 'for'} {word}" for word in words)
+    return f"{amount_text(failure.reason.subject, failure.held)} held {owners}" if failure.held else f"held {owners}"
 
 
 def amount_text(resource: str, amount: int) -> str:
@@ -72,7 +91,7 @@ def request_text(spec: GuestSpec) -> str:
     """Write what a guest asks for in one line."""
     parts = [_request(name, amount) for name, amount in spec.requests]
     parts += [_device_request(request) for request in spec.devices]
-    return ", ".join(parts) or "nothing"
+    return ", ".join(parts) or "no requests"
 
 
 def number_text(value: int | float | None) -> str:

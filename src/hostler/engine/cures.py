@@ -12,6 +12,8 @@ import msgspec
 
 from hostler.engine.plugins.room import Devices, Resources
 from hostler.engine.profile import Profile
+from hostler.engine.reasons import full_name
+from hostler.engine.reservations import RESERVATION
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.engine.verdicts import device_failures, failures_on
@@ -65,6 +67,9 @@ def _cure_host(
     reductions = tuple(c for c in smaller if c is not None)
     if len(reductions) == len(room) == 1:
         return (*changes, *reductions)
+    holder = _holder(room)
+    if holder is not None:
+        return (*changes, holder)
     victim = _victim(state, profile, shape, verdict.host, room, uid)
     if victim is not None:
         return (*changes, victim)
@@ -106,7 +111,7 @@ def _give_up_others(failure: Failure, host: str) -> Change | None:
         case "anti_affinity":
             text = f"do not ask to be apart from {subject}"
         case "existing_anti_affinity" if len(failure.by) == 1:
-            text = f"evict {failure.by[0]}, which wants to be apart from {subject}"
+            text = f"move or stop {failure.by[0]} by hand, which wants to be apart from {subject}"
             return Change(kind="evict", subject=failure.by[0], text=text, relative=1.0)
         case "skew_too_large":
             text = f"allow a skew of {failure.needed} for {subject}"
@@ -125,7 +130,8 @@ def _reduce(failure: Failure) -> Change | None:
     if failure.missing is None or not failure.needed or not failure.free or failure.free < 0 or subject == GUESTS:
         return None
     less, most = format_resource(subject, failure.missing), format_resource(subject, failure.free)
-    text = f"ask for {less} {subject} less (at most {most})"
+    held = "".join(f"; reservation {name} holds the rest" for name in _reservations(failure)[:1])
+    text = f"ask for {less} {subject} less (at most {most}{held})"
     relative = failure.missing / failure.needed
     return Change(kind="reduce_request", subject=subject, text=text, relative=relative, amount=failure.missing)
 
@@ -174,11 +180,24 @@ def _victim(
         fits = all(f.reason.plugin not in _ROOM for f in failures_on(state, profile, shape, row))
         state.cluster.book(row, held, record.devices, other)
         size = max(_relative(held, failure) for failure in room)
-        if fits and (best is None or (size, record.guest.name) < best):
-            best = (size, record.guest.name)
+        if fits and (best is None or (size, full_name(record.guest)) < best):
+            best = (size, full_name(record.guest))
     if best is None:
         return None
-    return Change(kind="evict", subject=best[1], text=f"evict {best[1]} from {host}", relative=best[0])
+    return Change(kind="evict", subject=best[1], text=f"move or stop {best[1]} on {host} by hand", relative=best[0])
+
+
+def _holder(room: Sequence[Failure]) -> Change | None:
+    """Return the one reservation without which there would be room; what is held for others ends by itself."""
+    names = {name for failure in room for name in _reservations(failure)}
+    if len(names) != 1 or any(len(failure.by) != 1 or (failure.missing or 0) > failure.held for failure in room):
+        return None
+    name = names.pop()
+    return Change(kind="other", subject=name, text=f"end reservation {name}, or let it hold less", relative=1.0)
+
+
+def _reservations(failure: Failure) -> list[str]:
+    return [name.removeprefix(RESERVATION) for name in failure.by if name.startswith(RESERVATION)]
 
 
 def _frees_enough(held: Shape, room: Iterable[Failure]) -> bool:

@@ -11,22 +11,29 @@ from hostler.engine.cures import find_cure
 from hostler.engine.eviction_advice import advise_eviction
 from hostler.engine.evictions import hold_of
 from hostler.engine.framework import Wake
-from hostler.engine.gang_advice import advise_gang
+from hostler.engine.gang_advice import OUTSIDE, advise_gang, as_member
 from hostler.engine.kernels_layout import Int64s
 from hostler.engine.profile import Profile
 from hostler.engine.profiles import NO_POLICY
 from hostler.engine.reasons import counted, reason_counts
 from hostler.engine.records import GROUPED, PLACED_STATES, GuestRecord
+from hostler.engine.reservations import RESERVATION
 from hostler.engine.selection import score_table, tie_keys
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.engine.verdicts import failures_on
-from hostler.model import Decision, Explanation, GuestSpec, HostVerdict, Score
+from hostler.model import Decision, Explanation, Failure, GangAdvice, GuestSpec, HostVerdict, Score
 
 __all__ = ["explain"]
 
 _NEAR_MISSES = 10
 _AS_IT_IS = "now"
+# What wakes a guest beside the events that cure refusals of hosts.
+_QUOTA_FREED = "a guest of a tenant with a quota leaves, or the quotas change"
+_GANG_DECLARED = "its gang is declared"
+_MEMBER_ARRIVES = "another member of its gang arrives"
+_MEMBER_LEAVES = "a member of its gang leaves"
+_NO_FILTERS = frozenset({"gang", "quota"})  # they refuse, and no event of a host cures that
 _WITHOUT_ITSELF = "now, its own booking set aside"
 
 
@@ -53,6 +60,18 @@ def explain(state: State, record: GuestRecord, decision: Decision) -> Explanatio
 
 def _explain(state: State, record: GuestRecord, shape: Shape, decision: Decision, as_of: str) -> Explanation:
     policy = state.wait_key(shape)[1]
+    gang = record.guest.gang if record.state == GROUPED and policy != NO_POLICY else ""
+    if not gang:
+        return _judge(state, record, shape, policy, decision, as_of)
+    advice, eviction = advise_gang(state, gang)
+    with as_member(state, record, state.cache.slot(shape, policy), advice.domain):
+        found = _judge(state, record, shape, policy, decision, as_of)
+    wakes = _gang_wakes(record.guest.name, state.profiles.profiles[policy], advice)
+    wakes = tuple(dict.fromkeys((*wakes, *found.wakes)))
+    return msgspec.structs.replace(found, gang=advice, eviction=eviction, wakes=wakes)
+
+
+def _judge(state: State, record: GuestRecord, shape: Shape, policy: int, decision: Decision, as_of: str) -> Explanation:
     if policy == NO_POLICY:
         return Explanation(decision=decision, as_of=as_of, wakes=(Wake.POLICY_CHANGED.value, Wake.GUEST_CHANGED.value))
     profile = state.profiles.profiles[policy]
@@ -60,27 +79,36 @@ def _explain(state: State, record: GuestRecord, shape: Shape, decision: Decision
     codes, counts = state.cache.codes(slot)
     feasible, refused = counted(counts[None, :])[0]
     fitting = _fitting(state, slot, policy, np.flatnonzero(codes == 0).astype(np.int64))
+    gang = record.guest.gang if record.state == GROUPED else ""
     refusals = sorted(
         (
-            HostVerdict(host=state.cluster.host(row).name, failures=failures_on(state, profile, shape, row))
-            for row in np.flatnonzero(codes > 0).tolist()
+            HostVerdict(host=state.cluster.host(row).name, failures=_failures(state, profile, shape, row, code, gang))
+            for row, code in enumerate(codes.tolist())
+            if code > 0
         ),
         key=_nearness,
     )
     is_stuck = not fitting and bool(refusals)
-    gang = record.guest.gang if record.state == GROUPED else ""
     quota = state.quotas.beyond(shape.spec) if record.state not in PLACED_STATES else ""
+    advise = is_stuck and not gang
     return Explanation(
         decision=_with_counts(state, decision, shape.spec, feasible, refused),
         as_of=as_of,
         verdicts=(*fitting, *refusals),
         near_misses=tuple(v.host for v in refusals[:_NEAR_MISSES]),
         cure=find_cure(state, profile, shape, refusals, record.guest.uid) if is_stuck else None,
-        eviction=advise_eviction(state, shape, policy, profile.policy.preemption) if is_stuck else None,
-        gang=advise_gang(state, gang) if gang else None,
+        eviction=advise_eviction(state, shape, policy, profile.policy.preemption) if advise else None,
         quota=quota,
-        wakes=_wakes(state, profile, refused) if not fitting else (),
+        wakes=(*_wakes(state, profile, refused, refusals), *((_QUOTA_FREED,) if quota else ()))
+        if quota or not fitting
+        else (),
     )
+
+
+def _failures(state: State, profile: Profile, shape: Shape, row: int, code: int, gang: str) -> tuple[Failure, ...]:
+    """Return all that a host lacks, the primary reason first, also that it is outside the domain of the gang."""
+    found = failures_on(state, profile, shape, row, gang)
+    return (Failure(reason=OUTSIDE), *found) if state.tables.reasons.values[code] == OUTSIDE else found
 
 
 def _fitting(state: State, slot: int, policy: int, rows: Int64s) -> list[HostVerdict]:
@@ -114,8 +142,29 @@ def _with_counts(
     )
 
 
-def _wakes(state: State, profile: Profile, refused: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+def _wakes(
+    state: State, profile: Profile, refused: Sequence[tuple[int, int]], refusals: Sequence[HostVerdict]
+) -> tuple[str, ...]:
     wakes = {Wake.HOST_JOINED, Wake.GUEST_CHANGED}
-    for code, _ in refused:
-        wakes |= profile.cures(state.tables.reasons.values[code].plugin)
+    for plugin in {state.tables.reasons.values[code].plugin for code, _ in refused} - _NO_FILTERS:
+        wakes |= profile.cures(plugin)
+    holders = dict.fromkeys(name for verdict in refusals for failure in verdict.failures for name in failure.by)
+    held = [name.removeprefix(RESERVATION) for name in holders if name.startswith(RESERVATION)]
+    return (*(wake.value for wake in Wake if wake in wakes), *(f"reservation {name} ends" for name in sorted(held)))
+
+
+def _gang_wakes(name: str, profile: Profile, advice: GangAdvice) -> tuple[str, ...]:
+    """Say what lets a gang be tried again: what cures one of its members, or that it is there at all."""
+    if not advice.min_count:
+        return (_GANG_DECLARED,)
+    if not advice.members and advice.binding:
+        return (_MEMBER_ARRIVES,)
+    if all(member.guest != name for member in advice.members):
+        return (_MEMBER_LEAVES,)  # the gang has its maximum
+    if not advice.binding:
+        return ()
+    wakes = {Wake.HOST_JOINED, Wake.GUEST_CHANGED}
+    for count in (count for member in advice.members for count in member.reasons):
+        if count.reason.plugin not in _NO_FILTERS:
+            wakes |= profile.cures(count.reason.plugin)
     return tuple(wake.value for wake in Wake if wake in wakes)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hostler.engine.asks import Ask
 from hostler.engine.kernels_layout import ASK_AFFINITY, ASK_SPREAD
+from hostler.engine.reasons import full_name
 from hostler.engine.state import State
 from hostler.model import Failure
 
@@ -55,5 +56,5 @@ def _in_the_way(state: State, number: int, row: int) -> tuple[str, ...]:
     for shape, other in cluster.counters.counted_near(number, row):
         for uid, held in cluster.guests_on[other].items():
             if held.number == shape:
-                names.append(state.guests[uid].guest.name)
+                names.append(full_name(state.guests[uid].guest))
     return tuple(sorted(names)[:_NAMED])

@@ -7,9 +7,9 @@ import numpy as np
 from hostler.engine.kernels_layout import Int32s, Int64s
 from hostler.engine.plugins.host_affinity import HostAffinity, about
 from hostler.engine.tables import Tables
-from hostler.model import GuestSpec, Reason, ReasonCount
+from hostler.model import Guest, GuestSpec, Reason, ReasonCount
 
-__all__ = ["counted", "float_totals", "named_reason", "reason_counts"]
+__all__ = ["counted", "float_totals", "full_name", "named_reason", "reason_counts"]
 
 _FLIP = np.int64(0x7FFFFFFFFFFFFFFF)
 
@@ -45,3 +45,8 @@ def reason_counts(tables: Tables, counts: tuple[tuple[int, int], ...], spec: Gue
     """Return the reasons by name, most hosts first."""
     named = [ReasonCount(named_reason(tables, code, spec), hosts) for code, hosts in counts]
     return tuple(sorted(named, key=lambda c: (-c.hosts, c.reason.plugin, c.reason.code, c.reason.subject)))
+
+
+def full_name(guest: Guest) -> str:
+    """Return a guest's name as people write it: with its namespace unless that is the default one."""
+    return guest.name if guest.spec.namespace == "default" else f"{guest.spec.namespace}/{guest.name}"

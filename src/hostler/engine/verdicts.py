@@ -5,6 +5,7 @@ Plain Python over one host at a time; its first failure is the primary reason th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,6 +14,7 @@ from hostler.engine.guest_verdicts import guest_failures
 from hostler.engine.plugins.host_affinity import AFFINITY_MISMATCH, SELECTOR_MISMATCH, HostAffinity, about
 from hostler.engine.plugins.taints import Taints
 from hostler.engine.profile import Profile
+from hostler.engine.reasons import full_name
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.model import Expression, Failure, GuestSpec, Host, Reason
@@ -20,9 +22,14 @@ from hostler.model.selectors import untolerated
 
 __all__ = ["device_failures", "failures_on"]
 
+NOMINATION = "nomination:"  # what the hold for a nominated guest is called before its uid
 
-def failures_on(state: State, profile: Profile, shape: Shape, row: int) -> tuple[Failure, ...]:
-    """Return every filter of the policy that the host in a row fails, in filter order."""
+
+def failures_on(state: State, profile: Profile, shape: Shape, row: int, gang: str = "") -> tuple[Failure, ...]:
+    """Return every filter of the policy that the host in a row fails, in filter order.
+
+    A member that is tried with its ``gang`` takes room that is held for others by the gang's rights.
+    """
     host = state.cluster.host(row)
     found: list[Failure] = []
     for use in profile.filters:
@@ -38,7 +45,7 @@ def failures_on(state: State, profile: Profile, shape: Shape, row: int) -> tuple
             found += _affinity(shape, host)
         else:
             found.append(Failure(reason=state.tables.reasons.values[int(verdict[0])]))
-    found += _resources(state, profile, shape, row)
+    found += _resources(state, profile, shape, row, gang)
     found += device_failures(state, shape.spec, row, host)
     found += guest_failures(state, state.cache.slot(shape, state.profiles.number(shape.spec.policy)), row)
     return tuple(found)
@@ -57,24 +64,36 @@ def _affinity(shape: Shape, host: Host) -> Iterator[Failure]:
         yield Failure(reason=about(Reason(HostAffinity.name, AFFINITY_MISMATCH), spec))
 
 
-def _resources(state: State, profile: Profile, shape: Shape, row: int) -> Iterator[Failure]:
-    passes = set(state.passes(shape.spec))
+def _resources(state: State, profile: Profile, shape: Shape, row: int, gang: str) -> Iterator[Failure]:
+    passes = set(state.passes(shape.spec, gang))
+    priority = state.gangs.priority(gang) if gang else shape.spec.priority
     holds = [
-        (name, hold)
+        (_holder(state, name), hold)
         for name, hold in state.cluster.holds.on(row)
-        if hold.priority >= shape.spec.priority and hold.pass_number not in passes
+        if hold.priority >= priority and hold.pass_number not in passes
     ]
     for resource, amount in shape.amounts:
         free = state.cluster.limit(row, resource, profile.limit_set) - state.cluster.used(row, resource)
-        kept = {name: dict(hold.amounts).get(resource, 0) for name, hold in holds}
-        free -= sum(kept.values())
+        kept: Counter[str] = Counter()
+        for name, hold in holds:
+            kept[name] += dict(hold.amounts).get(resource, 0)
+        free -= kept.total()
         if amount > free:
             reason = state.tables.reasons.values[state.tables.insufficient(resource)]
             by = tuple(name for name, held in kept.items() if held)[:3]
-            yield Failure(reason=reason, needed=amount, free=free, missing=amount - free, by=by)
+            yield Failure(reason=reason, needed=amount, free=free, missing=amount - free, held=kept.total(), by=by)
     if shape.asks and any(hold.has_devices for _, hold in holds):
         kind = state.tables.device_codes(shape.asks[0].kind)[2]
-        yield Failure(reason=state.tables.reasons.values[kind], by=tuple(n for n, h in holds if h.has_devices)[:3])
+        owners = dict.fromkeys(name for name, hold in holds if hold.has_devices)
+        yield Failure(reason=state.tables.reasons.values[kind], by=tuple(owners)[:3])
+
+
+def _holder(state: State, name: str) -> str:
+    """Say for whom room is held: ``reservation:night``, ``gang:default/crew``, ``guest:web-0``."""
+    record = state.guests.get(name.removeprefix(NOMINATION)) if name.startswith(NOMINATION) else None
+    if record is None:
+        return name
+    return f"gang:{record.guest.gang}" if record.guest.gang else f"guest:{full_name(record.guest)}"
 
 
 def device_failures(state: State, spec: GuestSpec, row: int, host: Host) -> Iterator[Failure]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from hostler.model import GUESTS, Explanation, Failure, GuestSpec, Reason
+from hostler.model import GUESTS, Decision, Explanation, Failure, GuestSpec, Reason
 
-__all__ = ["scheduler_message"]
+__all__ = ["gang_message", "scheduler_message"]
 
 NO_NODES = "no nodes available to schedule pods"
 NOT_LOOKED_AT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
@@ -66,6 +66,23 @@ def scheduler_message(explanation: Explanation, spec: GuestSpec) -> str:
     # kube-scheduler sorts the finished words, so "10 ..." stands before "2 ...".
     reasons = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
     return f"0/{len(verdicts)} nodes are available: {reasons}."
+
+
+def gang_message(decision: Decision) -> str:
+    """Say the same of a pod that waits with its gang: what its hosts said while the gang was tried, or why it was not.
+
+    What kube-scheduler has no words for, such as a host outside the gang's domain, is said in ours.
+    """
+    if not decision.reasons:
+        return f"{decision.note}." if decision.note else ""
+    counts: Counter[str] = Counter()
+    for count in decision.reasons:
+        plugin = _plugin(count.reason)
+        is_known = plugin == _ROOM or count.reason.code in _TEXTS
+        words = next(iter(_texts((Failure(reason=count.reason),)))) if is_known else count.reason.text()
+        counts[words] += count.hosts
+    reasons = ", ".join(sorted(f"{hosts} {text}" for text, hosts in counts.items()))
+    return f"0/{decision.hosts} nodes are available: {reasons}."
 
 
 def _named_hosts(spec: GuestSpec) -> set[str] | None:

@@ -67,13 +67,15 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One filter that a host fails, with the amounts where there are any (in the resource's unit).
 
-    ``by`` names the first few guests that stand in the way, where guests do.
+    ``by`` names the first few guests that stand in the way, where guests do; for amounts, those for whom ``held`` is
+    kept (``reservation:night``, ``gang:default/crew``, ``guest:web-0``).
     """
 
     reason: Reason
     needed: int | None = None
     free: int | None = None
     missing: int | None = None
+    held: int = 0
     by: tuple[str, ...] = ()
 
 
@@ -120,6 +122,8 @@ class EvictionAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The cheapest eviction that would make room, or (without a host) why none would.
 
     ``hosts`` counts the hosts where some eviction would help. ``why_not`` also tells why it is not carried out.
+    Where room is made for a whole ``gang``, ``host`` names all hosts of the victims. ``tenant`` is set where it is
+    reclaimed: that one has more than it is guaranteed, and the guest's tenant less.
     """
 
     host: str = ""
@@ -128,6 +132,8 @@ class EvictionAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     broken_budgets: int = 0
     hosts: int = 0
     why_not: str = ""
+    gang: str = ""
+    tenant: str = ""
 
 
 class MemberAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -145,6 +151,7 @@ class GangAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_count: int = 0
     placed: int = 0
     would_place: int = 0
+    topology: str = ""
     domain: str = ""
     members: tuple[MemberAdvice, ...] = ()
     binding: str = ""
