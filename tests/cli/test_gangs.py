@@ -229,8 +229,23 @@ def test_members_confined_to_a_domain_are_explained_with_the_hosts_of_it(fleet):
 def test_scores_from_before_the_gang_was_placed_are_labelled_so(fleet):
     guests = "guests: [{name: t, count: 2, gang: two, host_name: a-0, requests: {cpu: 1}}]\n"
     body = f"gangs: [{{name: two, min_count: 2}}]\n{guests}"
-    assert "Before its gang was placed, hosts scored:" in hostler("explain", "-f", fleet(body), "t-1").lines
-    assert "Before its gang" not in hostler("explain", "-f", fleet(body), "t-0").out
+    label = "Before other members of its gang took room, hosts scored:"
+    assert label in hostler("explain", "-f", fleet(body), "t-1").lines
+    assert label not in hostler("explain", "-f", fleet(body), "t-0").lines
+
+
+def test_hosts_that_a_waiting_member_finds_are_said_to_be_found_without_its_gang(fleet):
+    label = "On its own, before other members of its gang take room, it would find:"
+    assert label in hostler("explain", "-f", fleet(TOO_MANY), "c-5").lines
+    running = "gangs: [{name: crew}]\nguests: [{name: c, host: a-0, gang: crew}]\n"
+    assert "its gang" not in hostler("explain", "-f", fleet(running), "c").out
+
+
+def test_where_others_took_hosts_in_the_same_gang_the_count_is_of_a_later_moment(fleet):
+    body = "gangs: [{name: two, min_count: 2}]\nguests: [{name: t, count: 2, gang: two, requests: {cpu: 4}}]\n"
+    result = hostler("explain", "-f", fleet(body), "t-1")
+    assert "the best of 4 that fit" in result.lines[0]
+    assert "Before other members of its gang took room, hosts scored:" in result.lines
 
 
 def test_a_member_for_whom_a_gang_has_a_reservation_is_explained_by_the_gangs_rights(fleet):

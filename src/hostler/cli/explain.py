@@ -71,7 +71,9 @@ def explain(
     if bool(files) == bool(journal):
         raise click.UsageError("give either -f FILE or --journal FILE")
     if journal and (policy or config or seed or seed_annotations or preempt):
-        raise click.UsageError("a journal has its own policies and seed: leave --policy, --config and --seed away")
+        raise click.UsageError(
+            "a journal has its own policies and seed: leave --policy, --config, --seed and --preempt away"
+        )
     if budgets and not preempt:
         raise click.UsageError("--budgets needs --preempt")
     from hostler.cli.kernels import kernels
@@ -108,9 +110,10 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
         gone = explained.eviction
         say(printable(f"It is evicted from {gone.host} in this run: {gone.why}."))
     if fitting:
-        if _is_before_gang(explained, fitting[0]):
+        moment = _moment(explained, fitting)
+        if moment:
             say()
-            say("Before its gang was placed, hosts scored:")
+            say(moment)
         _print_fitting(fitting, explained.decision.host, None if is_wide else SHOWN)
     if refusing and (is_wide or not fitting or explained.was_bound):
         _print_refusing(refusing, None if is_wide else SHOWN)
@@ -136,10 +139,15 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
             say(f"  {wake}")
 
 
-def _is_before_gang(explained: Explained, chosen: HostVerdict) -> bool:
-    """Say whether the table is of another moment: members that were placed before this one have changed the scores."""
+def _moment(explained: Explained, fitting: list[HostVerdict]) -> str:
+    """Say where the table is of another moment than the decision: members of a gang are decided one after the other."""
     decision = explained.decision
-    return bool(explained.guest.gang and decision.host) and chosen.total != decision.total
+    if not explained.guest.gang or explained.was_bound:
+        return ""
+    if not decision.host:
+        return "On its own, before other members of its gang take room, it would find:"
+    is_same = (fitting[0].total, len(fitting)) == (decision.total, decision.feasible)
+    return "" if is_same else "Before other members of its gang took room, hosts scored:"
 
 
 def _sentence(explained: Explained) -> str:
