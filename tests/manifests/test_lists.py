@@ -313,3 +313,45 @@ def test_names_that_are_too_long_are_refused_also_those_that_a_workload_makes():
 def test_a_namespace_that_could_not_be_read_again_is_refused():
     with pytest.raises(InputError, match=r"metadata\.namespace: it is 'x/y'"):
         read_manifests([pod("a", metadata={"namespace": "x/y"})])
+
+
+def _near(**term):
+    required = [{"topologyKey": "zone", "labelSelector": {}, **term}]
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def _on_node(name):
+    field = {"key": "metadata.name", "operator": "In", "values": [name]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+UNREADABLE = {
+    "a label of a node": (node(metadata={"labels": {"": "x"}}), "metadata.labels: a label has no key"),
+    "a label of a pod": (pod(metadata={"labels": {"": "x"}}), "metadata.labels: a label has no key"),
+    "a node selector": (pod(nodeSelector={"": "x"}), "spec.nodeSelector: a label has no key"),
+    "a taint without a key": (node(spec={"taints": [{"key": "", "effect": "NoSchedule"}]}), "a key is empty"),
+    "a taint with a space": (node(spec={"taints": [{"key": "a b", "effect": "NoSchedule"}]}), "a key is 'a b'"),
+    "a selector": (pod(affinity=_near(labelSelector={"matchLabels": {"": "x"}})), "matchLabels: a label has no key"),
+    "a namespace of a term": (pod(affinity=_near(namespaces=["a/b"])), "namespaces: it is 'a/b'"),
+    "no namespace of a term": (pod(affinity=_near(namespaces=[""])), "namespaces: a name is empty"),
+    "a node by its name": (pod(affinity=_on_node("a b")), "matchFields[0].values[0]: it is 'a b'"),
+    "a pod of a budget": (
+        thing("PodDisruptionBudget", version="policy/v1", status={"disruptedPods": {"a b": None}}),
+        "status.disruptedPods: it is 'a b'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("item", "message"), UNREADABLE.values(), ids=UNREADABLE)
+def test_keys_and_names_inside_an_object_that_could_not_be_read_again_are_refused(item, message):
+    with pytest.raises(InputError) as refused:
+        read_manifests([item], sources=["f.yaml"])
+    assert refused.value.message.startswith("f.yaml: ")
+    assert message in refused.value.message
+
+
+def test_an_image_without_a_name_is_left_out():
+    data = node()
+    data["status"]["images"] = [{"names": ["", "web:1"], "sizeBytes": 5}]
+    assert read_manifests([data]).hosts[0].images == (("web:1", 5),)

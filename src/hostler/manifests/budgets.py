@@ -5,7 +5,7 @@ Used by ``reader``.
 
 from __future__ import annotations
 
-from hostler.manifests.places import DEFAULT_NAMESPACE, Note, check_count, version_of
+from hostler.manifests.places import DEFAULT_NAMESPACE, Note, check_count, check_name, version_of
 from hostler.manifests.policy_objects import PodDisruptionBudget
 from hostler.manifests.selectors import read_selector
 from hostler.model import Budget, Selector
@@ -22,6 +22,8 @@ def read_budget(item: PodDisruptionBudget, place: str) -> tuple[Budget, tuple[No
         # The eviction API takes it for every pod of the namespace, kube-scheduler's preemption for none.
         notes.append(Note(place, "spec.selector", "is empty: preemption takes it for no pod at all"))
         selector = None
+    for name in item.status.disrupted_pods:
+        check_name(name, "status.disruptedPods")
     allowed = item.status.disruptions_allowed
     if allowed is None:
         notes.append(Note(place, "status.disruptionsAllowed", "is missing: no disruption is allowed"))

@@ -12,6 +12,7 @@ from hostler.errors import InputError
 from hostler.manifests.expressions import NODE_OPERATORS, expression_data, read_expression
 from hostler.manifests.metadata import Requirement
 from hostler.manifests.objects import NodeAffinity, PodToleration, SelectorTerm
+from hostler.manifests.places import check_name
 from hostler.model import Expression, GuestSpec, Term, Toleration, WeightedTerm
 from hostler.model.selectors import Effect
 
@@ -128,6 +129,7 @@ def _name_expression(item: Requirement, path: str) -> Expression:
         raise InputError(f"{path}.key: {item.key!r} is not a field to select by", hint=f"only {NAME_FIELD} is")
     if item.operator not in ("In", "NotIn") or len(item.values) != 1:
         raise InputError(f"{path}: {NAME_FIELD} takes operator In or NotIn with exactly one value")
+    check_name(item.values[0], f"{path}.values[0]")
     return read_expression(item, path, NODE_OPERATORS)
 
 

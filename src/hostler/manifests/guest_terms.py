@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from hostler.errors import InputError
 from hostler.manifests.objects import PodAffinity, PodAffinityTerm
+from hostler.manifests.places import check_name
 from hostler.manifests.selectors import add_label_keys, read_selector, selector_data
 from hostler.model import GuestSpec, GuestTerm, WeightedGuestTerm
 
@@ -48,6 +49,10 @@ def guest_affinity_of(spec: GuestSpec) -> dict[str, object]:
 def _read_term(term: PodAffinityTerm, labels: Mapping[str, str], path: str) -> GuestTerm:
     if not term.topology_key:
         raise InputError(f"{path}.topologyKey: it is missing", hint="such as kubernetes.io/hostname")
+    for namespace in term.namespaces:
+        if not namespace:
+            raise InputError(f"{path}.namespaces: a name is empty", hint="drop it, or name the namespace")
+        check_name(namespace, f"{path}.namespaces")
     selector = read_selector(term.label_selector, f"{path}.labelSelector")
     selector = add_label_keys(selector, term.match_label_keys, "In", labels, f"{path}.matchLabelKeys")
     selector = add_label_keys(selector, term.mismatch_label_keys, "NotIn", labels, f"{path}.mismatchLabelKeys")

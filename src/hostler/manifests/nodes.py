@@ -11,7 +11,7 @@ from hostler.errors import InputError
 from hostler.manifests.constraints import effect_named
 from hostler.manifests.gpus import GPU_COUNT, GPU_MILLI, gpus_of_host, gpus_of_node
 from hostler.manifests.objects import Node
-from hostler.manifests.places import Note, about, child, node_place, parse_quantities, version_of
+from hostler.manifests.places import Note, about, check_key, child, node_place, parse_quantities, version_of
 from hostler.model import GUESTS, MAX_AMOUNT, Host, Taint, amounts, format_resource, labels, may_give
 
 __all__ = ["host_to_node", "node_to_host"]
@@ -27,6 +27,8 @@ def node_to_host(node: Node) -> tuple[Host, tuple[Note, ...]]:
     if not metadata.name:
         raise InputError(f"{place}: metadata.name is missing", hint="every Node needs a name")
     with about(place):
+        for at, taint in enumerate(node.spec.taints):
+            check_key(taint.key, f"spec.taints[{at}].key")
         field = "status.allocatable" if node.status.allocatable else "status.capacity"
         resources = parse_quantities(node.status.allocatable or node.status.capacity, field)
         if GUESTS in resources:
@@ -93,6 +95,6 @@ def _images(node: Node) -> tuple[tuple[str, int], ...]:
     for at, image in enumerate(node.status.images):
         if not 0 <= image.size_bytes <= MAX_AMOUNT:
             raise InputError(f"status.images[{at}].sizeBytes: {image.size_bytes} is not between 0 and 2^62")
-        for name in image.names or ():
+        for name in filter(None, image.names or ()):
             found.setdefault(name, image.size_bytes)
     return tuple(sorted(found.items()))

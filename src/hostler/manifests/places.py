@@ -22,6 +22,8 @@ __all__ = [
     "Note",
     "about",
     "check_count",
+    "check_key",
+    "check_keys",
     "check_name",
     "child",
     "node_place",
@@ -109,6 +111,21 @@ def check_name(name: str, path: str) -> None:
     if "/" in name or " " in name or not name.isprintable():
         shown = name[:60].encode("unicode_escape").decode() if not name.isprintable() else name[:60]
         raise InputError(f"{path}: it is '{shown}'", hint="names have no '/', no whitespace and no control characters")
+
+
+def check_key(key: str, path: str) -> None:
+    """Refuse the key of a label or taint that is empty, or that could not be read again."""
+    if not key:
+        raise InputError(f"{path}: a key is empty", hint="name it")
+    if " " in key or not key.isprintable():
+        shown = key[:60].encode("unicode_escape").decode()
+        raise InputError(f"{path}: a key is '{shown}'", hint="keys have no whitespace and no control characters")
+
+
+def check_keys(labels: Mapping[str, str], path: str) -> None:
+    """Refuse labels of which one has no key."""
+    if "" in labels:
+        raise InputError(f"{path}: a label has no key", hint="name the label")
 
 
 def version_of(metadata: Metadata) -> int:

@@ -14,7 +14,7 @@ from hostler.manifests.gangs import gang_named_by
 from hostler.manifests.gpus import gpu_indices, gpu_request
 from hostler.manifests.guest_terms import preferred_guest_terms, required_guest_terms
 from hostler.manifests.objects import Pod
-from hostler.manifests.places import DEFAULT_NAMESPACE, Note, about, pod_place, version_of
+from hostler.manifests.places import DEFAULT_NAMESPACE, Note, about, check_keys, pod_place, version_of
 from hostler.manifests.priorities import UNKNOWN_CLASS, PriorityClasses, check_priority, may_preempt, seed_priority
 from hostler.manifests.requests import pod_requests, scored_requests
 from hostler.manifests.spreads import read_spread
@@ -101,6 +101,8 @@ def read_spec(
         raise InputError("spec.containers is missing", hint="a pod has at least one container")
     affinity = pod.spec.affinity
     given = pod.metadata.labels
+    check_keys(given, "metadata.labels")
+    check_keys(pod.spec.node_selector, "spec.nodeSelector")
     priority, can_preempt, priority_notes = _priority(pod, around.priorities, place, seed_annotations)
     tolerations, toleration_notes = _tolerations(pod, place)
     requests = pod_requests(pod)

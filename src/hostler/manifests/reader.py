@@ -21,7 +21,7 @@ from hostler.manifests.kinds import Object, place_of, struct_of
 from hostler.manifests.nodes import node_to_host
 from hostler.manifests.objects import Node, Pod
 from hostler.manifests.owners import Owners
-from hostler.manifests.places import Note, about, check_name, pod_place
+from hostler.manifests.places import Note, about, check_keys, check_name, pod_place
 from hostler.manifests.pods import pod_to_guest
 from hostler.manifests.policy_objects import (
     CrdPodGroup,
@@ -95,6 +95,7 @@ class Reader:
             with about(place):
                 check_name(item.metadata.name, "metadata.name")
                 check_name(item.metadata.namespace, "metadata.namespace")
+                check_keys(item.metadata.labels, "metadata.labels")
             record = _Record(self._count, item, place, source)
             if item.metadata.name:
                 self._claim_place(place)

@@ -13,6 +13,7 @@ from typing import Literal
 from hostler.errors import InputError
 from hostler.manifests.expressions import LABEL_OPERATORS, expression_data, read_expression
 from hostler.manifests.metadata import LabelSelector
+from hostler.manifests.places import check_keys
 from hostler.model import Expression, Selector
 
 __all__ = ["add_label_keys", "read_selector", "select_labels", "selector_data"]
@@ -22,6 +23,7 @@ def read_selector(selector: LabelSelector | None, path: str) -> Selector | None:
     """Turn a label selector into the model's."""
     if selector is None:
         return None
+    check_keys(selector.match_labels, f"{path}.matchLabels")
     found = [
         read_expression(item, f"{path}.matchExpressions[{at}]", LABEL_OPERATORS)
         for at, item in enumerate(selector.match_expressions)
