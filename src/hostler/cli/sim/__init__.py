@@ -11,6 +11,7 @@ __all__ = ["COMMANDS", "sim"]
 
 COMMANDS: Table = {
     "run": ("hostler.cli.sim.run", "run", "Run one experiment or scenario."),
+    "bound": ("hostler.cli.sim.bound", "bound", "Compute the most that any scheduler could allocate."),
 }
 
 
