@@ -7,7 +7,7 @@ import pytest
 from hostler.engine import Engine
 from hostler.model import GuestTerm, HostChanged, HostJoined, HostsJoined
 from tests.engine.fleet import SECOND, arrive, binds, engine_with, host, reasons, step
-from tests.engine.gang_instances import Front, app, form, leave, members, places, runs, wants
+from tests.engine.gang_instances import Front, app, form, leave, members, places, preempting, runs, wants
 
 
 def racks(engine_policy: str = "first_fit", **cores: tuple[int, ...]) -> Engine:
@@ -174,3 +174,27 @@ def test_the_domain_may_be_any_label():
     engine = engine_with(hosts, "first_fit")
     form(engine, "team", 4, topology="zone")
     assert sorted(binds(tried(engine, *members("team", 4))).values()) == ["a", "a", "b", "b"]
+
+
+def test_explaining_a_waiting_member_tells_the_domain_and_the_victims_and_leaves_no_trace():
+    engine = engine_with(
+        [host(f"{rack}{i}", cpu=2000, labels={"rack": rack}) for rack in "xy" for i in range(2)], preempting()
+    )
+    runs(engine, "x0", wants("old", 1000))
+    runs(engine, "y0", wants("dear", 1000, 99))
+    form(engine, "team", 4, topology="rack")
+    arrive(engine, *members("team", 4, priority=5))
+    twin = engine.fork()
+    before = engine.checkpoint()
+    explained = engine.explain("team-0")
+    assert engine.checkpoint() == before
+    assert explained.gang is not None
+    assert (explained.gang.topology, explained.gang.would_place) == ("rack", 3)
+    inside = {verdict.host for verdict in explained.verdicts if verdict.fits}
+    assert {name[0] for name in inside} == {explained.gang.domain}
+    outside = [verdict for verdict in explained.verdicts if verdict.host not in inside]
+    assert all(verdict.failures[0].reason.code == "outside_the_domain" for verdict in outside)
+    assert explained.eviction is not None
+    assert (explained.eviction.victims, explained.eviction.host) == (("old",), "x0")
+    assert step(engine, 0) == step(twin, 0)
+    assert list(engine.state.evicting) == ["old"]
