@@ -319,3 +319,14 @@ def test_explain_tells_the_cost_and_why_no_eviction_helps(fleet):
 def test_explain_json_has_the_eviction(fleet):
     found = hostler("explain", "-f", fleet(), "king", "-o", "json").json["eviction"]
     assert (found["host"], found["victims"], found["hosts"]) == ("a", ["batch-0", "batch-1"], 2)
+
+
+def test_explain_promises_no_eviction_to_a_guest_that_runs(tmp_path):
+    body = """\
+hosts: [{name: a, capacity: {cpu: 4}}]
+guests:
+- {name: low, host: a, requests: {cpu: 3}}
+- {name: high, host: a, priority: 5, requests: {cpu: 2}}
+"""
+    data = hostler("explain", "-f", write(tmp_path / "f.yaml", body), "high", "-o", "json").json
+    assert (data["feasible"], data["eviction"]) == ([], None)

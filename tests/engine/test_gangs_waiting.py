@@ -13,6 +13,7 @@ from hostler.model import (
     GuestArrived,
     GuestBound,
     HostLeft,
+    Quota,
     QuotasChanged,
 )
 from tests.engine.fleet import SECOND, arrive, binds, engine_with, host, states, step
@@ -410,3 +411,15 @@ def test_a_fork_places_a_gang_without_disturbing_its_origin():
     assert engine.checkpoint() == before
     assert len(binds(step(engine, 0))) == 4
     assert evicted(step(engine, SECOND)) == []
+
+
+def test_a_gang_all_beyond_its_quota_is_explained_also_by_an_engine_that_has_decided_nothing_yet():
+    engine = fleet(4)
+    engine.apply(QuotasChanged(quotas=(Quota(tenant="t", max=(("cpu", 0),)),)))
+    form(engine, "team", 2)
+    arrive(engine, *members("team", 2, tenant="t"))
+    explained = engine.explain("team-0")
+    assert explained.gang is not None
+    assert explained.gang.would_place == 0
+    assert explained.eviction is not None
+    assert explained.eviction.why_not == "its tenant's quota has no room for it"

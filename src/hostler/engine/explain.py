@@ -90,7 +90,7 @@ def _judge(state: State, record: GuestRecord, shape: Shape, policy: int, decisio
     )
     is_stuck = not fitting and bool(refusals)
     quota = state.quotas.beyond(shape.spec) if record.state not in PLACED_STATES else ""
-    advise = is_stuck and not gang
+    advise = is_stuck and not gang and record.state not in PLACED_STATES  # whoever runs evicts nobody
     return Explanation(
         decision=_with_counts(state, decision, shape.spec, feasible, refused),
         as_of=as_of,

@@ -43,7 +43,7 @@ def advise_gang(state: State, key: str) -> tuple[GangAdvice, EvictionAdvice | No
     eviction = None
     with _without_own_holds(state, key), trials.by_rights_of(gang, members):
         with Transaction(state) as transaction:
-            trial = trials.best(gang, members, need, transaction)
+            trial = trials.best(gang, members, need, transaction) if members else Trial([], [])
         if len(trial.placed) < need:
             eviction = _advise_eviction(state, trials, gang, members, need)
     trial.refused.extend(beyond)
