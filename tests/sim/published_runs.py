@@ -1,4 +1,4 @@
-"""The published results of the FGD experiments, 90 of 1,020 runs; see ``published/README.md`` for source and licence."""
+"""The published results of the FGD experiments, 90 of 1,020 runs; source and licence: ``published/README.md``."""
 
 from __future__ import annotations
 

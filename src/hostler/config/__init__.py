@@ -6,8 +6,10 @@ every error names file and line and says what to do.
 
 from hostler.config.documents import Document, kind_of, parse_documents, read_documents
 from hostler.config.durations import format_duration, parse_duration
-from hostler.config.entries import API_VERSION
-from hostler.config.fleet import Fleet, merge, read_fleet
+from hostler.config.entries import API_VERSION, check_kind, means
+from hostler.config.fleet import Fleet, fleet_of, merge, read_fleet
+from hostler.config.fleet_entries import read_guests
+from hostler.config.fleet_file import FleetFile, GuestEntry
 from hostler.config.fleet_writing import write_fleet, write_yaml
 from hostler.config.folders import (
     KernelCache,
@@ -40,22 +42,27 @@ __all__ = [
     "POLICY_VARIABLE",
     "Document",
     "Fleet",
+    "FleetFile",
+    "GuestEntry",
     "KernelCache",
     "Setting",
     "Settings",
     "Tenancy",
     "cache_folder",
+    "check_kind",
     "config_folder",
     "convert",
     "data_folder",
     "describe",
     "did_you_mean",
+    "fleet_of",
     "format_duration",
     "invalid",
     "json_schema",
     "kind_of",
     "load_settings",
     "located",
+    "means",
     "merge",
     "parse_documents",
     "parse_duration",
@@ -64,6 +71,7 @@ __all__ = [
     "quote",
     "read_documents",
     "read_fleet",
+    "read_guests",
     "read_settings",
     "state_folder",
     "write_fleet",

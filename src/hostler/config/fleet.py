@@ -23,7 +23,7 @@ from hostler.config.wording import Path, did_you_mean, quote
 from hostler.errors import DuplicateNameError, InputError, UnknownNameError
 from hostler.model import Guest, GuestSpec, Host, Policy
 
-__all__ = ["MAX_MEMBERS", "Fleet", "merge", "read_fleet"]
+__all__ = ["MAX_MEMBERS", "Fleet", "fleet_of", "merge", "read_fleet"]
 
 MAX_MEMBERS = 1_000_000  # hosts and guests together, of one file
 
@@ -43,7 +43,11 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 def read_fleet(document: Document, known_policies: Mapping[str, Policy] | None = None) -> Fleet:
     """Read a document of kind ``Fleet``; its policies may extend ``known_policies``."""
     check_kind(document, "Fleet")
-    file = convert(document, document.data, FleetFile)
+    return fleet_of(document, convert(document, document.data, FleetFile), known_policies)
+
+
+def fleet_of(document: Document, file: FleetFile, known_policies: Mapping[str, Policy] | None = None) -> Fleet:
+    """Return the fleet that a file describes, whatever else its kind holds."""
     members = sum(host.count or 1 for host in file.hosts) + sum(guest.count or 1 for guest in file.guests)
     if members > MAX_MEMBERS:
         raise InputError(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hostler.engine import kernels_run
+from hostler.engine import kernels_replay, kernels_run
 from hostler.engine.ask_table import AskTable
 from hostler.engine.cluster import Cluster
 from hostler.engine.kernels_layout import (
@@ -201,6 +201,25 @@ class VerdictCache:
             slots, draws, stops, result.rows, result.totals, result.devices, result.counts,
         )  # fmt: skip
         return result
+
+    def replay(
+        self,
+        slots: Int64s,
+        draws: Uint64s,
+        times: tuple[Int64s, Int64s],
+        part: tuple[int, int],
+        agenda: tuple[Int64s, Int64s],
+        size: int,
+        out: tuple[Int64s, Int64s, Int64s],
+    ) -> int:
+        """Let a part of the guests come and go; return how many ends are left in the agenda."""
+        self._sync(np.unique(slots).tolist())
+        left: int = kernels_replay.replay_run(
+            self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._cache_columns(),
+            self._cluster.counters.columns(), self.asks.columns(), self._cluster.log(), self._scratch(),
+            slots, draws, *times, *part, *agenda, size, *out,
+        )  # fmt: skip
+        return left
 
     def codes(self, slot: int) -> tuple[Int64s, Int32s]:
         """Return the fresh reason code of every row in use, and the hosts counted by code."""

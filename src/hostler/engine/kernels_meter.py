@@ -9,8 +9,10 @@ CLASSES = 7
 
 
 @kernel
-def measure(left, gpus, cpu_left, model, mix, rows, signs, cpu, milli, devices, counts, by_host, fitting, small, out):
-    """Write the sum of every class over all hosts, and the idle amount, after each event. O(events * H).
+def measure(
+    left, gpus, cpu_left, model, mix, rows, signs, cpu, milli, devices, counts, marks, by_host, fitting, small, out,
+):  # fmt: skip
+    """Write the sum of every class over all hosts, and the idle amount, after each marked event. O(events + marks * H).
 
     ``left``: (H, D) milli-devices, changed on the way; event i adds or takes (``signs``) a guest with ``counts[i]``
     devices on row ``rows[i]``, -1 for an event that changes nothing. ``by_host``: (H, CLASSES); ``out``: (n, 8).
@@ -19,7 +21,7 @@ def measure(left, gpus, cpu_left, model, mix, rows, signs, cpu, milli, devices, 
     bounds = mix.bounds[0]
     for i in range(rows.shape[0]):
         h = rows[i]
-        if h < 0 and i > 0:
+        if h < 0 and i > 0 and marks[i] != 0 and marks[i - 1] != 0:
             for c in range(CLASSES + 1):
                 out[i, c] = out[i - 1, c]
             continue
@@ -27,7 +29,10 @@ def measure(left, gpus, cpu_left, model, mix, rows, signs, cpu, milli, devices, 
             cpu_left[h] -= signs[i] * cpu[i]
             for d in range(counts[i]):
                 left[h, devices[i, d]] -= signs[i] * milli[i]
-        for row in range(h if h >= 0 and i > 0 else 0, h + 1 if h >= 0 and i > 0 else left.shape[0]):
+        # The first event looks at all hosts, the others at the one that they change.
+        for row in range(0 if i == 0 else h, left.shape[0] if i == 0 else h + 1):
+            if row < 0:
+                continue
             q1, q2, q3, q4, xl, xr, no_access = fragment_classes(
                 left[row], gpus[row], cpu_left[row], model[row], mix, bounds, fitting, small
             )
@@ -42,6 +47,8 @@ def measure(left, gpus, cpu_left, model, mix, rows, signs, cpu, milli, devices, 
             for d in range(gpus[row]):
                 idle += left[row, d]
             by_host[row, 7] = idle
+        if marks[i] == 0:
+            continue
         for c in range(CLASSES + 1):
             out[i, c] = 0.0
         for row in range(left.shape[0]):

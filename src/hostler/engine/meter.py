@@ -36,8 +36,17 @@ class Meter:
         self._cpu = np.array([amount_of(host.capacity, CPU) for host in hosts], dtype=np.int64)
         self._mix = encode_mixes([mix], models)
 
-    def run(self, rows: Int64s, signs: Int8s, cpu: Int64s, milli: Int64s, devices: Int64s, counts: Int64s) -> Floats:
-        """Return (events, 8) amounts in milli-gpus, by ``CLASS_NAMES``, after each event.
+    def run(
+        self,
+        rows: Int64s,
+        signs: Int8s,
+        cpu: Int64s,
+        milli: Int64s,
+        devices: Int64s,
+        counts: Int64s,
+        marks: Int8s | None = None,
+    ) -> Floats:
+        """Return (events, 8) amounts in milli-gpus, by ``CLASS_NAMES``, after each event, or after those with a mark.
 
         Event i puts a guest (sign 1) on a row, or takes it off (-1), with ``counts[i]`` of ``devices[i]`` and ``milli``
         of each; a row of -1 changes nothing. Devices are counted among the gpus of their host.
@@ -47,6 +56,6 @@ class Meter:
         by_host = np.zeros((len(self._cpu), len(CLASS_NAMES)), dtype=np.float64)
         kernels_meter.measure(
             self._left.copy(), self._gpus, self._cpu.copy(), self._model, self._mix, rows, signs, cpu, milli, devices,
-            counts, by_host, levels[0], levels[1], out,
+            counts, np.ones(len(rows), dtype=np.int8) if marks is None else marks, by_host, levels[0], levels[1], out,
         )  # fmt: skip
         return out
