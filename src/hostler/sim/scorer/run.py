@@ -1,0 +1,143 @@
+"""Filling experiments with a policy that asks: guest by guest, as the service would be asked in a cluster."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeVar, get_args
+
+import msgspec
+import numpy as np
+
+from hostler.engine import Engine
+from hostler.errors import InputError
+from hostler.model import (
+    Action,
+    Ask,
+    AskUse,
+    Bind,
+    Guest,
+    GuestArrived,
+    GuestChanged,
+    GuestLeft,
+    HostsJoined,
+    Policy,
+)
+from hostler.sim.filling import Filling, FillingResult, _measure, _Placed, with_mix
+from hostler.sim.scorer.client import ScorerClient, Tally
+from hostler.sim.scorer.nodes import NodeTexts
+
+__all__ = ["FAILURE_MODES", "AskedRun", "OnFailure", "asking", "fill_asking"]
+
+Kind = TypeVar("Kind", Ask, Bind)
+OnFailure = Literal["skip", "fail", "fall_back"]
+FAILURE_MODES: tuple[str, ...] = get_args(OnFailure)
+
+
+class AskedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an experiment, and of its questions."""
+
+    result: FillingResult
+    questions: Tally
+    on_failure: OnFailure
+    decided_without: int  # guests that were placed or dropped without an answer
+    refused_for_no_answer: int
+
+
+def asking(policy: Policy, on_failure: OnFailure = "skip") -> Policy:
+    """Return a policy that also asks; the answer counts beside its own scorers."""
+    return msgspec.structs.replace(policy, ask=AskUse(name="scorer", ignorable=on_failure == "skip"))
+
+
+def fill_asking(
+    experiment: Filling,
+    policy: Policy,
+    client: ScorerClient,
+    seed: int,
+    *,
+    on_failure: OnFailure = "skip",
+    fall_back: Policy | None = None,
+) -> AskedRun:
+    """Run one experiment. ``on_failure`` says what becomes of a guest when no usable answer comes.
+
+    ``skip`` decides by the policy's own scorers and ties, ``fail`` refuses the guest, and ``fall_back`` hands it to
+    the policy of that name.
+    """
+    return _Run(experiment, policy, client, seed, on_failure, fall_back).run()
+
+
+class _Run:
+    def __init__(
+        self,
+        experiment: Filling,
+        policy: Policy,
+        client: ScorerClient,
+        seed: int,
+        on_failure: OnFailure,
+        fall_back: Policy | None,
+    ) -> None:
+        if (fall_back is not None) != (on_failure == "fall_back"):
+            raise InputError("a policy to fall back to goes with on_failure = fall_back, and only with that")
+        policies = [asking(policy, on_failure), *([fall_back] if fall_back is not None else [])]
+        self._experiment, self._policy, self._seed = experiment, policy, seed
+        self._client = client
+        self._on_failure: OnFailure = on_failure
+        self._fall_back = fall_back
+        self._engine = Engine([with_mix(each, experiment.specs) for each in policies], 0, seed)
+        self._engine.apply_many(HostsJoined(hosts=experiment.hosts))
+        self._nodes = NodeTexts(self._engine, client.options.variant)
+        self._without = 0
+        self._refused = 0
+
+    def run(self) -> AskedRun:
+        """Decide all guests and measure."""
+        experiment = self._experiment
+        row_of = {host.name: row for row, host in enumerate(experiment.hosts)}
+        for host in experiment.hosts:
+            self._nodes.text(host.name)  # a host that cannot be written is told before the run, not by its failures
+        count = len(experiment.order)
+        width = max((len(host.devices) for host in experiment.hosts), default=0)
+        placed = _Placed(
+            np.full(count, -1, dtype=np.int64),
+            np.zeros((count, max(width, 1)), dtype=np.int64),
+            np.zeros(count, dtype=np.int64),
+        )
+        for at, pod in enumerate(experiment.order.tolist()):
+            bind = self._decide(Guest(name=f"pod-{at}", uid=f"pod-{at}", spec=experiment.specs[pod]))
+            if bind is not None:
+                placed.rows[at] = row_of[bind.host]
+                placed.devices[at, : len(bind.devices)] = bind.devices
+                placed.counts[at] = len(bind.devices)
+        distinct = {spec: number for number, spec in enumerate(dict.fromkeys(experiment.specs))}
+        spec_of = np.array([distinct[spec] for spec in experiment.specs], dtype=np.int64)[experiment.order]
+        return AskedRun(
+            result=_measure(experiment, self._policy, self._seed, tuple(distinct), spec_of, placed),
+            questions=self._client.tally,
+            on_failure=self._on_failure,
+            decided_without=self._without,
+            refused_for_no_answer=self._refused,
+        )
+
+    def _decide(self, guest: Guest) -> Bind | None:
+        """Decide one guest; who is not placed leaves at once."""
+        engine = self._engine
+        engine.apply(GuestArrived(guest=guest))
+        actions = engine.step(1)
+        ask = _first(actions, Ask)
+        if ask is not None:
+            answer = self._client.answer(ask, guest, self._nodes)
+            if answer.error:
+                self._without += self._on_failure != "fail"
+                self._refused += self._on_failure == "fail"
+            if answer.error and self._fall_back is not None:
+                spec = msgspec.structs.replace(guest.spec, policy=self._fall_back.name)
+                engine.apply(GuestChanged(guest=msgspec.structs.replace(guest, spec=spec)))
+            else:
+                engine.apply(answer)
+            actions = engine.step(1)
+        bind = _first(actions, Bind)
+        if bind is None:
+            engine.apply(GuestLeft(uid=guest.uid))
+        return bind
+
+
+def _first(actions: list[Action], kind: type[Kind]) -> Kind | None:
+    return next((action for action in actions if isinstance(action, kind)), None)
