@@ -82,7 +82,7 @@ class _Reader:
             raise invalid(self._document, ("hosts",), "has a name that the trace has too", hint="rename it")
         workload, loads, checkpoints = _joined(file.name or Path(self._document.source).stem, tuple(hosts), parts)
         until = self._time(file.until or "0", ("until",))
-        span = until or max(workload.span_ns, 1)
+        span = until or max(workload.span_ns + int(workload.runs_ns.max(initial=0)), 1)
         return Scenario(
             name=workload.name,
             workload=workload,
