@@ -16,9 +16,12 @@ import numpy as np
 from hostler.errors import InputError, UnknownNameError
 from hostler.model import Device, DeviceRequest, GuestSpec, Host, amounts
 from hostler.sim.datasets import find_data, read_rows
+from hostler.sim.traces.files import header_of, read_columns, refuse_duplicates
+from hostler.sim.traces.options import TraceOptions
 from hostler.sim.workload import Ints, Workload
 
-__all__ = ["SEEDS", "WORKLOADS", "published_arrivals", "read_hosts", "read_pods", "read_timed", "spec_of_row"]
+__all__ = ["SEEDS", "WORKLOADS", "published_arrivals", "read_hosts", "read_openb", "read_pods", "read_timed"]
+__all__ += ["recognises_openb", "spec_of_row"]
 
 SEEDS = range(42, 52)
 _CONSTRAINED = ("gpuspec10", "gpuspec20", "gpuspec25", "gpuspec33")
@@ -29,11 +32,14 @@ WORKLOADS = (
 
 _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+_TIME_COLUMNS = ("creation_time", "deletion_time")
+_NODES_BESIDE = ("openb_node_list_gpu_node.csv", "gpu_nodes.csv")  # as the source calls it, and as we do
 _GUESTS_PER_HOST = 1001  # the pod limit of every node in the published experiments
 _MIB = 2**20
 _SECOND = 10**9
 _MOST = 2**40  # of a number in the files, so that amounts in bytes stay within 64 bits
 _MAX_GPUS = 64
+_MOST_SECONDS = 2**32  # of a time, so that it stays within 64 bits as nanoseconds
 
 
 def read_hosts(data_dir: Path | None = None, ranks: Sequence[int] = ()) -> tuple[Host, ...]:
@@ -100,6 +106,40 @@ def read_timed(workload: str = "default", data_dir: Path | None = None) -> Workl
         specs=tuple(distinct),
         spec_of=np.array([distinct[spec] for spec in specs], dtype=np.int64),
         names=names,
+        arrives_ns=created * _SECOND,
+        runs_ns=np.maximum(deleted - created, 1) * _SECOND,
+    ).by_arrival()
+
+
+def recognises_openb(path: Path) -> bool:
+    """Say whether a file is a pod list of the trace."""
+    return set(_POD_COLUMNS) <= set(header_of(path))
+
+
+def read_openb(path: Path, options: TraceOptions) -> Workload:
+    """Return the pods of a pod list of the source, with their own times, on the nodes of the file beside it.
+
+    Where there are no nodes beside it, the 1,213 GPU nodes of the published experiments are the hosts.
+    """
+    columns = read_columns(path, (*_POD_COLUMNS, *_TIME_COLUMNS))
+    refuse_duplicates(columns, "name")
+    created, deleted = (columns.wholes(name, most=_MOST_SECONDS) for name in _TIME_COLUMNS)
+    columns.refuse(deleted < created, "the pod is deleted before it is created", "deletion_time is the later one")
+    fields = [name for name in (*_POD_COLUMNS, "gpu_spec") if name in columns]
+    texts = [columns.text(name) for name in fields]
+    known: dict[GuestSpec, int] = {}
+    spec_of = [
+        known.setdefault(spec_of_row(dict(zip(fields, row, strict=True)), columns.where(at)), len(known))
+        for at, row in enumerate(zip(*texts, strict=True))
+    ]
+    beside = (path.parent / f"{name}{packed}" for name in _NODES_BESIDE for packed in ("", ".gz"))
+    nodes = next((one for one in beside if one.is_file()), None)
+    return Workload(
+        name=path.name.split(".")[0],
+        hosts=_nodes(nodes) if nodes is not None else read_hosts(options.data_dir),
+        specs=tuple(known),
+        spec_of=np.array(spec_of, dtype=np.int64),
+        names=columns.text("name"),
         arrives_ns=created * _SECOND,
         runs_ns=np.maximum(deleted - created, 1) * _SECOND,
     ).by_arrival()
