@@ -76,7 +76,7 @@ def arrived_until(experiment: Filling, percent: float) -> int:
 
 def _types(hosts: Sequence[Host]) -> list[HostType]:
     counts = Counter(_type(host) for host in hosts)
-    return [kind._replace(count=count) for kind, count in counts.items()]
+    return [kind._replace(hosts=count) for kind, count in counts.items()]
 
 
 def _type(host: Host) -> HostType:

@@ -1,9 +1,9 @@
 """The linear program behind the bounds: guests to types of hosts, and gpus to cutting patterns.
 
 Variables: how many guests of a kind go to a type of host, and how many gpus of a type are cut by a pattern. Rows: no
-more guests than there are; cpu and memory of all hosts of a type together; gpus of a type; shares of each size within what
-patterns yield; and at most one guest per host that takes more than half of its gpus. Whoever must be placed and is not
-costs a penalty, so that the program always has a solution. Patterns come by column generation.
+more guests than there are; cpu and memory of all hosts of a type together; gpus of a type; shares of each size within
+what patterns yield; and at most one guest per host that takes more than half of its gpus. Whoever must be placed and is
+not costs a penalty, so that the program always has a solution. Patterns come by column generation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CORE, _GIB = 1000.0, 2.0**30  # units that keep numbers near one
 class HostType(NamedTuple):
     """Equal hosts; amounts are those of one."""
 
-    count: int
+    hosts: int
     cpu_millis: int
     memory_bytes: int
     gpus: int
@@ -85,7 +85,7 @@ class _Program:
 
     def __init__(self, types: Sequence[HostType], demands: Sequence[Demand]) -> None:
         self.sizes = sorted({demand.cells for demand in demands if demand.cells})
-        self.gpus: Floats = np.array([kind.count * kind.gpus for kind in types], dtype=np.float64)
+        self.gpus: Floats = np.array([kind.hosts * kind.gpus for kind in types], dtype=np.float64)
         self._types, self._demands = types, demands
         kinds, sizes, guests = len(types), len(self.sizes), len(demands)
         starts = np.cumsum([guests, kinds, kinds, kinds, kinds])  # behind: guests, cpu, memory, gpus, large ones
@@ -125,10 +125,10 @@ class _Program:
     def _add_rows(self) -> None:
         limits = [
             [float(demand.most) for demand in self._demands],
-            [kind.count * kind.cpu_millis / _CORE for kind in self._types],
-            [kind.count * kind.memory_bytes / _GIB for kind in self._types],
+            [kind.hosts * kind.cpu_millis / _CORE for kind in self._types],
+            [kind.hosts * kind.memory_bytes / _GIB for kind in self._types],
             self.gpus.tolist(),
-            [float(kind.count) for kind in self._types],
+            [float(kind.hosts) for kind in self._types],
             [0.0] * self.share_rows.size,
         ]
         upper = np.concatenate([np.array(limit, dtype=np.float64) for limit in limits])
@@ -177,7 +177,7 @@ def _new_highs() -> highspy.Highs:
         import highspy
     except ImportError:
         raise missing_extra("bounds", "highspy", "sim") from None
-    highs = highspy.Highs()
+    highs = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)  # the same answer on every machine
     highs.changeObjectiveSense(highspy.ObjSense.kMaximize)

@@ -1,7 +1,8 @@
 """Cutting patterns of a gpu: which shares fit on one device together, and which set of them is worth most.
 
 An unbounded knapsack for column generation (Gilmore and Gomory, 1961). A device is cut into 100 cells of 10
-thousandths. A share that is no multiple of a cell is rounded down, so that what is computed with patterns stays an upper bound.
+thousandths. A share that is no multiple of a cell is rounded down, so that what is computed with patterns stays an
+upper bound.
 """
 
 from __future__ import annotations

@@ -1,0 +1,189 @@
+"""``hostler sim compare``: policies side by side on the same arrivals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hostler.cli.kernels import kernels
+from hostler.cli.options import examples
+from hostler.cli.sim.grid_options import (
+    check_workloads,
+    chosen_policies,
+    chosen_runner,
+    jobs_option,
+    listed,
+    policies_option,
+    scenario_and_policies,
+    seeds_option,
+    workloads_option,
+)
+from hostler.cli.sim.options import data_dir_option, plugin_option, tune_option
+from hostler.cli.sim.tables import chosen_format, rows_options, write_rows
+from hostler.cli.terminal import print_table, progress, say
+from hostler.errors import InputError
+
+if TYPE_CHECKING:
+    from hostler.sim.cells import Cell, CellResult
+    from hostler.sim.comparison import Row
+    from hostler.sim.grids import Grid
+
+__all__ = ["compare"]
+
+
+@click.command(
+    epilog=examples(
+        "hostler sim compare --policies fgd,gpu_packing,first_fit",
+        "hostler sim compare --policies fgd,first_fit --workload default,gpuspec33 --seeds 42-51 --bound",
+        "hostler sim compare --policies spread,pack demo/scenarios/night.yaml -o csv -O night.csv",
+    )
+)
+@click.argument("what", metavar="[openb|SCENARIO.yaml]", default="openb")
+@policies_option()
+@workloads_option()
+@seeds_option()
+@tune_option()
+@click.option(
+    "--figure",
+    "figures",
+    metavar="NAMES",
+    default="",
+    callback=listed,
+    help="What to compare by, with commas between; else the usual ones. -o json of 'sim sweep --results' shows all.",
+)
+@click.option(
+    "--against",
+    metavar="POLICY",
+    default="first",
+    show_default=True,
+    help="Whom to compare with: first, best or a name.",
+)
+@click.option("--bound", is_flag=True, help="Show which share of the upper bound is reached; takes a second per run.")
+@click.option(
+    "--forced",
+    metavar="PERCENT",
+    type=click.FloatRange(0, 10_000, min_open=True),
+    default=None,
+    help="With --bound: the bound of those who place everybody that arrives before this point.",
+)
+@jobs_option()
+@data_dir_option()
+@plugin_option()
+@rows_options()
+def compare(
+    what: str,
+    policies: tuple[str, ...],
+    workloads: tuple[str, ...],
+    seeds: tuple[int, ...],
+    tune: float,
+    figures: tuple[str, ...],
+    against: str,
+    bound: bool,
+    forced: float | None,
+    jobs: int | None,
+    data_dir: Path | None,
+    plugins: tuple[Path, ...],
+    output: str,
+    output_file: str | None,
+) -> None:
+    """Compare policies: all see the same arrivals, and differences come with confidence intervals."""
+    if not policies:
+        raise click.UsageError("name the policies to compare: --policies fgd,first_fit")
+    if against not in ("first", "best", *policies):
+        raise click.UsageError(f"policy {against!r} is not among those compared")
+    if bound and what != "openb":
+        raise click.UsageError("--bound is for openb, where nobody leaves")
+    if forced is not None and not bound:
+        raise click.UsageError("--forced needs --bound")
+    output = chosen_format(output, output_file)
+    with kernels() as compiled:
+        grid = _grid(what, policies, workloads, seeds, tune, data_dir, plugins)
+        cells = [*grid.cells(), *(grid.bounds(forced) if bound else ())]
+        compiled.announce()
+        results = _run(cells, jobs)
+    rows = _compared(results, figures, against)
+    if output == "table":
+        _show(rows, is_bounded=bound)
+    else:
+        import msgspec
+
+        write_rows([msgspec.to_builtins(row) for row in rows], output, output_file)
+
+
+def _grid(
+    what: str,
+    policies: tuple[str, ...],
+    workloads: tuple[str, ...],
+    seeds: tuple[int, ...],
+    tune: float,
+    data_dir: Path | None,
+    plugins: tuple[Path, ...],
+) -> Grid:
+    from hostler.sim.cells import sealed
+    from hostler.sim.grids import Grid
+
+    files = sealed(plugins)
+    folder = str(data_dir.resolve()) if data_dir else ""
+    if what != "openb":
+        scenario, found = scenario_and_policies(what, seeds[0], policies, plugins)
+        return Grid(scenarios=(scenario,), policies=found, seeds=seeds, plugins=files, data_dir=folder)
+    check_workloads(workloads)
+    found = chosen_policies(policies, plugins)
+    return Grid(workloads=workloads, policies=found, seeds=seeds, tunes=(tune,), plugins=files, data_dir=folder)
+
+
+def _run(cells: Sequence[Cell], jobs: int | None) -> list[CellResult]:
+    """Run all cells; the first that fails ends it."""
+    from hostler.sim.cells import cell_key
+
+    runner = chosen_runner(jobs, "", len(cells))
+    found = {}
+    with progress("runs", len(cells)) as advance, closing(runner(cells)) as finished:
+        for done in finished:
+            result = done.result
+            if result.error:
+                raise InputError(f"{result.cell.label}: {result.error}", hint=result.hint)
+            found[result.key] = result
+            advance(1)
+    return [found[cell_key(cell)] for cell in cells]
+
+
+def _compared(results: Sequence[CellResult], figures: tuple[str, ...], against: str) -> list[Row]:
+    from hostler.sim.comparison import compare as compare_results
+
+    runs = [result for result in results if result.cell.kind != "bound"]
+    bounds = {
+        (result.cell.workload, result.cell.tune, result.cell.seed): result.figures["bound_percent"]
+        for result in results
+        if result.cell.kind == "bound" and result.figures
+    }
+    return compare_results(runs, figures, against=against, bounds=bounds)
+
+
+def _show(rows: Sequence[Row], *, is_bounded: bool) -> None:
+    columns = [("WORKLOAD", "left"), ("FIGURE", "left"), ("POLICY", "left"), ("MEAN", "right"), ("SPREAD", "right")]
+    columns += [("DIFFERENCE", "right"), ("95% WITHIN", "right"), ("VERDICT", "left"), ("WINS", "right")]
+    if is_bounded:
+        columns.append(("OF BOUND %", "right"))
+    cells = []
+    largest: dict[str, float] = {}
+    for row in rows:
+        largest[row.figure] = max(abs(row.mean), largest.get(row.figure, 0.0))
+    for row in rows:
+        digits = 2 if largest[row.figure] >= 10 else 4
+        line = [row.workload, row.figure, row.policy, f"{row.mean:,.{digits}f}", f"{row.spread:,.{digits}f}"]
+        line.append("-" if row.difference is None else f"{row.difference:+,.{digits}f}")
+        line.append("-" if row.margin is None else f"± {row.margin:,.{digits}f}")
+        line += [row.verdict or "-", f"{row.wins} of {row.runs}"]
+        if is_bounded:
+            line.append("-" if row.of_bound is None else f"{row.of_bound:.2f}")
+        cells.append(line)
+    print_table(columns, cells)
+    against = list(dict.fromkeys(row.against for row in rows))
+    if len(rows) > 1:
+        say()
+        say(f"Differences are to {' or '.join(against)}, run by run on the same arrivals.")
