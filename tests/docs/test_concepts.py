@@ -222,5 +222,5 @@ class TestQuotas:
     def test_a_reservation_that_begins_later_has_no_effect_on_the_command_line(self, typed):
         *_, place, explain = typed("quotas.md")
         assert _host_of(place, "blue-0", "blue-1") == ["a", "-"]
-        assert "in the way: reservation:now" in explain.out
+        assert "held by reservation now" in explain.out
         assert "night" not in explain.out

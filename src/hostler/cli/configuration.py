@@ -37,7 +37,7 @@ def config() -> None:
 )
 @click.argument("files", metavar="FILE...", type=FILE, nargs=-1, required=True)
 def validate(files: tuple[str, ...]) -> None:
-    """Check files of any kind: fleets, configurations and Kubernetes manifests, each and together."""
+    """Check files of any kind: fleets, scenarios, configurations and Kubernetes manifests, each and together."""
     from hostler.config import merge, prepare_kernel_cache, read_documents
 
     prepare_kernel_cache()
@@ -47,11 +47,13 @@ def validate(files: tuple[str, ...]) -> None:
     known = dict(BUILT_IN)
     documents = read_documents(files)
     lines = [_check_config(document, known) for document in documents if _is_config(document)]
-    others = [document for document in documents if not _is_config(document)]
+    lines += [_check_scenario(document, known) for document in documents if _is_of(document, "Scenario")]
+    others = [d for d in documents if not _is_config(d) and not _is_of(d, "Scenario")]
     parts = read_parts(others, known)
     sources = dict.fromkeys(document.source for document in others)
     lines += [f"{source}: {_describe([part.fleet for part in parts if part.source == source])}" for source in sources]
-    _check_policies(merge([part.fleet for part in parts]), known)
+    if parts:
+        _check_policies(merge([part.fleet for part in parts]), known)
     for line in lines:
         say(line)
     say("ok")
@@ -78,17 +80,32 @@ def show(policy: str, config: str, output: str) -> None:
 
 @config.command(epilog=examples("hostler config schema > hostler.schema.json"))
 def schema() -> None:
-    """Print the JSON schema of fleets and configurations, for editors that check while you type."""
+    """Print the JSON schema of fleets, scenarios and configurations, for editors that check while you type."""
     from hostler.config import json_schema
+    from hostler.sim.scenarios.file import ScenarioFile
 
-    print_data(json_schema(), "json")
+    print_data(json_schema(ScenarioFile), "json")
 
 
 def _is_config(document: Document) -> bool:
+    return _is_of(document, "Config")
+
+
+def _is_of(document: Document, kind: str) -> bool:
     from hostler.config import kind_of
     from hostler.manifests import is_manifest
 
-    return not is_manifest(document.data) and kind_of(document)[1] == "Config"
+    return not is_manifest(document.data) and kind_of(document)[1] == kind
+
+
+def _check_scenario(document: Document, known: dict[str, Policy]) -> str:
+    from hostler.cli.wording import plural
+    from hostler.sim.scenarios import read_scenario
+
+    scenario = read_scenario(document, known)
+    _build(scenario.policies)
+    guests, hosts = plural(len(scenario.workload), "guest"), plural(len(scenario.workload.hosts), "host")
+    return f"{document.source}: a scenario with {guests} on {hosts}"
 
 
 def _check_config(document: Document, known: dict[str, Policy]) -> str:

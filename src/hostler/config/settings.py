@@ -168,9 +168,10 @@ def prefer_fleet_policy(settings: Settings, policy: str, origin: str) -> Setting
     return msgspec.structs.replace(settings, default_policy=policy, shown=shown)
 
 
-def json_schema() -> dict[str, object]:
-    """Return one JSON schema for files of kind ``Fleet`` and ``Config``, as editors use it."""
-    schemas, components = msgspec.json.schema_components([FleetFile, ConfigFile], ref_template="#/$defs/{name}")
+def json_schema(*more: type) -> dict[str, object]:
+    """Return one JSON schema for files of kind ``Fleet``, ``Config`` and more, as editors use it."""
+    kinds = [FleetFile, ConfigFile, *more]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Files of Hostler",

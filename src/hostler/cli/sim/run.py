@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from hostler.cli.kernels import Kernels, kernels
 from hostler.cli.options import examples, output_option
 from hostler.cli.sim.options import (
+    MAX_SEED,
     data_dir_option,
     plugin_option,
     policy_and_registry,
-    seed_option,
     tune_option,
     workload_option,
 )
+from hostler.cli.sim.scenarios import run_file, show_outcome
 from hostler.cli.terminal import print_data, print_table, say
 
 if TYPE_CHECKING:
     from hostler.sim.filling import FillingResult
+    from hostler.sim.scenarios import Outcome
 
 __all__ = ["run"]
 
@@ -29,12 +31,21 @@ __all__ = ["run"]
     epilog=examples(
         "hostler sim run openb --policy fgd",
         "hostler sim run openb --workload gpuspec33 --policy first_fit --seed 43 -o json",
+        "hostler sim run demo/scenarios/night.yaml --policy pack",
     )
 )
-@click.argument("what", metavar="openb")
+@click.argument("what", metavar="openb|SCENARIO")
 @workload_option()
-@click.option("--policy", metavar="NAME", default="fgd", show_default=True, help="See 'hostler policies'.")
-@seed_option()
+@click.option(
+    "--policy", metavar="NAME", default="", help="See 'hostler policies'. Default: fgd, or what the scenario names."
+)
+@click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(0, MAX_SEED),
+    default=None,
+    help="Where orders and random choices come from. Default: 42, or the scenario's; openb published 42 to 51.",
+)
 @tune_option()
 @data_dir_option()
 @plugin_option()
@@ -43,23 +54,32 @@ def run(
     what: str,
     workload: str,
     policy: str,
-    seed: int,
+    seed: int | None,
     tune: float,
     data_dir: Path | None,
     plugins: tuple[Path, ...],
     output: str,
 ) -> None:
-    """Run one experiment: guests arrive one by one, and who fits nowhere is dropped."""
-    if what != "openb":
-        raise click.UsageError(f"there is no experiment {what!r}")
+    """Run one experiment or scenario.
+
+    openb: pods arrive one by one, never leave, and who fits nowhere is dropped. SCENARIO: a file of kind Scenario, with
+    arrivals, departures, queues, failures and more.
+    """
     with kernels() as compiled:
-        result = _openb(workload, policy, seed, tune, data_dir, plugins, compiled)
+        result: FillingResult | Outcome
+        if what == "openb":
+            number = 42 if seed is None else seed
+            result = _openb(workload, policy or "fgd", number, tune, data_dir, plugins, compiled)
+        else:
+            result = run_file(what, policy, seed, plugins, compiled)
     if output != "table":
         import msgspec
 
         print_data(msgspec.to_builtins(result), output)
+    elif what == "openb":
+        _show(cast("FillingResult", result))
     else:
-        _show(result)
+        show_outcome(cast("Outcome", result))
 
 
 def _openb(

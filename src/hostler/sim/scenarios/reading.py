@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,34 +25,31 @@ from hostler.sim.scenarios.file import ArrivalEntry, ScenarioFile, TraceEntry
 from hostler.sim.scenarios.generators import arrival_times, durations
 from hostler.sim.scenarios.scenario import Load, Outage, Scenario
 from hostler.sim.shuffles import uniforms
+from hostler.sim.traces.formats import read_trace
+from hostler.sim.traces.options import TraceOptions
 from hostler.sim.workload import Workload, numbered
 
 __all__ = ["load_scenario", "read_scenario"]
 
-Traces = Callable[[TraceEntry, Path], Workload]
 _FAILURES = 21
 _MOST_FAILURES = 100_000
 _HUNDREDTH = 100
 
 
-def load_scenario(
-    path: str, known: Mapping[str, Policy], *, seed: int | None = None, traces: Traces | None = None
-) -> Scenario:
-    """Read the scenario in a file; ``traces`` reads those that it names."""
+def load_scenario(path: str, known: Mapping[str, Policy], *, seed: int | None = None) -> Scenario:
+    """Read the scenario in a file, and the trace that it names."""
     documents = read_documents([path])
     if len(documents) != 1:
         raise InputError(f"{path}: it has {len(documents)} documents", hint="a scenario has one")
-    return read_scenario(documents[0], known, seed=seed, traces=traces)
+    return read_scenario(documents[0], known, seed=seed)
 
 
-def read_scenario(
-    document: Document, known: Mapping[str, Policy], *, seed: int | None = None, traces: Traces | None = None
-) -> Scenario:
+def read_scenario(document: Document, known: Mapping[str, Policy], *, seed: int | None = None) -> Scenario:
     """Return the scenario that a document describes; another seed gives other arrivals and failures."""
     check_kind(document, "Scenario")
     file = convert(document, document.data, ScenarioFile)
     fleet = fleet_of(document, file, known)
-    return _Reader(document, file, fleet, file.seed if seed is None else seed).read(traces)
+    return _Reader(document, file, fleet, file.seed if seed is None else seed).read()
 
 
 class _Reader:
@@ -63,14 +60,12 @@ class _Reader:
         self._seed = seed
         self._specs: dict[GuestSpec, GuestSpec] = {}
 
-    def read(self, traces: Traces | None) -> Scenario:
+    def read(self) -> Scenario:
         file = self._file
         parts = [self._arrivals(at, entry) for at, entry in enumerate(file.arrivals)]
         hosts = list(self._fleet.hosts)
         if file.trace is not None:
-            if traces is None:
-                raise invalid(self._document, ("trace",), "cannot be read here")
-            found = traces(file.trace, Path(self._document.source).parent)
+            found = self._trace(file.trace)
             parts.append((found, None, 0))
             hosts += found.hosts if file.trace.hosts else ()
         if not hosts:
@@ -85,6 +80,7 @@ class _Reader:
         span = until or max(workload.span_ns + int(workload.runs_ns.max(initial=0)), 1)
         return Scenario(
             name=workload.name,
+            seed=self._seed,
             workload=workload,
             policies=self._fleet.policies,
             policy=self._fleet.policy,
@@ -104,6 +100,18 @@ class _Reader:
             until_ns=until,
             every_ns=self._time(file.every, ("every",)) if file.every else max(span // _HUNDREDTH, 1),
         )
+
+    def _trace(self, entry: TraceEntry) -> Workload:
+        beside = Path(self._document.source).parent / entry.path
+        try:
+            found = read_trace(
+                beside if beside.exists() else entry.path, entry.format or None, TraceOptions(workload=entry.workload)
+            )
+        except HostlerError as error:
+            raise located(self._document, ("trace",), error) from None
+        if entry.limit:
+            found = found.taken(np.arange(min(entry.limit, len(found)), dtype=np.int64))
+        return found.compressed(entry.compress)
 
     def _running(self) -> tuple[Guest, ...]:
         for at, guest in enumerate(self._fleet.guests):

@@ -41,6 +41,7 @@ class Scenario:
     """Everything that a simulation needs beside a policy and a seed."""
 
     name: str
+    seed: int
     workload: Workload
     policies: tuple[Policy, ...]  # that the scenario brings; the first that a guest does not name is chosen by the run
     policy: str
