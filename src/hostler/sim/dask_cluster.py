@@ -6,10 +6,12 @@ Workers need the same version of Hostler, and the files that cells name, under t
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -37,7 +39,7 @@ def run_on_dask(cells: Sequence[Cell], address: str) -> Generator[Done, None, No
             future = client.submit(attempt_bytes, msgspec.json.encode(cell), pure=False)
             cell_of[future.key] = cell
             futures.append(future)
-        for future in dask.as_completed(futures):
+        for future in dask.as_completed(futures, loop=client.loop):
             yield _done(dask, future, cell_of[future.key], address)
             future.release()
 
@@ -66,6 +68,7 @@ def _distributed() -> Any:  # noqa: ANN401 (most of it has no types)
 @contextmanager
 def _connected(dask: Any, address: str) -> Iterator[Any]:  # noqa: ANN401
     try:
+        _knock(address)
         client = dask.Client(address, timeout=_CONNECT_S, set_as_default=False)
     except ValueError as error:
         raise InputError(f"{address!r} is no address of a Dask scheduler: {error}", hint="tcp://HOST:8786") from None
@@ -75,6 +78,15 @@ def _connected(dask: Any, address: str) -> Iterator[Any]:  # noqa: ANN401
         yield client
     finally:
         client.close(timeout=_CONNECT_S)
+
+
+def _knock(address: str) -> None:
+    """See whether anybody listens: a client of Dask that finds nobody would go on trying for a while."""
+    where = urlsplit(address if "://" in address else f"tcp://{address}")
+    if where.scheme in ("tcp", "tls"):
+        if where.hostname is None or where.port is None:
+            raise ValueError("it has no host or no port")
+        socket.create_connection((where.hostname, where.port), timeout=_CONNECT_S).close()
 
 
 def _check_workers(client: Any, address: str) -> None:  # noqa: ANN401

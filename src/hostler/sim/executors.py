@@ -25,6 +25,7 @@ __all__ = ["Runner", "compile_kernels", "died", "run_here", "run_in_processes", 
 
 Runner: TypeAlias = Callable[[Sequence[Cell]], Generator[Done, None, None]]
 
+_PATIENCE_S = 10  # for a process to end that was told to
 _AHEAD = 2  # cells per process that are handed out, so that none waits for its next one
 
 
@@ -109,11 +110,15 @@ def _pooled(left: deque[Cell], processes: int) -> Generator[Done, None, list[Cel
 
 def _end(pool: ProcessPoolExecutor, before: set[BaseProcess], *, is_busy: bool) -> None:
     """End a pool; what its processes still do is given up."""
-    if is_busy:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(active_children()) - before:
-            process.terminate()
-    pool.shutdown(wait=True, cancel_futures=True)
+    if not is_busy:
+        pool.shutdown(wait=True)
+        return
+    ours = set(active_children()) - before
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in ours:
+        process.terminate()
+    for process in ours:
+        process.join(_PATIENCE_S)
 
 
 def _prepare_process() -> None:
