@@ -1,0 +1,194 @@
+"""Comparisons: by hand from made-up results, and the command on a small trace."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+
+from hostler.errors import InputError, UnknownNameError
+from hostler.sim.cells import Cell, CellResult
+from hostler.sim.comparison import compare
+from tests.cli.running import hostler
+from tests.sim.small_openb import SEEDS, write_small_openb
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    return write_small_openb(tmp_path_factory.mktemp("openb"))
+
+
+def results(values: dict[str, list[float]], workload: str = "default", figure: str = "gpu_percent"):
+    return [
+        CellResult(key="", hostler="", cell=Cell(workload=workload, policy=policy, seed=seed), figures={figure: value})
+        for policy, column in values.items()
+        for seed, value in enumerate(column)
+    ]
+
+
+class TestByHand:
+    """Rows of made-up results."""
+
+    def test_means_spreads_and_paired_intervals(self):
+        first, second = compare(results({"a": [10, 20, 30], "b": [11, 22, 33]}))
+        assert (first.mean, first.spread, first.difference, first.verdict) == (20, 10, None, None)
+        assert (second.mean, second.spread, second.difference) == (22, 11, 2)
+        assert second.margin == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
+        assert (second.against, second.verdict, second.runs) == ("a", "unclear", 3)
+
+    def test_a_small_difference_that_is_always_there_is_clear_in_spite_of_a_large_spread(self):
+        _, second = compare(results({"a": [10, 50, 90], "b": [11, 51, 91.1]}))
+        assert second.spread > 30
+        assert second.verdict == "better"
+
+    def test_of_failures_less_is_better(self):
+        _, second = compare(results({"a": [10, 50, 90], "b": [11, 51, 91.1]}, figure="failed"), ["failed"])
+        assert (second.verdict, second.wins) == ("worse", 0)
+
+    def test_runs_that_nobody_beat_are_wins_and_ties_count_for_all(self):
+        first, second, third = compare(results({"a": [3, 2, 1], "b": [3, 1, 2], "c": [0, 0, 0]}))
+        assert (first.wins, second.wins, third.wins) == (2, 2, 0)
+
+    def test_equal_runs_are_equal(self):
+        _, second = compare(results({"a": [1, 2], "b": [1, 2]}))
+        assert (second.difference, second.margin, second.verdict) == (0, 0, "equal")
+
+    def test_one_run_says_nothing_about_its_difference(self):
+        _, second = compare(results({"a": [1], "b": [2]}))
+        assert (second.difference, second.margin, second.verdict) == (1, None, None)
+
+    def test_the_best_can_be_the_measure(self):
+        rows = compare(results({"a": [1, 2], "b": [5, 6], "c": [3, 4]}), against="best")
+        assert [row.against for row in rows] == ["b"] * 3
+        assert [row.difference for row in rows] == [-4, None, -2]
+
+    def test_several_workloads_also_stand_together(self):
+        both = [*results({"a": [1, 2], "b": [2, 3]}, "one"), *results({"a": [5, 6], "b": [4, 5]}, "two")]
+        rows = {(row.workload, row.policy): row for row in compare(both)}
+        assert rows["all", "b"].runs == 4
+        assert rows["all", "b"].difference == 0
+        assert (rows["one", "b"].wins, rows["two", "b"].wins, rows["all", "b"].wins) == (2, 0, 2)
+
+    def test_the_share_of_the_bound_is_a_mean_of_shares(self):
+        bounds = {("default", 1.3, 0): 50.0, ("default", 1.3, 1): 100.0}
+        (row,) = compare(results({"a": [25, 75]}), bounds=bounds)
+        assert row.of_bound == 62.5
+
+    def test_without_all_bounds_there_is_no_share(self):
+        (row,) = compare(results({"a": [25, 75]}), bounds={("default", 1.3, 0): 50.0})
+        assert row.of_bound is None
+
+    def test_a_figure_that_is_not_there_is_refused_with_those_that_are(self):
+        with pytest.raises(UnknownNameError) as caught:
+            compare(results({"a": [1]}), ["speed"])
+        assert "gpu_percent" in caught.value.hint
+
+    def test_runs_of_different_seeds_cannot_be_compared(self):
+        lonely = CellResult(key="", hostler="", cell=Cell(policy="b", seed=9), figures={"gpu_percent": 1})
+        with pytest.raises(InputError, match="nothing to compare"):
+            compare([*results({"a": [1]}), lonely])
+
+
+class TestCommand:
+    """``hostler sim compare`` as it is typed."""
+
+    def compare(self, data_dir, *words, seeds=SEEDS, policies="fgd,first_fit,random"):
+        return hostler("sim", "compare", "--policies", policies, "--seeds", seeds, "--data-dir", data_dir, *words)
+
+    def test_it_prints_a_row_per_policy(self, data_dir):
+        done = self.compare(data_dir, "--jobs", "1")
+        assert (done.code, done.err) == (0, "")
+        assert done.lines[0].split()[:5] == ["WORKLOAD", "FIGURE", "POLICY", "MEAN", "SPREAD"]
+        assert [line.split()[2] for line in done.lines[1:4]] == ["fgd", "first_fit", "random"]
+        assert "Differences are to fgd" in done.out
+
+    def test_several_processes_print_the_same(self, data_dir):
+        one, two = (self.compare(data_dir, "--jobs", jobs, "-o", "json") for jobs in ("1", "2"))
+        assert one.out == two.out
+
+    def test_bounds_are_above_what_policies_reach(self, data_dir):
+        rows = self.compare(data_dir, "--jobs", "1", "--bound", "-o", "json").json
+        assert all(0 < row["of_bound"] <= 100 for row in rows)
+
+    def test_csv_and_parquet_hold_the_same_rows(self, data_dir, tmp_path):
+        polars = pytest.importorskip("polars")
+        text = self.compare(data_dir, "--jobs", "1", "-o", "csv").out
+        file = tmp_path / "rows.parquet"
+        assert self.compare(data_dir, "--jobs", "1", "-O", file).code == 0
+        rows = list(csv.DictReader(io.StringIO(text)))
+        table = polars.read_parquet(file).to_dicts()
+        assert [row["policy"] for row in rows] == [row["policy"] for row in table]
+        assert [float(row["mean"]) for row in rows] == [row["mean"] for row in table]
+
+    def test_several_figures_and_workloads(self, data_dir):
+        words = ("--workload", "default,cpu050", "--figure", "gpu_percent,failed", "--jobs", "1", "-o", "json")
+        rows = self.compare(data_dir, *words, policies="fgd,random").json
+        assert len(rows) == 2 * 2 * 3
+        assert {row["workload"] for row in rows} == {"default", "cpu050", "all"}
+
+    def test_a_scenario_takes_the_place_of_openb(self, tmp_path):
+        file = tmp_path / "busy.yaml"
+        file.write_text(
+            "apiVersion: hostler/v1\nkind: Scenario\n"
+            "policies: [{name: mine, extends: pack}]\n"
+            "hosts: [{name: host, count: 2, capacity: {cpu: 4}}]\n"
+            "arrivals: [{guest: {name: web, requests: {cpu: 1}}, count: 50}]\n"
+        )
+        words = ("--policies", "spread,mine", "--seeds", "2", "--jobs", "1", "-o", "json")
+        done = hostler("sim", "compare", file, *words)
+        assert done.code == 0, done.err
+        assert {(row["workload"], row["policy"]) for row in done.json} == {("busy", "spread"), ("busy", "mine")}
+
+    def test_a_policy_from_a_file_takes_part(self, data_dir, tmp_path):
+        file = tmp_path / "mine.py"
+        file.write_text(
+            "import numpy as np\n\n\n"
+            "class Last:\n"
+            "    name = 'last'\n"
+            "    normalizer = 'none'\n\n"
+            "    def __init__(self, view, args):\n"
+            "        pass\n\n"
+            "    def evaluate(self, spec, rows):\n"
+            "        return np.asarray(rows, dtype=np.int64)\n"
+        )
+        done = self.compare(data_dir, "--plugin", file, "--jobs", "2", "-o", "json", policies="fgd,last")
+        assert done.code == 0, done.err
+        assert [row["policy"] for row in done.json] == ["fgd", "last"]
+
+    def test_a_plugin_that_fails_is_told_with_its_run(self, data_dir, tmp_path):
+        file = tmp_path / "broken.py"
+        file.write_text(
+            "class Broken:\n"
+            "    name = 'broken'\n"
+            "    normalizer = 'none'\n\n"
+            "    def __init__(self, view, args):\n"
+            "        pass\n\n"
+            "    def evaluate(self, spec, rows):\n"
+            "        raise RuntimeError('no idea')\n"
+        )
+        done = self.compare(data_dir, "--plugin", file, "--jobs", "1", policies="broken")
+        assert done.code == 2
+        assert done.error.startswith("default, broken, seed 1, tune 1.3: ")
+
+    @pytest.mark.parametrize(
+        ("words", "problem"),
+        [
+            (("--policies", ""), "name the policies"),
+            (("--policies", "no_such"), "no policy 'no_such'"),
+            (("--workload", "huge"), "no workload 'huge'"),
+            (("--seeds", "many"), "'many' are no seeds"),
+            (("--seeds", "5-1"), "'5-1' are no seeds"),
+            (("--against", "nobody"), "'nobody' is not among"),
+            (("--forced", "90"), "--forced needs --bound"),
+            (("--figure", "speed", "--jobs", "1", "--seeds", "1-1"), "no figure 'speed'"),
+            (("-o", "parquet"), "Parquet is no text"),
+            (("-O", "rows.txt"), "says no format"),
+            (("nowhere.yaml",), "nowhere.yaml: cannot be read"),
+        ],
+    )
+    def test_bad_words_are_refused(self, data_dir, words, problem):
+        done = self.compare(data_dir, *words)
+        assert done.code == 2
+        assert problem.lower() in done.error.lower()
