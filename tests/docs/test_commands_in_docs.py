@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/quickstart.md")
+PAGES = ("README.md", "docs/quickstart.md", "docs/guides/scenarios.md")
 # What a reader has who has cloned the repository, apart from the code.
 DATA = ("demo", "data", "docs", "README.md")
 

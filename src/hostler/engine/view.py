@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from hostler.engine.cluster import Cluster
 from hostler.engine.kernels_layout import Int64s
 from hostler.engine.tables import ReasonTable
@@ -52,6 +54,12 @@ class ClusterView:
     def free(self, resource: str, rows: Int64s) -> Int64s:
         """Return limit minus used; negative where facts from outside exceed the limit."""
         return self.limit(resource, rows) - self.used(resource, rows)
+
+    def device_left(self, rows: Int64s) -> Int64s:
+        """Return what each device of each host has left, in thousandths: (rows, widest), -1 where there is none."""
+        columns = self._cluster.columns()
+        left: Int64s = np.where(columns.device_kind[rows] >= 0, columns.device_left[rows], -1)
+        return left
 
     def labels(self, key: str, rows: Int64s) -> list[str | None]:
         """Return the value of a label on each host, None where it is absent."""

@@ -1,0 +1,184 @@
+"""What simulations cost: ``python -m bench sim``; the published simulator needs about 600 s for one experiment."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from time import perf_counter
+
+from bench.results import Report, Row, describe_machine
+from bench.rows import RUNS
+from hostler.config import parse_documents
+from hostler.engine import BUILT_IN, find_policy
+from hostler.sim.filling import fill
+from hostler.sim.openb import openb_experiment
+from hostler.sim.scenarios import Scenario, read_scenario, run_scenario
+from hostler.sim.traces.openb import SEEDS, WORKLOADS
+
+__all__ = ["run"]
+
+PUBLISHED_S = 600  # one experiment, on two cores (README of the artifact)
+PUBLISHED_ALL_H = 10  # all 1,020, on 256 cores
+POLICIES = ("random", "dot_product", "gpu_clustering", "gpu_packing", "gpu_best_fit", "fgd")
+
+
+def run(*, quick: bool = False, progress: Callable[[str], None] = lambda _: None) -> Report:
+    """Measure everything and return the report."""
+    load = os.getloadavg()
+    progress("warming up (a first run compiles kernels)")
+    fill(openb_experiment(), find_policy("fgd"), 42)
+    run_scenario(_large(20, 200), find_policy("spread"), 1)
+    rows = []
+    for row in _rows(quick):
+        progress(f"measured {row.name}")
+        rows.append(row if quick else row.judged())
+    return Report(bench="sim", quick=quick, runs_per_figure=RUNS, machine=describe_machine(load), rows=tuple(rows))
+
+
+def _rows(quick: bool) -> Iterator[Row]:
+    yield _experiment()
+    yield _all_experiments(quick)
+    hosts, guests = (1_000, 20_000) if quick else (10_000, 1_000_000)
+    yield from _scenario(hosts, guests)
+    yield _report(10 if quick else 100)
+
+
+def _experiment() -> Row:
+    seconds = []
+    for _ in range(RUNS):
+        experiment = openb_experiment()
+        gc.collect()
+        start = perf_counter()
+        result = fill(experiment, find_policy("fgd"), 42)
+        seconds.append(round(perf_counter() - start, 3))
+    if result.gpu_milli_allocated != 5_919_410:
+        raise RuntimeError("the experiment did not end as published")
+    return Row(
+        name="experiment",
+        what="one openb FGD experiment at 130 %, 10,866 arrivals, curves included",
+        unit="s",
+        target=0.6,
+        sense="at most",
+        measured=min(seconds),
+        runs=tuple(seconds),
+        note=f"{PUBLISHED_S / min(seconds):,.0f} times faster than the published simulator ({PUBLISHED_S} s)",
+    )
+
+
+def _all_experiments(quick: bool) -> Row:
+    """Run all experiments on two processes; a quick run takes one seed and three workloads."""
+    workloads, seeds = (WORKLOADS[:3], list(SEEDS)[:1]) if quick else (WORKLOADS, list(SEEDS))
+    halves = [list(seeds[0::2]), list(seeds[1::2])] if len(seeds) > 1 else [list(seeds)]
+    start = perf_counter()
+    processes = [
+        subprocess.Popen([sys.executable, "-m", "bench.sim", ",".join(workloads), ",".join(map(str, half))])
+        for half in halves
+    ]
+    if any(process.wait() for process in processes):
+        raise RuntimeError("an experiment failed")
+    taken = round((perf_counter() - start) / 60, 2)
+    count = len(workloads) * len(seeds) * len(POLICIES)
+    return Row(
+        name="all experiments",
+        what=f"{count:,} openb experiments ({len(workloads)} workloads, 6 policies, {len(seeds)} seeds), 2 processes",
+        unit="min",
+        target=10.0,
+        sense="at most",
+        measured=taken,
+        runs=(taken,),
+        note=f"published: {PUBLISHED_ALL_H} hours on 256 cores for 1,020",
+    )
+
+
+def _half(workloads: list[str], seeds: list[int]) -> None:
+    for workload in workloads:
+        for seed in seeds:
+            experiment = openb_experiment(workload, seed)
+            for policy in POLICIES:
+                fill(experiment, find_policy(policy), seed)
+
+
+def _large(hosts: int, guests: int) -> Scenario:
+    """Return a fleet that is nearly full: four sizes, a day's rhythm, half of the guests short-lived."""
+    per_hour = hosts * 7.2
+    part = guests // 4
+    text = f"""
+apiVersion: hostler/v1
+kind: Scenario
+name: large
+hosts: [{{name: h, count: {hosts}, capacity: {{cpu: 64, memory: 256Gi, guests: 250}}}}]
+arrivals:
+- {{guest: {{name: a, requests: {{cpu: 1, memory: 4Gi}}}}, count: {part}, pattern: {{per_hour: {per_hour}}},
+   duration: {{mean: 1h}}}}
+- {{guest: {{name: b, requests: {{cpu: 2, memory: 8Gi}}}}, count: {part},
+   pattern: {{kind: daily, per_hour: {per_hour}}}, duration: {{mean: 1h}}}}
+- {{guest: {{name: c, requests: {{cpu: 4, memory: 8Gi}}}}, count: {part}, pattern: {{per_hour: {per_hour}}},
+   duration: {{kind: lognormal, median: 30m}}}}
+- {{guest: {{name: d, requests: {{cpu: 8, memory: 32Gi}}}}, count: {part}, pattern: {{per_hour: {per_hour}}},
+   duration: {{kind: fixed, mean: 30m}}}}
+queue: {{refused: drop}}
+"""
+    (document,) = parse_documents(text.encode(), "large.yaml")
+    return read_scenario(document, BUILT_IN)
+
+
+def _scenario(hosts: int, guests: int) -> Iterator[Row]:
+    seconds = []
+    for _ in range(RUNS):
+        gc.collect()
+        start = perf_counter()
+        outcome = run_scenario(_large(hosts, guests), find_policy("spread"), 1)
+        seconds.append(round(perf_counter() - start, 2))
+    what = f"{hosts:,} hosts, {outcome.guests:,} arrivals, {outcome.finished:,} departures, {outcome.dropped:,} dropped"
+    yield Row(
+        name="scenario",
+        what=f"{what}; reading and measuring included",
+        unit="s",
+        target=60.0,
+        sense="at most",
+        measured=min(seconds),
+        runs=tuple(seconds),
+        note=f"cpu in use {outcome.cpu_mean:.1%} on average, {outcome.cpu_peak:.1%} at its peak",
+    )
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    yield Row(
+        name="scenario, memory",
+        what="resident memory of the process at its peak",
+        unit="MB",
+        target=2000.0,
+        sense="at most",
+        measured=round(memory),
+        runs=(round(memory),),
+    )
+
+
+def _report(runs: int) -> Row:
+    from hostler.sim.report import report
+
+    results = [
+        fill(openb_experiment("default", 42 + number % 3), find_policy(POLICIES[1 + number % 5]), 42 + number % 3)
+        for number in range(min(runs, 15))
+    ]
+    several = [results[number % len(results)] for number in range(runs)]
+    seconds = []
+    for _ in range(RUNS):
+        start = perf_counter()
+        page = report(several)
+        seconds.append(round(perf_counter() - start, 3))
+    return Row(
+        name="report",
+        what=f"one HTML page on {runs} runs, {len(page) / 1e6:.1f} MB",
+        unit="s",
+        target=5.0,
+        sense="at most",
+        measured=min(seconds),
+        runs=tuple(seconds),
+    )
+
+
+if __name__ == "__main__":
+    _half(sys.argv[1].split(","), [int(seed) for seed in sys.argv[2].split(",")])

@@ -1,0 +1,92 @@
+"""A policy from a file outside the package: the guide is true, and what is wrong is told."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hostler.cli.main import main
+from hostler.engine import Engine, Registry, find_policy
+from hostler.errors import DuplicateNameError, PluginError
+from hostler.model import Device, DeviceRequest, Guest, GuestArrived, GuestSpec, Host, HostJoined, amounts
+from hostler.sim.own_plugins import load_plugin_files
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "own-policy.md").read_text()
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "my_policy.py"
+    path.write_text("\n".join(re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)))
+    return path
+
+
+def test_the_guides_file_offers_its_policy_and_its_scorer(file):
+    own = load_plugin_files([file])
+    assert set(own.factories) == {"fewest_idle"}
+    assert set(own.policies) == {"tidy"}
+
+
+def test_the_guides_scorer_keeps_idle_hosts_idle(file):
+    own = load_plugin_files([file])
+    engine = Engine([own.policies["tidy"]], registry=Registry(own.factories))
+    size = amounts({"cpu": 8000})
+    for name, gpus in (("a", 4), ("b", 1)):
+        engine.apply(HostJoined(host=Host(name=name, capacity=size, devices=(Device("gpu", "T4"),) * gpus)))
+    spec = GuestSpec(requests=amounts({"cpu": 1000}), devices=(DeviceRequest("gpu", 1, 500),))
+    engine.apply(GuestArrived(guest=Guest(name="g", uid="g", spec=spec)))
+    assert engine.step(1)[0].host == "b"
+
+
+def test_the_guides_command_runs_it_on_openb(file, capsys):
+    words = re.findall(r"^\$ hostler (sim run .*)$", GUIDE, re.MULTILINE)[0].split()
+    words = [str(file) if word == "my_policy.py" else word for word in words]
+    assert main([*words, "-o", "json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["policy"], result["events"]) == ("tidy", 10_866)
+    assert result["gpu_milli_allocated"] > 0.85 * result["gpu_milli_total"]
+
+
+def test_a_scorer_without_a_policy_decides_alone(tmp_path):
+    path = tmp_path / "alone.py"
+    path.write_text(
+        "class One:\n    name = 'one'\n    normalizer = 'none'\n    def __init__(self, view, args): pass\n"
+        "    def evaluate(self, spec, rows): return rows * 0\n"
+    )
+    own = load_plugin_files([path])
+    assert [use.name for use in own.policies["one"].scorers] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "has no plugin and no policy"),
+        ("import nothing_of_that_name", "cannot be imported: ModuleNotFoundError"),
+        ("def broken(:", "cannot be imported: SyntaxError"),
+        ("1 / 0", "cannot be imported: ZeroDivisionError"),
+    ],
+)
+def test_a_file_that_is_no_use_is_refused_by_name(tmp_path, text, problem):
+    path = tmp_path / "wrong.py"
+    path.write_text(text)
+    with pytest.raises(PluginError, match=problem):
+        load_plugin_files([path])
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(PluginError, match="is not a Python file"):
+        load_plugin_files([tmp_path / "none.py"])
+
+
+def test_one_plugin_in_two_files_is_refused(file):
+    with pytest.raises(DuplicateNameError):
+        load_plugin_files([file, file])
+
+
+def test_an_unknown_policy_is_told_with_those_of_the_file(file, capsys):
+    assert main(["sim", "run", "openb", "--plugin", str(file), "--policy", "tidyy"]) == 2
+    assert "tidy" in capsys.readouterr().err
+    assert find_policy("fgd").name == "fgd"
