@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hostler.model import CPU, MEMORY, WHOLE_DEVICE, GuestSpec, amount_of
-from hostler.sim.scorer.fragments import EncodedMix, Floats
+from hostler.sim.scorer.fragments import EncodedMix, Floats, Levels
 from hostler.sim.workload import Ints
 
 __all__ = ["FEATURES", "GPU", "STEPS", "Candidates", "Wish", "features_of", "wish_of"]
@@ -22,6 +22,7 @@ _LARGEST = 8.0
 _CPU = 128_000.0  # milli-cores and bytes of the largest host in openb, gpus of its largest hosts
 _MEMORY = 2.0**40
 _GPUS = 8.0
+_NEVER = np.iinfo(np.int64).max
 _FINE = 100.0  # milli-gpus: differences of a few dozen decide (one step of fgd's score is 40)
 
 FEATURES = (
@@ -120,32 +121,34 @@ def _guest(wish: Wish) -> dict[str, float]:
 
 
 def _fragments(wish: Wish, hosts: Candidates, mix: EncodedMix) -> dict[str, Floats]:
-    before = mix.before(hosts.cpu_free, hosts.left, hosts.model)
-    after = _after(wish, hosts, mix)
+    levels = mix.levels(hosts.left)
+    before = mix.fragment(hosts.cpu_free, levels, hosts.model)
+    after = _after(wish, hosts, mix, levels)
     relief = before - after
     unit = _GPUS * WHOLE_DEVICE
     return {
         "fragment": before / unit,
         "fragment_after": after / unit,
-        "usable": (np.maximum(hosts.left, 0).sum(axis=1) - before) / unit,
+        "usable": (levels.idle - before) / unit,
         "relief": relief / WHOLE_DEVICE,
         "relief_fine": np.clip(relief / _FINE, -4.0, 4.0),
     }
 
 
-def _after(wish: Wish, hosts: Candidates, mix: EncodedMix) -> Floats:
+def _after(wish: Wish, hosts: Candidates, mix: EncodedMix, levels: Levels) -> Floats:
     """Return the fragment with the guest there: a share on the gpu where that is least, whole gpus on the fullest."""
     cpu = hosts.cpu_free - wish.cpu
     left = hosts.left
     if not wish.gpus or not left.shape[1]:
-        return mix.before(cpu, left, hosts.model)
+        return mix.fragment(cpu, levels, hosts.model)
     fits = left >= wish.milli
     if wish.gpus == 1 and wish.milli < WHOLE_DEVICE:
-        tried = mix.after_share(cpu, left, hosts.model, wish.milli)
+        tried = mix.after_share(cpu, left, levels, hosts.model, wish.milli)
         best: Floats = np.where(fits, tried, np.inf).min(axis=1)
-        return np.where(np.isfinite(best), best, mix.before(cpu, left, hosts.model))
-    order = np.argsort(np.where(fits, left, np.iinfo(np.int64).max), axis=1, kind="stable")[:, : wish.gpus]
-    taken = left.copy()
-    chosen = np.take_along_axis(left, order, axis=1)
-    np.put_along_axis(taken, order, np.where(chosen >= wish.milli, chosen - wish.milli, chosen), axis=1)
-    return mix.before(cpu, taken, hosts.model)
+        is_none = np.isinf(best)
+        return np.where(is_none, mix.fragment(cpu, levels, hosts.model), best) if is_none.any() else best
+    order = np.argsort(np.where(fits, left, _NEVER), axis=1, kind="stable")[:, : wish.gpus]
+    taken = np.zeros(left.shape, dtype=np.bool_)
+    taken[np.arange(len(left))[:, None], order] = True
+    rest = np.where(taken & fits, left - wish.milli, left)
+    return mix.fragment(cpu, mix.levels(rest), hosts.model)

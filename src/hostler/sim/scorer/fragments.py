@@ -8,6 +8,7 @@ added.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,22 @@ from numpy.typing import NDArray
 from hostler.model import MixEntry
 from hostler.sim.workload import Ints
 
-__all__ = ["Bools", "EncodedMix", "Floats"]
+__all__ = ["Bools", "EncodedMix", "Floats", "Levels"]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 _SHARE_STEPS = 2.0**30
+
+
+class Levels(NamedTuple):
+    """What is left on hosts, by the sizes that the mix asks for."""
+
+    idle: Ints  # (hosts,) milli-gpus
+    fits: Bools  # (hosts, gpus, sizes) whether as much is left
+    small: Ints  # (hosts, gpus, sizes) what is left where it is less
+    fitting: Ints  # (hosts, sizes) gpus with as much left
+    below: Ints  # (hosts, sizes) what the others have
 
 
 class EncodedMix:
@@ -47,30 +58,27 @@ class EncodedMix:
         """Return the number of a model; all that the mix does not name share one."""
         return self.models.index(model) if model in self.models else len(self.models)
 
-    def before(self, cpu_free: Ints, left: Ints, model: Ints) -> Floats:
-        """Return the expected fragment of each host in milli-gpus; ``left``: (hosts, gpus), -1 where there is none."""
-        count, small = self._by_level(left)
-        return self._fragment(cpu_free[:, None], _idle(left)[:, None], count[:, None], small[:, None], model)[:, 0]
+    def levels(self, left: Ints) -> Levels:
+        """Sort what is left by the sizes of the mix; ``left``: (hosts, gpus), -1 where there is none."""
+        idle = np.maximum(left, 0)
+        fits = left[:, :, None] >= self._levels
+        small = np.where(fits, 0, idle[:, :, None])
+        return Levels(idle.sum(axis=1), fits, small, fits.sum(axis=1), small.sum(axis=1))
 
-    def after_share(self, cpu_free: Ints, left: Ints, model: Ints, milli: int) -> Floats:
+    def fragment(self, cpu_free: Ints, levels: Levels, model: Ints) -> Floats:
+        """Return the expected fragment of each host, in milli-gpus."""
+        by_host = self._fragment(
+            cpu_free[:, None], levels.idle[:, None], levels.fitting[:, None], levels.below[:, None], model
+        )
+        return by_host[:, 0]
+
+    def after_share(self, cpu_free: Ints, left: Ints, levels: Levels, model: Ints, milli: int) -> Floats:
         """Return (hosts, gpus) fragments: what they are once a share has been put on each of the gpus in turn."""
-        count, small = self._by_level(left)
-        rest = left - milli
-        counts = count[:, None] - self._fits(left) + self._fits(rest)
-        smalls = small[:, None] - self._too_small(left) + self._too_small(rest)
-        idle = np.broadcast_to((_idle(left) - milli)[:, None], left.shape)
-        return self._fragment(cpu_free[:, None], idle, counts, smalls, model)
-
-    def _fits(self, left: Ints) -> Ints:
-        return (left[:, :, None] >= self._levels).astype(np.int64)
-
-    def _too_small(self, left: Ints) -> Ints:
-        kept = np.maximum(left, 0)[:, :, None]
-        return np.where(kept < self._levels, kept, 0)
-
-    def _by_level(self, left: Ints) -> tuple[Ints, Ints]:
-        """Return per host and size of the mix how many gpus have as much left, and what those below it have."""
-        return self._fits(left).sum(axis=1), self._too_small(left).sum(axis=1)
+        then = self.levels(left - milli)
+        counts = levels.fitting[:, None] - levels.fits + then.fits
+        below = levels.below[:, None] - levels.small + then.small
+        idle = np.broadcast_to((levels.idle - milli)[:, None], left.shape)
+        return self._fragment(cpu_free[:, None], idle, counts, below, model)
 
     def _fragment(self, cpu_free: Ints, idle: Ints, count: Ints, small: Ints, model: Ints) -> Floats:
         """Return the fragment for arrays of (hosts, cases) and, by size, (hosts, cases, sizes)."""
@@ -82,11 +90,6 @@ class EncodedMix:
         usable = np.where(can_use, idle[:, :, None] - small[:, :, self._level_of], 0)
         fragment: Floats = self._whole * idle - usable.astype(np.float64) @ self._share
         return fragment
-
-
-def _idle(left: Ints) -> Ints:
-    idle: Ints = np.maximum(left, 0).sum(axis=1)
-    return idle
 
 
 def _rounded(shares: Sequence[float]) -> Floats:

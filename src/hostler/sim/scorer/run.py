@@ -21,11 +21,12 @@ from hostler.model import (
     HostsJoined,
     Policy,
 )
+from hostler.model.policies import DeviceRule
 from hostler.sim.filling import Filling, FillingResult, _measure, _Placed, with_mix
 from hostler.sim.scorer.client import ScorerClient, Tally
 from hostler.sim.scorer.nodes import NodeTexts
 
-__all__ = ["FAILURE_MODES", "AskedRun", "OnFailure", "asking", "fill_asking"]
+__all__ = ["FAILURE_MODES", "AskedRun", "OnFailure", "answer_alone", "asking", "fill_asking"]
 
 Kind = TypeVar("Kind", Ask, Bind)
 OnFailure = Literal["skip", "fail", "fall_back"]
@@ -45,6 +46,12 @@ class AskedRun(msgspec.Struct, frozen=True, kw_only=True):
 def asking(policy: Policy, on_failure: OnFailure = "skip") -> Policy:
     """Return a policy that also asks; the answer counts beside its own scorers."""
     return msgspec.structs.replace(policy, ask=AskUse(name="scorer", ignorable=on_failure == "skip"))
+
+
+def answer_alone(experiment: Filling, devices: DeviceRule = "best") -> Policy:
+    """Return a policy in which nothing but the answer counts, then rank; ``devices`` says which gpus are taken."""
+    mix = experiment.mix if devices == "fgd" else ()
+    return Policy(name="scorer", ties=("rank", "name"), devices=devices, mix=mix)
 
 
 def fill_asking(

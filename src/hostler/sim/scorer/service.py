@@ -5,9 +5,12 @@ It trusts whoever can reach it, so it listens on the loopback address unless tol
 
 from __future__ import annotations
 
+import signal
 import socket
+import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import FrameType
 from typing import ClassVar
 
 import msgspec
@@ -16,7 +19,7 @@ from hostler.errors import InputError, UnavailableError
 from hostler.sim.scorer.network import Network
 from hostler.sim.scorer.reading import BatchRequest, RequestReader
 
-__all__ = ["MOST_BYTES", "ScoringService", "reply"]
+__all__ = ["MOST_BYTES", "ScoringService", "reply", "serve_until_told"]
 
 MOST_BYTES = 64 << 20  # of a request; 1,213 nodes take about 1 MiB
 _IDLE_S = 60.0  # after which a silent connection is closed
@@ -122,3 +125,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
+
+
+def serve_until_told(service: ScoringService) -> None:
+    """Serve until SIGINT or SIGTERM, then put their handlers back."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        # From another thread: shutdown waits for the loop, and the loop is what was interrupted here.
+        threading.Thread(target=service.shutdown, daemon=True).start()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        service.serve_forever(poll_interval=0.1)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,196 @@
+"""``hostler sim scorer``: a service that scores hosts by a network, and experiments against such a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+import click
+
+from hostler.cli.kernels import kernels
+from hostler.cli.options import examples, output_option
+from hostler.cli.sim.options import data_dir_option, seed_option, tune_option, workload_option
+from hostler.cli.terminal import note, print_data, print_table, say
+from hostler.model.policies import DeviceRule
+
+if TYPE_CHECKING:
+    from hostler.sim.filling import Filling, FillingResult
+    from hostler.sim.scorer.protocol import Variant
+    from hostler.sim.scorer.run import AskedRun, OnFailure
+
+__all__ = ["scorer"]
+
+MAX_PORT = 65535
+
+
+@click.group(
+    epilog=examples("hostler sim scorer serve", "hostler sim scorer run --endpoint http://127.0.0.1:5000/score"),
+)
+def scorer() -> None:
+    """Score hosts by a network of your own, or by one over HTTP."""
+
+
+@scorer.command(epilog=examples("hostler sim scorer serve", "hostler sim scorer serve --model mine.safetensors"))
+@click.option(
+    "--model",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    default=None,
+    help="The network's weights (safetensors).  [default: the one that comes with the package]",
+)
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, MAX_PORT),
+    default=5000,
+    show_default=True,
+    help="The port to listen on; 0 takes a free one.",
+)
+def serve(model: Path | None, host: str, port: int) -> None:
+    """Answer POST /score with a network's scores until interrupted.
+
+    Whoever reaches the address may ask: there is no password.
+    """
+    from hostler.sim.scorer.plugin import network_at
+    from hostler.sim.scorer.service import ScoringService, serve_until_told
+
+    network = network_at(model)
+    with ScoringService(network, host, port) as service:
+        say(f"{network.name} answers at {service.endpoint}")
+        serve_until_told(service)
+    note("stopped", label="")
+
+
+@scorer.command(
+    epilog=examples(
+        "hostler sim scorer run --endpoint http://127.0.0.1:5000/score --workload gpuspec33",
+        "hostler sim scorer run --model mine.safetensors --seed 43 -o json",
+    )
+)
+@click.option("--endpoint", metavar="URL", default=None, help="The service to ask about every guest.")
+@click.option(
+    "--model",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    default=None,
+    help="A network's weights, to score in process.  [default without --endpoint: the one of the package]",
+)
+@click.option(
+    "--variant",
+    type=click.Choice(["batch", "per_node"]),
+    default="batch",
+    show_default=True,
+    help="One request for all nodes, or one for each.",
+)
+@click.option(
+    "--devices",
+    type=click.Choice(get_args(DeviceRule)),
+    default="best",
+    show_default=True,
+    help="With --endpoint: which GPUs of the chosen node are taken.",
+)
+@click.option(
+    "--on-failure",
+    type=click.Choice(["skip", "fail", "fall_back"]),
+    default="skip",
+    show_default=True,
+    help="Without a usable answer: decide without it, refuse the guest, or use --fall-back.",
+)
+@click.option("--fall-back", metavar="NAME", default=None, help="The policy of --on-failure fall_back.")
+@click.option(
+    "--missing",
+    type=click.Choice(["zero", "refuse"]),
+    default="zero",
+    show_default=True,
+    help="What a node without a score gets: 0, or no guest.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 3600, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="How long one try may take.",
+)
+@click.option(
+    "--retries", metavar="N", type=click.IntRange(0, 100), default=2, show_default=True, help="Further tries."
+)
+@workload_option()
+@seed_option()
+@tune_option()
+@data_dir_option()
+@output_option("table", "json", "yaml")
+def run(
+    endpoint: str | None,
+    model: Path | None,
+    variant: Variant,
+    devices: DeviceRule,
+    on_failure: OnFailure,
+    fall_back: str | None,
+    missing: Literal["zero", "refuse"],
+    timeout_s: float,
+    retries: int,
+    workload: str,
+    seed: int,
+    tune: float,
+    data_dir: Path | None,
+    output: str,
+) -> None:
+    """Run an openb experiment with the scores of a service, or of a network in process."""
+    if endpoint is not None and model is not None:
+        raise click.UsageError("give --endpoint or --model, not both")
+    with kernels() as compiled:
+        from hostler.sim.openb import openb_experiment
+
+        experiment = openb_experiment(workload, seed, tune=tune, data_dir=data_dir)
+        compiled.announce()
+        if endpoint is None:
+            _tell(_in_process(experiment, model, seed), None, output)
+            return
+        from hostler.engine import find_policy
+        from hostler.sim.scorer.client import ClientOptions, ScorerClient
+        from hostler.sim.scorer.run import answer_alone, fill_asking
+
+        options = ClientOptions(
+            endpoint=endpoint, variant=variant, missing=missing, timeout_s=timeout_s, retries=retries
+        )
+        other = find_policy(fall_back) if fall_back is not None else None
+        policy = answer_alone(experiment, devices)
+        with ScorerClient(options) as client:
+            asked = fill_asking(experiment, policy, client, seed, on_failure=on_failure, fall_back=other)
+    _tell(asked.result, asked, output)
+
+
+def _in_process(experiment: Filling, model: Path | None, seed: int) -> FillingResult:
+    from hostler.engine import Registry
+    from hostler.sim.filling import fill
+    from hostler.sim.scorer.plugin import MlpScorer, mlp_policy
+
+    return fill(experiment, mlp_policy(model), seed, Registry({MlpScorer.name: MlpScorer}))
+
+
+def _tell(result: FillingResult, asked: AskedRun | None, output: str) -> None:
+    if output != "table":
+        import msgspec
+
+        print_data(msgspec.to_builtins(asked or result), output)
+        return
+    gpu = 100 * result.gpu_milli_allocated / max(result.gpu_milli_total, 1)
+    cpu = 100 * result.cpu_milli_allocated / max(result.cpu_milli_total, 1)
+    say(f"{result.workload}, policy {result.policy}, seed {result.seed}")
+    say(f"{result.events:,} arrivals, {result.events - result.failed:,} placed, {result.failed:,} failed")
+    say(f"allocated: GPU {gpu:.2f}%, CPU {cpu:.2f}%; {result.gpus_touched:,} GPUs in use")
+    if asked is None:
+        return
+    told = asked.questions
+    say(f"asked about {told.asked:,} guests, {told.answered:,} usable answers, {told.retries:,} retries")
+    if told.missing_scores:
+        say(f"{told.missing_scores:,} scores were missing")
+    if told.failures:
+        outcome = {"skip": "decided without an answer", "fail": "refused for it", "fall_back": "fell back"}
+        say(f"{asked.decided_without + asked.refused_for_no_answer:,} guests {outcome[asked.on_failure]}:")
+        say()
+        rows = [(kind.replace("_", " "), f"{n:,}", told.first_failure[kind]) for kind, n in told.failures.items()]
+        print_table([("FAILURE", "left"), ("GUESTS", "right"), ("FIRST", "left")], rows)
