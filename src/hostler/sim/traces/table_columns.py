@@ -28,7 +28,7 @@ HOST_COLUMNS = (
 )  # fmt: skip
 
 _SECOND_NS = 10**9
-_PLAIN = r"^[0-9]{1,9}(\.[0-9]{1,9})?$"  # seconds: 30 years and a nanosecond
+_PLAIN = r"^([0-9]{1,9}|[1-3][0-9]{9})(\.[0-9]{1,9})?$"  # seconds: 126 years, which stay below 2^62 ns
 _FOREVER_WORDS = frozenset({"inf", "forever"})
 
 
