@@ -194,7 +194,8 @@ class TestGrids:
             "arrivals: [{guest: {name: web, requests: {cpu: 1}}, count: 5}]\n"
         )
         body = "workloads: [default]\nscenarios: [busy.yaml]\npolicies: [pack]\nseeds: [1, 2]\n"
-        assert self.run(tmp_path, data_dir, body).out == "4 cells: 0 were there, 4 ran, 0 failed\n"
+        done = self.run(tmp_path, data_dir, body)
+        assert (done.out, done.err) == ("4 cells: 0 were there, 4 ran, 0 failed\n", "")
 
     @pytest.mark.parametrize(
         ("body", "problem"),
