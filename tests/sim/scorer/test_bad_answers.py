@@ -36,6 +36,10 @@ def scores_as_a_list(part: Part) -> None:
     part.send_json({"scores": [1, 2]})
 
 
+def bottomless(part: Part) -> None:
+    part.send(b'{"deep": ' + b"[" * 20_000)
+
+
 def too_high(part: Part) -> None:
     part.send_json({"scores": dict.fromkeys(part.nodes, 101)})
 
@@ -89,6 +93,7 @@ def hanging_up_half_way(part: Part) -> None:
         (not_text, "not_an_answer", "scores"),
         (no_scores, "not_an_answer", "scores"),
         (scores_as_a_list, "not_an_answer", "scores"),
+        (bottomless, "not_an_answer", "scores"),
         (too_high, "out_of_range", "101"),
         (below_zero, "out_of_range", "-1"),
         (fractions, "out_of_range", "49.5"),

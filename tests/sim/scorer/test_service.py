@@ -74,6 +74,7 @@ def test_no_nodes_have_no_scores(service):
         b"nonsense",
         b"\xff\xff",
         b"[]",
+        b'{"pod": ' + b"[" * 100_000,
         {"pod": POD},
         {"nodes": NODES},
         {"pod": POD, "nodes": {}},

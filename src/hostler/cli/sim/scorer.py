@@ -57,8 +57,8 @@ def serve(model: Path | None, host: str, port: int) -> None:
 
     network = network_at(model)
     with ScoringService(network, host, port) as service:
-        say(f"{network.name} answers at {service.endpoint}")
-        serve_until_told(service)
+        address = f"{network.name} answers at {service.endpoint}"
+        serve_until_told(service, lambda: say(address))
     note("stopped", label="")
 
 

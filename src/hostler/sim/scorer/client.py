@@ -85,6 +85,11 @@ class ScorerClient:
         """Close the connection."""
         self._http.close()
 
+    def start_over(self) -> None:
+        """Forget what was counted, also that the service was given up."""
+        self.tally = Tally()
+        self._in_a_row = 0
+
     def answer(self, ask: Ask, guest: Guest, nodes: NodeTexts) -> Answered:
         """Ask about the hosts of an action; on failure the answer has an error, and nothing raises."""
         try:

@@ -9,6 +9,7 @@ import msgspec
 
 from hostler.engine import Engine
 from hostler.model import CPU, MEMORY, Host, amounts
+from hostler.sim.scorer.features import GPU
 from hostler.sim.scorer.protocol import Free, Variant, node_amounts, node_text
 
 __all__ = ["NodeTexts"]
@@ -47,7 +48,9 @@ class NodeTexts:
         return msgspec.structs.replace(host, overcommit=overcommit, reserve=reserve)
 
     def _free(self, row: int) -> Free:
-        return Free(self._left(row, CPU), self._left(row, MEMORY), tuple(self._cluster.device_left(row)))
+        devices = zip(self._cluster.host(row).devices, self._cluster.device_left(row), strict=True)
+        gpus = tuple(left for device, left in devices if device.kind == GPU)
+        return Free(self._left(row, CPU), self._left(row, MEMORY), gpus)
 
     def _left(self, row: int, resource: str) -> int:
         number = self._cluster.tables.resources.find(resource)

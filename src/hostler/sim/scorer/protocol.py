@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from hostler.manifests import guest_to_pod, host_to_node
-from hostler.manifests.gpus import GPU_COUNT, GPU_MILLI
+from hostler.manifests.gpus import GPU_COUNT, GPU_MILLI, KIND
 from hostler.model import CPU, GUESTS, WHOLE_DEVICE, Amounts, Guest, Host, may_give
 
 __all__ = [
@@ -82,9 +82,10 @@ def batch_request(pod: bytes, nodes: Sequence[bytes]) -> bytes:
 def pod_amounts(guest: Guest) -> bytes:
     """Return what a guest asks for as numbers by resource: cpu in cores, memory in bytes, gpus and milli of each."""
     amounts = _numbers(guest.spec.requests)
-    for device in guest.spec.devices[:1]:
-        amounts |= {GPU_COUNT: float(device.count), GPU_MILLI: float(device.milli)}
-        amounts |= {MODEL + model: 1.0 for model in device.models}
+    gpu = next((device for device in guest.spec.devices if device.kind == KIND), None)
+    if gpu is not None:
+        amounts |= {GPU_COUNT: float(gpu.count), GPU_MILLI: float(gpu.milli)}
+        amounts |= {MODEL + model: 1.0 for model in gpu.models}
     return msgspec.json.encode(amounts)
 
 
@@ -94,7 +95,8 @@ def node_amounts(host: Host, free: Free) -> bytes:
     amounts |= {FREE_OF + "cpu": free.cpu_millis / _MILLI, FREE_OF + "memory": float(free.memory_bytes)}
     if free.gpu_millis:
         count = len(free.gpu_millis)
-        amounts |= {GPU_COUNT: float(count), GPU_MILLI: float(count * WHOLE_DEVICE), MODEL + host.devices[0].model: 1.0}
+        model = next(device.model for device in host.devices if device.kind == KIND)
+        amounts |= {GPU_COUNT: float(count), GPU_MILLI: float(count * WHOLE_DEVICE), MODEL + model: 1.0}
         amounts |= {f"{FREE_GPU}{index}": float(left) for index, left in enumerate(free.gpu_millis)}
     return msgspec.json.encode(amounts)
 
@@ -108,7 +110,7 @@ def read_scores(raw: bytes, asked: Collection[str]) -> dict[str, int]:
     """Read an answer to a batch; nodes may be missing, but none may be there that nobody asked about."""
     try:
         answer = msgspec.json.decode(raw, type=_Scores)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise AskFailedError("not_an_answer", f'the answer is not {{"scores": {{...}}}}: {error}') from error
     names = asked if isinstance(asked, set | frozenset) else set(asked)
     for name, score in answer.scores.items():
@@ -123,7 +125,7 @@ def read_single_score(raw: bytes, node: str) -> int:
     """Read an answer about one node, rounded to a whole number."""
     try:
         score = msgspec.json.decode(raw, type=_Score).score
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise AskFailedError("not_an_answer", f'the answer is not {{"score": number}}: {error}') from error
     if not 0 <= score <= _BEST:
         raise AskFailedError("out_of_range", f"the score of {node!r} is {score}, not from 0 to 100")

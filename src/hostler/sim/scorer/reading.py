@@ -75,7 +75,7 @@ class RequestReader:
             if request.node is None:
                 raise InputError("the request has neither nodes nor a node")
             amounts = msgspec.json.decode(request.pod, type=dict[str, float])
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"the request cannot be read: {error}") from error
         return SingleRequest(_wish(amounts), self._columns([_single_node(request.node)]))
 

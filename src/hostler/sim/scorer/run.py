@@ -86,6 +86,7 @@ class _Run:
         policies = [asking(policy, on_failure), *([fall_back] if fall_back is not None else [])]
         self._experiment, self._policy, self._seed = experiment, policy, seed
         self._client = client
+        client.start_over()
         self._on_failure: OnFailure = on_failure
         self._fall_back = fall_back
         self._engine = Engine([with_mix(each, experiment.specs) for each in policies], 0, seed)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 import threading
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import FrameType
@@ -43,6 +45,11 @@ class ScoringService(ThreadingHTTPServer):
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
             raise UnavailableError(f"cannot listen on {host}:{port}: {error}", hint="choose another --port") from error
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep quiet about clients that turned away, as they do when their time-out has passed."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     @property
     def endpoint(self) -> str:
@@ -127,8 +134,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def serve_until_told(service: ScoringService) -> None:
-    """Serve until SIGINT or SIGTERM, then put their handlers back."""
+def serve_until_told(service: ScoringService, announce: Callable[[], None]) -> None:
+    """Serve until SIGINT or SIGTERM, then put their handlers back; announce once both would be heeded."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         # From another thread: shutdown waits for the loop, and the loop is what was interrupted here.
@@ -136,6 +143,7 @@ def serve_until_told(service: ScoringService) -> None:
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
+        announce()
         service.serve_forever(poll_interval=0.1)
     finally:
         for number, handler in before.items():
