@@ -106,7 +106,7 @@ def test_an_impossible_row_is_refused_with_its_line(tmp_path, name, rows, messag
 def test_nodes_beside_openb_that_cannot_be_are_refused(tmp_path):
     (tmp_path / "p.csv").write_text(PODS + f"a,{POD},5,9,5\n")
     (tmp_path / "openb_node_list_gpu_node.csv").write_text(NODES + "n,8000,16384,65,T4\n")
-    with pytest.raises(InputError, match=r"openb_node_list_gpu_node\.csv.*gpu of 'n' is '65'"):
+    with pytest.raises(InputError, match=r"openb_node_list_gpu_node\.csv:2: gpu of 'n' is '65'"):
         read(tmp_path / "p.csv")
 
 
@@ -194,3 +194,8 @@ def test_random_bytes_are_never_more_than_an_input_error(tmp_path):
             (tmp_path / "t.csv").write_bytes(content)
             with pytest.raises(HostlerError):
                 read(tmp_path / "t.csv", name)
+
+
+def test_columns_of_other_formats_cannot_be_mapped():
+    with pytest.raises(InputError, match="the columns of format huawei-east-1 cannot be mapped"):
+        read(FOLDER / "huawei-east-1-like.csv", "huawei-east-1", columns={"cpu": "mem"})

@@ -204,3 +204,10 @@ class TestOpenb:
     def test_without_nodes_beside_it_the_published_ones_are_the_hosts(self, tmp_path):
         (tmp_path / "p.csv").write_text(PODS + "b,1000,2048,1,500,,LS,Running,5,9,5\n")
         assert len(read(tmp_path / "p.csv").hosts) == 1213
+
+
+@pytest.mark.parametrize("source", ["openb", *(FOLDER / name for name in ("cluster.json", "jobs.csv"))])
+def test_hosts_of_the_options_beat_those_of_the_trace(source):
+    assert [len(read(source, hosts=3).hosts), len(read(source).hosts) > 0] == [3, True]
+    assert {dict(host.capacity)["cpu"] for host in read(source, host_cpu="24").hosts} == {24_000}
+    assert len(read(source, hosts_file=FOLDER / "jobs.hosts.csv").hosts) == 6

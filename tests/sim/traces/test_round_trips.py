@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from hostler.model import Gang, GuestSpec, Host, Taint, Toleration, amounts
+from hostler.model import Gang, GuestSpec, Host, Taint, Toleration, amounts, labels
 from hostler.model.guests import DeviceRequest
 from hostler.model.hosts import Device
 from hostler.sim.traces.writing import fleet_bytes, kubernetes_bytes, table_bytes
@@ -69,6 +71,47 @@ def test_a_table_keeps_openb(tmp_path, is_parquet):
 @pytest.mark.parametrize("is_parquet", [False, True], ids=["csv", "parquet"])
 def test_a_table_keeps_what_has_no_column_of_its_own(tmp_path, is_parquet):
     same(through_table(odd(), tmp_path, is_parquet=is_parquet), odd())
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8)
+SPECS = st.builds(
+    lambda requests, devices, **rest: GuestSpec(requests=amounts(requests), devices=tuple(devices), **rest),
+    st.dictionaries(st.sampled_from(["cpu", "memory", "storage", "nic"]), st.integers(0, 2**62)),
+    st.lists(
+        st.builds(
+            DeviceRequest,
+            st.sampled_from(["gpu", "fpga"]),
+            st.integers(1, 64),
+            st.integers(1, 1000),
+            st.lists(TEXTS, max_size=2).map(tuple),
+        ),
+        max_size=2,
+    ),
+    priority=st.integers(-(2**31) + 1, 2**31 - 1),
+    tenant=TEXTS,
+    namespace=NAMES,
+    labels=st.dictionaries(TEXTS, TEXTS, max_size=2).map(labels),
+)
+TIMES = st.integers(0, 2**62)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(SPECS, TIMES, TIMES | st.just(FOREVER)), min_size=1, max_size=5), st.data())
+def test_a_table_keeps_whatever_there_can_be(tmp_path_factory, guests, data):
+    guests.sort(key=lambda guest: guest[1])
+    specs = tuple(dict.fromkeys(spec for spec, _, _ in guests))
+    workload = Workload(
+        name="any",
+        hosts=(Host(name="h", uid="h", capacity=amounts({"cpu": 1000})),),
+        specs=specs,
+        spec_of=np.array([specs.index(spec) for spec, _, _ in guests], dtype=np.int64),
+        names=data.draw(st.lists(NAMES, min_size=len(guests), max_size=len(guests), unique=True)),
+        arrives_ns=np.array([arrives for _, arrives, _ in guests], dtype=np.int64),
+        runs_ns=np.array([runs for _, _, runs in guests], dtype=np.int64),
+    )
+    for is_parquet in (False, True):
+        same(through_table(workload, tmp_path_factory.mktemp("any"), is_parquet=is_parquet), workload)
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "json"])

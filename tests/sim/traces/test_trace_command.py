@@ -68,6 +68,12 @@ def test_a_table_is_two_files_and_reads_again_as_the_same(tmp_path, kind, out):
     same(read(tmp_path / out), sample("azure-packing-like.csv"))
 
 
+def test_a_table_whose_name_says_so_is_packed(tmp_path):
+    hostler("sim", "trace", "convert", FOLDER / "jobs.csv", "--to", "table", "-O", tmp_path / "t.csv.gz")
+    assert (tmp_path / "t.csv.gz").read_bytes()[:2] == b"\x1f\x8b"
+    same(read(tmp_path / "t.csv.gz"), sample("jobs.csv"))
+
+
 def test_hostler_place_reads_converted_pods_and_fleets(tmp_path):
     for kind in ("kubernetes", "fleet"):
         for suffix in ("yaml", "json"):

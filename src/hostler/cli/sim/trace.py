@@ -183,6 +183,8 @@ def _mapping(mapped: tuple[str, ...]) -> dict[str, str]:
 
 def _write(workload: Workload, kind: str, target: str) -> None:
     """Write everything first, then let the files appear."""
+    import gzip
+
     from hostler.cli.files import STANDARD_STREAM, atomic_file
     from hostler.errors import InputError
     from hostler.sim.traces.table_hosts import hosts_path
@@ -192,7 +194,10 @@ def _write(workload: Workload, kind: str, target: str) -> None:
         if target == STANDARD_STREAM:
             raise InputError("a table is two files, so it cannot go to standard output", hint="name a file by -O")
         guests, hosts = table_bytes(workload, is_parquet=kind == "parquet")
-        with atomic_file(str(hosts_path(Path(target)))) as write_hosts, atomic_file(target) as write_guests:
+        if target.endswith(".gz"):
+            guests = gzip.compress(guests, mtime=0)
+        # The hosts appear first: guests without their hosts would be read as another trace.
+        with atomic_file(target) as write_guests, atomic_file(str(hosts_path(Path(target)))) as write_hosts:
             write_guests(guests)
             write_hosts(hosts)
         return

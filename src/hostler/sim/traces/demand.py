@@ -86,21 +86,24 @@ def equal_hosts(count: int, cpu_milli: int, memory_bytes: int) -> tuple[Host, ..
 def placed_on(
     workload: Workload, options: TraceOptions, *, cpu_milli: int, memory_bytes: int, count: int | None = None
 ) -> Workload:
-    """Put a trace that has no hosts on those that the options name, else on hosts of its usual size and number.
+    """Put a trace on the hosts that the options name, else on its own, else on hosts of a usual size and number.
 
     Without any number there are so many that 90 % of the tightest resource are asked for at the peak.
     """
-    if options.hosts_file is None:
-        cpu_milli = _size(CPU, options.host_cpu, cpu_milli)
-        memory_bytes = _size(MEMORY, options.host_memory, memory_bytes)
-        wanted = options.hosts if options.hosts is not None else count
-        if wanted is None:
-            peak = peak_of(workload)
-            share = max(peak.cpu_milli / max(cpu_milli, 1), peak.memory_bytes / max(memory_bytes, 1))
-            wanted = max(math.ceil(share / _FILLED), 1)
-        workload = workload.on(equal_hosts(wanted, cpu_milli, memory_bytes))
-    if (count_too_large := fits_nowhere(workload)) and workload.hosts:
-        options.note(f"{count_too_large:,} of {len(workload):,} guests are larger than every host")
+    if workload.hosts and not options.has_hosts:
+        return workload
+    if options.hosts_file is not None:
+        return workload  # whoever reads all formats puts it on those
+    cpu_milli = _size(CPU, options.host_cpu, cpu_milli)
+    memory_bytes = _size(MEMORY, options.host_memory, memory_bytes)
+    wanted = options.hosts if options.hosts is not None else count
+    if wanted is None:
+        peak = peak_of(workload)
+        share = max(peak.cpu_milli / cpu_milli, peak.memory_bytes / memory_bytes)
+        wanted = max(math.ceil(share / _FILLED), 1)
+    workload = workload.on(equal_hosts(wanted, cpu_milli, memory_bytes))
+    if too_large := fits_nowhere(workload):
+        options.note(f"{too_large:,} of {len(workload):,} guests are larger than every host")
     return workload
 
 

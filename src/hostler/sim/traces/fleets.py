@@ -30,6 +30,4 @@ def read_fleet_trace(path: Path, options: TraceOptions) -> Workload:
         (guest.spec.namespace, guest.name): Times(guest.started) for guest in fleet.guests if guest.started
     }  # who never ran arrives with the first that did
     workload = workload_of(path.name.split(".")[0], fleet.hosts, fleet.guests, fleet.tenancy.gangs, times, str(path))
-    if workload.hosts and options.hosts is None:
-        return workload
     return placed_on(workload, options, cpu_milli=_USUAL_HOST[0], memory_bytes=_USUAL_HOST[1])

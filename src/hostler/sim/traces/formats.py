@@ -10,13 +10,13 @@ from hostler.config import did_you_mean, quote
 from hostler.errors import InputError, UnknownNameError
 from hostler.sim.traces.azure_packing import read_azure_packing, recognises_azure_packing
 from hostler.sim.traces.azure_vm import read_azure_vm, recognises_azure_vm
-from hostler.sim.traces.demand import fits_nowhere
+from hostler.sim.traces.demand import fits_nowhere, placed_on
 from hostler.sim.traces.fleets import read_fleet_trace, recognises_fleet
 from hostler.sim.traces.huawei_east import read_huawei_east, recognises_huawei_east
 from hostler.sim.traces.huawei_topology import read_huawei_topology, recognises_huawei_topology
 from hostler.sim.traces.journals import read_journal_trace, recognises_journal
 from hostler.sim.traces.kubernetes import read_kubernetes, recognises_kubernetes
-from hostler.sim.traces.openb import read_openb, read_timed, recognises_openb
+from hostler.sim.traces.openb import USUAL_HOST, read_openb, read_timed, recognises_openb
 from hostler.sim.traces.options import TraceOptions
 from hostler.sim.traces.table_hosts import read_hosts_table
 from hostler.sim.traces.tables import read_table, recognises_table
@@ -81,10 +81,13 @@ def _read(source: str | Path, format: str | None, options: TraceOptions) -> Work
     path = Path(source)
     name, slash, variant = str(source).partition("/")
     if name == _BY_NAME and format in (None, _BY_NAME) and not path.exists():
-        return read_timed(variant if slash else options.workload, options.data_dir)
+        timed = read_timed(variant if slash else options.workload, options.data_dir)
+        return placed_on(timed, options, cpu_milli=USUAL_HOST[0], memory_bytes=USUAL_HOST[1])
     if not path.exists():
         raise InputError(f"{path}: there is no such file", hint="name a file, or openb")
     if path.is_dir():
         raise InputError(f"{path}: this is a folder", hint="name one of its files")
     chosen = format or ("table" if options.columns else format_of(path))
+    if options.columns and chosen != "table":
+        raise InputError(f"the columns of format {chosen} cannot be mapped", hint="--map is for tables: --format table")
     return FORMATS[chosen].read(path, options)

@@ -28,7 +28,7 @@ from hostler.model import (
     labels,
 )
 from hostler.sim.traces.demand import placed_on
-from hostler.sim.traces.files import Columns, header_of, read_columns
+from hostler.sim.traces.files import Columns, header_of, read_columns, refuse_duplicates
 from hostler.sim.traces.options import TraceOptions
 from hostler.sim.workload import FOREVER, Workload, numbered
 
@@ -67,7 +67,7 @@ def read_huawei_topology(path: Path, options: TraceOptions) -> Workload:
     ]
     workload = Workload(
         name=path.name.split(".")[0],
-        hosts=_hosts(path.parent, options) if options.hosts is None and options.hosts_file is None else (),
+        hosts=_hosts(path.parent, options) if not options.has_hosts else (),
         specs=tuple(known),
         spec_of=np.array(spec_of, dtype=np.int64),
         names=numbered("vm", len(columns)),
@@ -120,6 +120,7 @@ def _hosts(folder: Path, options: TraceOptions) -> tuple[Host, ...]:
     names = numbered("host", len(servers))
     if racks_at is not None:
         topology = read_columns(racks_at, _RACK_COLUMNS)
+        refuse_duplicates(topology, "host_id")
         if len(topology) < len(servers):
             raise InputError(f"{racks_at}: it has fewer hosts than {servers_at}", hint="fetch both again")
         names, racks = list(topology.text("host_id")), list(topology.text("rack_id"))

@@ -30,12 +30,14 @@ from hostler.model import (
     HostJoined,
     HostsJoined,
 )
+from hostler.sim.traces.demand import placed_on
 from hostler.sim.traces.files import first_bytes, read_unpacked
 from hostler.sim.traces.options import TraceOptions
 from hostler.sim.workload import FOREVER, Workload
 
 __all__ = ["read_journal_trace", "recognises_journal"]
 
+_USUAL_HOST = (64_000, 256 * 2**30)
 _OPENED = b'{"entry":"opened"'
 
 
@@ -118,7 +120,7 @@ def read_journal_trace(path: Path, options: TraceOptions) -> Workload:
     gangs = tuple(gang for key, gang in story.gangs.items() if key in keys)
     number_of = {gang.key: number for number, gang in enumerate(gangs)}
     gang_of = [number_of.get(stay.guest.gang, -1) for stay in stays] if gangs else []
-    return Workload(
+    workload = Workload(
         name=path.name.split(".")[0],
         hosts=tuple(story.hosts.values()),
         specs=tuple(specs),
@@ -129,6 +131,7 @@ def read_journal_trace(path: Path, options: TraceOptions) -> Workload:
         gangs=gangs,
         gang_of=np.array(gang_of, dtype=np.int64),
     ).by_arrival()
+    return placed_on(workload, options, cpu_milli=_USUAL_HOST[0], memory_bytes=_USUAL_HOST[1])
 
 
 def _guests(event: GuestArrived | GuestsArrived) -> Iterator[Guest]:

@@ -57,8 +57,6 @@ def read_kubernetes(path: Path, options: TraceOptions) -> Workload:
     found = read_manifests(objects, sources=[str(path)] * len(objects))
     _tell(found.notes, options)
     workload = workload_of(path.name.split(".")[0], found.hosts, found.guests, found.gangs, times, str(path))
-    if workload.hosts and options.hosts is None:
-        return workload
     return placed_on(workload, options, cpu_milli=_USUAL_HOST[0], memory_bytes=_USUAL_HOST[1])
 
 

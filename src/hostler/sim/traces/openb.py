@@ -16,12 +16,13 @@ import numpy as np
 from hostler.errors import InputError, UnknownNameError
 from hostler.model import Device, DeviceRequest, GuestSpec, Host, amounts
 from hostler.sim.datasets import find_data, read_rows
+from hostler.sim.traces.demand import placed_on
 from hostler.sim.traces.files import header_of, read_columns, refuse_duplicates
 from hostler.sim.traces.options import TraceOptions
 from hostler.sim.workload import Ints, Workload
 
-__all__ = ["SEEDS", "WORKLOADS", "published_arrivals", "read_hosts", "read_openb", "read_pods", "read_timed"]
-__all__ += ["recognises_openb", "spec_of_row"]
+__all__ = ["SEEDS", "USUAL_HOST", "WORKLOADS", "published_arrivals", "read_hosts", "read_openb", "read_pods"]
+__all__ += ["read_timed", "recognises_openb", "spec_of_row"]
 
 SEEDS = range(42, 52)
 _CONSTRAINED = ("gpuspec10", "gpuspec20", "gpuspec25", "gpuspec33")
@@ -39,6 +40,7 @@ _MIB = 2**20
 _SECOND = 10**9
 _MOST = 2**40  # of a number in the files, so that amounts in bytes stay within 64 bits
 _MAX_GPUS = 64
+USUAL_HOST = (96_000, 384 * 2**30)  # where somebody wants equal hosts; they have no GPUs
 _MOST_SECONDS = 2**32  # of a time, so that it stays within 64 bits as nanoseconds
 
 
@@ -134,18 +136,27 @@ def read_openb(path: Path, options: TraceOptions) -> Workload:
     ]
     beside = (path.parent / f"{name}{packed}" for name in _NODES_BESIDE for packed in ("", ".gz"))
     nodes = next((one for one in beside if one.is_file()), None)
-    return Workload(
+    workload = Workload(
         name=path.name.split(".")[0],
-        hosts=_nodes(nodes) if nodes is not None else read_hosts(options.data_dir),
+        hosts=_nodes_beside(nodes) if nodes is not None else read_hosts(options.data_dir),
         specs=tuple(known),
         spec_of=np.array(spec_of, dtype=np.int64),
         names=columns.text("name"),
         arrives_ns=created * _SECOND,
         runs_ns=np.maximum(deleted - created, 1) * _SECOND,
     ).by_arrival()
+    return placed_on(workload, options, cpu_milli=USUAL_HOST[0], memory_bytes=USUAL_HOST[1])
 
 
-def _host(row: Mapping[str, str], path: Path) -> Host:
+def _nodes_beside(path: Path) -> tuple[Host, ...]:
+    columns = read_columns(path, _NODE_COLUMNS)
+    refuse_duplicates(columns, "sn")
+    rows = enumerate(zip(*(columns.text(name) for name in _NODE_COLUMNS), strict=True))
+    hosts = (_host(dict(zip(_NODE_COLUMNS, row, strict=True)), columns.where(at)) for at, row in rows)
+    return tuple(sorted(hosts, key=lambda host: host.name))
+
+
+def _host(row: Mapping[str, str], path: Path | str) -> Host:
     size = {"cpu": _number(row, "cpu_milli", path), "memory": _number(row, "memory_mib", path) * _MIB}
     gpus = (Device("gpu", row["model"]),) * _number(row, "gpu", path, most=_MAX_GPUS)
     return Host(name=row["sn"], uid=row["sn"], capacity=amounts({**size, "guests": _GUESTS_PER_HOST}), devices=gpus)

@@ -30,3 +30,8 @@ class TraceOptions:
     workload: str = "default"  # of openb, by name
     data_dir: Path | None = None
     note: Callable[[str], None] = _ignore  # is told what of a trace does not count
+
+    @property
+    def has_hosts(self) -> bool:
+        """Say whether the hosts are named here, so that those of the trace do not count."""
+        return self.hosts is not None or bool(self.host_cpu or self.host_memory) or self.hosts_file is not None

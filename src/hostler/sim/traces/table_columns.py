@@ -5,6 +5,7 @@ Plain decimals are read by polars, exactly; durations and dates are read one by 
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from hostler.config import quote
@@ -118,10 +119,11 @@ def _of_text(frame: Frame, name: str, texts: pl.Series, text: str, empty: int | 
         return parse_time(text)
     except QuantityError as error:
         try:
-            seconds = float(text)
-        except ValueError:
+            found = Decimal(text) * _SECOND_NS
+        except ArithmeticError:
             hint = 'write seconds, a duration such as "5m", or 2026-01-31T12:00:00Z'
             raise InputError(f"{where}: {name} is {quote(text)}, not a time", hint=hint) from error
-    if not 0 <= seconds * _SECOND_NS <= MAX_AMOUNT:
-        raise QuantityError(f"{where}: {name} {quote(text)} is {'negative' if seconds < 0 else 'no time of ours'}")
-    return round(seconds * _SECOND_NS)
+    if not found.is_finite() or not 0 <= found <= MAX_AMOUNT:
+        problem = "negative" if found.is_finite() and found < 0 else "no time of ours"
+        raise QuantityError(f"{where}: {name} {quote(text)} is {problem}", hint="times are zero or more, in seconds")
+    return int(found.to_integral_value())

@@ -56,9 +56,9 @@ def read_table(path: Path, options: TraceOptions) -> Workload:
         gangs=gangs,
         gang_of=gang_of,
     ).by_arrival()
-    beside = hosts_beside(path) if options.hosts is None and options.hosts_file is None else None
+    beside = hosts_beside(path) if not options.has_hosts else None
     if beside is not None:
-        return workload.on(read_hosts_table(beside))
+        workload = workload.on(read_hosts_table(beside))
     return placed_on(workload, options, cpu_milli=_USUAL_HOST[0], memory_bytes=_USUAL_HOST[1])
 
 
