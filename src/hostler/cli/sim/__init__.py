@@ -16,6 +16,8 @@ COMMANDS: Table = {
     "scorer": ("hostler.cli.sim.scorer", "scorer", "Score hosts by a network, in process or over HTTP."),
     "bound": ("hostler.cli.sim.bound", "bound", "Compute the most that any scheduler could allocate."),
     "trace": ("hostler.cli.sim.trace", "trace", "Describe and convert traces of guests that come and go."),
+    "apply": ("hostler.cli.sim.apply", "apply", "Run the configuration files of simon apply."),
+    "topology": ("hostler.cli.sim.topology", "topology", "Label the nodes of a folder with racks and servers."),
 }
 
 

@@ -1,0 +1,157 @@
+"""``hostler sim apply``: the configuration files of ``simon apply``, run on the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hostler.cli.kernels import kernels
+from hostler.cli.options import FILE, examples, output_option
+from hostler.cli.sim.options import data_dir_option
+from hostler.cli.terminal import note, print_data, print_table, say
+
+if TYPE_CHECKING:
+    from hostler.model import Policy
+    from hostler.sim.simon import Result
+    from hostler.sim.simon.summary import Stage
+
+__all__ = ["apply"]
+
+_RULE = "=" * 10
+
+
+@click.command(
+    epilog=examples(
+        "hostler sim apply -f cluster-config.yaml -s scheduler-config.yaml --extended-resources gpu",
+        "hostler sim apply -f cluster-config.yaml --policy gpu_packing -o json",
+    )
+)
+@click.option(
+    "-f", "--simon-config", "cluster", metavar="FILE", type=FILE, required=True, help="The cluster configuration."
+)
+@click.option(
+    "-s",
+    "--default-scheduler-config",
+    "scheduler",
+    metavar="FILE",
+    type=FILE,
+    default="",
+    help="The scheduler configuration.",
+)
+@click.option("--policy", metavar="NAME", default="", help="A policy of ours instead; see 'hostler policies'.")
+@click.option(
+    "-e",
+    "--extended-resources",
+    metavar="LIST",
+    default="gpu",
+    show_default=True,
+    help="What is counted beside cpu and memory; only gpu is known.",
+)
+@click.option("-i", "--interactive", is_flag=True, hidden=True)
+@click.option("--use-greed", is_flag=True, hidden=True)
+@data_dir_option()
+@output_option("table", "json", "yaml")
+def apply(
+    cluster: str,
+    scheduler: str,
+    policy: str,
+    extended_resources: str,
+    interactive: bool,
+    use_greed: bool,
+    data_dir: Path | None,
+    output: str,
+) -> None:
+    """Run the configuration files of simon apply, the simulator of the FGD experiments.
+
+    Pods of a folder arrive one by one, shuffled and tuned as the files say, and who fits nowhere is dropped. Then come
+    inflation, descheduling and apps. Keys that do not count are told.
+    """
+    _check_flags(extended_resources, interactive, use_greed)
+    if scheduler and policy:
+        raise click.UsageError("give -s or --policy, not both")
+    with kernels() as compiled:
+        from hostler.sim import simon
+
+        config = simon.read_cluster_config(cluster, _warn)
+        chosen = simon.read_scheduler_config(scheduler, _warn) if scheduler else _policy(policy)
+        compiled.announce()
+        result = simon.apply(config, chosen, _warn, _write, data_dir=data_dir)
+    if output != "table":
+        import msgspec
+
+        print_data(msgspec.to_builtins(result), output)
+    else:
+        _show(result)
+
+
+def _policy(name: str) -> Policy:
+    from hostler.engine import find_policy
+
+    if not name:
+        note("without -s the policy is fgd; simon would take its own score 'Simon', which is not here")
+    return find_policy(name or "fgd")
+
+
+def _check_flags(resources: str, interactive: bool, use_greed: bool) -> None:
+    unknown = [name for name in resources.split(",") if name not in ("", "gpu")]
+    if unknown:
+        raise click.UsageError(f"--extended-resources: {unknown[0]!r} is not supported; only gpu is")
+    if interactive:
+        raise click.UsageError("--interactive is not supported: name all apps in appList")
+    if use_greed:
+        _warn("--use-greed does not count")
+
+
+def _warn(text: str) -> None:
+    note(text, label="warning: ")
+
+
+def _write(path: Path, content: bytes) -> None:
+    from hostler.cli.files import atomic_file
+    from hostler.cli.streams import unwritable
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(str(path), error) from None
+    with atomic_file(str(path)) as write:
+        write(content)
+
+
+def _show(result: Result) -> None:
+    order = "published order" if result.is_published_order else "our own order"
+    say(f"{result.name}: policy {result.policy}, seed {result.seed}, {order}")
+    say(f"{result.nodes:,} nodes, {result.workload_pods:,} pods, {result.typical_pods} typical ones")
+    say(f"{result.events:,} events, {result.failed:,} failed")
+    for stage in result.stages:
+        say()
+        _show_stage(stage)
+    for file in result.files:
+        note(f"wrote {file}", label="")
+
+
+def _show_stage(stage: Stage) -> None:
+    say(f"{_RULE} Cluster Analysis Results ({stage.tag}) {_RULE}")
+    say(f"{stage.pods:,} pods run; {stage.arrived:,} arrived, {stage.failed:,} failed")
+    shares = [
+        ("MilliCpu", stage.milli_cpu),
+        ("Memory", stage.memory_bytes),
+        ("Gpu", stage.gpus),
+        ("MilliGpu", stage.milli_gpu),
+    ]
+    rows = [(name, f"{100 * used / max(whole, 1):.2f}%", str(used), str(whole)) for name, (used, whole) in shares]
+    print_table([("ALLOCATED", "left"), ("SHARE", "right"), ("AMOUNT", "right"), ("OF", "right")], rows)
+    idle = stage.fragmentation.get("idle", 0.0)
+    if idle:
+        say()
+        classes = [
+            (name, f"{amount / 1000:.2f} x 10^3", f"{100 * amount / idle:.2f}%")
+            for name, amount in stage.fragmentation.items()
+        ]
+        print_table([("IDLE GPU MILLI", "left"), ("AMOUNT", "right"), ("SHARE", "right")], classes)
+    failed = [(kind.replace("_", " "), str(count)) for kind, count in stage.failed_by_kind.items() if count]
+    if failed:
+        say()
+        print_table([("FAILED", "left"), ("PODS", "right")], failed)

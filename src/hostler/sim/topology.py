@@ -1,0 +1,117 @@
+"""Racks and servers as labels of hosts: for hosts in memory, and for folders of Kubernetes nodes.
+
+Host i of a list, or of a file, is server ``srv-{i % n}`` of rack ``rack-{i // n}``, unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from hostler.config import Document, read_documents, write_yaml
+from hostler.errors import DuplicateNameError, InputError
+from hostler.model import Host
+
+__all__ = ["HIER", "RACK", "SERVER", "Labelled", "label_folder", "labelled_nodes", "with_racks"]
+
+RACK = "rack"
+SERVER = "server"
+HIER = "-hier"  # the end of a labelled copy's name
+_SUFFIXES = (".yaml", ".yml")
+
+Write = Callable[[Path, bytes], None]
+
+
+class Labelled(NamedTuple):
+    """What became of one file with nodes."""
+
+    source: Path
+    target: Path | None  # None: nothing was to be done
+    nodes: int
+    changed: int  # nodes that got a label
+    racks: int
+
+
+def with_racks(hosts: Sequence[Host], servers_per_rack: int) -> tuple[Host, ...]:
+    """Return the hosts with labels for their rack and their place in it; labels that are there stay."""
+    _check(servers_per_rack)
+    return tuple(
+        msgspec.structs.replace(
+            host, labels=tuple(sorted({**_labels(at, servers_per_rack), **dict(host.labels)}.items()))
+        )
+        for at, host in enumerate(hosts)
+    )
+
+
+def label_folder(folder: Path, servers_per_rack: int, write: Write, *, in_place: bool = False) -> list[Labelled]:
+    """Label the nodes of every YAML file below a folder.
+
+    Without ``in_place`` the labelled copy stands beside the original, ``nodes-hier.yaml`` beside ``nodes.yaml``; it is
+    made anew each time, and never labelled itself. Files without nodes are left alone.
+    """
+    _check(servers_per_rack)
+    files = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES and path.is_file())
+    originals = [path for path in files if not path.stem.endswith(HIER)]
+    copies = {path for path in files if path.stem.endswith(HIER)}
+    if in_place and copies:
+        raise DuplicateNameError(
+            f"{folder} has a labelled copy already: {min(copies).name}",
+            hint="remove it first: both together would double the cluster",
+        )
+    done: list[Labelled] = []
+    plans: list[tuple[Path, bytes]] = []
+    for source in originals:
+        documents = read_documents([str(source)])
+        objects, nodes, changed = labelled_nodes(documents, servers_per_rack)
+        if not nodes:
+            continue
+        target = source if in_place else source.with_name(f"{source.stem}{HIER}{source.suffix}")
+        content = "---\n".join(write_yaml(data) for data in objects).encode()
+        is_there = (not changed) if in_place else (target in copies and target.read_bytes() == content)
+        if not is_there:
+            plans.append((target, content))
+        racks = -(-nodes // servers_per_rack)
+        done.append(Labelled(source, None if is_there else target, nodes, changed, racks))
+    if not done:
+        raise InputError(f"{folder}: there are no nodes in it", hint="it needs .yaml files with objects of kind Node")
+    for target, content in plans:  # nothing is written before everything was read
+        write(target, content)
+    return done
+
+
+def labelled_nodes(documents: Sequence[Document], servers_per_rack: int) -> tuple[list[object], int, int]:
+    """Return the objects with labelled nodes, how many nodes there are, and how many got a label."""
+    nodes = changed = 0
+
+    def labelled(data: object, kind: str = "") -> object:
+        nonlocal nodes, changed
+        if not isinstance(data, Mapping):
+            return data
+        kind = str(data.get("kind") or kind)
+        items = data.get("items")
+        if kind.endswith("List") and isinstance(items, list):
+            return {**data, "items": [labelled(item, kind.removesuffix("List")) for item in items]}
+        if kind != "Node":
+            return data
+        metadata = data.get("metadata")
+        metadata = metadata if isinstance(metadata, Mapping) else {}
+        present = metadata.get("labels")
+        present = present if isinstance(present, Mapping) else {}
+        wanted = {**present, **{k: v for k, v in _labels(nodes, servers_per_rack).items() if k not in present}}
+        nodes += 1
+        changed += len(wanted) > len(present)
+        return {**data, "metadata": {**metadata, "labels": wanted}}
+
+    return [labelled(document.data) for document in documents], nodes, changed
+
+
+def _labels(at: int, servers_per_rack: int) -> dict[str, str]:
+    return {RACK: f"rack-{at // servers_per_rack}", SERVER: f"srv-{at % servers_per_rack}"}
+
+
+def _check(servers_per_rack: int) -> None:
+    if servers_per_rack < 1:
+        raise InputError(f"a rack cannot have {servers_per_rack} servers", hint="give 1 or more")
