@@ -8,7 +8,7 @@ must be known first.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -23,6 +23,7 @@ from hostler.model import Policy
 
 if TYPE_CHECKING:
     from hostler.engine import Registry
+    from hostler.sim.own_plugins import OwnPlugins
 
 __all__ = ["Cell", "CellResult", "Done", "PluginFile", "attempt", "attempt_bytes", "cell_key", "failure"]
 __all__ += ["run_cell", "sealed"]
@@ -168,10 +169,10 @@ def _run_bound(cell: Cell) -> CellResult:
 def _run_scenario(cell: Cell) -> CellResult:
     from hostler.config import Document
     from hostler.engine import BUILT_IN
-    from hostler.sim.scenario_cells import read_cell_scenario, run_scenario
+    from hostler.sim.scenarios import read_scenario, run_scenario
 
     document = Document(msgspec.json.decode(cell.scenario), cell.source or cell.workload)
-    scenario = read_cell_scenario(document, BUILT_IN, cell.seed, cell.data_dir)
+    scenario = read_scenario(document, {**BUILT_IN, **_own_plugins(cell).policies}, seed=cell.seed)
     policy, registry = _policy(cell, scenario.policies)
     outcome = run_scenario(scenario, policy, cell.seed, registry)
     return CellResult(
@@ -183,20 +184,28 @@ def _run_scenario(cell: Cell) -> CellResult:
     )
 
 
-def _policy(cell: Cell, more: Iterable[Policy] = ()) -> tuple[Policy, Registry]:
-    """Return the policy, and a registry with all plugins that it names."""
-    from hostler.engine import BUILT_IN, ENTRY_POINT_GROUP, Registry, find_policy
+def _own_plugins(cell: Cell) -> OwnPlugins:
+    """Import the plugin files, if they are still those that the run was planned with."""
     from hostler.sim.own_plugins import load_plugin_files
 
     files = [Path(plugin.path) for plugin in cell.plugins]
     if sealed(files) != cell.plugins:
         raise PluginError("a plugin file has changed since the run was planned", hint="start it again")
-    own = load_plugin_files(files)
+    return load_plugin_files(files)
+
+
+def _policy(cell: Cell, more: Sequence[Policy] = ()) -> tuple[Policy, Registry]:
+    """Return the policy, and a registry with all plugins that it names, and those of the others."""
+    from hostler.engine import BUILT_IN, ENTRY_POINT_GROUP, Registry, find_policy
+
+    own = _own_plugins(cell)
     policy = cell.policy
     if not isinstance(policy, Policy):
         policy = find_policy(policy, {**BUILT_IN, **{each.name: each for each in more}, **own.policies})
     known = {name for names in Registry.names() for name in names} | own.factories.keys()
-    named = {use.name for use in policy.filters} | {use.name for use in policy.scorers}
+    named: set[str] = set()
+    for each in (policy, *more):
+        named |= {use.name for use in each.filters} | {use.name for use in each.scorers}
     foreign = named - known
     installed = {point.name: point.load() for point in entry_points(group=ENTRY_POINT_GROUP) if point.name in foreign}
     return policy, Registry({**installed, **own.factories})

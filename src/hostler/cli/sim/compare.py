@@ -132,8 +132,8 @@ def _grid(
         scenario, found = scenario_and_policies(what, seeds[0], policies, plugins)
         return Grid(scenarios=(scenario,), policies=found, seeds=seeds, plugins=files, data_dir=folder)
     check_workloads(workloads)
-    found = chosen_policies(policies, plugins)
-    return Grid(workloads=workloads, policies=found, seeds=seeds, tunes=(tune,), plugins=files, data_dir=folder)
+    chosen = chosen_policies(policies, plugins)
+    return Grid(workloads=workloads, policies=chosen, seeds=seeds, tunes=(tune,), plugins=files, data_dir=folder)
 
 
 def _run(cells: Sequence[Cell], jobs: int | None) -> list[CellResult]:

@@ -96,16 +96,21 @@ def chosen_policies(
 
 
 def scenario_and_policies(
-    path: str, seed: int, names: Sequence[str], plugins: tuple[Path, ...]
-) -> tuple[ScenarioSource, tuple[Policy, ...]]:
-    """Read a scenario once, so that what is wrong with it is told before anything runs."""
+    path: str, seed: int, names: Sequence[str], plugins: tuple[Path, ...], known: Mapping[str, Policy] | None = None
+) -> tuple[ScenarioSource, tuple[str | Policy, ...]]:
+    """Read a scenario once, so that what is wrong with it is told before anything runs.
+
+    A policy that the scenario brings stays a name: the scenario goes with it.
+    """
     from hostler.engine import BUILT_IN
     from hostler.sim.grids import scenario_source
-    from hostler.sim.scenario_cells import read_cell_scenario
+    from hostler.sim.own_plugins import load_plugin_files
+    from hostler.sim.scenarios import read_scenario
 
     document, source = scenario_source(path)
-    scenario = read_cell_scenario(document, BUILT_IN, seed)
-    return source, chosen_policies(names, plugins, {policy.name: policy for policy in scenario.policies})
+    scenario = read_scenario(document, {**BUILT_IN, **load_plugin_files(plugins).policies}, seed=seed)
+    own = {policy.name for policy in scenario.policies}
+    return source, tuple(name if name in own else chosen_policies([name], plugins, known)[0] for name in names)
 
 
 def chosen_runner(jobs: int | None, dask: str, cells: int) -> Runner:

@@ -151,17 +151,21 @@ def _grid(
 def _grid_of_file(file: str, data_dir: Path | None) -> Grid:
     from hostler.engine import BUILT_IN
     from hostler.sim.cells import sealed
-    from hostler.sim.grids import Grid, as_paths, own_policies, read_seeds, read_sweep_file, scenario_source
+    from hostler.sim.grids import Grid, as_paths, own_policies, read_seeds, read_sweep_file
 
     document, wanted = read_sweep_file(file)
     check_workloads(wanted.workloads)
     defined = {policy.name: policy for policy in own_policies(document, wanted, BUILT_IN)}
     plugins = tuple(as_paths(wanted.plugins, file))
+    seeds = read_seeds(wanted.seeds)
+    paths = as_paths(wanted.scenarios, file)
+    read = [scenario_and_policies(str(path), seeds[0], wanted.policies, plugins, defined) for path in paths]
+    policies = chosen_policies(wanted.policies, plugins, defined) if wanted.workloads else read[0][1]
     return Grid(
         workloads=tuple(wanted.workloads),
-        scenarios=tuple(scenario_source(str(path))[1] for path in as_paths(wanted.scenarios, file)),
-        policies=chosen_policies(wanted.policies, plugins, defined),
-        seeds=read_seeds(wanted.seeds),
+        scenarios=tuple(source for source, _ in read),
+        policies=policies,
+        seeds=seeds,
         tunes=tuple(wanted.tunes),
         plugins=sealed(plugins),
         data_dir=str(data_dir.resolve()) if data_dir else "",
