@@ -13,6 +13,7 @@ COMMANDS: Table = {
     "run": ("hostler.cli.sim.run", "run", "Run one experiment or scenario."),
     "compare": ("hostler.cli.sim.compare", "compare", "Compare policies on the same arrivals."),
     "sweep": ("hostler.cli.sim.sweep", "sweep", "Run every combination of a grid, and keep the results."),
+    "report": ("hostler.cli.sim.report", "report", "Make one HTML file of results."),
     "scorer": ("hostler.cli.sim.scorer", "scorer", "Score hosts by a network, in process or over HTTP."),
     "bound": ("hostler.cli.sim.bound", "bound", "Compute the most that any scheduler could allocate."),
     "trace": ("hostler.cli.sim.trace", "trace", "Describe and convert traces of guests that come and go."),
