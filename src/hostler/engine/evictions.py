@@ -16,7 +16,7 @@ from hostler.engine.preemption import Planner
 from hostler.engine.reclaim import plan_reclaim
 from hostler.engine.records import PLACED_STATES, GuestRecord
 from hostler.engine.state import State
-from hostler.engine.victims import VictimSet, budgets_of, order, unorder
+from hostler.engine.victims import VictimSet, budgets_of, order, stay
 from hostler.model import Action, Evict, Nominate, PreemptionRules
 
 __all__ = ["Evictions", "drop_gang_holds", "hold_nominated", "hold_of", "rehold"]
@@ -182,7 +182,7 @@ class Evictions:
         if uid in state.ordered:
             for budget in budgets_of(state, uid):
                 state.spent[budget.key] = state.spent.get(budget.key, 0) + 1
-            unorder(state, uid)
+            del state.ordered[uid]  # what it was counted for is spent now
         if state.evicting.pop(uid, None) is not None:
             for preemptor in self._waiting_for(uid):
                 self._wake_if_clear(preemptor)
@@ -193,7 +193,7 @@ class Evictions:
         if state.evicting.pop(uid, None) is None:
             return
         if uid in state.ordered:
-            unorder(state, uid)
+            stay(state, uid)
         for preemptor in self._waiting_for(uid):
             self.give_up(preemptor)
 

@@ -269,6 +269,8 @@ class Facts:
         if guest.spec.policy != record.guest.spec.policy:
             state.profiles.number(guest.spec.policy)
         uid = guest.uid
+        if uid in state.ordered:
+            state.budgets_moved()  # other labels, other budgets
         if record.state in PLACED_STATES:
             self._bookings.change(record, guest, number)
             return

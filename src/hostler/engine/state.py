@@ -207,6 +207,7 @@ class State:
         twin.evicting = self.evicting.copy()
         twin.ordered = self.ordered.copy()
         twin.spent = self.spent.copy()
+        twin.allowed_now = None
         twin.unnominated = self.unnominated.copy()
         twin.abandoned = self.abandoned.copy()
         twin.attempts = self.attempts.copy()

@@ -14,7 +14,7 @@ from hostler.engine.records import GuestRecord
 from hostler.engine.state import State
 from hostler.model import Budget
 
-__all__ = ["Unit", "VictimSet", "budgets_of", "order", "split_by_budgets", "units_below", "unorder"]
+__all__ = ["Unit", "VictimSet", "budgets_of", "order", "split_by_budgets", "stay", "units_below"]
 
 _OFFSET = 2**31  # makes every priority count as positive, as in kube-scheduler
 _NEVER_STARTED = 2**62  # a guest without a start counts as the youngest
@@ -95,27 +95,44 @@ def budgets_of(state: State, uid: str) -> list[Budget]:
 
 def order(state: State, uid: str) -> None:
     """Note that a guest was told to go; budgets count that until they can know of it."""
+    left = _left(state)
     state.ordered[uid] = None
-    if budgets_of(state, uid):
-        state.budgets_moved()
+    _shift(state, uid, left, -1)
 
 
-def unorder(state: State, uid: str) -> None:
-    """Note that a guest has gone, or stays after all."""
+def stay(state: State, uid: str) -> None:
+    """Note that a guest which was told to go stays after all."""
+    left = _left(state)
     del state.ordered[uid]
-    if budgets_of(state, uid):
-        state.budgets_moved()
+    _shift(state, uid, left, 1)
+
+
+def _shift(state: State, uid: str, left: dict[str, int], by: int) -> None:
+    """Let budgets allow more or less; dry runs are worth while again only where a host's guests could use it up."""
+    budgets = budgets_of(state, uid)
+    if not budgets:
+        return
+    most = int(state.cluster.columns().guests[: state.cluster.rows].max(initial=0))
+    is_tight = any(min(left[budget.key], left[budget.key] + by) < most for budget in budgets)
+    for budget in budgets:
+        left[budget.key] += by
+    if is_tight:
+        state.budgets_version += 1
 
 
 def allowed_now(state: State) -> dict[str, int]:
     """Return how many more disruptions each budget allows: what it says, less those it cannot know of yet."""
+    return dict(_left(state))
+
+
+def _left(state: State) -> dict[str, int]:
     if state.allowed_now is None:
         left = {key: budget.allowed - state.spent.get(key, 0) for key, budget in state.budgets.items()}
         for uid in state.ordered:
             for budget in budgets_of(state, uid):
                 left[budget.key] -= 1
         state.allowed_now = left
-    return dict(state.allowed_now)
+    return state.allowed_now
 
 
 def split_by_budgets(state: State, units: Sequence[Unit]) -> tuple[list[Unit], list[Unit]]:
