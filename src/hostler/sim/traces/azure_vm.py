@@ -62,9 +62,14 @@ def read_azure_vm(path: Path, options: TraceOptions) -> Workload:
     pairs = zip(_entries(flavours_at), _entries(lifetimes_at), strict=False)
     for one, other in pairs:
         if one[:3] != other[:3]:
-            raise InputError(f"{lifetimes_at}:{other.line}: its batches differ from those of {flavours_at.name}")
+            raise InputError(
+                f"{lifetimes_at}:{other.line}: its batches differ from those of {flavours_at.name}",
+                hint="both files come from one source",
+            )
         if one.text not in sizes:
-            raise InputError(f"{flavours_at}:{one.line}: there is no flavour {quote(one.text)}")
+            raise InputError(
+                f"{flavours_at}:{one.line}: there is no flavour {quote(one.text)}", hint="flav_map.txt lists them"
+            )
         tenant = f"batch-{one.batch}" if options.tenants else ""
         spec = GuestSpec(requests=sizes[one.text], tenant=tenant)
         names.append(specs.setdefault(spec, len(specs)))
@@ -131,7 +136,9 @@ def _entries(path: Path) -> Iterator[_Entry]:
     for number, first, rest in _lines(path):
         second = _whole(first, path, number, "the time")
         if second <= before:
-            raise InputError(f"{path}:{number}: the time is not later than in the line before")
+            raise InputError(
+                f"{path}:{number}: the time is not later than in the line before", hint="lines are in order of time"
+            )
         before = second
         words = rest.rstrip(",").split(",")
         if words[-1] != _BATCH_END:
@@ -147,9 +154,11 @@ def _refuse_rest(flavours_at: Path, lifetimes_at: Path, count: int) -> None:
     """Refuse files of which one has more entries than the other, or that have none."""
     sizes = [sum(1 for _ in _entries(path)) for path in (flavours_at, lifetimes_at)]
     if sizes[0] != sizes[1]:
-        raise InputError(f"{flavours_at} has {sizes[0]:,} guests, {lifetimes_at} has {sizes[1]:,}")
+        raise InputError(
+            f"{flavours_at} has {sizes[0]:,} guests, {lifetimes_at} has {sizes[1]:,}", hint="is one of them truncated?"
+        )
     if not count:
-        raise InputError(f"{flavours_at}: there are no guests in it")
+        raise InputError(f"{flavours_at}: there are no guests in it", hint="a trace has at least one")
 
 
 def _runs(entry: _Entry, path: Path, seconds_of: Mapping[int, int]) -> int:
@@ -159,7 +168,9 @@ def _runs(entry: _Entry, path: Path, seconds_of: Mapping[int, int]) -> int:
     if match["kind"] == "C":
         return FOREVER
     if int(match["bin"]) not in seconds_of:
-        raise InputError(f"{path}:{entry.line}: there is no bin {match['bin']} of lifetimes")
+        raise InputError(
+            f"{path}:{entry.line}: there is no bin {match['bin']} of lifetimes", hint="its interval_map.txt lists them"
+        )
     return seconds_of[int(match["bin"])]
 
 
@@ -186,5 +197,5 @@ def _intervals(path: Path) -> dict[int, int]:
 
 def _whole(text: str, path: Path, line: int, what: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text[:12]) > _MOST_S or len(text) > 12:
-        raise InputError(f"{path}:{line}: {what} is {quote(text)}, not a whole number")
+        raise InputError(f"{path}:{line}: {what} is {quote(text)}, not a whole number", hint="is the file damaged?")
     return int(text)

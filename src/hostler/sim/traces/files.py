@@ -122,7 +122,9 @@ class Columns:
             found = np.array([self._number(name, row) for row in range(len(texts))], dtype=np.float64)
         if np.isnan(found).any():
             row = int(np.isnan(found).argmax())
-            raise InputError(f"{self.where(row)}: {name} is {quote(texts[row])}, not a number")
+            raise InputError(
+                f"{self.where(row)}: {name} is {quote(texts[row])}, not a number", hint="write a plain number"
+            )
         return found
 
     def amounts(self, name: str, per_unit: int) -> Ints:
@@ -144,7 +146,10 @@ class Columns:
         if wrong.any():
             row = int(wrong.argmax())
             shown = quote(self._texts[name][row])
-            raise InputError(f"{self.where(row)}: {name} is {shown}, not a whole number from 0 to {most}")
+            raise InputError(
+                f"{self.where(row)}: {name} is {shown}, not a whole number from 0 to {most}",
+                hint="write a plain number",
+            )
         return found.astype(np.int64)
 
     def check_amounts(self, name: str, found: NDArray[np.float64]) -> None:
@@ -153,7 +158,10 @@ class Columns:
         if wrong.any():
             row = int(wrong.argmax())
             problem = "negative" if found[row] < 0 else "larger than 2^62 units"
-            raise QuantityError(f"{self.where(row)}: {name} {quote(self._texts[name][row])} is {problem}")
+            raise QuantityError(
+                f"{self.where(row)}: {name} {quote(self._texts[name][row])} is {problem}",
+                hint="amounts and times are zero or more",
+            )
 
     def refuse(self, wrong: NDArray[np.bool_], problem: str, hint: str = "") -> None:
         """Refuse the first row for which something is wrong."""
@@ -165,7 +173,9 @@ class Columns:
         try:
             return float(text)
         except ValueError:
-            raise InputError(f"{self.where(row)}: {name} is {quote(text)}, not a number") from None
+            raise InputError(
+                f"{self.where(row)}: {name} is {quote(text)}, not a number", hint="write a plain number"
+            ) from None
 
 
 def read_columns(path: Path, wanted: Sequence[str]) -> Columns:

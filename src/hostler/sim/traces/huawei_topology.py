@@ -90,7 +90,9 @@ def _spec(
     if not strategy:
         return GuestSpec(requests=requests)
     if not group or (strategy == "fault_domain" and not domain):
-        raise InputError(f"{columns.where(row)}: a guest with a strategy has no group or no domain")
+        raise InputError(
+            f"{columns.where(row)}: a guest with a strategy has no group or no domain", hint="fill in both"
+        )
     name = f"{strategy}-{group}"  # numbers of groups are used again by other strategies
     own: Labels = labels({_GROUP: name})
     all_of = Selector((Expression(_GROUP, "In", (name,)),))

@@ -98,7 +98,9 @@ def read_timed(workload: str = "default", data_dir: Path | None = None) -> Workl
     rows = _pod_rows(workload, data_dir)
     names, specs = read_pods(workload, data_dir)
     if "creation_time" not in rows[0]:
-        raise InputError(f"the pods of {workload} have no times")
+        raise InputError(
+            f"the pods of {workload} have no times", hint="the multigpu lists have none; take another workload"
+        )
     distinct = {spec: number for number, spec in enumerate(dict.fromkeys(specs))}
     created = np.array([int(row["creation_time"]) for row in rows], dtype=np.int64)
     deleted = np.array([int(row["deletion_time"]) for row in rows], dtype=np.int64)
@@ -176,5 +178,8 @@ def _number(row: Mapping[str, str], column: str, where: str | Path, most: int = 
     text = row[column]
     if not text.isascii() or not text.isdigit() or int(text) > most:
         name = row.get("name") or row.get("sn")
-        raise InputError(f"{where}: {column} of {name!r} is {text[:40]!r}, not a whole number from 0 to {most}")
+        raise InputError(
+            f"{where}: {column} of {name!r} is {text[:40]!r}, not a whole number from 0 to {most}",
+            hint="write a plain number",
+        )
     return int(text)

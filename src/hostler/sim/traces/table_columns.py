@@ -41,7 +41,7 @@ def wholes(frame: Frame, name: str, *, empty: int) -> Ints:
     found = series.cast(pl.Int64, strict=False)
     filled = series.is_not_null() & (frame.texts(name) != "")
     wrong = filled & (found.is_null() | (found.cast(pl.Float64) != series.cast(pl.Float64, strict=False)) | (found < 0))
-    frame.refuse(wrong, f"{name} is not a whole number from 0")
+    frame.refuse(wrong, f"{name} is not a whole number from 0", "write a plain number")
     return found.fill_null(empty).to_numpy()
 
 

@@ -40,7 +40,7 @@ def read_hosts_table(path: Path) -> tuple[Host, ...]:
         raise InputError(f"{path}:1: there is no column name", hint="every host has a name")
     counts = wholes(frame, "count", empty=1) if "count" in frame.table.columns else np.ones(len(frame.lines), np.int64)
     if counts.sum(dtype=np.float64) > MAX_HOSTS:
-        raise InputError(f"{path}: it has more than {MAX_HOSTS:,} hosts")
+        raise InputError(f"{path}: it has more than {MAX_HOSTS:,} hosts", hint="check the column count")
     hosts: list[Host] = []
     known: dict[str, str] = {}
     for row, (values, count) in enumerate(zip(frame.table.iter_rows(named=True), counts.tolist(), strict=True)):

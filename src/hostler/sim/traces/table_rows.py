@@ -143,7 +143,9 @@ def _gpus(row: Row) -> tuple[DeviceRequest, ...]:
 
 def _check_device(count: int, milli: int) -> None:
     if not 1 <= count <= MAX_DEVICES or not 1 <= milli <= WHOLE_DEVICE:
-        raise InputError(f"more: {count} devices with {milli} milli of each cannot be")
+        raise InputError(
+            f"more: {count} devices with {milli} milli of each cannot be", hint="1 to 64 devices, 1 to 1000 milli"
+        )
 
 
 def _whole(row: Row, name: str, least: int, most: int, empty: int) -> int:
@@ -157,7 +159,9 @@ def _whole(row: Row, name: str, least: int, most: int, empty: int) -> int:
     except (ValueError, InputError):
         is_whole, number = False, 0
     if not is_whole or not least <= number <= most:
-        raise InputError(f"{name} is {quote(str(value))}, not a whole number from {least} to {most}")
+        raise InputError(
+            f"{name} is {quote(str(value))}, not a whole number from {least} to {most}", hint="write a plain number"
+        )
     return number
 
 

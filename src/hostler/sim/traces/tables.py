@@ -144,7 +144,10 @@ def _gangs(frame: Frame, specs: tuple[GuestSpec, ...], spec_of: Ints) -> tuple[t
             continue
         number, first = known.setdefault(gang.key, (len(known), gang))
         if first != gang:
-            raise InputError(f"{where}: gang {quote(gang.name)} differs from what an earlier row says of it")
+            raise InputError(
+                f"{where}: gang {quote(gang.name)} differs from what an earlier row says of it",
+                hint="gang_min and gang_more are the same in all its rows",
+            )
         numbers.append(number)
     return tuple(gang for _, gang in known.values()), np.array(numbers, dtype=np.int64)[row_kind]
 

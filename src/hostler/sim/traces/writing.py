@@ -97,7 +97,7 @@ def _moment(time_ns: int) -> str:
     """Write a time as RFC 3339 does, exactly; times that began at 0 fall into 1970."""
     seconds, part = divmod(time_ns, _SECOND_NS)
     if not 0 <= seconds <= _LAST_SECOND:
-        raise InputError(f"the time {seconds} s cannot be written as a date")
+        raise InputError(f"the time {seconds} s cannot be written as a date", hint="write a table instead")
     text = (_EPOCH + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     fraction = f".{part:09d}".rstrip("0") if part else ""
     return f"{text}{fraction}Z"
