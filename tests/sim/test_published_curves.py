@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hostler.engine import Engine, find_policy
+from hostler.errors import InputError
 from hostler.model import Bind, Guest, GuestArrived, GuestLeft, Hold, HostsJoined
 from hostler.sim.filling import fill, with_mix
 from hostler.sim.openb import openb_experiment
@@ -124,3 +125,9 @@ def test_a_workload_that_asks_for_too_much_is_thinned_by_the_tuning():
 def test_the_same_experiment_gives_the_same_bytes():
     encode = msgspec.json.encode
     assert encode(run("default", "random", 42)) == encode(run("default", "random", 42))
+
+
+@pytest.mark.parametrize("tune", [float("nan"), float("inf"), -1.0, 1e9])
+def test_a_demand_that_is_no_share_is_refused(tune):
+    with pytest.raises(InputError, match="cannot be tuned"):
+        openb_experiment("default", 7, tune=tune)

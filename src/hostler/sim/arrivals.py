@@ -19,6 +19,7 @@ __all__ = ["gpu_millis", "tuned_order"]
 
 _ORDER, _TUNING, _RANKS = 1, 2, 3
 _MOST = 10_000_000  # arrivals
+_MOST_TUNE = 1000
 
 
 def gpu_millis(spec: GuestSpec) -> int:
@@ -31,6 +32,8 @@ def tuned_order(specs: Sequence[GuestSpec], hosts: Sequence[Host], seed: int, tu
 
     ``tune`` is the demand for gpus as a share of what the hosts have; 0 leaves it as it is.
     """
+    if not 0 <= tune <= _MOST_TUNE:
+        raise InputError(f"the demand cannot be tuned to {tune:g} of the gpus", hint=f"it is from 0 to {_MOST_TUNE}")
     order = permutation(seed, _ORDER, len(specs))
     ranks = permutation(seed, _RANKS, len(hosts))
     if tune <= 0:
