@@ -120,8 +120,11 @@ class _Experiment:
 
     def _inflate(self, tag: str) -> None:
         ratio = self._custom.workload_inflation_config.ratio
-        clones = inflated(self._workload, self._asked, self._cluster.nodes, ratio, self._seed) if ratio > 1 else []
+        if ratio <= 1:
+            return
+        clones = inflated(self._workload, self._asked, self._cluster.nodes, ratio, self._seed)
         if not clones:
+            self._tell(f"{tag}: one more pod would already pass what the nodes have, so nothing is inflated")
             return
         failed = self._cluster.schedule(clones)
         self._stages.append(summarised(tag, self._cluster, self._mix, len(clones), failed))

@@ -172,6 +172,8 @@ def _labelled(host: Host) -> Host:
 def _tell_notes(notes: Sequence[Note], tell: Tell) -> None:
     groups: dict[tuple[str, str, str], list[Note]] = {}
     for note in notes:
+        if GPU_INDEX in note.field:  # it counts here
+            continue
         groups.setdefault((note.object.split(" ", 1)[0], note.field, note.text), []).append(note)
     for (kind, _, _), group in groups.items():
         more = f" (and {len(group) - 1:,} more of kind {kind})" if len(group) > 1 else ""

@@ -26,6 +26,7 @@ def inflated(
         return []
     cpu_left = sum(amount_of(node.host.capacity, CPU) for node in nodes) - sum(_cpu(pod.spec) for pod in asked)
     gpu_left = 1000 * sum(len(node.gpus) for node in nodes) - sum(gpu_millis(pod.spec) for pod in asked)
+    taken = {pod.key for pod in asked}
     clones: list[Pod] = []
     for at, number in enumerate(draws(seed, _INFLATION, wanted).tolist()):
         pod = workload[number % len(workload)]
@@ -33,7 +34,8 @@ def inflated(
         gpu_left -= gpu_millis(pod.spec)
         if cpu_left < 0 or gpu_left < 0:
             break
-        clones.append(pod.renamed(f"-clone-{at}"))
+        clone = pod.renamed(f"-clone-{at}")
+        clones.append(clone if clone.key not in taken else pod.renamed(f"-clone-{wanted + at}"))
     return clones
 
 

@@ -48,10 +48,7 @@ def arrivals(pods: Sequence[Pod], hosts: Sequence[Host], custom: Custom, data_di
     else:
         if not custom.shuffle_pod:
             pods = sorted(pods, key=lambda pod: (_created(pod), pod.guest.name))
-        if tune and not any(host.devices for host in hosts):
-            raise InputError(
-                "no node has gpus, so the demand cannot be tuned", hint="set workloadTuningConfig.ratio to 0"
-            )
+        _check_tuning(tune, pods, hosts)
         order, ranks = tuned_order([pod.spec for pod in pods], hosts, tuning.seed, tune)
         if not custom.shuffle_pod:  # what was dropped stays dropped, clones stay at the end
             order = np.concatenate((np.sort(order[: len(pods)]), order[len(pods) :]))
@@ -59,17 +56,28 @@ def arrivals(pods: Sequence[Pod], hosts: Sequence[Host], custom: Custom, data_di
     return Arrivals(_cloned(pods, order), ranked, published is not None)
 
 
+def _check_tuning(tune: float, pods: Sequence[Pod], hosts: Sequence[Host]) -> None:
+    without = "node has" if not any(host.devices for host in hosts) else ""
+    without = without or ("pod asks for" if not any(pod.spec.devices for pod in pods) else "")
+    if tune and without:
+        hint = "set workloadTuningConfig.ratio to 0"
+        raise InputError(f"no {without} gpus, so the demand for them cannot be tuned", hint=hint)
+
+
 def _cloned(pods: Sequence[Pod], order: Ints) -> tuple[Pod, ...]:
     arriving: list[Pod] = []
     seen: set[int] = set()
+    taken = {pod.key for pod in pods}
     clones = 0
     for index in order.tolist():
-        if index in seen:
-            arriving.append(pods[index].renamed(f"-tuned-{clones}"))
-            clones += 1
-        else:
+        if index not in seen:
             arriving.append(pods[index])
             seen.add(index)
+            continue
+        while (clone := pods[index].renamed(f"-tuned-{clones}")).key in taken:  # in a snapshot there are clones already
+            clones += 1
+        arriving.append(clone)
+        clones += 1
     return tuple(arriving)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from hostler.config import Document, did_you_mean, invalid
+from hostler.config import Document, did_you_mean, invalid, quote
 from hostler.config.wording import Path
 from hostler.errors import InputError
 from hostler.model import MixEntry, PluginUse, Policy
@@ -41,6 +41,7 @@ _FILTERS = {
     "InterPodAffinity": "guest_affinity",
 }
 _EVERYTHING = "*"
+_ARGUMENTS = ("dimExtMethod", "normMethod", "gpuSelMethod")
 
 
 class _Plugin(Part, frozen=True):
@@ -99,6 +100,7 @@ def read_scheduler_config(file: str, tell: Tell) -> Policy:
     if found.percentage_of_nodes_to_score != 100:
         tell(f"{document.where()}: percentageOfNodesToScore is not 100; here every node is looked at")
     _tell_idle_points(document, profile.plugins, tell)
+    _tell_arguments(document, profile, tell)
     score = profile.plugins.score
     arguments = {config.name: config.args for config in profile.plugin_config}
     scorers = scorers_of(
@@ -174,6 +176,21 @@ def _device_rule(document: Document, configs: tuple[_PluginConfig, ...], *, has_
         )
     tell(f"{document.where()}: {GPU_SHARE} has no gpuSelMethod; shares take the gpu with the least left ('best')")
     return "best"
+
+
+def _tell_arguments(document: Document, profile: _Profile, tell: Tell) -> None:
+    """Say which arguments nobody reads."""
+    enabled = {GPU_SHARE, *(plugin.name for plugin in profile.plugins.score.enabled)}
+    for at, config in enumerate(profile.plugin_config):
+        path: Path = ("profiles", 0, "pluginConfig", at)
+        if config.name not in enabled:
+            tell(f"{document.where(path)}: {config.name} is not enabled, so its arguments do not count")
+            continue
+        known = _ARGUMENTS if config.name == GPU_SHARE else _ARGUMENTS[:2]
+        for key in config.args:
+            if key not in known:
+                where = document.where((*path, "args", key))
+                tell(f"{where}: argument {quote(key)} of {config.name} does not count; {did_you_mean(key, known)}")
 
 
 def _tell_idle_points(document: Document, plugins: _Plugins, tell: Tell) -> None:
