@@ -88,7 +88,8 @@ class EncodedMix:
             & self._allowed[model][:, None, :]
         )
         usable = np.where(can_use, idle[:, :, None] - small[:, :, self._level_of], 0)
-        fragment: Floats = self._whole * idle - usable.astype(np.float64) @ self._share
+        # Not by BLAS, whose threads cost more than they bring for tables of this size.
+        fragment: Floats = self._whole * idle - np.einsum("hcm,m->hc", usable, self._share)
         return fragment
 
 
