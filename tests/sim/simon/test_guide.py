@@ -1,0 +1,25 @@
+"""The guide for those who come from simon says what the code does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hostler.sim.simon import read_scheduler_config
+from tests.sim.simon.files import scheduler_config
+
+GUIDE = (Path(__file__).resolve().parents[3] / "docs/guides/simon-apply.md").read_text()
+ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in GUIDE.splitlines() if line.startswith("| `")]
+PLUGINS = {row[0].strip("`"): row[1] for row in ROWS if row[0].endswith("Score`")}
+
+
+def test_guide_names_every_score_plugin():
+    assert len(PLUGINS) == 6
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_score_plugin_becomes_what_the_guide_says(tmp_path, plugin):
+    policy = read_scheduler_config(str(scheduler_config(tmp_path, (plugin, 1), pre_score=[plugin])), lambda _: None)
+    scorers = [f"`{scorer.name}`" for scorer in policy.scorers]
+    assert scorers == ([PLUGINS[plugin]] if plugin != "RandomScore" else [])
