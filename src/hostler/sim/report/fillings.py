@@ -1,0 +1,170 @@
+"""The part about experiments in which guests arrive and never leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hostler.sim.comparison import Row
+from hostler.sim.report.averages import Line, arrival_lines
+from hostler.sim.report.bars import Bar, bar_chart
+from hostler.sim.report.drawing import Colours
+from hostler.sim.report.figures import bars_numbers, framed, legend, lines_numbers
+from hostler.sim.report.lines import line_chart, value_scale
+from hostler.sim.report.markup import Markup, tag
+from hostler.sim.report.runs import Experiment, Run
+from hostler.sim.report.scales import Scale, figure, linear
+from hostler.sim.report.summary import Bounds, best_places, compared, mean_and_spread, verdict
+from hostler.sim.report.tables import give, table
+from hostler.sim.statistics import mean
+
+__all__ = ["failure_figure", "filling_part"]
+
+_ASKED = "GPUs asked for so far (% of all)"
+_POINTS = (100, 110, 120, 130)  # percent of gpus asked for, at which bars are drawn
+_APART = 0.5  # points between policies, from where the second chart of allocation begins
+
+
+def filling_part(experiment: Experiment, colours: Colours, bounds: Bounds) -> Markup:
+    """Return everything about one workload."""
+    shared = experiment.shared()
+    rows = compared(shared, ["gpu_percent"], bounds)
+    by_policy = {policy: shared.of(policy) for policy in shared.policies}
+    charts = [*_curves(by_policy, colours), *_bars(by_policy, colours)]
+    left_out = len(experiment.runs) - len(shared.runs)
+    said = verdict(rows, "of all GPUs allocated", " %")
+    if left_out:
+        said += f" Runs of seeds that not every policy has are left out here: {left_out:,}."
+    return tag(
+        "div",
+        tag("p", said, class_="lead") if said else "",
+        legend(shared.policies, colours),
+        _table(experiment.label, by_policy, rows),
+        tag("div", *charts, class_="charts"),
+    )
+
+
+def _table(label: str, by_policy: Mapping[str, Sequence[Run]], rows: Sequence[Row]) -> Markup:
+    has_bounds = any(row.of_bound is not None for row in rows)
+    columns = [("Policy", "left"), ("Runs", "right"), ("GPU allocated %", "right"), ("To the best", "right")]
+    columns += [("95 % within", "right"), ("Wins", "right"), ("Failed guests", "right"), ("Fragmented GPU %", "right")]
+    if has_bounds:
+        columns.append(("Of the bound %", "right"))
+    lines = []
+    for row in rows:
+        runs = by_policy[row.policy]
+        line = [row.policy, f"{row.runs:,}"]
+        line.append(give(figure(row.mean), figure(row.spread)) if row.runs > 1 else figure(row.mean))
+        line.append(
+            "best"
+            if row.difference is None and len(rows) > 1
+            else "-"
+            if row.difference is None
+            else f"{row.difference:+,.2f}"
+        )
+        line.append("-" if row.margin is None else f"± {row.margin:,.2f}")
+        line.append(f"{row.wins:,} of {row.runs:,}")
+        line.append(mean_and_spread([run.figures["failed"] for run in runs], 1 if len(runs) > 1 else 0))
+        line.append(mean_and_spread([run.figures["frag_percent"] for run in runs]))
+        if has_bounds:
+            line.append("-" if row.of_bound is None else figure(row.of_bound))
+        lines.append(line)
+    failed = [mean([run.figures["failed"] for run in by_policy[row.policy]]) for row in rows]
+    bold = [(place, 2) for place in best_places([row.mean for row in rows], "gpu_percent")]
+    bold += [(place, 6) for place in best_places(failed, "failed")]
+    return table(f"{label}: after the last arrival; mean ± standard deviation over seeds", columns, lines, bold)
+
+
+def _curves(by_policy: Mapping[str, Sequence[Run]], colours: Colours) -> list[Markup]:
+    """Return the charts over arrivals."""
+    found = []
+    alloc = arrival_lines(by_policy, "alloc")
+    if not alloc:
+        return []
+    x = linear(0.0, max(float(line.x[-1]) for line in alloc), 13, is_tight=True)
+    chart = "Allocated GPU", "% of all GPUs"
+    found.append(_curve(alloc, colours, *chart, x, value_scale(alloc, most=100.0)))
+    first = _parting(alloc)
+    if first is not None:
+        close = arrival_lines(by_policy, "alloc", first)
+        near = linear(float(first), x.high, 6, is_tight=True)
+        chart = "Allocated GPU, where policies part", "% of all GPUs; cut axis"
+        found.append(_curve(close, colours, *chart, near, value_scale(close, is_fitted=True, most=100.0)))
+    for curve, title, unit in (
+        ("frag", "Fragmented GPU", "% of all GPUs: idle, and of no use to the typical mix"),
+        ("frag_ratio", "Fragmentation ratio", "fragmented % of idle GPU"),
+    ):
+        lines = arrival_lines(by_policy, curve)
+        if lines:
+            found.append(_curve(lines, colours, title, unit, x, value_scale(lines)))
+    return found
+
+
+def _curve(lines: Sequence[Line], colours: Colours, title: str, unit: str, x: Scale, y: Scale) -> Markup:
+    ends = ", ".join(f"{line.policy} {figure(float(line.mean[-1]))}" for line in lines)
+    chart = line_chart(
+        lines,
+        colours,
+        title=title,
+        description=f"{unit}, over {_ASKED}. At the end: {ends}.",
+        x=x,
+        y=y,
+        x_title=_ASKED,
+    )
+    return framed(title, unit, chart, lines_numbers(lines, x, "Asked for %", f"{title}: mean over seeds"))
+
+
+def _parting(lines: Sequence[Line]) -> int | None:
+    """Return from which percent on policies differ, a round one; None where they do not."""
+    if len(lines) < 2:
+        return None
+    width = min(len(line.mean) for line in lines)
+    table = np.array([line.mean[:width] for line in lines])
+    differs = np.flatnonzero(table.max(axis=0) - table.min(axis=0) > _APART)
+    if not len(differs) or width < 20:
+        return None
+    first = min(int(differs[0]) // 10 * 10, width - 20)
+    return first if first >= 10 else None
+
+
+def _bars(by_policy: Mapping[str, Sequence[Run]], colours: Colours) -> list[Markup]:
+    found = []
+    lines = arrival_lines(by_policy, "alloc")
+    idle = []
+    for point in _POINTS:
+        bars = [
+            Bar(line.policy, *(100.0 - float(values[point]) for values in (line.mean, line.high, line.low)))
+            for line in lines
+            if len(line.x) > point
+        ]
+        if bars:
+            idle.append((f"at {point} %", bars))
+    if idle:
+        found.append(_bar_figure(idle, colours, "Unallocated GPU", "% of all GPUs, by GPUs asked for so far", "At", 2))
+    return [*found, *failure_figure(by_policy, colours)]
+
+
+def failure_figure(by_policy: Mapping[str, Sequence[Run]], colours: Colours) -> list[Markup]:
+    """Return how many guests failed, by kind, where any did."""
+    kinds = list(dict.fromkeys(kind for runs in by_policy.values() for run in runs for kind in run.failed_by_kind))
+    groups = []
+    for kind in kinds:
+        bars = []
+        for policy, runs in by_policy.items():
+            counts = [run.failed_by_kind.get(kind, 0) for run in runs]
+            bars.append(Bar(policy, mean(counts), min(counts), max(counts)))
+        if any(bar.high for bar in bars):
+            groups.append((kind.replace("_", " "), bars))
+    if not groups:
+        return []
+    return [_bar_figure(groups, colours, "Failed guests", "by what they asked for", "Asked for", 1)]
+
+
+def _bar_figure(
+    groups: Sequence[tuple[str, Sequence[Bar]]], colours: Colours, title: str, unit: str, heading: str, digits: int
+) -> Markup:
+    told = "; ".join(f"{name}: " + ", ".join(f"{bar.policy} {bar.mean:,.1f}" for bar in bars) for name, bars in groups)
+    x_title = "% of all GPUs" if digits == 2 else "guests"
+    chart = bar_chart(groups, colours, title=title, description=f"{unit}. {told}.", x_title=x_title, digits=digits)
+    return framed(title, unit, chart, bars_numbers(groups, heading, f"{title}, {unit}", digits))
