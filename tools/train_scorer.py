@@ -23,7 +23,11 @@ from hostler.sim.scorer.network import Layer, Network, save_network
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "src" / "hostler" / "sim" / "data" / "scorer" / "fgd_like.safetensors"
-SEEDS = range(100, 106)
+# Workload and seed; each is measured by its own typical mix, the network is shipped with that of the first.
+RUNS = (
+    *(("default", seed) for seed in range(100, 105)),
+    ("cpu250", 105), ("gpushare60", 106), ("gpuspec33", 107), ("multigpu30", 108),
+)  # fmt: skip
 EVERY = 20  # guests between two samples
 SAMPLED = 32  # hosts of the best, and as many of all
 HIDDEN = (32, 16)
@@ -48,27 +52,27 @@ def main() -> None:
     options = parser.parse_args()
     prepare_kernel_cache()
     random = np.random.default_rng(options.seed)
-    parts, mix = [], None
-    for seed in SEEDS:
-        part, mix = gather(seed, random)
+    parts, mixes = [], []
+    for workload, seed in RUNS:
+        part, mix = gather(workload, seed, random)
         parts.append(part)
-        print(f"seed {seed}: {len(part.scores):,} samples")
-    assert mix is not None
+        mixes.append(mix)
+        print(f"{workload}, seed {seed}: {len(part.scores):,} samples")
     data = Data(np.concatenate([p.features for p in parts]), np.concatenate([p.scores for p in parts]))
-    network = train(data, mix, random, options.epochs)
+    network = train(data, mixes[0], random, options.epochs)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     save_network(network, options.out)
     print(f"{options.out.name}: {options.out.stat().st_size:,} bytes")
 
 
-def gather(seed: int, random: np.random.Generator) -> tuple[Data, EncodedMix]:
+def gather(workload: str, seed: int, random: np.random.Generator) -> tuple[Data, EncodedMix]:
     """Return samples from one run of fgd."""
     from hostler.engine import ClusterView, Engine, find_policy
     from hostler.sim.filling import with_mix
     from hostler.sim.openb import openb_experiment
     from hostler.sim.scorer.plugin import candidates
 
-    experiment = openb_experiment("default", seed)
+    experiment = openb_experiment(workload, seed)
     mix = EncodedMix(experiment.mix)
     engine = Engine([with_mix(find_policy("fgd"), experiment.specs)], 0, seed)
     engine.apply_many(HostsJoined(hosts=experiment.hosts))
@@ -130,7 +134,7 @@ def train(data: Data, mix: EncodedMix, random: np.random.Generator, epochs: int)
                 first += 0.1 * (gradient - first)
                 second += 0.001 * (gradient**2 - second)
                 part -= rate * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
-    trained = f"fgd on openb default, seeds {SEEDS.start} to {SEEDS.stop - 1}, tools/train_scorer.py"
+    trained = "fgd on openb: " + ", ".join(f"{workload} {seed}" for workload, seed in RUNS) + "; tools/train_scorer.py"
     network = Network("fgd_like", layers, FEATURES, mean.tolist(), scale.tolist(), mix.mix, trained)
     out, wanted = network.outputs(data.features[held]), data.scores[held]
     equal = np.mean(np.floor(np.clip(out, 0, 100)) == np.floor(wanted))
