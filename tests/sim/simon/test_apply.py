@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from hostler.engine import find_policy
 from hostler.manifests import guest_to_pod, host_to_node
 from hostler.model import Guest
+from hostler.sim.filling import fill
+from hostler.sim.openb import openb_experiment
 from hostler.sim.traces.openb import read_hosts, read_pods
+from tests.cli.running import hostler
 from tests.sim.simon.files import PUBLISHED, applied, cluster_config, node, pod, scheduler_config, warnings, write
+
+PLUGINS = {
+    "BestFitScore": "gpu_best_fit",
+    "DotProductScore": "dot_product",
+    "GpuClusteringScore": "gpu_clustering",
+    "GpuPackingScore": "gpu_packing",
+    "FGDScore": "fgd",
+}
 
 
 @pytest.fixture
@@ -29,11 +41,15 @@ def _fgd(folder):
     )
 
 
-def test_golden_run_of_openb_comes_out_through_yaml(tmp_path):
-    names, specs = read_pods("default")
-    write(tmp_path / "data/openb_node_list.yaml", *(host_to_node(host) for host in read_hosts()))
+def _write_openb(folder, workload):
+    names, specs = read_pods(workload)
+    write(folder / "data/openb_node_list.yaml", *(host_to_node(host) for host in read_hosts()))
     pods = (guest_to_pod(Guest(name=name, spec=spec)) for name, spec in zip(names, specs, strict=True))
-    write(tmp_path / "data/openb_pod_list.yaml", *pods)
+    write(folder / "data/openb_pod_list.yaml", *pods)
+
+
+def test_golden_run_of_openb_comes_out_through_yaml(tmp_path):
+    _write_openb(tmp_path, "default")
     tuning = {"ratio": 1.3, "seed": 42}
     config = cluster_config(tmp_path, shufflePod=True, typicalPodsConfig=PUBLISHED, workloadTuningConfig=tuning)
 
@@ -53,6 +69,22 @@ def test_golden_run_of_openb_comes_out_through_yaml(tmp_path):
     assert thousands["q3_satisfied"] == 1.23
     assert thousands["q4_lack_cpu"] == 27.28
     assert thousands["idle"] == 292.59
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("workload", "seed"), [("default", 43), ("gpuspec33", 42), ("multigpu50", 51)])
+def test_published_runs_come_out_under_every_plugin(tmp_path, workload, seed):
+    _write_openb(tmp_path, workload)
+    tuning = {"ratio": 1.3, "seed": seed}
+    config = cluster_config(tmp_path, shufflePod=True, typicalPodsConfig=PUBLISHED, workloadTuningConfig=tuning)
+    experiment = openb_experiment(workload, seed)
+    for plugin, name in PLUGINS.items():
+        gpu_sel = plugin if name == "fgd" else "best"
+        found = applied(config, scheduler_config(tmp_path, (plugin, 1000), gpu_sel=gpu_sel), "-o", "json").json
+        known = fill(experiment, find_policy(name), seed)
+        assert (found["events"], found["failed"]) == (known.events, known.failed)
+        assert found["stages"][0]["milli_gpu"][0] == known.gpu_milli_allocated
+        assert found["stages"][0]["milli_cpu"][0] == known.cpu_milli_allocated
 
 
 def test_small_cluster_is_read_at_any_depth_and_summarised(small):
@@ -159,16 +191,46 @@ def test_daemons_and_deployments_are_expanded(tmp_path):
 
 
 def test_without_a_scheduler_configuration_the_policy_is_ours(small):
-    from tests.cli.running import hostler
-
     result = hostler("sim", "apply", "-f", cluster_config(small), "--policy", "gpu_packing", "-o", "json")
     assert result.json["policy"] == "gpu_packing"
 
 
 def test_storage_and_interaction_are_refused(small):
-    from tests.cli.running import hostler
-
     for words in (["-e", "open-local"], ["-i"]):
         result = hostler("sim", "apply", "-f", cluster_config(small), *words)
         assert result.code == 2
         assert "not supported" in result.err
+
+
+@pytest.mark.parametrize(
+    ("objects", "custom", "problem"),
+    [
+        ([pod("p", gpus=1, marks={"gpu_index": "5"}, nodeName="a")], {}, "devices that host 'a' does not have"),
+        (
+            [pod("p", gpus=1, marks={"gpu_index": "x"}, nodeSelector={"kubernetes.io/hostname": "a"})],
+            {},
+            "not a list of",
+        ),
+        ([pod("p", cpu="99", nodeName="a")], {}, "pod default/p is on node 'a', which has no room for it"),
+        ([pod("p", marks={"creation_time": "yesterday"})], {}, "pod default/p: its creation-time: 'yesterday'"),
+        ([pod("p")], {"workloadTuningConfig": {"ratio": 1.3}}, "no pod asks for gpus"),
+    ],
+)
+def test_input_that_cannot_be_right_is_an_error(tmp_path, objects, custom, problem):
+    write(tmp_path / "data/all.yaml", node("a", gpus=1), *objects)
+    result = applied(cluster_config(tmp_path, **custom), scheduler_config(tmp_path, ("BestFitScore", 1)))
+    assert result.code == 2
+    assert problem in result.error
+
+
+def test_fgd_without_typical_pods_is_an_error(tmp_path):
+    write(tmp_path / "data/all.yaml", node("a", gpus=1), pod("p"))
+    result = applied(cluster_config(tmp_path), _fgd(tmp_path))
+    assert result.error == "FGDScore measures by typical pods, and no pod is one"
+    assert "isInvolvedCpuPods" in result.hint
+
+
+def test_empty_cluster_is_measured_too(tmp_path):
+    write(tmp_path / "data/all.yaml", node("a", gpus=2))
+    found = applied(cluster_config(tmp_path), scheduler_config(tmp_path, ("BestFitScore", 1)), "-o", "json").json
+    assert (found["events"], found["stages"][0]["milli_gpu"]) == (0, [0, 2000])

@@ -12,6 +12,7 @@ from hostler.config import Document, quote, read_documents
 from hostler.errors import DuplicateNameError, InputError
 from hostler.manifests import Note, is_manifest, read_manifests
 from hostler.manifests.gpus import GPU_INDEX, gpu_indices
+from hostler.manifests.places import about
 from hostler.model import Guest, GuestSpec, Host, Labels
 from hostler.sim.simon.keys import Tell
 from hostler.sim.topology import HIER
@@ -146,7 +147,8 @@ def _pods(
         if GPU_INDEX in marks and not guest.host:
             selector = dict(spec.host_selector)
             if HOSTNAME in selector:
-                devices = gpu_indices(marks, spec.devices)
+                with about(f"pod {key_of(guest)}"):
+                    devices = gpu_indices(marks, spec.devices)
                 guest = msgspec.structs.replace(guest, host=selector[HOSTNAME], on_devices=devices)
             else:
                 dropped["gpu indices without a node"] += 1
