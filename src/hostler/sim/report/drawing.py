@@ -27,16 +27,21 @@ class Box(NamedTuple):
 class Colours:
     """A colour and a dash for each policy: the same ones in every chart of a report."""
 
-    def __init__(self, policies: Sequence[str]) -> None:
+    def __init__(self, policies: Sequence[str], first: int = 0) -> None:
+        self._first = first  # the number of the first policy; numbers differ where colours come again
         self._numbers = {policy: at for at, policy in enumerate(policies)}
 
     def number(self, policy: str) -> int:
         """Return the number of a policy, by which the page can hide it."""
-        return self._numbers[policy]
+        return self._first + self._numbers[policy]
 
     def name(self, policy: str) -> str:
         """Return the class that colours what belongs to a policy."""
-        return f"c{self._numbers[policy] % COLOURS} s{self._numbers[policy]}"
+        return f"{self.colour(policy)} s{self.number(policy)}"
+
+    def colour(self, policy: str) -> str:
+        """Return the class of its colour alone."""
+        return f"c{self._numbers[policy] % COLOURS}"
 
     def dash(self, policy: str) -> str | None:
         """Return how its line is dashed; None: it is not."""

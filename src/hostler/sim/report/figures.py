@@ -27,7 +27,7 @@ def legend(policies: Sequence[str], colours: Colours) -> Markup:
         swatch = tag(
             "svg",
             tag(
-                "line", x1=1, x2=21, y1=5, y2=5, class_=f"line c{colours.number(policy) % 8}",
+                "line", x1=1, x2=21, y1=5, y2=5, class_=f"line {colours.colour(policy)}",
                 stroke_dasharray=colours.dash(policy),
             ),
             viewBox="0 0 22 10",

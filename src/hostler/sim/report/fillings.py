@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hostler.sim.comparison import Row
+from hostler.sim.filling import KINDS
 from hostler.sim.report.averages import Line, arrival_lines
 from hostler.sim.report.bars import Bar, bar_chart
 from hostler.sim.report.drawing import Colours
@@ -92,7 +93,7 @@ def _curves(by_policy: Mapping[str, Sequence[Run]], colours: Colours) -> list[Ma
         chart = "Allocated GPU, where policies part", "% of all GPUs; cut axis"
         found.append(_curve(close, colours, *chart, near, value_scale(close, is_fitted=True, most=100.0)))
     for curve, title, unit in (
-        ("frag", "Fragmented GPU", "% of all GPUs: idle, and of no use to the typical mix"),
+        ("frag", "Fragmented GPU", "% of all GPUs, idle but of no use"),
         ("frag_ratio", "Fragmentation ratio", "fragmented % of idle GPU"),
     ):
         lines = arrival_lines(by_policy, curve)
@@ -147,7 +148,8 @@ def _bars(by_policy: Mapping[str, Sequence[Run]], colours: Colours) -> list[Mark
 
 def failure_figure(by_policy: Mapping[str, Sequence[Run]], colours: Colours) -> list[Markup]:
     """Return how many guests failed, by kind, where any did."""
-    kinds = list(dict.fromkeys(kind for runs in by_policy.values() for run in runs for kind in run.failed_by_kind))
+    found = dict.fromkeys(kind for runs in by_policy.values() for run in runs for kind in run.failed_by_kind)
+    kinds = [*(kind for kind in KINDS if kind in found), *(kind for kind in found if kind not in KINDS)]
     groups = []
     for kind in kinds:
         bars = []

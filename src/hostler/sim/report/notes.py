@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from hostler.sim.report.markup import Markup, joined, tag
 
-__all__ = ["filling_notes", "scenario_notes"]
+__all__ = ["notes"]
 
 _COMMON = (
     ("band", "from the least to the most of all seeds; the line is their mean. Bars have a thin line instead."),
@@ -29,16 +27,8 @@ _SCENARIO = (
 )
 
 
-def filling_notes() -> Markup:
-    """Return the notes on experiments in which nobody leaves."""
-    return _notes((*_FILLING, *_COMMON))
-
-
-def scenario_notes() -> Markup:
-    """Return the notes on scenarios."""
-    return _notes((*_SCENARIO, *_COMMON))
-
-
-def _notes(words: Sequence[tuple[str, str]]) -> Markup:
+def notes(*, has_fillings: bool, has_scenarios: bool) -> Markup:
+    """Return the notes on what a report holds."""
+    words = [*(_FILLING if has_fillings else ()), *(_SCENARIO if has_scenarios else ()), *_COMMON]
     listed = joined(joined((tag("dt", word), tag("dd", meaning))) for word, meaning in words)
     return tag("aside", tag("h3", "How to read this"), tag("dl", listed), class_="notes")

@@ -9,7 +9,7 @@ from hostler._version import __version__
 from hostler.sim.report.drawing import Colours
 from hostler.sim.report.fillings import filling_part
 from hostler.sim.report.markup import Markup, joined, raw, tag
-from hostler.sim.report.notes import filling_notes, scenario_notes
+from hostler.sim.report.notes import notes
 from hostler.sim.report.run_tables import broken_table, filling_runs, scenario_runs
 from hostler.sim.report.runs import Experiment, Result, Runs, collect, run_of
 from hostler.sim.report.scenarios import scenario_part
@@ -25,8 +25,8 @@ _RULES = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 def report(results: Iterable[Result]) -> str:
     """Return results as one HTML page; the same results give the same page."""
     runs = collect(("", run_of(result)) for result in results)
-    colours = Colours(runs.policies)
-    parts = [*_filling_parts(runs, colours), *_scenario_parts(runs, colours), *_tables(runs)]
+    parts = [*_parts(runs), *_tables(runs)]
+    parts.insert(-1, notes(has_fillings=bool(runs.fillings), has_scenarios=bool(runs.scenarios)))
     title = "Simulation report"
     head = tag(
         "head",
@@ -77,27 +77,39 @@ def _titles(experiments: list[Experiment], letter: str) -> list[tuple[str, str]]
     return [(f"{letter}{at}", experiment.label) for at, experiment in enumerate(experiments)]
 
 
+def _parts(runs: Runs) -> list[Markup]:
+    """Return all parts; a policy has one colour throughout, and the first colours are used first."""
+    fillings, scenarios = _policies(runs.fillings), _policies(runs.scenarios)
+    if set(fillings) & set(scenarios):
+        colours = others = Colours(runs.policies)
+    else:
+        colours, others = Colours(fillings), Colours(scenarios, len(fillings))
+    return [*_filling_parts(runs, colours), *_scenario_parts(runs, others)]
+
+
+def _policies(experiments: list[Experiment]) -> list[str]:
+    return list(dict.fromkeys(policy for each in experiments for policy in each.policies))
+
+
 def _filling_parts(runs: Runs, colours: Colours) -> list[Markup]:
     if not runs.fillings:
         return []
     parts = []
-    policies = list(dict.fromkeys(policy for each in runs.fillings for policy in each.policies))
     if len(runs.fillings) > 1:
         caption = "Allocated GPU after the last arrival, % of all GPUs; mean ± standard deviation over seeds"
-        overview = matrix(runs.fillings, policies, "gpu_percent", caption)
+        overview = matrix(runs.fillings, _policies(runs.fillings), "gpu_percent", caption)
         parts.append(tag("section", tag("h2", "All workloads"), overview))
     for (name, title), experiment in zip(_titles(runs.fillings, "f"), runs.fillings, strict=True):
         heading = tag("h2", "Filling the fleet: ", tag("em", title))
         parts.append(tag("section", heading, filling_part(experiment, colours, runs.bounds), id=name))
-    return [*parts, filling_notes()]
+    return parts
 
 
 def _scenario_parts(runs: Runs, colours: Colours) -> list[Markup]:
-    parts = [
+    return [
         tag("section", tag("h2", "Scenario: ", tag("em", title)), scenario_part(experiment, colours), id=name)
         for (name, title), experiment in zip(_titles(runs.scenarios, "s"), runs.scenarios, strict=True)
     ]
-    return [*parts, scenario_notes()] if parts else []
 
 
 def _tables(runs: Runs) -> list[Markup]:

@@ -55,7 +55,7 @@ _SERIES = (
     ("gpu", "GPU in use", "% of all", 100.0),
     ("memory", "Memory in use", "% of all, by what guests asked for", 100.0),
     ("waiting", "Waiting guests", "", 1.0),
-    ("fragmented", "Fragmented GPU", "% of all GPUs: idle, and of no use to the typical mix", 100.0),
+    ("fragmented", "Fragmented GPU", "% of all GPUs, idle but of no use", 100.0),
     ("stranded_cpu", "Stranded CPU", "% of all: free where no usual guest fits", 100.0),
     ("load", "CPU really used", "% of all", 100.0),
     ("overloaded_hosts", "Overloaded hosts", "hosts whose guests use more CPU than there is", 1.0),
@@ -131,7 +131,7 @@ def _table(label: str, by_policy: By) -> Markup:
         rows.append([title, *shown])
     rows.insert(0, ["Runs", *(f"{len(each):,}" for each in by_policy.values())])
     columns = [("", "left"), *((policy, "right") for policy in by_policy)]
-    caption = f"{label}: mean ± standard deviation over seeds; what is zero everywhere is left out"
+    caption = f"{label}: mean ± standard deviation over seeds; zeros are left out"
     return table(caption, columns, rows, [(row + 1, column) for row, column in bold])
 
 
