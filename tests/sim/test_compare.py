@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import sys
 
 import pytest
 
@@ -192,3 +193,21 @@ class TestCommand:
         done = self.compare(data_dir, *words)
         assert done.code == 2
         assert problem.lower() in done.error.lower()
+
+
+@pytest.mark.parametrize(
+    ("package", "words", "extra"),
+    [
+        ("highspy", ("sim", "bound", "--at", "100"), "sim"),
+        ("polars", ("sim", "compare", "--policies", "fgd", "--seeds", "1-1", "--jobs", "1", "-O", "x.parquet"), "sim"),
+        ("distributed", ("sim", "sweep", "out", "--policies", "fgd", "--dask", "tcp://127.0.0.1:9"), "dask"),
+    ],
+)
+def test_a_missing_package_is_told_with_what_to_install(monkeypatch, tmp_path, data_dir, package, words, extra):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+    done = hostler(*words, *(("--data-dir", data_dir) if "compare" in words else ()))
+    assert done.code == 3
+    assert f"need the package {package}" in done.error
+    assert done.hint == f"pip install 'hostler[{extra}]'"
+    assert not list(tmp_path.glob("*.parquet"))
