@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from hostler.model import CPU, MixEntry, amount_of
 from hostler.sim.simon.cluster import Node, Running
@@ -63,49 +63,52 @@ def _likeness(node: Node, running: Running) -> float:
 
 def _fragmenting(nodes: Sequence[Node], mix: Sequence[MixEntry], *, again: bool) -> Iterator[str]:
     """Yield, of the most fragmented nodes first, the pod whose going lowers that most; ``again``: nodes come back."""
-    left = [_Left(node) for node in nodes]
-    heap = [(-fragments(one.node, mix, one.cpu, one.gpus), *_by_rank(one.node), at) for at, one in enumerate(left)]
+    left = [_Left(node, mix) for node in nodes]
+    heap = [(-one.fragments, *_by_rank(one.node), at) for at, one in enumerate(left)]
     heapq.heapify(heap)
     while heap:
-        negative, _, _, at = heapq.heappop(heap)
+        *_, at = heapq.heappop(heap)
         one = left[at]
-        found = one.best(lambda cpu, gpus, one=one: fragments(one.node, mix, cpu, gpus), -negative)  # type: ignore[misc]
-        if found is None:
+        victim = one.worst()
+        if victim is None:
             continue
-        one.give_back(found)
-        yield found.pod.key
+        one.give_back(victim)
+        yield victim.pod.key
         if again:
-            heapq.heappush(heap, (-fragments(one.node, mix, one.cpu, one.gpus), *_by_rank(one.node), at))
+            heapq.heappush(heap, (-one.fragments, *_by_rank(one.node), at))
 
 
 class _Left:
     """What a node would have left while pods are being chosen."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, mix: Sequence[MixEntry]) -> None:
         self.node = node
-        self.cpu = node.cpu
-        self.gpus = list(node.gpus)
+        self._mix = mix
+        self._cpu = node.cpu
+        self._gpus = list(node.gpus)
         self._pods = dict(node.pods)
+        self.fragments = fragments(node, mix, self._cpu, self._gpus)
 
-    def best(self, measure: Callable[[int, list[int]], float], now: float) -> Running | None:
-        """Return the pod whose going lowers the measure most, by 1 milli at least; of equals the first."""
+    def worst(self) -> Running | None:
+        """Return the pod whose going lowers the fragments most, by 1 milli at least; of equals the first."""
         found, most = None, 0
         for running in self._pods.values():
-            gain = int(now - measure(*self._without(running)))
+            gain = int(self.fragments - fragments(self.node, self._mix, *self._without(running)))
             if gain > most:
                 found, most = running, gain
         return found
 
     def give_back(self, running: Running) -> None:
         """Take a pod off."""
-        self.cpu, self.gpus = self._without(running)
+        self._cpu, self._gpus = self._without(running)
         del self._pods[running.pod.key]
+        self.fragments = fragments(self.node, self._mix, self._cpu, self._gpus)
 
     def _without(self, running: Running) -> tuple[int, list[int]]:
-        gpus = list(self.gpus)
+        gpus = list(self._gpus)
         for device in running.devices:
             gpus[device] += running.milli
-        return self.cpu + amount_of(running.pod.spec.requests, CPU), gpus
+        return self._cpu + amount_of(running.pod.spec.requests, CPU), gpus
 
 
 def _by_rank(node: Node) -> tuple[int, str]:

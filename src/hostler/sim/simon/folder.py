@@ -27,7 +27,7 @@ _MAX_DEPTH = 8  # lists in lists
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod of the input: the guest, when it was created, and whether it came with a workload."""
+    """A pod of the input: the guest, and when it was created, as its annotation says."""
 
     guest: Guest
     created: str = ""
