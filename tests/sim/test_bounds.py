@@ -17,7 +17,7 @@ from hostler.sim.patterns import CELLS, best_patterns, cells_of, single_patterns
 from tests.cli.running import hostler
 from tests.sim.small_fillings import filling, host, pod, random_filling
 
-# Workload, point, forced before, bound in percent; seed 42, two decimals (own computation with another solver).
+# Workload, point, forced before, bound in percent; seed 42. From this project's study, computed there with scipy.
 PUBLISHED = [
     ("default", 90, None, 89.98),
     ("default", 100, None, 96.91),
