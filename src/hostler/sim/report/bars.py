@@ -52,7 +52,7 @@ def bar_chart(
             number = colours.number(bar.policy)
             shapes = [
                 tag("title", f"{bar.policy}, {name}: {amount(bar.mean, digits)}"),
-                tag("rect", x=left, y=y, width=end - left, height=_THICK, class_=f"bar {colours.name(bar.policy)}"),
+                tag("rect", x=left, y=y, width=end - left, height=_THICK, class_=_look(bar.policy, colours)),
             ]
             if bar.high > bar.low:
                 low = scale.place(bar.low, box.left, box.right)
@@ -67,3 +67,9 @@ def bar_chart(
     axis = x_axis(scale, box, x_title)
     base = tag("line", x1=left, x2=left, y1=box.top, y2=box.bottom, class_="axis")
     return drawing(WIDTH, box.bottom + 46, title, description, axis, joined(parts), base, class_="chart")
+
+
+def _look(policy: str, colours: Colours) -> str:
+    """Return the classes of a bar: where colours come again, it is pale and has an edge."""
+    again = " again" if colours.dash(policy) else ""
+    return f"bar {colours.name(policy)}{again}"

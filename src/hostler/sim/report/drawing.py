@@ -79,8 +79,11 @@ def y_axis(scale: Scale, box: Box) -> Markup:
 
 
 def shortened(text: str, letters: int) -> str:
-    """Cut a text that has no room."""
-    return text if len(text) <= letters else text[: letters - 1] + "…"
+    """Cut the middle out of a text that has no room: names often differ at their ends."""
+    if len(text) <= letters:
+        return text
+    kept = letters - 1
+    return text[: kept - kept // 2] + "…" + text[-(kept // 2) :]
 
 
 def text_width(text: str) -> float:

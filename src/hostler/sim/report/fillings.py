@@ -24,6 +24,7 @@ __all__ = ["failure_figure", "filling_part"]
 
 _ASKED = "GPUs asked for so far (% of all)"
 _POINTS = (100, 110, 120, 130)  # percent of gpus asked for, at which bars are drawn
+_MANY = 6  # policies; with more, bars are drawn at the first and the last point only
 _APART = 0.5  # points between policies, from where the second chart of allocation begins
 
 
@@ -133,7 +134,7 @@ def _bars(by_policy: Mapping[str, Sequence[Run]], colours: Colours) -> list[Mark
     found = []
     lines = arrival_lines(by_policy, "alloc")
     idle = []
-    for point in _POINTS:
+    for point in _POINTS if len(lines) <= _MANY else (_POINTS[0], _POINTS[-1]):
         bars = [
             Bar(line.policy, *(100.0 - float(values[point]) for values in (line.mean, line.high, line.low)))
             for line in lines

@@ -38,7 +38,7 @@ def linear(low: float, high: float, wanted: int = 5, *, is_tight: bool = False) 
     last = math.floor(high / step + 1e-9) if is_tight else math.ceil(high / step - 1e-9)
     ticks = tuple(at * step for at in range(first, last + 1))
     ends = (low, high) if is_tight else (ticks[0], ticks[-1])
-    digits = max(0, -math.floor(math.log10(step) + 1e-9)) + (1 if _is_quarter(step) else 0)
+    digits = max(0, int(_is_quarter(step)) - math.floor(math.log10(step) + 1e-9))
     return Scale(*ends, ticks, tuple(f"{tick + 0.0:,.{digits}f}" for tick in ticks))
 
 
@@ -73,4 +73,4 @@ def _round_step(rough: float) -> float:
 
 
 def _is_quarter(step: float) -> bool:
-    return math.isclose(step / 10.0 ** math.floor(math.log10(step)), 2.5)
+    return math.isclose(step / 10.0 ** math.floor(math.log10(step) + 1e-9), 2.5)
