@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 
 from hostler.errors import DuplicateNameError, InputError
 from hostler.sim.cells import Cell, CellResult
+from hostler.sim.filling import BINS, Curves
 from hostler.sim.report import report
+from hostler.sim.scenarios.outcome import Series
 from tests.sim.report.pages import Page
 from tests.sim.report.samples import filled, played
 
@@ -182,6 +185,36 @@ def test_two_different_results_of_one_run_are_refused():
 def test_no_results_are_refused():
     with pytest.raises(InputError, match="no results"):
         report([])
+
+
+def test_bounds_alone_are_refused():
+    with pytest.raises(InputError, match="no results"):
+        report([CellResult(key="b", hostler="0", cell=Cell(kind="bound"), figures={"bound_percent": 96.0})])
+
+
+NOTHING = (0.0,) * BINS
+FIRST = Series(*(getattr(played().series, name)[:1] for name in Series.__struct_fields__))
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        [filled(gpu_milli_total=0, gpu_milli_allocated=0, curves=Curves(NOTHING, NOTHING, NOTHING))],
+        [played(series=Series(*[()] * len(Series.__struct_fields__)))],
+        [played(series=FIRST)],
+        [played(seed=1), played(seed=2, series=FIRST)],
+        [played(waits_by_priority={}, waits_by_size={})],
+        [played(waits_by_priority={"-5": played().waits, "high": played().waits})],
+        [played(series=msgspec.structs.replace(played().series, by_host=((),) * 5))],
+        [filled("a", 1), filled("a", 2), filled("b", 1, "other")],
+        [filled("spread"), played("spread")],
+        [swept("broken", error="no such plugin")],
+    ],
+    ids=["no gpus", "no measurements", "one measurement", "runs of different length", "nobody waited",
+         "odd priorities", "no hosts", "uneven", "one policy in both parts", "all failed"],
+)  # fmt: skip
+def test_results_with_little_in_them_still_make_a_page(results):
+    assert "nan" not in Page(report(results)).text.split()
 
 
 def test_every_drawing_has_a_title_and_a_description():

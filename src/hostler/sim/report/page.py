@@ -34,7 +34,7 @@ def report(results: Iterable[Result]) -> str:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", http_equiv="Content-Security-Policy", content=_RULES),
         tag("meta", name="generator", content=f"hostler {__version__}"),
-        tag("title", f"{title}: {', '.join(runs.policies[:6])}"),
+        tag("title", ": ".join(filter(None, (title, ", ".join(runs.policies[:6]))))),
         tag("style", _own("style.css")),
     )
     body = tag(

@@ -113,7 +113,7 @@ def collect(named: Iterable[tuple[str, Run]]) -> Runs:
         if other.error or (other.outcome is None and run.outcome is not None):  # the one that says more
             found[key] = source, run
     runs = [run for _, run in found.values()]
-    if not runs:
+    if all(run.kind == "bound" for run in runs):  # bounds alone are nothing to compare with
         raise InputError("there are no results to report on", hint="name files of 'hostler sim run -o json'")
     whole = [run for run in runs if not run.error]
     tunes = {run.tune for run in whole if run.kind != "scenario"}

@@ -9,6 +9,7 @@ from hostler.sim.report.markup import Markup, joined, tag
 __all__ = ["details", "give", "table"]
 
 _NARROW = 4  # so few columns would stand too far apart on a whole page
+_WIDE = 12  # so many are printed smaller, that they fit on paper
 
 Column = tuple[str, str]  # the heading, and left or right
 
@@ -28,7 +29,8 @@ def table(
             cells.append(tag("th" if place == 0 else "td", content, class_=_side(side), **kind))
         lines.append(tag("tr", *cells))
     body = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *lines))
-    return tag("div", body, class_="scroll" if len(columns) > _NARROW else "scroll narrow")
+    width = " narrow" if len(columns) <= _NARROW else " wide" if len(columns) > _WIDE else ""
+    return tag("div", body, class_=f"scroll{width}")
 
 
 def details(summary: str, *content: str) -> Markup:
