@@ -19,8 +19,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 IN_PACKAGE = ROOT / "src" / "hostler" / "sim" / "data" / "openb"
 IN_REPOSITORY = ROOT / "data" / "openb"
-SHUFFLED = ("default", "cpu050", "cpu100", "cpu200", "cpu250", "gpushare40", "gpushare60", "gpushare80", "gpushare100")
-SHUFFLED += ("multigpu20", "multigpu30", "multigpu40", "multigpu50")
+SHUFFLED = (
+    "default", "cpu050", "cpu100", "cpu200", "cpu250", "gpushare40", "gpushare60", "gpushare80", "gpushare100",
+    "multigpu20", "multigpu30", "multigpu40", "multigpu50",
+)  # fmt: skip
 CONSTRAINED = ("gpuspec10", "gpuspec20", "gpuspec25", "gpuspec33")
 
 

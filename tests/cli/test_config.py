@@ -92,6 +92,8 @@ def test_show_says_where_each_value_comes_from(tmp_path, monkeypatch):
     assert data["default_policy"] == {"value": "random", "origin": "HOSTLER_POLICY"}
 
 
-def test_the_schema_is_one_for_both_kinds():
+def test_the_schema_is_one_for_all_kinds():
     schema = hostler("config", "schema").json
-    assert {option["$ref"] for option in schema["oneOf"]} == {"#/$defs/FleetFile", "#/$defs/ConfigFile"}
+    assert {option["$ref"] for option in schema["oneOf"]} == {
+        f"#/$defs/{kind}File" for kind in ("Fleet", "Config", "Scenario")
+    }

@@ -7,7 +7,7 @@ import json
 import click
 import pytest
 
-from hostler.cli import main as door
+from hostler.cli.lazy import LazyGroup
 from hostler.errors import ConflictError, FactError, InternalError, UnavailableError
 from tests.cli.running import DEMO_FILES, HEAD, hostler
 
@@ -152,7 +152,7 @@ class TestExitCodes:
             def fail() -> None:
                 raise error
 
-            monkeypatch.setattr(door.LazyGroup, "get_command", lambda self, ctx, name: fail)
+            monkeypatch.setattr(LazyGroup, "get_command", lambda self, ctx, name: fail)
             return hostler("place")
 
         return run

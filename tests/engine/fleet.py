@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, settings
 
 from hostler.engine import BUILT_IN, Engine, kernels_devices
 from hostler.engine.policy_columns import encode_mixes
-from hostler.engine.profile import Profile
 from hostler.engine.tables import Table
 from hostler.model import (
     Action,
@@ -202,7 +201,7 @@ def reasons(decision: Any) -> dict[str, int]:
 def kernel_fragment(mix: tuple[MixEntry, ...], gpus: list[int], cpu: int, model: str) -> float:
     """Call the kernel that measures fragmentation, the mix standing behind another policy's."""
     models = Table(["", "A", "B", "C"])
-    columns = encode_mixes([Profile(Policy(name="other", mix=MIX)), Profile(Policy(name="own", mix=mix))], models)
+    columns = encode_mixes([MIX, mix], models)
     left, scratch = np.array([*gpus, 77], dtype=np.int64), np.zeros((2, 9), dtype=np.int64)
     number = models.number(model) if gpus else -1
     bounds = columns.bounds[1]

@@ -12,7 +12,9 @@ from hostler.model import (
     GangLeft,
     GuestArrived,
     GuestBound,
+    HostChanged,
     HostLeft,
+    QueueRules,
     Quota,
     QuotasChanged,
 )
@@ -423,3 +425,45 @@ def test_a_gang_all_beyond_its_quota_is_explained_also_by_an_engine_that_has_dec
     assert explained.gang.would_place == 0
     assert explained.eviction is not None
     assert explained.eviction.why_not == "its tenant's quota has no room for it"
+
+
+# -- who is tried again ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cordoned", [False, True], ids=["room", "a cordoned host"])
+def test_a_gang_is_tried_again_only_when_there_may_be_room_for_it(cordoned):
+    engine = engine_with([host("a"), host("b")], "spread", rules=QueueRules(flush_after_ns=10**9 * SECOND))
+    runs(engine, "a", wants("one", 3000), wants("two", 1000))
+    runs(engine, "b", wants("three", 4000))
+    form(engine, "team", 2)
+    arrive(engine, *members("team", 2, 2000))
+    step(engine, 0)
+    tries = engine.decision("team-0").attempt
+    leave(engine, "two")
+    step(engine, 60 * SECOND)
+    assert engine.decision("team-0").attempt == tries, "one core was no reason to try"
+    if cordoned:
+        engine.apply(HostChanged(host=host("b", cordoned=True)))
+        leave(engine, "three")
+        step(engine, 120 * SECOND)
+        assert engine.decision("team-0").attempt == tries, "a cordoned host was no reason to try"
+        engine.apply(HostChanged(host=host("b")))
+    else:
+        leave(engine, "three")
+    assert sorted(binds(step(engine, 180 * SECOND))) == ["team-0", "team-1"]
+
+
+def test_a_gang_is_tried_again_when_only_the_room_of_a_rack_is_enough():
+    hosts = [host(name, labels={"rack": rack}) for name, rack in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "2"))]
+    engine = engine_with(hosts, "spread", rules=QueueRules(flush_after_ns=10**9 * SECOND))
+    for name in "abcd":
+        runs(engine, name, wants(f"on-{name}", 4000))
+    form(engine, "team", 2, topology="rack")
+    arrive(engine, *members("team", 2, 4000))
+    step(engine, 0)
+    tries = engine.decision("team-0").attempt
+    leave(engine, "on-a", "on-c")
+    step(engine, 60 * SECOND)
+    assert engine.decision("team-0").attempt == tries, "room in two racks was no reason to try"
+    leave(engine, "on-d")
+    assert set(binds(step(engine, 120 * SECOND)).values()) == {"c", "d"}

@@ -90,3 +90,15 @@ def test_an_unknown_policy_is_told_with_those_of_the_file(file, capsys):
     assert main(["sim", "run", "openb", "--plugin", str(file), "--policy", "tidyy"]) == 2
     assert "tidy" in capsys.readouterr().err
     assert find_policy("fgd").name == "fgd"
+
+
+def test_a_scorer_that_fails_in_the_middle_of_a_run_fails_the_run(tmp_path, capsys):
+    path = tmp_path / "late.py"
+    path.write_text(
+        "class Late:\n    name = 'late'\n    normalizer = 'none'\n    calls = 0\n"
+        "    def __init__(self, view, args): pass\n"
+        "    def evaluate(self, spec, rows):\n        Late.calls += 1\n"
+        "        if Late.calls > 40: raise RuntimeError('too late')\n        return rows * 0\n"
+    )
+    assert main(["sim", "run", "openb", "--plugin", str(path), "--policy", "late"]) != 0
+    assert "too late" in capsys.readouterr().err

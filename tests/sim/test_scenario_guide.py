@@ -22,8 +22,10 @@ def test_the_guides_scenario_can_be_played():
 
 
 def test_the_guides_trace_brings_guests_and_hosts():
-    head = FILE[: FILE.index("arrivals:")].replace("hosts:\n", "").replace(
-        "- {name: h, count: 4, capacity: {cpu: 16, memory: 64Gi}, labels: {zone: north}}\n", ""
+    head = (
+        FILE[: FILE.index("arrivals:")]
+        .replace("hosts:\n", "")
+        .replace("- {name: h, count: 4, capacity: {cpu: 16, memory: 64Gi}, labels: {zone: north}}\n", "")
     )
     (document,) = parse_documents((head + TRACE).encode(), "guide.yaml")
     scenario = read_scenario(document, BUILT_IN)

@@ -85,6 +85,8 @@ class _Search:
         self._placed: list[tuple[int, int, tuple[int, ...]]] = []  # kind, row, devices
 
     def solve(self) -> list[Placement] | None:
+        if len(self._kinds) == 1 and self._only_closes and not self._kinds[0].shape.spec.anti_affinity:
+            return None  # each host takes so many, whatever the others have: the greedy order reached the most
         if not self._expand():
             return None
         taken = [0] * len(self._kinds)

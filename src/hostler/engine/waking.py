@@ -14,6 +14,7 @@ import numpy as np
 from hostler.engine import kernels_wake
 from hostler.engine.gang_book import GANG
 from hostler.engine.gang_queue import GANG_KEY
+from hostler.engine.gang_room import GangRoom
 from hostler.engine.kernels_layout import Int32s, Int64s
 from hostler.engine.plugins.across_guests import GuestAffinity, Ports, SpreadFilter
 from hostler.engine.profiles import NO_POLICY
@@ -59,9 +60,9 @@ class WaitIndex:
             state.queue.hurry(GANG + state.gangs.reserving)
         if not state.queue.waiting:
             return
+        self._wake_gangs()
         self._wake_tenants()
         self._follow_queue()
-        state.queue.wake(GANG_KEY, state.now)
         self._wake_nominated(rows)
         around = self._around(moved, shifted=shifted)
         live = sorted(row for row in rows if state.cluster.host_at[row] is not None)
@@ -81,6 +82,15 @@ class WaitIndex:
         for key in candidates:
             if self._fits_now(key):
                 state.queue.wake(key, state.now)
+
+    def _wake_gangs(self) -> None:
+        """Wake the gangs for which there may be room; after some of a quota was given back, all of them."""
+        state = self._state
+        waiting = list(state.queue.waiting.get(GANG_KEY, ()))
+        room = GangRoom(state)
+        for name in waiting:
+            if state.quota_freed or room.may_fit(name.removeprefix(GANG)):
+                state.queue.wake_one(name, state.now)
 
     def _wake_nominated(self, rows: set[int]) -> None:
         """Wake guests whose nominated host improved; what is held there for them hides it from the test of shapes."""

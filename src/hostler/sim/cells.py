@@ -197,9 +197,10 @@ def _own_plugins(cell: Cell) -> OwnPlugins:
 def _policy(cell: Cell, more: Sequence[Policy] = ()) -> tuple[Policy, Registry]:
     """Return the policy, and a registry with all plugins that it names, and those of the others."""
     from hostler.engine import BUILT_IN, ENTRY_POINT_GROUP, Registry, find_policy
+    from hostler.sim.own_plugins import with_network
 
-    own = _own_plugins(cell)
     policy = cell.policy
+    own = with_network(_own_plugins(cell), policy if isinstance(policy, str) else "")
     if not isinstance(policy, Policy):
         policy = find_policy(policy, {**BUILT_IN, **{each.name: each for each in more}, **own.policies})
     known = {name for names in Registry.names() for name in names} | own.factories.keys()

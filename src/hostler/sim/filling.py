@@ -19,7 +19,8 @@ from hostler.model import CPU, MEMORY, Bind, GuestsArrived, GuestSpec, Host, Hos
 from hostler.sim.arrivals import gpu_millis
 from hostler.sim.workload import Ints
 
-__all__ = ["BINS", "KINDS", "Curves", "Filling", "FillingResult", "fill", "kind_of", "with_mix"]
+__all__ = ["BINS", "KINDS", "Curves", "Filling", "FillingResult", "Placed"]
+__all__ += ["fill", "kind_of", "measure_filling", "with_mix"]
 
 BINS = 131  # 0 to 130 percent of the fleet's gpus asked for so far
 KINDS = ("cpu_only", "share", "one_gpu", "two_gpu", "four_gpu", "eight_gpu", "other")
@@ -92,24 +93,29 @@ def fill(experiment: Filling, policy: Policy, seed: int, registry: Registry | No
     names = tuple(f"pod-{at}" for at in range(len(spec_of)))
     engine.apply_many(GuestsArrived(specs=tuple(distinct), spec_of=tuple(spec_of.tolist()), names=names))
     placed = _placed(engine, experiment.hosts, len(spec_of))
-    return _measure(experiment, policy, seed, tuple(distinct), spec_of, placed)
+    return measure_filling(experiment, policy, seed, tuple(distinct), spec_of, placed)
 
 
-class _Placed(NamedTuple):
+class Placed(NamedTuple):
+    """Where each arrival went, and on which devices."""
+
     rows: Ints  # -1 where the guest was dropped
     devices: Ints
     counts: Ints
 
 
-def _placed(engine: Engine, hosts: Sequence[Host], count: int) -> _Placed:
+def _placed(engine: Engine, hosts: Sequence[Host], count: int) -> Placed:
     row_of = {host.name: row for row, host in enumerate(hosts)}
     width = max((len(host.devices) for host in hosts), default=0)
-    placed = _Placed(
+    placed = Placed(
         np.full(count, -1, dtype=np.int64),
         np.zeros((count, max(width, 1)), dtype=np.int64),
         np.zeros(count, dtype=np.int64),
     )
-    for action in engine.step(1):
+    actions = engine.step(1)
+    while len(actions) < count and (more := engine.step(1)):  # an error of a plugin comes up at the guest it concerns
+        actions += more
+    for action in actions:
         if isinstance(action, Bind):
             at = int(action.uid[4:])
             placed.rows[at] = row_of[action.host]
@@ -118,9 +124,11 @@ def _placed(engine: Engine, hosts: Sequence[Host], count: int) -> _Placed:
     return placed
 
 
-def _measure(
-    experiment: Filling, policy: Policy, seed: int, specs: Sequence[GuestSpec], spec_of: Ints, placed: _Placed
+def measure_filling(
+    experiment: Filling, policy: Policy, seed: int, specs: Sequence[GuestSpec], spec_of: Ints, placed: Placed
 ) -> FillingResult:
+    """Make figures and curves of an experiment from where its arrivals went."""
+
     def column(values: Sequence[int]) -> Ints:
         return np.array(values, dtype=np.int64)[spec_of]
 

@@ -17,7 +17,9 @@ from hostler.engine.framework import Factory
 from hostler.errors import DuplicateNameError, PluginError
 from hostler.model import Policy, ScorerUse
 
-__all__ = ["OwnPlugins", "load_plugin_files"]
+__all__ = ["OwnPlugins", "load_plugin_files", "with_network"]
+
+_NETWORK = "mlp"
 
 
 class OwnPlugins(NamedTuple):
@@ -46,6 +48,15 @@ def load_plugin_files(files: Iterable[Path]) -> OwnPlugins:
                 policies.append(Policy(name=name, scorers=(ScorerUse(name),)))
         own.policies.update({policy.name: policy for policy in policies})
     return own
+
+
+def with_network(own: OwnPlugins, policy: str) -> OwnPlugins:
+    """Return the same with the policy ``mlp``, the network that comes with the package, where that is asked for."""
+    if policy != _NETWORK or policy in own.policies:
+        return own
+    from hostler.sim.scorer.plugin import MlpScorer, mlp_policy
+
+    return OwnPlugins({**own.factories, MlpScorer.name: MlpScorer}, {**own.policies, _NETWORK: mlp_policy()})
 
 
 def _imported(file: Path) -> ModuleType:

@@ -49,8 +49,8 @@ _RULE = "=" * 10
     show_default=True,
     help="What is counted beside cpu and memory; only gpu is known.",
 )
-@click.option("-i", "--interactive", is_flag=True, hidden=True)
-@click.option("--use-greed", is_flag=True, hidden=True)
+@click.option("-i", "--interactive", is_flag=True, hidden=True, help="Not supported.")
+@click.option("--use-greed", is_flag=True, hidden=True, help="Has no effect, there as here.")
 @data_dir_option()
 @output_option("table", "json", "yaml")
 def apply(

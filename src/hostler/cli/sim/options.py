@@ -82,9 +82,9 @@ def policy_and_registry(name: str, plugins: tuple[Path, ...]) -> tuple[Policy, R
     """Return a policy by name, built in or from a file, and a registry that has its plugins."""
     from hostler.cli.plugins import registry_for
     from hostler.engine import BUILT_IN, Registry, find_policy
-    from hostler.sim.own_plugins import load_plugin_files
+    from hostler.sim.own_plugins import load_plugin_files, with_network
 
-    own = load_plugin_files(plugins)
+    own = with_network(load_plugin_files(plugins), name)
     policy = find_policy(name, {**BUILT_IN, **own.policies})
     if own.factories:
         return policy, Registry(own.factories)

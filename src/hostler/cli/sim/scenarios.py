@@ -22,10 +22,10 @@ def run_file(path: str, policy: str, seed: int | None, plugins: tuple[Path, ...]
     """Run the scenario in a file, under the policy named or the scenario's own."""
     from hostler.cli.plugins import registry_for
     from hostler.engine import BUILT_IN, DEFAULT_POLICY, Registry, find_policy
-    from hostler.sim.own_plugins import load_plugin_files
+    from hostler.sim.own_plugins import load_plugin_files, with_network
     from hostler.sim.scenarios import load_scenario, run_scenario
 
-    own = load_plugin_files(plugins)
+    own = with_network(load_plugin_files(plugins), policy)
     known = {**BUILT_IN, **own.policies}
     scenario = load_scenario(path, known, seed=seed)
     known.update({each.name: each for each in scenario.policies})

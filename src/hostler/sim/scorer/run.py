@@ -22,7 +22,7 @@ from hostler.model import (
     Policy,
 )
 from hostler.model.policies import DeviceRule
-from hostler.sim.filling import Filling, FillingResult, _measure, _Placed, with_mix
+from hostler.sim.filling import Filling, FillingResult, Placed, measure_filling, with_mix
 from hostler.sim.scorer.client import ScorerClient, Tally
 from hostler.sim.scorer.nodes import NodeTexts
 
@@ -103,7 +103,7 @@ class _Run:
             self._nodes.text(host.name)  # a host that cannot be written is told before the run, not by its failures
         count = len(experiment.order)
         width = max((len(host.devices) for host in experiment.hosts), default=0)
-        placed = _Placed(
+        placed = Placed(
             np.full(count, -1, dtype=np.int64),
             np.zeros((count, max(width, 1)), dtype=np.int64),
             np.zeros(count, dtype=np.int64),
@@ -117,7 +117,7 @@ class _Run:
         distinct = {spec: number for number, spec in enumerate(dict.fromkeys(experiment.specs))}
         spec_of = np.array([distinct[spec] for spec in experiment.specs], dtype=np.int64)[experiment.order]
         return AskedRun(
-            result=_measure(experiment, self._policy, self._seed, tuple(distinct), spec_of, placed),
+            result=measure_filling(experiment, self._policy, self._seed, tuple(distinct), spec_of, placed),
             questions=self._client.tally,
             on_failure=self._on_failure,
             decided_without=self._without,
