@@ -95,5 +95,19 @@ def test_show_says_where_each_value_comes_from(tmp_path, monkeypatch):
 def test_the_schema_is_one_for_all_kinds():
     schema = hostler("config", "schema").json
     assert {option["$ref"] for option in schema["oneOf"]} == {
-        f"#/$defs/{kind}File" for kind in ("Fleet", "Config", "Scenario")
+        f"#/$defs/{kind}File" for kind in ("Fleet", "Config", "Scenario", "Sweep")
     }
+
+
+def test_a_scenario_and_a_sweep_are_checked_too(tmp_path):
+    scenario, sweep = tmp_path / "scenario.yaml", tmp_path / "sweep.yaml"
+    head = "apiVersion: hostler/v1\nkind: {}\n"
+    scenario.write_text(
+        head.format("Scenario")
+        + "hosts: [{name: h, count: 2, capacity: {cpu: 4}}]\narrivals: [{guest: {name: g}, count: 3}]\n"
+    )
+    sweep.write_text(head.format("Sweep") + "workloads: [default]\npolicies: [fgd, pack]\nseeds: 2\n")
+    result = hostler("config", "validate", str(scenario), str(sweep))
+    assert result.code == 0
+    assert "a scenario with 3 guests on 2 hosts" in result.out
+    assert "a sweep of 2 policies with 2 seeds" in result.out

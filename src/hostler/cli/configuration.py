@@ -48,7 +48,8 @@ def validate(files: tuple[str, ...]) -> None:
     documents = read_documents(files)
     lines = [_check_config(document, known) for document in documents if _is_config(document)]
     lines += [_check_scenario(document, known) for document in documents if _is_of(document, "Scenario")]
-    others = [d for d in documents if not _is_config(d) and not _is_of(d, "Scenario")]
+    lines += [_check_sweep(document, known) for document in documents if _is_of(document, "Sweep")]
+    others = [d for d in documents if not any(_is_of(d, kind) for kind in ("Config", "Scenario", "Sweep"))]
     parts = read_parts(others, known)
     sources = dict.fromkeys(document.source for document in others)
     lines += [f"{source}: {_describe([part.fleet for part in parts if part.source == source])}" for source in sources]
@@ -80,11 +81,12 @@ def show(policy: str, config: str, output: str) -> None:
 
 @config.command(epilog=examples("hostler config schema > hostler.schema.json"))
 def schema() -> None:
-    """Print the JSON schema of fleets, scenarios and configurations, for editors that check while you type."""
+    """Print the JSON schema of fleets, scenarios, sweeps and configurations, for editors that check while you type."""
     from hostler.config import json_schema
+    from hostler.sim.grids import SweepFile
     from hostler.sim.scenarios.file import ScenarioFile
 
-    print_data(json_schema(ScenarioFile), "json")
+    print_data(json_schema(ScenarioFile, SweepFile), "json")
 
 
 def _is_config(document: Document) -> bool:
@@ -116,6 +118,16 @@ def _check_config(document: Document, known: dict[str, Policy]) -> str:
     _build(settings.policies)
     known.update({policy.name: policy for policy in settings.policies})
     return f"{document.source}: a configuration with {plural(len(settings.policies), 'policy')}"
+
+
+def _check_sweep(document: Document, known: dict[str, Policy]) -> str:
+    from hostler.cli.wording import plural
+    from hostler.sim.grids import own_policies, read_seeds, read_sweep_file
+
+    found, file = read_sweep_file(document.source)
+    _build(own_policies(found, file, known))
+    seeds = plural(len(read_seeds(file.seeds)), "seed")
+    return f"{document.source}: a sweep of {plural(len(file.policies), 'policy')} with {seeds}"
 
 
 def _check_policies(fleet: Fleet, known: dict[str, Policy]) -> None:

@@ -200,7 +200,7 @@ def _policy(cell: Cell, more: Sequence[Policy] = ()) -> tuple[Policy, Registry]:
     from hostler.sim.own_plugins import with_network
 
     policy = cell.policy
-    own = with_network(_own_plugins(cell), policy if isinstance(policy, str) else "")
+    own = with_network(_own_plugins(cell), policy if isinstance(policy, str) else policy.name)
     if not isinstance(policy, Policy):
         policy = find_policy(policy, {**BUILT_IN, **{each.name: each for each in more}, **own.policies})
     known = {name for names in Registry.names() for name in names} | own.factories.keys()
