@@ -14,19 +14,24 @@ from bench.results import Report, Row
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_quick_bench_prints_a_table_and_writes_its_figures(tmp_path):
-    path = tmp_path / "engine.json"
-    command = [sys.executable, "-m", "bench", "engine", "--quick", "-o", str(path)]
+ROWS = {
+    "engine": {"spread equal", "spread mixed", "fgd openb", "alone median", "growth mixed", "fork", "restore"},
+    "sim": {"experiment", "all experiments", "scenario", "scenario, memory", "report"},
+}
+
+
+@pytest.mark.parametrize("bench", sorted(ROWS))
+def test_quick_bench_prints_a_table_and_writes_its_figures(bench, tmp_path):
+    path = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "bench", bench, "--quick", "-o", str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     report = msgspec.json.decode(path.read_bytes(), type=Report)
-    assert report.bench == "engine"
+    assert report.bench == bench
     assert report.quick
     names = [row.name for row in report.rows]
     assert len(set(names)) == len(names)
-    assert {"spread equal", "spread mixed", "fgd openb", "alone median", "growth mixed", "fork", "restore"} <= set(
-        names
-    )
+    assert ROWS[bench] <= set(names)
     for row in report.rows:
         assert row.measured > 0, row
         assert row.measured in row.runs, row
