@@ -67,6 +67,7 @@ def test_a_scorer_without_a_policy_decides_alone(tmp_path):
         ("import nothing_of_that_name", "cannot be imported: ModuleNotFoundError"),
         ("def broken(:", "cannot be imported: SyntaxError"),
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
+        ("raise SystemExit(0)", "cannot be imported: SystemExit"),
     ],
 )
 def test_a_file_that_is_no_use_is_refused_by_name(tmp_path, text, problem):
@@ -77,7 +78,7 @@ def test_a_file_that_is_no_use_is_refused_by_name(tmp_path, text, problem):
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(PluginError, match="is not a Python file"):
+    with pytest.raises(PluginError, match="there is no such file"):
         load_plugin_files([tmp_path / "none.py"])
 
 
@@ -102,3 +103,13 @@ def test_a_scorer_that_fails_in_the_middle_of_a_run_fails_the_run(tmp_path, caps
     )
     assert main(["sim", "run", "openb", "--plugin", str(path), "--policy", "late"]) != 0
     assert "too late" in capsys.readouterr().err
+
+
+def test_a_scorer_that_leaves_the_program_does_not_end_it(tmp_path, capsys):
+    path = tmp_path / "leaves.py"
+    path.write_text(
+        "class Leaves:\n    name = 'leaves'\n    normalizer = 'none'\n    def __init__(self, view, args): pass\n"
+        "    def evaluate(self, spec, rows): raise SystemExit(0)\n"
+    )
+    assert main(["sim", "run", "openb", "--plugin", str(path), "--policy", "leaves"]) == 2
+    assert "SystemExit" in capsys.readouterr().err

@@ -312,7 +312,7 @@ def test_waiting_times_are_told_by_priority_and_by_size():
     scene = scenario(arrivals=[stream("g", 2, 4), stream("small", 1, 1, start="1m", guest={"priority": 7})])
     outcome = run_scenario(scene, find_policy("spread"), 1)
     assert outcome.waits_by_priority["0"].longest == 7200
-    assert outcome.waits_by_size["up to 1 cores"].guests == 1
+    assert outcome.waits_by_size["up to 1 core"].guests == 1
     assert outcome.waits.guests == 3
 
 
@@ -352,6 +352,11 @@ def test_hosts_are_overloaded_when_guests_use_more_than_they_have():
         ({"arrivals": [stream("g", 1, guest={"host": "a"})]}, "has a host or a count"),
         ({"arrivals": [{**stream("g", 9), "pattern": {"per_hour": 1e-6}}]}, "73 years"),
         ({"arrivals": [stream("g", 1)], "guests": [{"name": "x"}]}, "has no host"),
+        ({"arrivals": [stream("g", 1)], "until": "0s"}, "until is zero"),
+        ({"arrivals": [stream("g", 1)], "every": "0"}, "every is zero"),
+        ({"arrivals": [stream("g", 2, gangs={"size": 3})]}, "larger than the count"),
+        ({"hosts": [], "trace": {"path": "openb", "compress": 0.0001}}, "73 years"),
+        ({"hosts": [], "trace": {"path": "openb", "compress": 1e-300}}, "73 years"),
         ({"arrivals": [stream("g", 1)], "failures": [{"mean_between": "1ns", "repair": "1ns"}]}, "failures"),
     ],
 )

@@ -72,6 +72,24 @@ def test_a_broken_file_counts_as_none(data_dir, tmp_path):
     assert files(tmp_path) == whole
 
 
+def test_a_damaged_result_is_named_instead_of_left_out(data_dir, tmp_path):
+    sweep(tmp_path, data_dir, "--jobs", "1", seeds="1-1")
+    damaged = min((tmp_path / "cells").iterdir())
+    damaged.write_bytes(damaged.read_bytes()[:50])
+    told = hostler("sim", "sweep", tmp_path, "--results")
+    assert told.code == 2
+    assert damaged.name in told.err
+
+
+def test_what_a_killed_run_left_half_written_is_swept_up(data_dir, tmp_path):
+    sweep(tmp_path, data_dir, "--jobs", "1", seeds="1-1")
+    whole = files(tmp_path)
+    (tmp_path / "cells" / ".abc.123.part").write_bytes(b"half")
+    sweep(tmp_path, data_dir, "--jobs", "1", seeds="1-2")
+    assert set(whole) < set(files(tmp_path))
+    assert not list((tmp_path / "cells").glob(".*"))
+
+
 def test_a_cell_that_fails_is_kept_with_its_error_and_others_go_on(data_dir, tmp_path):
     plugin = tmp_path / "moody.py"
     plugin.write_text(BROKEN)

@@ -64,7 +64,7 @@ def _load(
         raise DuplicateNameError(f"plugin {name!r} is offered by {owners}", hint="uninstall one of them")
     try:
         factory = found[0].load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(
             f"plugin {name!r} of {distribution_of(found[0])} cannot be imported: {type(error).__name__}: {error}",
             hint=f"update or uninstall that distribution, or take {name!r} out of policy {policy.name!r}",

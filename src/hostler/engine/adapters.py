@@ -68,7 +68,7 @@ def _checked(name: str, evaluate: Callable[[GuestSpec, Int64s], object], spec: G
     """Call a plugin and check what it returns."""
     try:
         array = np.asarray(evaluate(spec, rows.copy()))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(f"plugin {name!r} failed: {type(error).__name__}: {error}") from error
     if array.shape != rows.shape or array.dtype.kind not in "iu":
         raise PluginError(

@@ -119,7 +119,7 @@ def attempt(cell: Cell) -> Done:
         result = run_cell(cell)
     except HostlerError as error:
         result = failure(cell, error.message, error.hint)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         result = failure(cell, f"{type(error).__name__}: {error}")
     return Done(msgspec.json.encode(result, order="sorted"), perf_counter() - start)
 

@@ -61,12 +61,14 @@ def with_network(own: OwnPlugins, policy: str) -> OwnPlugins:
 
 def _imported(file: Path) -> ModuleType:
     specification = importlib.util.spec_from_file_location(f"hostler_plugin_{file.stem}", file)
+    if not file.exists():
+        raise PluginError(f"{file}: there is no such file", hint="check the path")
     if not file.is_file() or specification is None or specification.loader is None:
         raise PluginError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(specification)
     try:
         specification.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
     return module
 

@@ -35,6 +35,8 @@ class ResultFolder:
         """Make the folder."""
         try:
             self._cells.mkdir(parents=True, exist_ok=True)
+            for part in self._cells.glob(".*.part"):  # of a run that was killed while it wrote
+                part.unlink(missing_ok=True)
         except OSError as error:
             raise _unwritable(self.path, error) from None
 
@@ -52,11 +54,14 @@ class ResultFolder:
         target = self._cells / f"{result.key}.json"
         part = self._cells / f".{result.key}.{os.getpid()}.part"
         try:
-            with part.open("wb") as stream:
-                stream.write(done.content + b"\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            part.replace(target)
+            try:
+                with part.open("wb") as stream:
+                    stream.write(done.content + b"\n")
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                part.replace(target)
+            finally:
+                part.unlink(missing_ok=True)
             with (self.path / _TIMES).open("a") as times:
                 times.write(f"{result.key},{done.wall_s:.3f}\n")
         except OSError as error:
@@ -67,7 +72,14 @@ class ResultFolder:
         """Return all results, in an order that does not depend on who was first."""
         if not self._cells.is_dir():
             raise InputError(f"{self.path} has no results of a sweep", hint="name the folder that a sweep wrote to")
-        found = [result for path in self._cells.glob("*.json") if (result := _read(path)) is not None]
+        found = []
+        for path in sorted(self._cells.glob("*.json")):
+            result = _read(path)
+            if result is None:
+                raise InputError(
+                    f"{path}: this is no result of a sweep, or a damaged one", hint="run the sweep again: it mends that"
+                )
+            found.append(result)
         return sorted(found, key=_order)
 
 

@@ -15,6 +15,7 @@ __all__ = ["FOREVER", "Ints", "Workload", "numbered"]
 
 Ints = NDArray[np.int64]
 
+_MOST_NS = 2.0**61
 FOREVER = -1  # the duration of a guest that never leaves by itself
 
 
@@ -73,8 +74,11 @@ class Workload:
         if factor <= 0:
             raise InputError(f"time cannot be compressed by {factor}")
         first = int(self.arrives_ns[0]) if len(self) else 0
-        times = np.rint((self.arrives_ns - first) / factor).astype(np.int64)
-        return replace(self, arrives_ns=times)
+        with np.errstate(over="ignore"):
+            times = np.rint((self.arrives_ns - first) / factor)
+        if len(times) and not float(times.max()) + float(self.runs_ns.max()) < _MOST_NS:
+            raise InputError(f"with times divided by {factor:g} a guest comes or goes after more than 73 years")
+        return replace(self, arrives_ns=times.astype(np.int64))
 
     def on(self, hosts: Sequence[Host]) -> Workload:
         """Return the workload on other hosts."""

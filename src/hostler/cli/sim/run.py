@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
+from click.core import ParameterSource
 
 from hostler.cli.kernels import Kernels, kernels
 from hostler.cli.options import examples, output_option
@@ -65,6 +66,8 @@ def run(
     openb: pods arrive one by one, never leave, and who fits nowhere is dropped. SCENARIO: a file of kind Scenario, with
     arrivals, departures, queues, failures and more.
     """
+    if what != "openb":
+        _refuse_openb_options()
     with kernels() as compiled:
         result: FillingResult | Outcome
         if what == "openb":
@@ -80,6 +83,14 @@ def run(
         _show(cast("FillingResult", result))
     else:
         show_outcome(cast("Outcome", result))
+
+
+def _refuse_openb_options() -> None:
+    """Refuse options that mean nothing to a scenario, instead of ignoring them."""
+    context = click.get_current_context()
+    for name in ("workload", "tune", "data_dir"):
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for openb; a scenario says so itself")
 
 
 def _openb(

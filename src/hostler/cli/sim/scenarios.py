@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hostler.cli.kernels import Kernels
-from hostler.cli.terminal import print_table, progress, say
+from hostler.cli.terminal import note, print_table, progress, say
 
 if TYPE_CHECKING:
     from hostler.sim.scenarios import Outcome
@@ -24,6 +24,7 @@ def run_file(path: str, policy: str, seed: int | None, plugins: tuple[Path, ...]
     from hostler.engine import BUILT_IN, DEFAULT_POLICY, Registry, find_policy
     from hostler.sim.own_plugins import load_plugin_files, with_network
     from hostler.sim.scenarios import load_scenario, run_scenario
+    from hostler.sim.traces.demand import fits_nowhere
 
     own = with_network(load_plugin_files(plugins), policy)
     known = {**BUILT_IN, **own.policies}
@@ -31,6 +32,8 @@ def run_file(path: str, policy: str, seed: int | None, plugins: tuple[Path, ...]
     known.update({each.name: each for each in scenario.policies})
     chosen = find_policy(policy or scenario.policy or DEFAULT_POLICY, known)
     registry = Registry(own.factories) if own.factories else registry_for([chosen, *scenario.policies])
+    if too_large := fits_nowhere(scenario.workload):
+        note(f"{too_large:,} of {len(scenario.workload):,} guests are larger than every host")
     compiled.announce()
     number = scenario.seed if seed is None else seed
     if len(scenario.workload) < _LONG:

@@ -11,6 +11,7 @@ from hostler.cli.kernels import kernels
 from hostler.cli.options import examples, output_option
 from hostler.cli.sim.options import data_dir_option, seed_option, tune_option, workload_option
 from hostler.cli.terminal import note, print_data, print_table, say
+from hostler.errors import UnavailableError
 from hostler.model.policies import DeviceRule
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ def run(
     """Run an openb experiment with the scores of a service, or of a network in process."""
     if endpoint is not None and model is not None:
         raise click.UsageError("give --endpoint or --model, not both")
+    if (on_failure == "fall_back") != (fall_back is not None):
+        raise click.UsageError("--on-failure fall_back and --fall-back NAME go together")
     with kernels() as compiled:
         from hostler.sim.openb import openb_experiment
 
@@ -161,6 +164,8 @@ def run(
         with ScorerClient(options) as client:
             asked = fill_asking(experiment, policy, client, seed, on_failure=on_failure, fall_back=other)
     _tell(asked.result, asked, output)
+    if asked.questions.asked and not asked.questions.answered:
+        raise UnavailableError(f"{endpoint} gave no usable answer", hint="see the failures above; is the service up?")
 
 
 def _in_process(experiment: Filling, model: Path | None, seed: int) -> FillingResult:

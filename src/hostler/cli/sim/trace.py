@@ -130,6 +130,8 @@ def convert(path: str, kind: str, target: str, **options: Any) -> None:  # noqa:
 
     Tables keep everything. Pods carry their times as annotations, and have no tenants; a fleet has no times.
     """
+    if Path(path).exists() and Path(target).exists() and Path(path).samefile(target):
+        raise click.UsageError(f"{target} is the file that is read; name another one")
     workload = _load(path, **options)
     _write(workload, kind, target)
     for line in _losses(workload, kind):

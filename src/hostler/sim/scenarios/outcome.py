@@ -164,7 +164,11 @@ def _size_of(spec: GuestSpec) -> str:
     if spec.devices:
         return kind_of(spec)
     cores = amount_of(spec.requests, CPU) / 1000
-    return next((f"up to {most} cores" for most in _CORES if cores <= most), f"over {_CORES[-1]} cores")
+    return next((f"up to {_cores(most)}" for most in _CORES if cores <= most), f"over {_cores(_CORES[-1])}")
+
+
+def _cores(count: int) -> str:
+    return "1 core" if count == 1 else f"{count} cores"
 
 
 class _Books:

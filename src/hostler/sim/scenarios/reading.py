@@ -75,8 +75,12 @@ class _Reader:
         names = [host.name for host in hosts]
         if len(set(names)) < len(names):
             raise invalid(self._document, ("hosts",), "has a name that the trace has too", hint="rename it")
-        workload, loads, checkpoints = _joined(file.name or Path(self._document.source).stem, tuple(hosts), parts)
-        until = self._time(file.until or "0", ("until",))
+        try:
+            joined = _joined(file.name or Path(self._document.source).stem, tuple(hosts), parts)
+        except InputError as error:
+            raise located(self._document, ("arrivals",), error) from None
+        workload, loads, checkpoints = joined
+        until = self._time(file.until, ("until",), is_some=True) if file.until else 0
         span = until or max(workload.span_ns + int(workload.runs_ns.max(initial=0)), 1)
         return Scenario(
             name=workload.name,
@@ -98,7 +102,7 @@ class _Reader:
             move_ns=self._time(file.migration.downtime, ("migration", "downtime")),
             move_ns_per_gib=self._time(file.migration.per_gib, ("migration", "per_gib")),
             until_ns=until,
-            every_ns=self._time(file.every, ("every",)) if file.every else max(span // _HUNDREDTH, 1),
+            every_ns=self._time(file.every, ("every",), is_some=True) if file.every else max(span // _HUNDREDTH, 1),
         )
 
     def _trace(self, entry: TraceEntry) -> Workload:
@@ -111,7 +115,10 @@ class _Reader:
             raise located(self._document, ("trace",), error) from None
         if entry.limit:
             found = found.taken(np.arange(min(entry.limit, len(found)), dtype=np.int64))
-        return found.compressed(entry.compress)
+        try:
+            return found.compressed(entry.compress)
+        except InputError as error:
+            raise located(self._document, ("trace", "compress"), error) from None
 
     def _running(self) -> tuple[Guest, ...]:
         for at, guest in enumerate(self._fleet.guests):
@@ -142,6 +149,8 @@ class _Reader:
             least = entry.gangs.min_count or entry.gangs.size
             if least > entry.gangs.size:
                 raise invalid(self._document, (*path, "gangs", "min_count"), "is larger than the size")
+            if entry.gangs.size > entry.count:
+                raise invalid(self._document, (*path, "gangs", "size"), f"is larger than the count of {entry.count}")
             gangs = tuple(
                 Gang(
                     name=f"{guest.name}-gang-{n}",
@@ -199,11 +208,14 @@ class _Reader:
             raise invalid(self._document, path, "names no host that there is", hint="check the name and the labels")
         return found
 
-    def _time(self, text: str, path: tuple[str | int, ...]) -> int:
+    def _time(self, text: str, path: tuple[str | int, ...], *, is_some: bool = False) -> int:
         try:
-            return parse_duration(text)
+            found = parse_duration(text)
         except QuantityError as error:
             raise located(self._document, path, error) from None
+        if is_some and not found:
+            raise invalid(self._document, path, "is zero", hint="give it some time")
+        return found
 
 
 def _joined(
