@@ -85,7 +85,7 @@ def test_a_gang_with_too_few_members_waits_and_says_so(fleet):
 def test_explain_shows_what_each_member_finds_and_what_binds(fleet):
     result = hostler("explain", "-f", fleet(TOO_MANY), "c-0")
     assert result.lines[0].startswith("c-0 (cpu 3) is not placed: ")
-    assert "Its gang default/crew: 0 placed, of at least 6; 4 would fit now." in result.lines
+    assert "Its gang default/crew: 0 placed, of at least 6; 5 would fit now." in result.lines
     assert "What binds: insufficient: cpu." in result.lines
     assert result.row("c-5") == ["c-5", "-", "5", "insufficient", "cpu"]
 
@@ -259,7 +259,7 @@ guests: [{name: c, count: 2, gang: crew, requests: {cpu: 4}}]
 
 def test_a_member_that_fits_without_its_gang_is_said_to_fit(fleet):
     result = hostler("place", "-f", fleet(TOO_MANY))
-    assert "4/5 hosts fit, but gang default/crew needs 2 more of its members placed" in " ".join(result.row("c-0"))
+    assert "5/5 hosts fit, but gang default/crew needs 1 more of its members placed" in " ".join(result.row("c-0"))
     assert "gang incomplete" not in result.out
 
 

@@ -64,3 +64,13 @@ def test_a_file_of_another_kind_is_refused_with_its_line(scene):
     refused = hostler("sim", "run", str(scene))
     assert refused.code == 2
     assert "scene.yaml:3: kind is 'Fleet'" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [("opnb", "did you mean openb?"), ("mine.csv", "trace: {path: mine.csv}"), ("none.yaml", "cannot be read")],
+)
+def test_a_word_that_is_no_experiment_and_no_scenario_is_told_what_it_may_be(word, told):
+    refused = hostler("sim", "run", word)
+    assert refused.code == 2
+    assert told in refused.err

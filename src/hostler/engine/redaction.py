@@ -258,6 +258,7 @@ def _tenancy(saved: checkpoint.Checkpoint, names: Names) -> None:
     saved.quotas = [redact_quota(quota, names) for quota in saved.quotas]
     saved.reservations = [redact_reservation(reservation, names) for reservation in saved.reservations]
     saved.passes = {name(known): number for known, number in saved.passes.items()}
+    saved.reservations_in_force = sorted(name(known) for known in saved.reservations_in_force)
     saved.cascades = [(redact_spec(spec, names), depth, at) for spec, depth, at in saved.cascades]
 
 

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from hostler.errors import HostlerError, InputError, UnknownNameError
+from hostler.sim.traces.formats import read_trace
 from tests.sim.traces.reading import read
 from tests.sim.traces.samples import FOLDER
 from tests.sim.traces.test_foreign_formats import EAST, NODES, PACKING, PODS, TOPOLOGY
@@ -199,3 +200,15 @@ def test_random_bytes_are_never_more_than_an_input_error(tmp_path):
 def test_columns_of_other_formats_cannot_be_mapped():
     with pytest.raises(InputError, match="the columns of format huawei-east-1 cannot be mapped"):
         read(FOLDER / "huawei-east-1-like.csv", "huawei-east-1", columns={"cpu": "mem"})
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(gzip.compress(b"a,b\n1,2\n")[:-6] + b"\0" * 6, "cannot be unpacked"), (b"a,b\n1,2\n", "not packed by gzip")],
+    ids=["a wrong check sum", "no gzip at all"],
+)
+def test_a_packed_file_that_is_damaged_says_so(tmp_path, content, problem):
+    path = tmp_path / "trace.csv.gz"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=problem):
+        read_trace(path)

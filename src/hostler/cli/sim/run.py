@@ -67,6 +67,7 @@ def run(
     arrivals, departures, queues, failures and more.
     """
     if what != "openb":
+        _refuse_other_words(what)
         _refuse_openb_options()
     with kernels() as compiled:
         result: FillingResult | Outcome
@@ -83,6 +84,14 @@ def run(
         _show(cast("FillingResult", result))
     else:
         show_outcome(cast("Outcome", result))
+
+
+def _refuse_other_words(what: str) -> None:
+    """Tell apart a misspelt experiment, a trace, and a scenario."""
+    if not Path(what).exists() and "." not in what and "/" not in what:
+        raise click.UsageError(f"there is no experiment {what!r}; did you mean openb?")
+    if what.endswith((".csv", ".csv.gz", ".parquet", ".journal")):
+        raise click.UsageError(f"{what} is a trace; name it in a scenario: 'trace: {{path: {what}}}'")
 
 
 def _refuse_openb_options() -> None:

@@ -40,6 +40,8 @@ def read_unpacked(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read: {problem}", hint="check the path and its permissions") from None
     if raw[:2] == _GZIP:
         raw = _unpacked(raw, path)
+    elif raw and path.suffix == ".gz":
+        raise InputError(f"{path}: it is not packed by gzip, as its name says", hint="fetch it again, or rename it")
     if not raw.strip():
         raise InputError(f"{path}: the file is empty", hint="a trace has a line with the names of its columns")
     return raw.removeprefix(_BOM)

@@ -11,6 +11,7 @@ from hostler.errors import InputError, UnknownNameError
 from hostler.sim.traces.azure_packing import read_azure_packing, recognises_azure_packing
 from hostler.sim.traces.azure_vm import read_azure_vm, recognises_azure_vm
 from hostler.sim.traces.demand import fits_nowhere, placed_on
+from hostler.sim.traces.files import read_unpacked
 from hostler.sim.traces.fleets import read_fleet_trace, recognises_fleet
 from hostler.sim.traces.huawei_east import read_huawei_east, recognises_huawei_east
 from hostler.sim.traces.huawei_topology import read_huawei_topology, recognises_huawei_topology
@@ -57,6 +58,7 @@ def format_of(path: Path) -> str:
     """Return the name of a file's format, by looking at it."""
     found = next((name for name, one in FORMATS.items() if one.recognises(path)), None)
     if found is None:
+        read_unpacked(path)  # a damaged file says so
         raise InputError(
             f"{path}: this is no trace that is known by its looks",
             hint=f"name its format by --format, or its columns by --map; formats: {', '.join(FORMATS)}",
