@@ -18,7 +18,7 @@ from hostler.model import Host
 from hostler.sim.scenarios import read_scenario
 from hostler.sim.scenarios.running import play
 from hostler.sim.simon.folder import read_folder
-from hostler.sim.topology import with_racks
+from hostler.sim.topology import label_folder, with_racks
 from tests.cli.running import hostler
 from tests.sim.simon.files import node, pod, write
 
@@ -181,3 +181,20 @@ def test_guide_shows_what_a_rule_about_racks_buys_and_costs():
     assert anywhere[0] > 2.0
     assert over[1] < anywhere[1] < one[1]
     assert anywhere[2] < min(one[2], over[2])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("kind: Node\nmetadata: []\n", "nodes.yaml:2: metadata of a node"),
+        ("kind: Node\nmetadata: {labels: {}}\n", "metadata of a node"),
+        ("kind: Node\nmetadata: {name: a, labels: 5}\n", "metadata.labels must be a mapping"),
+        ("kind: List\nitems: 5\n", "items must be a list"),
+    ],
+)
+def test_nodes_that_are_none_are_refused_and_nothing_is_written(tmp_path, text, problem):
+    (tmp_path / "nodes.yaml").write_text(f"{text}")
+    written: list[Path] = []
+    with pytest.raises(InputError, match=problem):
+        label_folder(tmp_path, 4, lambda path, content: written.append(path))
+    assert not written

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hostler.config import Document, read_documents, write_yaml
+from hostler.config import Document, invalid, read_documents, write_yaml
 from hostler.errors import DuplicateNameError, InputError
 from hostler.model import Host
 
@@ -86,26 +86,32 @@ def labelled_nodes(documents: Sequence[Document], servers_per_rack: int) -> tupl
     """Return the objects with labelled nodes, how many nodes there are, and how many got a label."""
     nodes = changed = 0
 
-    def labelled(data: object, kind: str = "") -> object:
+    def labelled(document: Document, data: object, path: tuple[str | int, ...] = (), kind: str = "") -> object:
         nonlocal nodes, changed
         if not isinstance(data, Mapping):
             return data
         kind = str(data.get("kind") or kind)
         items = data.get("items")
-        if kind.endswith("List") and isinstance(items, list):
-            return {**data, "items": [labelled(item, kind.removesuffix("List")) for item in items]}
+        if kind.endswith("List"):
+            if not isinstance(items, list):
+                raise invalid(document, (*path, "items"), "must be a list")
+            inside = kind.removesuffix("List")
+            items = [labelled(document, item, (*path, "items", at), inside) for at, item in enumerate(items)]
+            return {**data, "items": items}
         if kind != "Node":
             return data
         metadata = data.get("metadata")
-        metadata = metadata if isinstance(metadata, Mapping) else {}
-        present = metadata.get("labels")
-        present = present if isinstance(present, Mapping) else {}
+        if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
+            raise invalid(document, (*path, "metadata"), "of a node must be a mapping with a name")
+        present = metadata.get("labels") or {}
+        if not isinstance(present, Mapping):
+            raise invalid(document, (*path, "metadata", "labels"), "must be a mapping")
         wanted = {**present, **{k: v for k, v in _labels(nodes, servers_per_rack).items() if k not in present}}
         nodes += 1
         changed += len(wanted) > len(present)
         return {**data, "metadata": {**metadata, "labels": wanted}}
 
-    return [labelled(document.data) for document in documents], nodes, changed
+    return [labelled(document, document.data) for document in documents], nodes, changed
 
 
 def _labels(at: int, servers_per_rack: int) -> dict[str, str]:
