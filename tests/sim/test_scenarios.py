@@ -353,6 +353,7 @@ def test_hosts_are_overloaded_when_guests_use_more_than_they_have():
         ({"arrivals": [{**stream("g", 9), "pattern": {"per_hour": 1e-6}}]}, "73 years"),
         ({"arrivals": [stream("g", 1)], "guests": [{"name": "x"}]}, "has no host"),
         ({"arrivals": [stream("g", 1)], "until": "0s"}, "until is zero"),
+        ({"arrivals": [stream("g", 1, lasts="-1h")]}, "'-1h' is negative"),
         ({"arrivals": [stream("g", 1)], "every": "0"}, "every is zero"),
         ({"arrivals": [stream("g", 2, gangs={"size": 3})]}, "larger than the count"),
         ({"hosts": [], "trace": {"path": "openb", "compress": 0.0001}}, "73 years"),
@@ -365,3 +366,9 @@ def test_a_wrong_file_is_refused_with_its_line(parts, problem):
         scenario(**parts)
     assert problem in str(caught.value)
     assert "scene" in str(caught.value)
+
+
+def test_a_number_that_yaml_takes_for_a_text_is_told_with_the_way_to_write_it():
+    with pytest.raises(HostlerError) as caught:
+        scenario(arrivals=[{**stream("g", 9), "pattern": {"per_hour": "1e3"}}])
+    assert caught.value.hint == "write 1.0e+3"

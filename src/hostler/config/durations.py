@@ -22,6 +22,8 @@ def parse_duration(text: str) -> int:
     """Return a duration such as ``1m30s`` or ``0.5s`` in nanoseconds."""
     if text == "0":
         return 0
+    if text.startswith("-") and _WHOLE.fullmatch(text[1:]):
+        raise QuantityError(f"duration {quote(text)} is negative", hint="leave out the minus")
     if not _WHOLE.fullmatch(text):
         raise QuantityError(f"{quote(text)} is not a duration", hint='write it as "500ms", "1s" or "1h30m"')
     total = 0

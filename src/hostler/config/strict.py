@@ -26,6 +26,7 @@ _STEP: Final = re.compile(r"\.(?P<key>[A-Za-z_][A-Za-z0-9_]*)|\[(?P<index>[0-9]+
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(?P<key>.*)`", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field `(?P<key>.*)`")
 _MISTYPED: Final = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<got>[^`]*)`")
+_EXPONENT: Final = re.compile(r"[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]+")
 _NOUNS: Final = {
     "str": "a string",
     "int": "an integer",
@@ -85,7 +86,8 @@ def _explain(document: Document, data: object, into: type, path: Path, problem: 
     if mistyped := _MISTYPED.fullmatch(text):
         expected = " or ".join(_NOUNS.get(word, word) for word in mistyped["expected"].split(" | "))
         got = mistyped["got"]
-        hint = _type_hint(expected, got) or _selector_hint(full, _value_at(data, inner))
+        value = _value_at(data, inner)
+        hint = _type_hint(expected, got) or _selector_hint(full, value) or _exponent_hint(value)
         return invalid(document, full, f"must be {expected}, not {_GOT.get(got, got)}", hint=hint)
     if text.startswith("Invalid enum value"):
         choices = _choices_at(into, inner)
@@ -108,6 +110,14 @@ def _selector_hint(path: Path, value: object) -> str:
     if not path or path[-1] != "matchLabels" or not isinstance(value, dict):
         return ""
     return f"write {{{', '.join(f'{key}: {label}' for key, label in list(value.items())[:3])}}}, without 'matchLabels'"
+
+
+def _exponent_hint(value: object) -> str:
+    """Say how a number with an exponent is written: YAML takes 1e3 for a text."""
+    if not isinstance(value, str) or not _EXPONENT.fullmatch(value):
+        return ""
+    number, exponent = value.lower().split("e")
+    return f"write {number if '.' in number else f'{number}.0'}e{exponent if exponent[0] in '+-' else f'+{exponent}'}"
 
 
 def _resolve(data: object, text: str, problem: str) -> Path:
