@@ -69,6 +69,11 @@ def test_a_guest_that_never_fits_does_not_keep_a_scenario_from_ending():
     assert played(scene).status.tolist() == [WAITING, FINISHED, FINISHED]
 
 
+def test_a_scenario_ends_with_the_last_thing_that_happened_and_not_with_tries_in_vain():
+    scene = scenario(arrivals=[stream("g", 1, 100), stream("small", 2)])
+    assert played(scene).ends_ns == 3600 * SECOND
+
+
 def test_a_scenario_ends_at_its_end_although_guests_still_run():
     scene = scenario(until="30m", arrivals=[stream("g", 1, 2)])
     history = played(scene)

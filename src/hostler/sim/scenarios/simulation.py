@@ -104,15 +104,16 @@ class _Simulation:
         """Play everything."""
         self._open()
         first = self._arrives[0] if self._arrives else 0
-        now, quiet = 0, 0
+        now, last, quiet = 0, 0, 0
         while (due := self._next(quiet)) is not None:
             if self._scenario.until_ns and due > self._scenario.until_ns:
                 break
             now = max(now, due)
             moved = self._happen(now)
             moved |= self._settle(now)
+            last = now if moved else last
             quiet = 0 if moved or self._agenda or self._came < len(self._workload) else quiet + 1
-        ends = max(now, self._scenario.until_ns, 1)
+        ends = max(last, self._scenario.until_ns, 1)  # tries in vain after that are no part of it
         return self._diary.finished(self._status, self._waited, self._starts, min(first, ends), ends)
 
     # -- time ------------------------------------------------------------------------------------------------------
