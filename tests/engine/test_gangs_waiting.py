@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 
 import pytest
 
 from hostler.engine import Engine
 from hostler.model import (
+    Bind,
     BindFailed,
     GangLeft,
     GuestArrived,
     GuestBound,
     HostChanged,
+    HostJoined,
     HostLeft,
     QueueRules,
     Quota,
@@ -467,3 +470,52 @@ def test_a_gang_is_tried_again_when_only_the_room_of_a_rack_is_enough():
     assert engine.decision("team-0").attempt == tries, "room in two racks was no reason to try"
     leave(engine, "on-d")
     assert set(binds(step(engine, 120 * SECOND)).values()) == {"c", "d"}
+
+
+NO_FLUSH = QueueRules(flush_after_ns=10**9 * SECOND)
+
+
+def settled(engine: Engine) -> None:
+    """Step whenever it is worth while, until nothing is due but the flush of those who wait in vain."""
+    for _ in range(400):
+        due = engine.next_due()
+        if due is None or due >= NO_FLUSH.flush_after_ns:
+            return
+        for action in step(engine, max(due, engine.now)):
+            if isinstance(action, Bind):
+                engine.apply(GuestBound(uid=action.uid, host=action.host))
+    raise AssertionError("it does not come to rest")
+
+
+def happen(engine: Engine, rng: Random, number: int) -> None:
+    """Let something happen that may make room for somebody, or take it."""
+    kind = rng.choice(["gang", "gang", "guest", "leave", "leave", "leave", "cordon", "host"])
+    running = [uid for uid in engine.guests() if engine.decision(uid).host]
+    if kind == "gang":
+        size = rng.randint(2, 3)
+        form(engine, f"g{number}", size, topology=rng.choice(["", "rack"]))
+        arrive(engine, *members(f"g{number}", size, 1000 * rng.randint(1, 3), priority=rng.choice([0, 5])))
+    elif kind == "guest":
+        arrive(engine, wants(f"s{number}", 1000 * rng.randint(1, 4)))
+    elif kind == "leave" and running:
+        leave(engine, rng.choice(running))
+    elif kind in ("cordon", "host"):
+        name = rng.choice("abcde")
+        labels = {"rack": "1" if name in "ab" else "2"}
+        engine.apply(HostJoined(host=host(name, labels=labels, cordoned=kind == "cordon" and rng.random() < 0.5)))
+
+
+@pytest.mark.parametrize("policy", ["spread", "pack"])
+@pytest.mark.parametrize("seed", range(20))
+def test_no_gang_waits_for_which_there_is_room(seed, policy):
+    rng = Random(seed)
+    engine = engine_with([], policy, rules=NO_FLUSH)
+    for number in range(40):
+        happen(engine, rng, number)
+        settled(engine)
+        for key in engine.state.gangs.gangs:
+            waiting = [uid for uid in engine.state.gangs.pending(key) if not engine.state.gangs.why_not_ready(key)]
+            if waiting:
+                advice = engine.explain(waiting[0]).gang
+                assert advice is not None
+                assert advice.placed + advice.would_place < advice.min_count, f"{key} could run at event {number}"

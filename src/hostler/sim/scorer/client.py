@@ -97,7 +97,7 @@ class ScorerClient:
         except AskFailedError as error:
             self._in_a_row += 1
             self.tally.failures[error.kind] = self.tally.failures.get(error.kind, 0) + 1
-            self.tally.first_failure.setdefault(error.kind, error.text)
+            self.tally.first_failure.setdefault(error.kind, error.text[:200])
             return Answered(uid=ask.uid, ask=ask.ask, error=error.text)
         self._in_a_row = 0
         self.tally.answered += 1
