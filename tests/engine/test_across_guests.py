@@ -545,24 +545,6 @@ def test_nobody_waits_whom_some_host_would_take(story):
                 assert world.twin.judge(spec).totals == {}, uid
 
 
-@given(story=stories)
-@settings(QUICK, max_examples=25)
-def test_nobody_waits_in_a_crowd_whom_some_host_would_take(story):
-    """Where many wait, only those are looked at whom a guest that moved may concern."""
-    fleet, shapes, events = story
-    world = World(fleet, with_policies(shapes, POLICIES), *POLICIES, rules=NO_FLUSH)
-    for number in range(70):
-        large = GuestSpec(requests=amounts({"cpu": 10**9 + number}))
-        world.apply(GuestArrived(guest=Guest(name=f"large-{number}", uid=f"large-{number}", spec=large)))
-    world.step(0)
-    for event in events:
-        world.happen(*event)
-        settle(world)
-        for uid, spec in world.specs.items():
-            if not world.place_of(uid):
-                assert world.twin.judge(spec).totals == {}, uid
-
-
 @given(story=stories, priorities=st.lists(st.sampled_from([0, 0, 5, 9]), min_size=6, max_size=6), ends=st.booleans())
 @QUICK
 def test_once_arrivals_stop_steps_soon_return_no_more_actions(story, priorities, ends):
