@@ -6,20 +6,15 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from hostler.cli.runs import Driver
-from hostler.config import Fleet, Tenancy
+from hostler.config import Fleet, Tenancy, tenancy_facts
 from hostler.model import (
-    BudgetChanged,
     Event,
-    GangChanged,
     Guest,
     GuestArrived,
     GuestsArrived,
     GuestSpec,
     Host,
     HostsJoined,
-    NamespaceChanged,
-    QuotasChanged,
-    ReservationChanged,
 )
 
 __all__ = ["arrive", "arrive_fleet", "arrive_tenancy"]
@@ -33,16 +28,8 @@ def arrive_fleet(driver: Driver, fleet: Fleet) -> None:
 
 def arrive_tenancy(driver: Driver, tenancy: Tenancy) -> None:
     """Tell the engine about namespaces, gangs, budgets, quotas and reservations, as far as there are any."""
-    for name, labels in tenancy.namespaces.items():
-        driver.apply(NamespaceChanged(name=name, labels=labels))
-    for gang in tenancy.gangs:
-        driver.apply(GangChanged(gang=gang))
-    for budget in tenancy.budgets:
-        driver.apply(BudgetChanged(budget=budget))
-    if tenancy.quotas:
-        driver.apply(QuotasChanged(quotas=tenancy.quotas))
-    for reservation in tenancy.reservations:
-        driver.apply(ReservationChanged(reservation=reservation))
+    for fact in tenancy_facts(tenancy):
+        driver.apply(fact)
 
 
 def arrive(driver: Driver, hosts: Sequence[Host], guests: Sequence[Guest]) -> None:

@@ -32,7 +32,7 @@ from hostler.config.settings import (
     read_settings,
 )
 from hostler.config.strict import convert, invalid, located
-from hostler.config.tenancy import Tenancy
+from hostler.config.tenancy import Tenancy, tenancy_facts
 from hostler.config.wording import describe, did_you_mean, quote
 
 __all__ = [
@@ -74,6 +74,7 @@ __all__ = [
     "read_guests",
     "read_settings",
     "state_folder",
+    "tenancy_facts",
     "write_fleet",
     "write_policy",
     "write_yaml",

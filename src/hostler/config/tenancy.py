@@ -6,16 +6,28 @@ engine before hosts and guests. :func:`merge_tenancies` makes the checks across 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from hostler.config.documents import Place
 from hostler.config.wording import describe, quote
 from hostler.errors import DuplicateNameError
-from hostler.model import Budget, Gang, Labels, Quota, Reservation
+from hostler.model import (
+    Budget,
+    BudgetChanged,
+    Event,
+    Gang,
+    GangChanged,
+    Labels,
+    NamespaceChanged,
+    Quota,
+    QuotasChanged,
+    Reservation,
+    ReservationChanged,
+)
 
-__all__ = ["Tenancy", "merge_tenancies"]
+__all__ = ["Tenancy", "merge_tenancies", "tenancy_facts"]
 
 _OWN_NAME = "kubernetes.io/metadata.name"  # the label that every namespace of Kubernetes has anyway
 
@@ -36,6 +48,20 @@ class Tenancy(msgspec.Struct, frozen=True, kw_only=True):
         yield from (("budget", budget.key) for budget in self.budgets)
         yield from (("quota of tenant", quota.tenant) for quota in self.quotas)
         yield from (("reservation", reservation.name) for reservation in self.reservations)
+
+
+def tenancy_facts(tenancy: Tenancy) -> Iterator[Event]:
+    """Yield what an engine is told, as far as there is any: before hosts and guests, which depend on it."""
+    for name, labels in tenancy.namespaces.items():
+        yield NamespaceChanged(name=name, labels=labels)
+    for gang in tenancy.gangs:
+        yield GangChanged(gang=gang)
+    for budget in tenancy.budgets:
+        yield BudgetChanged(budget=budget)
+    if tenancy.quotas:
+        yield QuotasChanged(quotas=tenancy.quotas)
+    for reservation in tenancy.reservations:
+        yield ReservationChanged(reservation=reservation)
 
 
 def merge_tenancies(parts: Iterable[Tenancy]) -> Tenancy:

@@ -39,7 +39,6 @@ class History:
 class Diary:
     """A history while it is being written."""
 
-    guests: int
     at_ns: list[int] = field(default_factory=list)
     guest: list[int] = field(default_factory=list)
     row: list[int] = field(default_factory=list)

@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hostler.config import Tenancy
 from hostler.model import Guest, Policy
 from hostler.sim.workload import Workload
 
 __all__ = ["Load", "Outage", "Scenario"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 
 import msgspec
 
+from hostler.config import tenancy_facts
 from hostler.engine import Engine, Registry
 from hostler.errors import InternalError
 from hostler.model import (
@@ -21,7 +22,6 @@ from hostler.model import (
     Answered,
     Ask,
     Bind,
-    BudgetChanged,
     Event,
     Evict,
     GangChanged,
@@ -34,12 +34,9 @@ from hostler.model import (
     HostJoined,
     HostLeft,
     HostsJoined,
-    NamespaceChanged,
     Nominate,
     Policy,
     QueueRules,
-    QuotasChanged,
-    ReservationChanged,
     amount_of,
 )
 from hostler.sim.scenarios.history import DROPPED, FINISHED, GAVE_UP, RUNNING, WAITING, Diary, History
@@ -78,7 +75,7 @@ class _Simulation:
         self._engine = Engine([policy, *others], 0, seed, rules=_RULES, registry=registry)
         self._progress = progress
         count = len(workload)
-        self._diary = Diary(count)
+        self._diary = Diary()
         self._status = [WAITING] * count
         self._waited = [0] * count
         self._starts = [0] * count
@@ -141,18 +138,12 @@ class _Simulation:
     # -- what happens ----------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        scenario, tenancy = self._scenario, self._scenario.tenancy
-        for name, labels in tenancy.namespaces.items():
-            self._tell(NamespaceChanged(name=name, labels=labels))
+        scenario = self._scenario
+        for fact in tenancy_facts(scenario.tenancy):
+            self._tell(fact)
         self._engine.apply_many(HostsJoined(hosts=self._workload.hosts))
-        for gang in (*tenancy.gangs, *self._workload.gangs):
+        for gang in self._workload.gangs:
             self._tell(GangChanged(gang=gang))
-        for budget in tenancy.budgets:
-            self._tell(BudgetChanged(budget=budget))
-        if tenancy.quotas:
-            self._tell(QuotasChanged(quotas=tenancy.quotas))
-        for reservation in tenancy.reservations:
-            self._tell(ReservationChanged(reservation=reservation))
         for at, guest in enumerate(scenario.running):
             self._tell(GuestArrived(guest=guest))
             devices = self._engine.decision(guest.uid).devices
