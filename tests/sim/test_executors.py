@@ -117,6 +117,11 @@ def test_a_closed_run_leaves_no_process(data_dir):
     assert not set(active_children()) - before
 
 
+def is_whole(file: Path) -> bool:
+    """Say whether the scheduler has written its file to the end, which it does not do at once."""
+    return file.is_file() and file.read_bytes().rstrip().endswith(b"}")
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dask")
@@ -124,7 +129,7 @@ def address(tmp_path_factory):
     started = [start(folder, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
                      "--scheduler-file", str(file))]  # fmt: skip
     try:
-        wait_for(file.is_file)
+        wait_for(lambda: is_whole(file))
         started += [
             start(folder, "worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard",
                   "--no-nanny", "--name", f"worker-{number}")

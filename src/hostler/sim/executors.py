@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -117,8 +118,12 @@ def _end(pool: ProcessPoolExecutor, before: set[BaseProcess], *, is_busy: bool) 
     pool.shutdown(wait=False, cancel_futures=True)
     for process in ours:
         process.terminate()
-    for process in ours:
-        process.join(_PATIENCE_S)
+    # The pool's own thread waits for them too, and whoever is first learns of an end before the other: so look again.
+    until = time.monotonic() + _PATIENCE_S
+    while (alive := [process for process in ours if process.is_alive()]) and time.monotonic() < until:
+        time.sleep(0.01)
+    for process in alive:
+        process.kill()
 
 
 def _prepare_process() -> None:
