@@ -1,0 +1,34 @@
+"""The seam to time: what the scheduler calls now, for facts, time stamps and deadlines.
+
+Waiting is asyncio's: an event loop in virtual time makes sleeps and time-outs virtual too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Protocol
+
+__all__ = ["Clock", "SteadyClock"]
+
+NANOSECONDS = 1_000_000_000
+
+
+class Clock(Protocol):
+    """Says what time it is."""
+
+    def now(self) -> int:
+        """Return nanoseconds since 1970; never runs backwards and never jumps."""
+        ...
+
+
+class SteadyClock:
+    """The wall clock as it was at the start, plus what the event loop counted since: a clock that is set does not matter."""
+
+    def __init__(self) -> None:
+        self._start = time.time_ns()  # noqa: TID251 - the one place where wall time enters
+        self._loop_start = asyncio.get_running_loop().time()
+
+    def now(self) -> int:
+        """Return nanoseconds since 1970."""
+        return self._start + int((asyncio.get_running_loop().time() - self._loop_start) * NANOSECONDS)

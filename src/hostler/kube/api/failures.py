@@ -1,0 +1,82 @@
+"""What an API server says when it refuses, as typed errors.
+
+``Status`` objects (kubernetes/kubernetes staging/src/k8s.io/apimachinery/pkg/apis/meta/v1) carry a code, a reason in one
+word and a message. Callers ask for what they can act on: is it gone, did somebody else win, may I not, shall I wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from hostler.errors import UnavailableError
+
+__all__ = ["ApiError", "Status", "error_of"]
+
+_RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel"):
+    """The body of a refusal, and of some successes."""
+
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+class ApiError(UnavailableError):
+    """The server answered, and the answer is no. ``retry_after_s`` is what it asked us to wait, or None."""
+
+    code = "kubernetes_api"
+
+    def __init__(
+        self, status: int, reason: str, message: str, *, retry_after_s: float | None = None, hint: str = ""
+    ) -> None:
+        super().__init__(f"{status} {reason}: {message}" if reason else f"{status}: {message}", hint=hint)
+        self.status = status
+        self.reason = reason
+        self.text = message
+        self.retry_after_s = retry_after_s
+
+    @property
+    def is_gone(self) -> bool:
+        """Say whether the object does not exist."""
+        return self.status == 404
+
+    @property
+    def is_conflict(self) -> bool:
+        """Say whether somebody else changed the object first, or it is another one under the same name."""
+        return self.status == 409
+
+    @property
+    def is_expired(self) -> bool:
+        """Say whether the resource version asked for is too old to be served."""
+        return self.status == 410 or self.reason in ("Expired", "Gone")
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Say whether credentials or permissions are lacking."""
+        return self.status in (401, 403)
+
+    @property
+    def may_have_acted(self) -> bool:
+        """Say whether the outcome is unknown: the server failed or gave up somewhere on the way."""
+        return self.status in (408, 500, 502, 504)
+
+    @property
+    def is_worth_retrying(self) -> bool:
+        """Say whether the same call may succeed later."""
+        return self.status in _RETRYABLE
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """Read a refusal; a body that is no Status, such as a proxy's page, becomes the message."""
+    wait = headers.get("retry-after", "")
+    retry_after_s = float(wait) if wait.isdigit() else None
+    try:
+        answer = msgspec.json.decode(body, type=Status)
+    except msgspec.MsgspecError:
+        answer = Status(message=" ".join(body[:200].decode("utf-8", "replace").split()) or "no message")
+    return ApiError(status, answer.reason, answer.message, retry_after_s=retry_after_s)
