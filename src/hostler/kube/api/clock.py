@@ -23,7 +23,7 @@ class Clock(Protocol):
 
 
 class SteadyClock:
-    """The wall clock as it was at the start, plus what the event loop counted since: a clock that is set does not matter."""
+    """The wall clock at the start, plus what the event loop counted since: setting the clock changes nothing."""
 
     def __init__(self) -> None:
         self._start = time.time_ns()  # noqa: TID251 - the one place where wall time enters

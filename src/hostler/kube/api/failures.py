@@ -1,7 +1,7 @@
 """What an API server says when it refuses, as typed errors.
 
-``Status`` objects (kubernetes/kubernetes staging/src/k8s.io/apimachinery/pkg/apis/meta/v1) carry a code, a reason in one
-word and a message. Callers ask for what they can act on: is it gone, did somebody else win, may I not, shall I wait.
+``Status`` objects (kubernetes/kubernetes staging/src/k8s.io/apimachinery/pkg/apis/meta/v1) carry a code, a reason in
+one word and a message. Callers ask for what they can act on: is it gone, did somebody else win, shall I wait.
 """
 
 from __future__ import annotations
