@@ -15,6 +15,13 @@ from hostler.errors import UnavailableError
 __all__ = ["ApiError", "Status", "error_of"]
 
 _RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
+_TOO_NEW = "too large resource version"
+
+
+class Details(msgspec.Struct, frozen=True, rename="camel"):
+    """What a refusal adds for programs."""
+
+    retry_after_seconds: int = 0
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -24,6 +31,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
     reason: str = ""
     code: int = 0
+    details: Details | None = None
 
 
 class ApiError(UnavailableError):
@@ -56,6 +64,11 @@ class ApiError(UnavailableError):
         return self.status == 410 or self.reason in ("Expired", "Gone")
 
     @property
+    def is_too_new(self) -> bool:
+        """Say whether the server has not come as far as the resource version asked for (it was set back)."""
+        return _TOO_NEW in self.text.lower()
+
+    @property
     def is_forbidden(self) -> bool:
         """Say whether credentials or permissions are lacking."""
         return self.status in (401, 403)
@@ -71,12 +84,17 @@ class ApiError(UnavailableError):
         return self.status in _RETRYABLE
 
 
+_read_status = msgspec.json.Decoder(Status).decode
+
+
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """Read a refusal; a body that is no Status, such as a proxy's page, becomes the message."""
     wait = headers.get("retry-after", "")
     retry_after_s = float(wait) if wait.isdigit() else None
     try:
-        answer = msgspec.json.decode(body, type=Status)
+        answer = _read_status(body)
     except msgspec.MsgspecError:
         answer = Status(message=" ".join(body[:200].decode("utf-8", "replace").split()) or "no message")
+    if retry_after_s is None and answer.details is not None and answer.details.retry_after_seconds > 0:
+        retry_after_s = float(answer.details.retry_after_seconds)
     return ApiError(status, answer.reason, answer.message, retry_after_s=retry_after_s)

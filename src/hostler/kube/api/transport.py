@@ -27,6 +27,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     accept: str = "application/json"
     timeout_s: float = 30.0  # until the headers are there, and for the body too unless it is streamed
     is_stream: bool = False  # a watch: the body has no end of its own
+    user_agent: str = "hostler"
 
 
 class Response(Protocol):
@@ -39,8 +40,11 @@ class Response(Protocol):
         """Return the whole body."""
         ...
 
-    def lines(self) -> AsyncIterator[bytes]:
-        """Iterate over the lines of a stream, without line ends; a torn last line raises TransportError."""
+    def line_batches(self) -> AsyncIterator[list[bytes]]:
+        """Iterate over a stream: the lines, without line ends, that each received piece completed; never none.
+
+        Empty lines are left out. A last line without a line end is torn and raises TransportError.
+        """
         ...
 
     async def close(self) -> None:
