@@ -1,0 +1,142 @@
+"""An event loop in virtual time, whose order of ready callbacks is drawn from a seed.
+
+Nothing in it waits: when nothing is ready, time jumps to the next timer. So an hour of a scheduler's life takes as long
+as its code does, and a run is the same for the same seed. ``loop.run_simulation`` is the way in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from hostler.errors import HostlerError
+
+__all__ = ["DeadlockError", "LeftoverError", "LivelockError", "SimLoop", "SimulationError"]
+
+T = TypeVar("T")
+
+
+class SimulationError(HostlerError):
+    """A simulated run that did not end as it should."""
+
+    code = "simulation"
+
+
+class DeadlockError(SimulationError):
+    """Nothing is ready, no timer runs, and the main coroutine still waits."""
+
+
+class LivelockError(SimulationError):
+    """More steps, or more virtual time, than the run was given."""
+
+
+class LeftoverError(SimulationError):
+    """A task failed and nobody looked, or did not end when it was cancelled."""
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """Runs callbacks in virtual time. ``shuffle`` off keeps asyncio's order: first come, first served."""
+
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+
+    def __init__(self, seed: int, *, shuffle: bool = True, limit_steps: int, limit_s: float) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._draw = random.Random(seed).random if shuffle else None
+        self._limit_steps = limit_steps
+        self._limit_s = limit_s
+        self.steps = 0
+        self.complaints: list[str] = []  # what asyncio would have logged
+        self.tasks: list[asyncio.Task[Any]] = []  # all of them, so that no failure goes unseen
+        self.set_exception_handler(lambda _, context: self._complain(context))
+        self.set_task_factory(SimLoop._remember)  # type: ignore[arg-type]
+
+    def time(self) -> float:
+        """Return virtual seconds since the start."""
+        return self._now
+
+    def extend(self, steps: int) -> None:
+        """Allow more steps and any time from here: tasks that are cancelled must be able to end."""
+        self._limit_steps = self.steps + steps
+        self._limit_s = float("inf")
+
+    def _run_once(self) -> None:
+        """Run one callback; with none ready, jump to the next timer first."""
+        ready = self._ready
+        if not ready:
+            self._jump()
+        self.steps += 1
+        if self.steps > self._limit_steps:
+            raise LivelockError(
+                f"more than {self._limit_steps} steps, at {self._now:.3f} s of virtual time: {self._waiting()}",
+                hint="something spins without waiting, or the run needs a higher limit_steps",
+            )
+        count = len(ready)
+        if count > 1 and self._draw is not None:
+            chosen = int(self._draw() * count)
+            ready[chosen], ready[-1] = ready[-1], ready[chosen]
+            handle = ready.pop()
+        else:
+            handle = ready.popleft()
+        if not handle._cancelled:
+            handle._run()
+
+    def _jump(self) -> None:
+        """Move time to the next timer, and make all that are due ready."""
+        timers = self._scheduled
+        while timers and timers[0]._cancelled:
+            heapq.heappop(timers)._scheduled = False  # type: ignore[attr-defined]
+        if not timers:
+            raise DeadlockError(
+                f"nothing can happen any more, at {self._now:.3f} s of virtual time: {self._waiting()}",
+                hint="each of these tasks waits for something that no other task or timer will do",
+            )
+        self._now = max(self._now, timers[0].when())
+        if self._now > self._limit_s:
+            raise LivelockError(
+                f"not done after {self._limit_s:g} s of virtual time: {self._waiting()}",
+                hint="something is retried without end, or the run needs a higher limit_s",
+            )
+        while timers and timers[0].when() <= self._now:
+            timer = heapq.heappop(timers)
+            timer._scheduled = False  # type: ignore[attr-defined]
+            self._ready.append(timer)
+
+    def _waiting(self) -> str:
+        """Say who waits where, for a person who looks for the reason."""
+        lines = []
+        for task in self.tasks:
+            if not task.done():
+                stack = task.get_stack(limit=1)
+                place = f"{stack[0].f_code.co_qualname}:{stack[0].f_lineno}" if stack else "nowhere"
+                lines.append(f"{task.get_name()} in {place}")
+        return "; ".join(lines[:20]) or "no task is left"
+
+    def _remember(self, coro: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:  # noqa: ANN401 - asyncio's
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, **options)
+        self.tasks.append(task)
+        return task
+
+    def _complain(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self.complaints.append(f"{context.get('message')}: {error!r}" if error else str(context.get("message")))
+
+    def run_in_executor(self, executor: object, func: Callable[..., T], *args: object) -> asyncio.Future[T]:
+        """Run the function at once: threads would make a run depend on the machine."""
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def _process_events(self, event_list: object) -> None:
+        """No files and no sockets here."""
+
+    def _write_to_self(self) -> None:
+        """There is nobody to wake: the loop never sleeps."""
