@@ -4,6 +4,9 @@ import pytest
 
 from hostler.errors import InputError
 from hostler.manifests import read_manifests
+from hostler.manifests.metadata import Metadata
+from hostler.manifests.policy_objects import PriorityClass
+from hostler.manifests.priorities import PriorityClasses
 from tests.manifests.samples import lines, pod, template, thing
 
 
@@ -85,3 +88,14 @@ def test_a_malformed_priority_is_refused_with_name_and_path(data, message):
     with pytest.raises(InputError) as caught:
         read_manifests([data])
     assert caught.value.message == message
+
+
+def test_a_class_that_changes_or_goes_leaves_nothing_behind():
+    classes = PriorityClasses()
+    classes.add(PriorityClass(Metadata(name="a"), value=5, global_default=True, preemption_policy="Never"))
+    assert (classes.class_of(""), classes.value("a"), classes.is_never_preempting("a")) == ("a", 5, True)
+    classes.add(PriorityClass(Metadata(name="a"), value=6))
+    assert (classes.class_of(""), classes.value("a"), classes.is_never_preempting("a")) == ("", 6, False)
+    classes.remove("a")
+    classes.remove("system-node-critical")
+    assert (classes.value("a"), classes.value("system-node-critical")) == (None, 2_000_001_000)

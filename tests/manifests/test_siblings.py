@@ -4,7 +4,9 @@ import pytest
 
 from hostler.errors import InputError
 from hostler.manifests import Surroundings, read_manifests
+from hostler.manifests.metadata import Metadata
 from hostler.manifests.policy_objects import Service, ServiceSpec
+from hostler.manifests.selectors import select_labels
 from hostler.model import Expression, Selector
 from tests.manifests.samples import owned_by, pod, template, thing
 
@@ -170,3 +172,18 @@ def test_pods_of_a_new_template_are_of_no_replica_set_that_is_there():
     made = replica_set("web-h1", metadata=owned_by("Deployment", "web"))
     found = read_manifests([deployment({"app": "web"}), made]).guests
     assert {guest.spec.siblings for guest in found} == {Selector((APP,))}
+
+
+def test_services_and_controllers_of_a_live_cluster_change_and_go():
+    around = Surroundings()
+    around.add_service(Service(metadata=Metadata(name="s"), spec=ServiceSpec(selector={"app": "web"})))
+    assert around.siblings("default", (("app", "web"),), None) == select_labels({"app": "web"})
+    around.add_service(Service(metadata=Metadata(name="s"), spec=ServiceSpec(selector={"tier": "front"})))
+    assert around.siblings("default", (("app", "web"),), None) is None
+    assert around.siblings("default", (("tier", "front"),), None) == select_labels({"tier": "front"})
+    around.remove_service("default", "s")
+    assert around.siblings("default", (("tier", "front"),), None) is None
+    around.add_controller("ReplicaSet", Metadata(name="rs"), select_labels({"a": "b"}))
+    assert around.selector_named("default", "ReplicaSet", "rs") == select_labels({"a": "b"})
+    around.remove_controller("default", "ReplicaSet", "rs")
+    assert around.selector_named("default", "ReplicaSet", "rs") is None

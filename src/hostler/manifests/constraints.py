@@ -11,7 +11,7 @@ from typing import get_args
 from hostler.errors import InputError
 from hostler.manifests.expressions import NODE_OPERATORS, expression_data, read_expression
 from hostler.manifests.metadata import Requirement
-from hostler.manifests.objects import NodeAffinity, PodToleration, SelectorTerm
+from hostler.manifests.objects import NodeAffinity, NodeSelector, PodToleration, SelectorTerm
 from hostler.manifests.places import check_name
 from hostler.model import Expression, GuestSpec, Term, Toleration, WeightedTerm
 from hostler.model.selectors import Effect
@@ -23,6 +23,7 @@ __all__ = [
     "preferred_terms",
     "read_toleration",
     "required_terms",
+    "selector_terms",
     "toleration_of",
 ]
 
@@ -35,13 +36,15 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 def required_terms(affinity: NodeAffinity) -> tuple[Term, ...]:
     """Turn the required node affinity into terms of which one must match."""
-    if affinity.required is None:
-        return ()
-    path = f"{_PATH}.{_REQUIRED}.nodeSelectorTerms"
-    terms = affinity.required.node_selector_terms
-    if not terms:
+    return () if affinity.required is None else selector_terms(affinity.required, f"{_PATH}.{_REQUIRED}")
+
+
+def selector_terms(selector: NodeSelector, path: str) -> tuple[Term, ...]:
+    """Turn a selector of nodes, a pod's or a volume's, into terms of which one must match."""
+    path = f"{path}.nodeSelectorTerms"
+    if not selector.node_selector_terms:
         raise InputError(f"{path}: a required node affinity needs at least one term", hint="add a term or drop it")
-    return tuple(_term(term, f"{path}[{at}]") for at, term in enumerate(terms))
+    return tuple(_term(term, f"{path}[{at}]") for at, term in enumerate(selector.node_selector_terms))
 
 
 def preferred_terms(affinity: NodeAffinity) -> tuple[WeightedTerm, ...]:

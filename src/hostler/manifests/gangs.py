@@ -10,16 +10,25 @@ from typing import Literal
 
 from hostler.errors import InputError
 from hostler.manifests.objects import Pod
-from hostler.manifests.places import DEFAULT_NAMESPACE, Note, check_count, check_name, version_of
+from hostler.manifests.places import DEFAULT_NAMESPACE, Note, check_count, check_name, child, version_of
 from hostler.manifests.policy_objects import CrdPodGroup, PodGroup, PodGroupSpec, SchedulingPolicy
 from hostler.manifests.priorities import UNKNOWN_CLASS, PriorityClasses, check_priority, may_preempt
 from hostler.manifests.unevaluated import NOT_EVALUATED
 from hostler.model import Gang
 
-__all__ = ["POD_GROUP_LABEL", "gang_named_by", "has_seed_group", "read_crd_pod_group", "read_pod_group"]
+__all__ = [
+    "POD_GROUP_LABEL",
+    "SEED_POD_GROUP_MIN",
+    "gang_named_by",
+    "has_seed_group",
+    "read_crd_pod_group",
+    "read_pod_group",
+    "seed_group_min",
+]
 
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 SEED_POD_GROUP = "pod-group"  # an annotation of the first scheduler, from which this project grew
+SEED_POD_GROUP_MIN = "pod-group-min"  # ours beside it: how many members must be there, which that one could not say
 
 # The words of the newest form, which are keys of an object, and of the one before it; in small letters.
 _DISRUPTIONS: dict[str, Literal["single", "all"]] = {
@@ -46,6 +55,17 @@ def gang_named_by(pod: Pod, namespace: str, *, seed_annotations: bool = False) -
 def has_seed_group(pod: Pod) -> bool:
     """Say whether the first scheduler's annotation names a pod's group."""
     return bool(pod.metadata.annotations.get(SEED_POD_GROUP))
+
+
+def seed_group_min(pod: Pod) -> int | None:
+    """Read how many members a pod's group needs, from the annotation beside the first scheduler's; None: unsaid."""
+    text = pod.metadata.annotations.get(SEED_POD_GROUP_MIN)
+    if text is None:
+        return None
+    path = child("metadata.annotations", SEED_POD_GROUP_MIN)
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10):
+        raise InputError(f"{path}: {text[:60]!r} is not a number of pods", hint='such as "4"')
+    return check_count(int(text), path)
 
 
 def read_pod_group(group: PodGroup, classes: PriorityClasses, place: str) -> tuple[Gang, tuple[Note, ...]]:

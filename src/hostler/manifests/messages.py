@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from hostler.manifests.unevaluated import RESOURCE_CLAIMS, VOLUME_CLAIMS
 from hostler.model import GUESTS, Decision, Explanation, Failure, GuestSpec, Reason
 
 __all__ = ["gang_message", "scheduler_message"]
@@ -55,6 +56,9 @@ def scheduler_message(explanation: Explanation, spec: GuestSpec) -> str:
         return NO_NODES
     if any(verdict.fits for verdict in verdicts):
         return ""
+    if spec.unsupported and spec.unsupported[0] not in (VOLUME_CLAIMS, RESOURCE_CLAIMS):
+        # A live cluster's front says itself what stands in the pod's way, before any node is looked at.
+        return f"0/{len(verdicts)} nodes are available: {spec.unsupported[0]}."
     named = _named_hosts(spec)
     if named is not None and not named:
         return f"0/{len(verdicts)} nodes are available: {CONFLICT}."

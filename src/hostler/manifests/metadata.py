@@ -51,6 +51,7 @@ class Metadata(Read, frozen=True):
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     deletion_timestamp: object = None
+    creation_timestamp: object = None
 
 
 class Condition(Read, frozen=True):
@@ -59,6 +60,7 @@ class Condition(Read, frozen=True):
     type: str = ""
     status: str = ""
     reason: str = ""
+    message: str = ""
 
 
 class Requirement(Read, frozen=True):

@@ -34,6 +34,7 @@ __all__ = [
     "PodSpec",
     "PodStatus",
     "PodToleration",
+    "PodVolume",
     "PreferredPodTerm",
     "PreferredTerm",
     "ResourceLists",
@@ -198,6 +199,26 @@ class SchedulingGroup(Read, frozen=True):
     pod_group_name: str = ""
 
 
+class ClaimSource(Read, frozen=True):
+    """The claim that a volume is."""
+
+    claim_name: str = ""
+
+
+class PodVolume(Read, frozen=True):
+    """A volume of a pod; of most sorts of volumes nothing is read, because they are there on every node."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: Unread | None = None  # a claim that is made for the pod
+    csi: Unread | None = None
+    gce_persistent_disk: Unread | None = None
+    aws_elastic_block_store: Unread | None = None
+    azure_disk: Unread | None = None
+    iscsi: Unread | None = None
+    rbd: Unread | None = None
+
+
 class PodSpec(Read, frozen=True):
     """What a pod wants."""
 
@@ -214,11 +235,12 @@ class PodSpec(Read, frozen=True):
     host_network: bool = False
     preemption_policy: str = ""
     topology_spread_constraints: tuple[SpreadConstraint, ...] = ()
-    volumes: tuple[Unread, ...] = ()
+    volumes: tuple[PodVolume, ...] = ()
     resource_claims: tuple[Unread, ...] = ()
     scheduling_gates: tuple[Unread, ...] = ()
     scheduling_group: SchedulingGroup | None = None
     workload_ref: Unread = msgspec.field(default_factory=dict)
+    scheduler_name: str = ""
 
 
 class ContainerStatus(Read, frozen=True):
@@ -240,6 +262,7 @@ class PodStatus(Read, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     allocated_resources: Quantities | None = None
     resources: ResourceLists = ResourceLists()
+    nominated_node_name: str = ""
 
 
 class Pod(Read, frozen=True):

@@ -95,8 +95,12 @@ def read_spec(
     controller: Selector | None,
     *,
     seed_annotations: bool = False,
+    is_live: bool = False,
 ) -> tuple[GuestSpec, tuple[Note, ...]]:
-    """Turn a pod, or the pod that a template makes, into a shape; ``controller`` is its controller's selector."""
+    """Turn a pod, or the pod that a template makes, into a shape; ``controller`` is its controller's selector.
+
+    ``is_live``: whoever asks looks after volumes himself, and has no use for the siblings of a pod that runs.
+    """
     if not pod.spec.containers:
         raise InputError("spec.containers is missing", hint="a pod has at least one container")
     affinity = pod.spec.affinity
@@ -123,14 +127,15 @@ def read_spec(
         preferred_affinity=preferred_guest_terms(affinity.pod_affinity, given, _AFFINITY),
         preferred_anti_affinity=preferred_guest_terms(affinity.pod_anti_affinity, given, _ANTI_AFFINITY),
         spread=read_spread(pod.spec.topology_spread_constraints, given),
-        siblings=around.siblings(namespace, own, controller),
+        siblings=None if is_live and pod.spec.node_name else around.siblings(namespace, own, controller),
         ports=host_ports(pod),
         images=image_names(pod),
         may_preempt=can_preempt,
         is_leaving=pod.metadata.deletion_timestamp is not None,
-        unsupported=unsupported_needs(pod),
+        unsupported=unsupported_needs(pod, knows_volumes=is_live),
     )
-    return spec, (*unevaluated(pod, place), *priority_notes, *toleration_notes)
+    notes = () if is_live else unevaluated(pod, place)
+    return spec, (*notes, *priority_notes, *toleration_notes)
 
 
 def _priority(

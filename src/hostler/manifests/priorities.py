@@ -31,13 +31,23 @@ class PriorityClasses:
         self._defaults: dict[str, int] = {}
 
     def add(self, item: PriorityClass) -> None:
-        """Take a class in."""
-        name = item.metadata.name
-        self._values[name] = check_priority(item.value, "value")
-        if not may_preempt(item.preemption_policy, "preemptionPolicy"):
+        """Take a class in, in place of one of that name; a wrong one leaves the old one."""
+        name, value = item.metadata.name, check_priority(item.value, "value")
+        is_never = not may_preempt(item.preemption_policy, "preemptionPolicy")
+        self.remove(name)
+        self._values[name] = value
+        if is_never:
             self._never.add(name)
         if item.global_default:
             self._defaults[name] = item.value
+
+    def remove(self, name: str) -> None:
+        """Forget a class; those that every cluster has get back what they are."""
+        self._values.pop(name, None)
+        self._never.discard(name)
+        self._defaults.pop(name, None)
+        if name in _BUILT_IN:
+            self._values[name] = _BUILT_IN[name]
 
     def class_of(self, name: str) -> str:
         """Return the class that counts for who names this one: itself, or the default where none is named."""

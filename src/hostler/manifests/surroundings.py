@@ -2,8 +2,8 @@
 
 The siblings of a pod are what kube-scheduler spreads by default: the pods that all the services selecting
 it select, and its controlling ReplicaSet, StatefulSet or ReplicationController too. Filled before pods are
-converted; what was never added does not count. Used by ``pods``, ``workloads`` and ``reader``, and later by
-``kube``.
+converted, or kept up to date on a live cluster; what was never added does not count. Used by ``pods``,
+``workloads``, ``reader`` and ``kube``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ __all__ = ["Surroundings"]
 
 # Of these controllers kube-scheduler looks the selector up.
 _SELECTING_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
+_MAX_KNOWN = 4096  # answers kept for each namespace; every pod of a StatefulSet has labels of its own
 
 
 class Surroundings:
@@ -26,43 +27,64 @@ class Surroundings:
 
     def __init__(self) -> None:
         self.priorities = PriorityClasses()
-        self._services: dict[str, list[dict[str, str]]] = {}
+        self._services: dict[str, dict[str, dict[str, str]]] = {}  # by namespace and name
         self._selectors: dict[tuple[str, str, str], Selector | None] = {}
-        self._known: dict[tuple[str, Labels, Selector | None], Selector | None] = {}
+        self._known: dict[str, dict[tuple[Labels, Selector | None], Selector | None]] = {}  # by namespace
 
     def add_priority_class(self, item: PriorityClass) -> None:
-        """Take a priority class in."""
+        """Take a priority class in, in place of one of that name."""
         self.priorities.add(item)
 
     def add_service(self, service: Service) -> None:
-        """Take a service in; one without a selector has no pods of its own."""
+        """Take a service in, in place of one of that name; one without a selector has no pods of its own."""
+        namespace = service.metadata.namespace or DEFAULT_NAMESPACE
+        self.remove_service(namespace, service.metadata.name)
         if service.spec.selector is not None:
-            namespace = service.metadata.namespace or DEFAULT_NAMESPACE
-            self._services.setdefault(namespace, []).append(service.spec.selector)
-            self._known.clear()
+            self._services.setdefault(namespace, {})[service.metadata.name] = service.spec.selector
+            self._known.pop(namespace, None)
+
+    def remove_service(self, namespace: str, name: str) -> None:
+        """Forget a service."""
+        if self._services.get(namespace, {}).pop(name, None) is not None:
+            self._known.pop(namespace, None)
+
+    def service_selector(self, namespace: str, name: str) -> dict[str, str] | None:
+        """Return what a service selects; None when there is no such service or it selects nothing."""
+        return self._services.get(namespace, {}).get(name)
 
     def add_controller(self, kind: str, metadata: Metadata, selector: Selector | None) -> None:
-        """Take a controller of pods in, by its kind and name."""
+        """Take a controller of pods in, by its kind and name, in place of one that has them."""
         if kind in _SELECTING_KINDS:
             self._selectors[metadata.namespace or DEFAULT_NAMESPACE, kind, metadata.name] = selector
+
+    def remove_controller(self, namespace: str, kind: str, name: str) -> None:
+        """Forget a controller of pods."""
+        self._selectors.pop((namespace, kind, name), None)
+
+    def selector_named(self, namespace: str, kind: str, name: str) -> Selector | None:
+        """Return the selector of a controller; None when there is none that counts."""
+        return self._selectors.get((namespace, kind, name))
 
     def controller_selector(self, metadata: Metadata) -> Selector | None:
         """Find the selector of a pod's controller; None when it has none that counts."""
         owner = controller_of(metadata)
         if owner is None:
             return None
-        return self._selectors.get((metadata.namespace or DEFAULT_NAMESPACE, owner.kind, owner.name))
+        return self.selector_named(metadata.namespace or DEFAULT_NAMESPACE, owner.kind, owner.name)
 
     def siblings(self, namespace: str, labels: Labels, controller: Selector | None) -> Selector | None:
         """Select the siblings of a pod with these labels; None when nothing says who they are."""
-        key = (namespace, labels, controller)
-        if key not in self._known:
-            self._known[key] = self._find_siblings(namespace, dict(labels), controller)
-        return self._known[key]
+        known = self._known.setdefault(namespace, {})
+        key = (labels, controller)
+        if key not in known:
+            if len(known) >= _MAX_KNOWN:
+                known.clear()
+            known[key] = self._find_siblings(namespace, dict(labels), controller)
+        return known[key]
 
     def _find_siblings(self, namespace: str, labels: dict[str, str], controller: Selector | None) -> Selector | None:
         shared: dict[str, str] = {}
-        for selector in self._services.get(namespace, ()):
+        for selector in self._services.get(namespace, {}).values():
             if selector.items() <= labels.items():
                 shared |= selector
         expressions = dict.fromkeys(select_labels(shared).expressions)

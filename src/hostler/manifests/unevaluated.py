@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hostler.manifests.gpus import GPU_COUNT, GPU_INDEX, GPU_MILLI, GPU_MODEL
-from hostler.manifests.objects import Pod
+from hostler.manifests.objects import Pod, PodVolume
 from hostler.manifests.places import Note, child
 
 __all__ = ["NOT_EVALUATED", "RESOURCE_CLAIMS", "VOLUME_CLAIMS", "unevaluated", "unsupported_needs"]
@@ -19,17 +19,17 @@ NOT_EVALUATED = "is not evaluated"
 VOLUME_CLAIMS = "volume claims"
 RESOURCE_CLAIMS = "resource claims"
 
-_CLAIMED_VOLUMES = ("persistentVolumeClaim", "ephemeral")
-# Volumes that bind a pod to where they are, or of which a node takes only so many.
-_PLACED_VOLUMES = (
-    *_CLAIMED_VOLUMES,
-    "csi",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "azureDisk",
-    "iscsi",
-    "rbd",
-)
+# Volumes that bind a pod to where they are, or of which a node takes only so many: how they are written and read.
+_PLACED_VOLUMES = {
+    "persistentVolumeClaim": "persistent_volume_claim",
+    "ephemeral": "ephemeral",
+    "csi": "csi",
+    "gcePersistentDisk": "gce_persistent_disk",
+    "awsElasticBlockStore": "aws_elastic_block_store",
+    "azureDisk": "azure_disk",
+    "iscsi": "iscsi",
+    "rbd": "rbd",
+}
 
 
 def unevaluated(pod: Pod, place: str) -> tuple[Note, ...]:
@@ -39,12 +39,12 @@ def unevaluated(pod: Pod, place: str) -> tuple[Note, ...]:
     return tuple(Note(place, field, NOT_EVALUATED) for field in (*_needs(pod), *_annotations(pod)))
 
 
-def unsupported_needs(pod: Pod) -> tuple[str, ...]:
-    """Name what a pod needs before it can be placed and nobody here can give."""
+def unsupported_needs(pod: Pod, *, knows_volumes: bool = False) -> tuple[str, ...]:
+    """Name what a pod needs before it can be placed and nobody here can give; on a live cluster volumes are known."""
     if pod.spec.node_name:
         return ()
     needs = []
-    if any(volume.get(kind) is not None for volume in pod.spec.volumes for kind in _CLAIMED_VOLUMES):
+    if not knows_volumes and any(_is_claimed(volume) for volume in pod.spec.volumes):
         needs.append(VOLUME_CLAIMS)
     if pod.spec.resource_claims:
         needs.append(RESOURCE_CLAIMS)
@@ -57,7 +57,8 @@ def _needs(pod: Pod) -> Iterator[str]:
     if pod.spec.workload_ref:
         yield "spec.workloadRef"
     for at, volume in enumerate(pod.spec.volumes):
-        yield from (f"spec.volumes[{at}].{kind}" for kind in _PLACED_VOLUMES if volume.get(kind) is not None)
+        given = (name for name, field in _PLACED_VOLUMES.items() if getattr(volume, field) is not None)
+        yield from (f"spec.volumes[{at}].{name}" for name in given)
 
 
 def _annotations(pod: Pod) -> Iterator[str]:
@@ -67,3 +68,7 @@ def _annotations(pod: Pod) -> Iterator[str]:
         yield child("metadata.annotations", GPU_INDEX)
     if GPU_MODEL in given and GPU_MILLI not in given and GPU_COUNT not in given:
         yield child("metadata.annotations", GPU_MODEL)
+
+
+def _is_claimed(volume: PodVolume) -> bool:
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None
