@@ -120,6 +120,13 @@ class Engine:
             times.append(state.deadlines[0][0])
         return min((t for t in times if t is not None), default=None)
 
+    def next_guest(self) -> str | None:
+        """Return the uid of the guest that is decided next, of a gang one member; None when nobody is queued."""
+        head = self.state.queue.head()
+        if head is None or not head.startswith(GANG):
+            return head
+        return next(iter(self.state.gangs.pending(head.removeprefix(GANG))), None)
+
     def fork(self) -> Engine:
         """Return an independent twin, for what-ifs: neither can disturb the other."""
         twin = Engine.__new__(Engine)

@@ -30,6 +30,7 @@ from hostler.model import (
     GuestArrived,
     GuestBound,
     GuestChanged,
+    GuestFailed,
     GuestLeft,
     GuestsArrived,
     Host,
@@ -73,6 +74,7 @@ class Facts:
             Prepared: self._prepared,
             PolicyChanged: self._policy_changed,
             EvictFailed: self._evict_failed,
+            GuestFailed: self._guest_failed,
             **TenancyFacts(state, evictions, self._gang_queue, self._bookings.reservations).handlers,
         }
 
@@ -379,6 +381,16 @@ class Facts:
         self._evictions.failed(event.uid)
         if record is not None and record.guest.gang:
             self._gang_queue.rearm(record.guest.gang, state.after(state.rules.backoff_max_ns))
+
+    def _guest_failed(self, event: GuestFailed) -> None:
+        record = self._state.guests.get(event.uid)
+        if record is None or record.state not in (QUEUED, GROUPED):
+            return
+        note = f"deciding failed: {event.reason}" if event.reason else "deciding failed"
+        if record.state == GROUPED:
+            self._gang_queue.give_back(record, note)
+        else:
+            self._bookings.back_off(record, note)
 
     def _answered(self, event: Answered) -> None:
         state = self._state

@@ -87,6 +87,11 @@ class Queue:
                 taken.append(uid)
         return taken
 
+    def head(self) -> str | None:
+        """Return who is decided next, if anybody is."""
+        self._drop_stale()
+        return self._active[0][3] if self._active else None
+
     def wake(self, key: WaitKey, now: int) -> None:
         """Wake all guests that wait under a key; those still in backoff stay there until it ends."""
         for uid in list(self.waiting.get(key, ())):

@@ -44,6 +44,7 @@ from hostler.model import (
     GuestArrived,
     GuestBound,
     GuestChanged,
+    GuestFailed,
     GuestLeft,
     GuestsArrived,
     HostChanged,
@@ -151,7 +152,7 @@ def redact_event(event: Event, names: Names) -> Event:
         case Prepared():
             uid, host = names.name(event.uid), names.name(event.host)
             return _replace(event, uid=uid, host=host, error=redact_text(event.error))
-        case EvictFailed():
+        case EvictFailed() | GuestFailed():
             return _replace(event, uid=names.name(event.uid), reason=redact_text(event.reason))
         case PolicyChanged():
             return _replace(event, policies=redact_policies(event.policies, names))

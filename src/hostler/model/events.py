@@ -30,6 +30,7 @@ __all__ = [
     "GuestArrived",
     "GuestBound",
     "GuestChanged",
+    "GuestFailed",
     "GuestLeft",
     "GuestsArrived",
     "HostChanged",
@@ -149,6 +150,13 @@ class EvictFailed(Fact, frozen=True, tag="evict_failed"):
     reason: str = ""
 
 
+class GuestFailed(Fact, frozen=True, tag="guest_failed"):
+    """Deciding a guest failed, by a plugin's fault: it is tried again later, and the others go on."""
+
+    uid: str
+    reason: str = ""
+
+
 class NamespaceChanged(Fact, frozen=True, tag="namespace_changed"):
     """A namespace's labels, which namespace selectors look at; none at all also means that it is gone."""
 
@@ -218,6 +226,7 @@ Event: TypeAlias = (
     | Answered
     | Prepared
     | EvictFailed
+    | GuestFailed
     | NamespaceChanged
     | GangChanged
     | GangLeft
