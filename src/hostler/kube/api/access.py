@@ -1,0 +1,170 @@
+"""How to reach an API server: from a kubeconfig, or from inside a pod.
+
+Looked for in the order of kubectl: the file that is named, those in KUBECONFIG, ``~/.kube/config``, the service account
+of the pod we run in. What we do not support is refused with a reason instead of failing later.
+Used by ``connect`` and by commands that show where they would go.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hostler.config.wording import quote
+from hostler.errors import HostlerError, InputError
+from hostler.kube.api.credentials import Credential, FixedCredential, Identity, TokenFile
+from hostler.kube.api.exec_plugin import ExecPlugin
+from hostler.kube.api.kubeconfig import Choice, Cluster, User, choose, read_kubeconfig
+from hostler.kube.api.tls import make_tls, read_pem
+
+__all__ = ["Access", "read_access"]
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+
+
+class Access(msgspec.Struct, kw_only=True):
+    """A server, whom it must prove to be, and who we are to it."""
+
+    server: str  # https://host:port, perhaps with a path; no slash at the end
+    credential: Credential
+    authority: bytes = b""  # PEM; empty: the system's
+    is_insecure: bool = False
+    server_name: str = ""  # that its certificate must have; empty: the host of ``server``
+    namespace: str = "default"
+    source: str = ""
+    notes: tuple[str, ...] = ()  # what a person should know
+
+    def __repr__(self) -> str:
+        return f"Access({self.server!r}, source={self.source!r}, credential={type(self.credential).__name__})"
+
+
+def read_access(
+    kubeconfig: Path | None = None,
+    context: str = "",
+    *,
+    environment: Mapping[str, str] = os.environ,
+    home: Path | None = None,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Access:
+    """Find out how to reach the API server."""
+    paths = _kubeconfig_paths(kubeconfig, environment, home)
+    if paths:
+        return _access_of(choose(read_kubeconfig(paths), context), ", ".join(map(str, paths)))
+    if environment.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
+        return _access_in_pod(environment, service_account)
+    raise InputError(
+        "there is no kubeconfig",
+        hint="name one with --kubeconfig or KUBECONFIG, or start a cluster with 'hostler kube up'",
+    )
+
+
+def _kubeconfig_paths(kubeconfig: Path | None, environment: Mapping[str, str], home: Path | None) -> list[Path]:
+    if kubeconfig is not None:
+        return [kubeconfig]
+    named = [Path(word) for word in environment.get("KUBECONFIG", "").split(os.pathsep) if word]
+    existing = [path for path in named if path.exists()]
+    if named:
+        # Some may be missing, as with kubectl; if all are, reading the first says so.
+        return existing or named[:1]
+    default = (home or Path.home()) / ".kube" / "config"
+    return [default] if default.exists() else []
+
+
+def _access_in_pod(environment: Mapping[str, str], folder: Path) -> Access:
+    host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
+    namespace = folder / "namespace"
+    return Access(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        credential=TokenFile(folder / "token"),
+        authority=read_pem("", "ca.crt", str(folder), "the service account's ca.crt"),
+        namespace=namespace.read_text("utf-8").strip() if namespace.exists() else "default",
+        source="the service account of this pod",
+    )
+
+
+def _access_of(choice: Choice, source: str) -> Access:
+    cluster, where = choice.cluster, f"{source}: context {quote(choice.context)}"
+    try:
+        server = _checked_server(cluster)
+        authority = read_pem(
+            cluster.certificate_authority_data, cluster.certificate_authority, cluster.folder, "certificate-authority"
+        )
+        credential = _credential_of(choice.user, cluster, server)
+        # Now rather than at the first call: a certificate that cannot be used is an error of the file.
+        make_tls(authority, credential.identity, is_insecure=cluster.insecure_skip_tls_verify)
+    except HostlerError as error:
+        raise InputError(f"{where}: {error.message}", hint=error.hint) from None
+    note = f"{server}: the server's certificate is not verified (insecure-skip-tls-verify)"
+    return Access(
+        server=server,
+        credential=credential,
+        authority=authority,
+        is_insecure=cluster.insecure_skip_tls_verify,
+        server_name=cluster.tls_server_name,
+        namespace=choice.namespace,
+        source=where,
+        notes=(note,) if cluster.insecure_skip_tls_verify else (),
+    )
+
+
+def _checked_server(cluster: Cluster) -> str:
+    if cluster.proxy_url:
+        raise InputError("proxy-url is not supported", hint="reach the server directly, or through a tunnel")
+    server = cluster.server.rstrip("/")
+    try:
+        parts = urlsplit(server)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        is_good = is_good and not (parts.query or parts.fragment or parts.username or parts.password)
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise InputError("the cluster's server is no address", hint="it looks like https://HOST:6443")
+    return server
+
+
+def _credential_of(user: User, cluster: Cluster, server: str) -> Credential:
+    if why := _why_not(user):
+        raise InputError(why, hint="use a token, a client certificate or an exec plugin")
+    certificate = read_pem(user.client_certificate_data, user.client_certificate, user.folder, "client-certificate")
+    key = read_pem(user.client_key_data, user.client_key, user.folder, "client-key")
+    if bool(certificate) != bool(key):
+        raise InputError("a client certificate and its key go together, but one is missing", hint="check the user")
+    if user.exec is not None:
+        return ExecPlugin(user.exec, Path(user.folder), _cluster_info(cluster, server))
+    if user.token_file:
+        return TokenFile(Path(user.folder) / user.token_file, certificate=certificate, key=key)
+    return FixedCredential(Identity(token=user.token.strip(), certificate=certificate, key=key))
+
+
+def _why_not(user: User) -> str:
+    if user.username or user.password:
+        return "user name and password are not supported: API servers have not taken them since 1.19"
+    if user.auth_provider is not None:
+        return "auth-provider is not supported: it was removed from Kubernetes in 1.26"
+    if user.impersonate:
+        return "impersonation ('as') is not supported"
+    if user.exec is None:
+        return ""
+    if user.exec.api_version not in _EXEC_VERSIONS:
+        return f"the exec plugin wants {quote(user.exec.api_version)}, which is not one of {', '.join(_EXEC_VERSIONS)}"
+    if user.exec.interactive_mode == "Always":
+        return "the exec plugin must ask a person (interactiveMode: Always), and there is none"
+    return ""
+
+
+def _cluster_info(cluster: Cluster, server: str) -> dict[str, object]:
+    """Return what a plugin is told about the cluster when it asks for it."""
+    authority = read_pem(
+        cluster.certificate_authority_data, cluster.certificate_authority, cluster.folder, "certificate-authority"
+    )
+    info: dict[str, object] = {"server": server, "certificate-authority-data": authority}  # bytes become base64
+    if cluster.tls_server_name:
+        info["tls-server-name"] = cluster.tls_server_name
+    if cluster.insecure_skip_tls_verify:
+        info["insecure-skip-tls-verify"] = True
+    return info

@@ -1,0 +1,191 @@
+"""Kubeconfig files: read, merged as kubectl does, and one context of them picked.
+
+With several files the first that says something wins, entry by entry; paths in a file are relative to its folder.
+Nothing that these files say is shown in errors except names. Used by ``access``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from hostler.config.documents import parse_documents
+from hostler.config.wording import did_you_mean, quote
+from hostler.errors import InputError
+
+__all__ = ["Choice", "Cluster", "ExecSettings", "Kubeconfig", "User", "choose", "read_kubeconfig"]
+
+
+class Part(msgspec.Struct, frozen=True, rename="kebab"):
+    """Base of what stands in a kubeconfig; fields that are not known are skipped. It holds secrets."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(…)"
+
+
+class Cluster(Part, frozen=True, rename="kebab"):
+    """Where a server is and how it is recognised."""
+
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+    folder: str = ""  # of the file that it stood in
+
+
+class EnvironmentEntry(Part, frozen=True):
+    """A variable for a credential plugin."""
+
+    name: str
+    value: str = ""
+
+
+class ExecSettings(Part, frozen=True, rename="camel"):
+    """A program that gives credentials."""
+
+    command: str
+    api_version: str = ""
+    args: tuple[str, ...] | None = None
+    env: tuple[EnvironmentEntry, ...] | None = None
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
+
+
+class User(Part, frozen=True, rename="kebab"):
+    """Who one is."""
+
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    username: str = ""
+    password: str = ""
+    auth_provider: object = None
+    impersonate: str = msgspec.field(default="", name="as")
+    exec: ExecSettings | None = None
+    folder: str = ""
+
+
+class Context(Part, frozen=True):
+    """A cluster, a user and a namespace."""
+
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class NamedCluster(Part, frozen=True):
+    """An entry of the list of clusters."""
+
+    name: str
+    cluster: Cluster | None = None
+
+
+class NamedUser(Part, frozen=True):
+    """An entry of the list of users."""
+
+    name: str
+    user: User | None = None
+
+
+class NamedContext(Part, frozen=True):
+    """An entry of the list of contexts."""
+
+    name: str
+    context: Context | None = None
+
+
+class _File(Part, frozen=True, rename="kebab"):
+    current_context: str = ""
+    clusters: tuple[NamedCluster, ...] | None = None
+    users: tuple[NamedUser, ...] | None = None
+    contexts: tuple[NamedContext, ...] | None = None
+
+
+class Kubeconfig(Part, frozen=True):
+    """All files together."""
+
+    source: str  # names the files in errors
+    current_context: str
+    clusters: dict[str, Cluster]
+    users: dict[str, User]
+    contexts: dict[str, Context]
+
+
+class Choice(Part, frozen=True):
+    """What a context stands for."""
+
+    context: str
+    cluster: Cluster
+    user: User
+    namespace: str
+
+
+def read_kubeconfig(paths: Sequence[Path]) -> Kubeconfig:
+    """Read and merge files; the first one that says something wins."""
+    config = Kubeconfig(", ".join(map(str, paths)), "", {}, {}, {})
+    for path in paths:
+        file, folder = _read_file(path), str(path.absolute().parent)
+        for cluster in file.clusters or ():
+            if cluster.cluster is not None:
+                config.clusters.setdefault(cluster.name, msgspec.structs.replace(cluster.cluster, folder=folder))
+        for user in file.users or ():
+            entry = msgspec.structs.replace(user.user or User(), folder=folder)
+            config.users.setdefault(user.name, entry)
+        for context in file.contexts or ():
+            if context.context is not None:
+                config.contexts.setdefault(context.name, context.context)
+        if not config.current_context:
+            config = msgspec.structs.replace(config, current_context=file.current_context)
+    return config
+
+
+def choose(config: Kubeconfig, name: str = "") -> Choice:
+    """Pick a context, the current one unless another is named."""
+    name = name or config.current_context
+    if not name and len(config.contexts) == 1:
+        name = next(iter(config.contexts))
+    if not name:
+        hint = "name one with --context, or run 'kubectl config use-context NAME'"
+        raise InputError(f"{config.source}: no context is chosen", hint=hint)
+    context = _find(config.contexts, name, "context", config.source)
+    cluster = _find(config.clusters, context.cluster, "cluster", f"{config.source}: context {quote(name)}")
+    # A context without a user is one without credentials.
+    user = (
+        _find(config.users, context.user, "user", f"{config.source}: context {quote(name)}") if context.user else User()
+    )
+    return Choice(name, cluster, user, context.namespace or "default")
+
+
+Entry = TypeVar("Entry")
+
+
+def _find(entries: dict[str, Entry], name: str, kind: str, where: str) -> Entry:
+    if name in entries:
+        return entries[name]
+    hint = did_you_mean(name, entries) or f"the kubeconfig has no {kind}s at all"
+    raise InputError(f"{where}: there is no {kind} {quote(name)}", hint=hint)
+
+
+def _read_file(path: Path) -> _File:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        hint = "check --kubeconfig and the variable KUBECONFIG"
+        raise InputError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}", hint=hint) from None
+    if not content.strip():
+        return _File()
+    data = parse_documents(content, str(path))[0].data
+    try:
+        return msgspec.convert(data, _File)
+    except msgspec.ValidationError as error:
+        # msgspec names the path and the kinds of values, never a value.
+        raise InputError(f"{path}: {error}", hint="is this a kubeconfig at all?") from None

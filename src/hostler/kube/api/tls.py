@@ -1,0 +1,83 @@
+"""TLS contexts: whom we believe, and what we show.
+
+Python takes a client certificate from files only, so one that was given as data lies in a private file for the moment
+of loading. Used by ``access`` for reading and by ``http`` for connecting.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ssl
+import tempfile
+from pathlib import Path
+from typing import NoReturn
+
+from hostler.errors import InputError
+from hostler.kube.api.credentials import Identity
+
+__all__ = ["make_tls", "read_pem"]
+
+
+def read_pem(data: str, path: str, folder: str, what: str) -> bytes:
+    """Read PEM from base64 data or from a file; data counts more, as with kubectl. Empty where neither is given."""
+    if data:
+        try:
+            pem = base64.b64decode("".join(data.split()), validate=True)
+        except (binascii.Error, ValueError):
+            raise InputError(f"{what}-data is not base64", hint="copy the kubeconfig again") from None
+    elif path:
+        file = Path(folder) / path
+        try:
+            pem = file.read_bytes()
+        except OSError as error:
+            problem = (error.strerror or str(error)).lower()
+            raise InputError(f"{what}: {file}: cannot be read: {problem}", hint="check the kubeconfig") from None
+    else:
+        return b""
+    if b"-----BEGIN " not in pem:
+        raise InputError(f"{what} is not PEM", hint="it begins with '-----BEGIN'")
+    return pem
+
+
+def make_tls(authority: bytes, identity: Identity, *, is_insecure: bool = False) -> ssl.SSLContext:
+    """Make a context that believes the authority, or the system's where none is given, and shows the identity."""
+    if not authority:
+        context = ssl.create_default_context()
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            context.load_verify_locations(cadata=authority.decode("ascii", "replace"))
+        except (ssl.SSLError, ValueError):
+            raise InputError(
+                "certificate-authority holds no certificate that can be read", hint="copy the kubeconfig again"
+            ) from None
+    # As Go does: a certificate that is trusted by itself needs no authority above it, and old forms are taken.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if is_insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if identity.certificate:
+        _load_certificate(context, identity)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, identity: Identity) -> None:
+    # A temporary file is readable by its owner only.
+    with tempfile.NamedTemporaryFile(suffix=".pem") as file:
+        file.write(identity.certificate.rstrip() + b"\n" + identity.key)
+        file.flush()
+        try:
+            context.load_cert_chain(file.name, password=_refuse_password)
+        except (ssl.SSLError, ValueError, OSError) as error:
+            problem = getattr(error, "reason", None) or "it cannot be read"
+            raise InputError(
+                f"the client certificate or its key is not usable: {str(problem).replace('_', ' ').lower()}",
+                hint="client-certificate and client-key must belong together and be PEM",
+            ) from None
+
+
+def _refuse_password() -> NoReturn:
+    """Keep OpenSSL from asking at the terminal."""
+    raise InputError("the client key is encrypted", hint="give a key without a password")
