@@ -41,6 +41,20 @@ def test_configurations_and_manifests_are_checked_too(tmp_path):
     ]
 
 
+def test_schedulers_in_both_formats_are_checked_and_what_is_not_done_is_told(tmp_path):
+    own = write(tmp_path / "own.yaml", "profiles: [{policy: fgd}]\n", head="apiVersion: hostler/v1\nkind: Scheduler\n")
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    theirs = write(tmp_path / "theirs.yaml", "parallelism: 4\nprofiles: [{}, {schedulerName: b}]\n", head=head)
+    result = hostler("config", "validate", own, theirs)
+    assert result.lines == [f"{own}: a scheduler with 1 profile", f"{theirs}: a scheduler with 2 profiles", "ok"]
+    assert f"note: {theirs}:3: parallelism does not count" in result.err
+    wrong = write(
+        tmp_path / "wrong.yaml", "profiles: [{policy: fgdd}]\n", head="apiVersion: hostler/v1\nkind: Scheduler\n"
+    )
+    result = hostler("config", "validate", wrong)
+    assert (result.code, "did you mean 'fgd'?" in result.error) == (2, True)
+
+
 def test_plugins_and_their_arguments_are_checked(tmp_path):
     config = write(
         tmp_path / "c.yaml", "policies: [{name: mine, scorers: [{name: balanced, args: {x: 1}}]}]\n", head=CONFIG
@@ -95,7 +109,7 @@ def test_show_says_where_each_value_comes_from(tmp_path, monkeypatch):
 def test_the_schema_is_one_for_all_kinds():
     schema = hostler("config", "schema").json
     assert {option["$ref"] for option in schema["oneOf"]} == {
-        f"#/$defs/{kind}File" for kind in ("Fleet", "Config", "Scenario", "Sweep")
+        f"#/$defs/{kind}File" for kind in ("Fleet", "Config", "Scenario", "Sweep", "Scheduler")
     }
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["config"]
 
+_KINDS = ("Config", "Scenario", "Sweep")
+
 
 @click.group(
     epilog=examples(
@@ -37,19 +39,21 @@ def config() -> None:
 )
 @click.argument("files", metavar="FILE...", type=FILE, nargs=-1, required=True)
 def validate(files: tuple[str, ...]) -> None:
-    """Check files of any kind: fleets, scenarios, configurations and Kubernetes manifests, each and together."""
+    """Check files of any kind: fleets, scenarios, configurations, schedulers and Kubernetes manifests, together."""
     from hostler.config import merge, prepare_kernel_cache, read_documents
 
     prepare_kernel_cache()
     from hostler.cli.parts import read_parts
     from hostler.engine import BUILT_IN
+    from hostler.kube.configuration import is_scheduler_file
 
     known = dict(BUILT_IN)
     documents = read_documents(files)
     lines = [_check_config(document, known) for document in documents if _is_config(document)]
     lines += [_check_scenario(document, known) for document in documents if _is_of(document, "Scenario")]
     lines += [_check_sweep(document, known) for document in documents if _is_of(document, "Sweep")]
-    others = [d for d in documents if not any(_is_of(d, kind) for kind in ("Config", "Scenario", "Sweep"))]
+    lines += [_check_scheduler(document) for document in documents if is_scheduler_file(document)]
+    others = [d for d in documents if not is_scheduler_file(d) and not any(_is_of(d, kind) for kind in _KINDS)]
     parts = read_parts(others, known)
     sources = dict.fromkeys(document.source for document in others)
     lines += [f"{source}: {_describe([part.fleet for part in parts if part.source == source])}" for source in sources]
@@ -81,12 +85,13 @@ def show(policy: str, config: str, output: str) -> None:
 
 @config.command(epilog=examples("hostler config schema > hostler.schema.json"))
 def schema() -> None:
-    """Print the JSON schema of fleets, scenarios, sweeps and configurations, for editors that check while you type."""
+    """Print the JSON schema of all our files, for editors that check while you type."""
     from hostler.config import json_schema
+    from hostler.kube.configuration import SchedulerFile
     from hostler.sim.grids import SweepFile
     from hostler.sim.scenarios.file import ScenarioFile
 
-    print_data(json_schema(ScenarioFile, SweepFile), "json")
+    print_data(json_schema(ScenarioFile, SweepFile, SchedulerFile), "json")
 
 
 def _is_config(document: Document) -> bool:
@@ -128,6 +133,18 @@ def _check_sweep(document: Document, known: dict[str, Policy]) -> str:
     _build(own_policies(found, file, known))
     seeds = plural(len(read_seeds(file.seeds)), "seed")
     return f"{document.source}: a sweep of {plural(len(file.policies), 'policy')} with {seeds}"
+
+
+def _check_scheduler(document: Document) -> str:
+    from hostler.cli.terminal import note
+    from hostler.cli.wording import plural
+    from hostler.kube.configuration import read_document, with_mixes
+
+    settings = read_document(document)
+    _build(with_mixes(settings.policies))
+    for line in settings.notes:
+        note(line)
+    return f"{document.source}: a scheduler with {plural(len(settings.profiles), 'profile')}"
 
 
 def _check_policies(fleet: Fleet, known: dict[str, Policy]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 from msgspec import UNSET
@@ -39,7 +40,7 @@ from hostler.model import (
 )
 from hostler.model.policies import DEFAULT_FILTERS
 
-__all__ = ["read_policies", "write_policy"]
+__all__ = ["read_policies", "read_policy", "read_preemption", "write_policy"]
 
 _ROOM_FILTERS = ("resources", "devices")
 
@@ -50,23 +51,33 @@ def read_policies(
     """Read the policies of one file; ``known`` are those that they may extend and whose names are taken."""
     found: dict[str, Policy] = {}
     for index, entry in enumerate(entries):
-        here = (*path, index)
-        check_name(document, (*here, "name"), entry.name)
-        if entry.name in known or entry.name in found:
-            kind = "declared twice" if entry.name in found else "already known"
-            raise DuplicateNameError(
-                f"{document.where((*here, 'name'))}: policy {quote(entry.name)} is {kind}",
-                hint=f"choose another name; to change it, write 'extends: {entry.name}' under a new name",
-            )
-        base = found.get(entry.extends) or known.get(entry.extends) if entry.extends else Policy(name=entry.name)
-        if base is None:
-            raise UnknownNameError(
-                f"{document.where((*here, 'extends'))}: policy {quote(entry.name)} extends "
-                f"{quote(entry.extends)}, which is not known",
-                hint=did_you_mean(entry.extends, {**known, **found}),
-            )
-        found[entry.name] = _read_policy(document, here, entry, base)
+        found[entry.name] = read_policy(document, (*path, index), entry, known, found)
     return tuple(found.values())
+
+
+def read_policy(
+    document: Document,
+    path: Path,
+    entry: PolicyEntry,
+    known: Mapping[str, Policy],
+    found: Mapping[str, Policy] = MappingProxyType({}),
+) -> Policy:
+    """Read one policy; ``found`` are those that stand before it in the same file."""
+    check_name(document, (*path, "name"), entry.name)
+    if entry.name in known or entry.name in found:
+        kind = "declared twice" if entry.name in found else "already known"
+        raise DuplicateNameError(
+            f"{document.where((*path, 'name'))}: policy {quote(entry.name)} is {kind}",
+            hint=f"choose another name; to change it, write 'extends: {entry.name}' under a new name",
+        )
+    base = found.get(entry.extends) or known.get(entry.extends) if entry.extends else Policy(name=entry.name)
+    if base is None:
+        raise UnknownNameError(
+            f"{document.where((*path, 'extends'))}: policy {quote(entry.name)} extends "
+            f"{quote(entry.extends)}, which is not known",
+            hint=did_you_mean(entry.extends, {**known, **found}),
+        )
+    return _read_policy(document, path, entry, base)
 
 
 def _read_policy(document: Document, path: Path, entry: PolicyEntry, base: Policy) -> Policy:
@@ -88,7 +99,7 @@ def _read_policy(document: Document, path: Path, entry: PolicyEntry, base: Polic
     if entry.reserve is not UNSET:
         changes["reserve"] = read_amounts(document, (*path, "reserve"), entry.reserve)
     if entry.preemption is not UNSET:
-        changes["preemption"] = _read_preemption(document, (*path, "preemption"), entry.preemption)
+        changes["preemption"] = read_preemption(document, (*path, "preemption"), entry.preemption)
     if entry.ask is not UNSET:
         changes["ask"] = _read_ask(document, (*path, "ask"), entry.ask) if entry.ask is not None else None
     if entry.mix is not UNSET:
@@ -132,7 +143,8 @@ def _args(document: Document, path: Path, plugin: PluginEntry | ScorerEntry) -> 
         raise invalid(document, (*path, "args"), "has a number that is not finite") from None
 
 
-def _read_preemption(document: Document, path: Path, entry: PreemptionEntry | None) -> PreemptionRules | None:
+def read_preemption(document: Document, path: Path, entry: PreemptionEntry | None) -> PreemptionRules | None:
+    """Read how guests are evicted; nothing means never."""
     if entry is None:
         return None
     window, wait = (read_duration(document, (*path, key), getattr(entry, key)) for key in ("window", "wait"))

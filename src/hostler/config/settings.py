@@ -31,11 +31,13 @@ __all__ = [
     "DEFAULT_POLICY",
     "POLICY_VARIABLE",
     "ConfigFile",
+    "QueueEntry",
     "Setting",
     "Settings",
     "json_schema",
     "load_settings",
     "prefer_fleet_policy",
+    "read_queue",
     "read_settings",
 ]
 
@@ -132,7 +134,7 @@ def read_settings(document: Document, builtin: Mapping[str, Policy]) -> Settings
     """Read a document of kind ``Config``; its policies may extend the built-in ones."""
     check_kind(document, "Config")
     file = convert(document, document.data, ConfigFile)
-    queue = _read_queue(document, file.queue)
+    queue = read_queue(document, file.queue)
     shown: list[Setting] = []
     if file.default_policy:
         origin = document.where(("default_policy",))
@@ -190,7 +192,8 @@ def _config_path(flag: str, variables: Mapping[str, str]) -> tuple[str, str]:
     return (str(usual), "default") if usual.is_file() else ("", "default")
 
 
-def _read_queue(document: Document, entry: QueueEntry) -> QueueRules:
+def read_queue(document: Document, entry: QueueEntry) -> QueueRules:
+    """Read the rules of the queue, which stand under ``queue``."""
     changes: dict[str, int] = {}
     for key in _DURATIONS:
         text = getattr(entry, key)

@@ -55,6 +55,12 @@ class ExtenderSettings(msgspec.Struct, frozen=True, kw_only=True):
     ignored_resources: tuple[str, ...] = ()  # of these, those that only the extender counts
     is_ignorable: bool = False
     ca_file: str = ""
+    ca_data: str = ""  # PEM; beats the file, as in client-go
+    cert_file: str = ""
+    cert_data: str = ""
+    key_file: str = ""
+    key_data: str = ""
+    server_name: str = ""  # the name that its certificate has, where that is not the one in the address
     is_insecure: bool = False
 
 
@@ -70,4 +76,5 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     seed_annotations: bool = False  # the first scheduler's annotations `priority` and `pod-group` count
     seed: int = 0
     listen: str = "127.0.0.1:10359"  # probes, metrics, explanations; empty: none
+    kubeconfig: str = ""  # a KubeSchedulerConfiguration may name one; a flag beats it
     notes: tuple[str, ...] = ()  # what a configuration asks for that is not done

@@ -1,0 +1,154 @@
+"""Files of kind ``Scheduler`` to settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import UNSET
+
+from hostler.config import Document, check_kind, convert, did_you_mean, invalid, quote
+from hostler.config.entries import check_name
+from hostler.config.policies import read_policy, read_preemption
+from hostler.config.policy_file import PolicyEntry
+from hostler.config.settings import read_queue
+from hostler.config.wording import Path
+from hostler.engine import BUILT_IN
+from hostler.errors import DuplicateNameError, UnknownNameError
+from hostler.kube.configuration.extenders import read_extenders, seconds_of
+from hostler.kube.configuration.problems import Problems
+from hostler.kube.configuration.scheduler_file import ElectionEntry, LimitsEntry, ProfileEntry, SchedulerFile
+from hostler.kube.settings import Election, Limits, Profile, SchedulerSettings
+from hostler.model import Policy, PreemptionRules
+
+__all__ = ["KIND", "bind_timeout", "read_own"]
+
+KIND = "Scheduler"
+_LONGEST_BIND_S = 4.0
+_SAFE_SHARE = 0.8  # of the time between the end of writing and the end of a lease
+
+
+def read_own(document: Document, *, lenient: bool = False) -> SchedulerSettings:
+    """Return the settings that a document of kind ``Scheduler`` describes."""
+    check_kind(document, KIND)
+    file = convert(document, document.data, SchedulerFile)
+    problems = Problems(document, is_lenient=lenient)
+    entries = [ProfileEntry()] if file.profiles is UNSET else file.profiles
+    own, keeps_all = _own_policies(document, file, entries)
+    profiles = _profiles(document, entries, own)
+    election = _election(document, file.election)
+    _check_listen(document, file.listen)
+    policies = tuple(
+        _with_rules(document, file, policy, keeps_all=policy.name in keeps_all)
+        for policy in dict.fromkeys({**BUILT_IN, **own}[profile.policy] for profile in profiles)
+    )
+    return SchedulerSettings(
+        profiles=profiles,
+        policies=policies,
+        queue=read_queue(document, file.queue),
+        election=election,
+        limits=_limits(document, file.limits, election),
+        extenders=read_extenders(problems, file.extenders),
+        seed_annotations=file.seed_annotations,
+        seed=file.seed,
+        listen=file.listen,
+        kubeconfig=file.kubeconfig,
+        notes=problems.notes,
+    )
+
+
+def _own_policies(
+    document: Document, file: SchedulerFile, profiles: Sequence[ProfileEntry]
+) -> tuple[dict[str, Policy], set[str]]:
+    """Return the file's policies by name, and the names of those that say themselves that nobody is evicted."""
+    places: list[tuple[Path, PolicyEntry]] = [(("policies", i), entry) for i, entry in enumerate(file.policies)]
+    for index, profile in enumerate(profiles):
+        if isinstance(profile.policy, PolicyEntry):
+            places.append((("profiles", index, "policy"), profile.policy))
+    found: dict[str, Policy] = {}
+    keeps_all: set[str] = set()
+    for path, entry in places:
+        found[entry.name] = read_policy(document, path, entry, BUILT_IN, found)
+        if entry.preemption is None or (entry.preemption is UNSET and entry.extends in keeps_all):
+            keeps_all.add(entry.name)
+    return found, keeps_all
+
+
+def _profiles(document: Document, entries: Sequence[ProfileEntry], own: dict[str, Policy]) -> tuple[Profile, ...]:
+    if not entries:
+        raise invalid(document, ("profiles",), "is empty", hint="give one profile, or leave it out")
+    found: dict[str, Profile] = {}
+    for index, entry in enumerate(entries):
+        path: Path = ("profiles", index)
+        name = entry.scheduler_name
+        check_name(document, (*path, "scheduler_name"), name)
+        if name in found:
+            raise DuplicateNameError(
+                f"{document.where((*path, 'scheduler_name'))}: two profiles are for {quote(name)}",
+                hint="pods name one scheduler; keep one of them",
+            )
+        policy = entry.policy if isinstance(entry.policy, str) else entry.policy.name
+        if policy not in own and policy not in BUILT_IN:
+            raise UnknownNameError(
+                f"{document.where((*path, 'policy'))}: policy {quote(policy)} is not known",
+                hint=did_you_mean(policy, {**BUILT_IN, **own}),
+            )
+        found[name] = Profile(name, policy)
+    return tuple(found.values())
+
+
+def _with_rules(document: Document, file: SchedulerFile, policy: Policy, *, keeps_all: bool) -> Policy:
+    """Apply what the file says for all profiles: preemption (on unless somebody says no), one pod per node."""
+    if file.preemption is UNSET:
+        rules = None if keeps_all else policy.preemption or PreemptionRules()
+    else:
+        rules = read_preemption(document, ("preemption",), file.preemption)
+    return msgspec.structs.replace(
+        policy, preemption=rules, one_guest_per_host=policy.one_guest_per_host or file.one_pod_per_node
+    )
+
+
+def _election(document: Document, entry: ElectionEntry) -> Election:
+    for key in ("namespace", "name"):
+        check_name(document, ("election", key), getattr(entry, key))
+    lease, renew, retry = (
+        seconds_of(document, ("election", key), getattr(entry, key)) for key in ("lease", "renew", "retry")
+    )
+    if not retry < renew < lease:
+        raise invalid(document, ("election",), "must have retry < renew < lease", hint="such as 2s, 10s and 15s")
+    return Election(
+        is_on=entry.enabled, namespace=entry.namespace, name=entry.name, lease_s=lease, renew_s=renew, retry_s=retry
+    )
+
+
+def bind_timeout(election: Election) -> float:
+    """Return how long a bind may take, so that it is over before somebody else can hold the lease."""
+    if not election.is_on:
+        return _LONGEST_BIND_S
+    return min(_LONGEST_BIND_S, _SAFE_SHARE * (election.lease_s - election.renew_s))
+
+
+def _limits(document: Document, entry: LimitsEntry, election: Election) -> Limits:
+    limit = bind_timeout(election)
+    if entry.bind_timeout is not UNSET:
+        path: Path = ("limits", "bind_timeout")
+        limit = seconds_of(document, path, entry.bind_timeout)
+        if election.is_on and limit >= election.lease_s - election.renew_s:
+            raise invalid(
+                document,
+                path,
+                "is not shorter than the lease less its renewal: a bind could come after another leader's",
+                hint=f"less than {election.lease_s - election.renew_s:g}s, or a longer election.lease",
+            )
+    return Limits(
+        max_in_flight=entry.max_in_flight,
+        bind_timeout_s=limit,
+        call_timeout_s=seconds_of(document, ("limits", "call_timeout"), entry.call_timeout),
+    )
+
+
+def _check_listen(document: Document, text: str) -> None:
+    host, colon, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) < 65536
+    if text and not (colon and host and is_port):
+        raise invalid(document, ("listen",), f"is {quote(text)}", hint="write it as 127.0.0.1:10359, or leave it empty")
