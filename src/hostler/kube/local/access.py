@@ -1,0 +1,88 @@
+"""What the users of a local cluster may do: roles and bindings, beside those that every API server brings along.
+
+``hostler`` has what kube-scheduler has, and what a scheduler does beyond that: evictions, gangs, its own lease.
+``nobody`` has nothing at all. Used by ``cluster``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hostler.kube.local.credentials import USERS
+from hostler.kube.local.setup import Api
+
+__all__ = ["grant_access"]
+
+_GROUP = "rbac.authorization.k8s.io"
+_PATH = f"/apis/{_GROUP}/v1"
+_READ = ("get", "list", "watch")
+_GANGS = ("podgroups", "workloads")
+
+Rule = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]  # groups of the API, resources, verbs
+
+_SCHEDULER: tuple[Rule, ...] = (
+    (("",), ("pods/eviction",), ("create",)),
+    (("",), ("pods", "pods/status"), ("patch", "update")),
+    (("",), ("limitranges", "resourcequotas"), _READ),
+    (("scheduling.k8s.io", "scheduling.x-k8s.io"), _GANGS, _READ),
+    (("scheduling.k8s.io", "scheduling.x-k8s.io"), ("podgroups/status",), ("get", "patch", "update")),
+    (("scheduling.k8s.io",), ("priorityclasses",), _READ),
+    (("policy",), ("poddisruptionbudgets",), _READ),
+    (("coordination.k8s.io",), ("leases",), (*_READ, "create", "update", "patch")),
+    (("events.k8s.io", ""), ("events",), ("create", "patch", "update")),
+    (("apiextensions.k8s.io",), ("customresourcedefinitions",), (*_READ, "create")),
+    (("authentication.k8s.io",), ("tokenreviews",), ("create",)),
+    (("authorization.k8s.io",), ("subjectaccessreviews",), ("create",)),
+)
+_KWOK: tuple[Rule, ...] = (
+    (("",), ("nodes", "pods"), (*_READ, "update", "patch", "delete")),
+    (("",), ("nodes/status", "pods/status"), ("update", "patch")),
+    (("",), ("configmaps", "secrets"), _READ),
+    (("coordination.k8s.io",), ("leases",), (*_READ, "create", "update", "patch", "delete")),
+    (("events.k8s.io", ""), ("events",), ("create", "patch", "update")),
+)
+
+# user of ours: roles that every API server has
+_BUILT_IN = {
+    "hostler": ("system:kube-scheduler", "system:volume-scheduler"),
+    "kube-scheduler": ("system:volume-scheduler",),  # it is bound to its own role from the start
+}
+
+
+def grant_access(api: Api) -> None:
+    """Write the roles and bindings; what is there already is brought up to date."""
+    for collection, content in _objects():
+        api.apply(f"{_PATH}/{collection}", content)
+
+
+def _objects() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, user, rules in (("hostler-scheduler", "hostler", _SCHEDULER), ("hostler-kwok", "kwok", _KWOK)):
+        yield "clusterroles", _role(name, rules)
+        yield "clusterrolebindings", _binding(name, name, USERS[user].name)
+    for user, roles in _BUILT_IN.items():
+        for role in roles:
+            name = f"hostler-{user}-{role.removeprefix('system:')}"
+            yield "clusterrolebindings", _binding(name, role, USERS[user].name)
+
+
+def _role(name: str, rules: tuple[Rule, ...]) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": [
+            {"apiGroups": list(groups), "resources": list(resources), "verbs": list(verbs)}
+            for groups, resources, verbs in rules
+        ],
+    }
+
+
+def _binding(name: str, role: str, user: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": _GROUP, "kind": "User", "name": user}],
+    }
