@@ -26,7 +26,7 @@ endif
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: deps
 deps: $(READY) ## set up .venv with the pinned packages and the project itself
@@ -65,12 +65,16 @@ check: deps ## lint, format, types, architecture, generated references
 	$(call step,architecture,$(BIN)/lint-imports)
 	$(call step,generated references,$(BIN)/python -m tools.references --check)
 
+.PHONY: kube-binaries
+kube-binaries: deps ## find or build the programs of a Kubernetes control plane; minutes, once
+	@$(BIN)/hostler kube binaries > /dev/null
+
 .PHONY: test
-test: check ## check, then all tests but the long ones
+test: check kube-binaries ## check, then all tests but the long ones
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile $(ARGS)
 
 .PHONY: test-long
-test-long: deps ## the long tests
+test-long: deps kube-binaries ## the long tests
 	@HOSTLER_RANDOM_TESTS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m long $(ARGS)
 
 .PHONY: bench

@@ -38,6 +38,7 @@ COMMANDS: Table = {
     "explain": ("hostler.cli.explain", "explain", "Say why a guest goes where it goes, or nowhere."),
     "capacity": ("hostler.cli.capacity", "capacity", "Count how many more guests fit, or how many hosts are needed."),
     "sim": ("hostler.cli.sim", "sim", "Simulate traces and scenarios, and compare policies on them."),
+    "kube": ("hostler.cli.kube", "kube", "Schedule pods on Kubernetes, and run local control planes."),
     "journal": ("hostler.cli.journal", "journal", "Replay, show, compare and redact recorded runs."),
     "policies": ("hostler.cli.about", "policies", "List the policies."),
     "plugins": ("hostler.cli.about", "plugins", "List the plugins that policies are made of."),

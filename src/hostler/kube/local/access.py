@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
+from hostler.errors import UnavailableError
 from hostler.kube.local.credentials import USERS
 from hostler.kube.local.setup import Api
 
-__all__ = ["grant_access"]
+__all__ = ["grant_access", "wait_for_account"]
 
 _GROUP = "rbac.authorization.k8s.io"
 _PATH = f"/apis/{_GROUP}/v1"
@@ -54,6 +56,18 @@ def grant_access(api: Api) -> None:
     """Write the roles and bindings; what is there already is brought up to date."""
     for collection, content in _objects():
         api.apply(f"{_PATH}/{collection}", content)
+
+
+def wait_for_account(api: Api, patience_s: float) -> None:
+    """Wait until the controllers made the account that pods have by default: before, no pod can be created."""
+    deadline = time.monotonic() + patience_s
+    while api.send("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 404:
+        if time.monotonic() > deadline:
+            raise UnavailableError(
+                f"the controllers made no service account within {patience_s:.0f} s",
+                hint="see 'hostler kube logs controllers'",
+            )
+        time.sleep(0.05)
 
 
 def _objects() -> Iterator[tuple[str, dict[str, Any]]]:

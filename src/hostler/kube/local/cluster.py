@@ -18,7 +18,7 @@ import msgspec
 
 from hostler.errors import InputError, UnavailableError
 from hostler.kube.local import processes
-from hostler.kube.local.access import grant_access
+from hostler.kube.local.access import grant_access, wait_for_account
 from hostler.kube.local.binaries import Binary, find_binaries
 from hostler.kube.local.credentials import make_credentials, token_of
 from hostler.kube.local.kubeconfigs import kubeconfig_path, write_kubeconfigs
@@ -44,6 +44,7 @@ __all__ = ["LocalCluster"]
 
 _LOCK_PATIENCE_S = 300.0
 _NODES_PATIENCE_S = 60.0
+_ACCOUNT_PATIENCE_S = 60.0
 _PORT_TRIES = 3
 _LOCK = "cluster.lock"
 
@@ -209,6 +210,9 @@ class LocalCluster:
                 with self.api() as api:
                     grant_access(api)
                 round_.ensure([part for part in self.parts if part not in ALWAYS])
+                if "controllers" in self.state.parts:
+                    with self.api() as api:
+                        wait_for_account(api, _ACCOUNT_PATIENCE_S)
             except PortTakenError:
                 round_.take_back()
                 if attempt == _PORT_TRIES:

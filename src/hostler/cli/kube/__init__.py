@@ -1,0 +1,28 @@
+"""``hostler kube``: commands for Kubernetes, one file each."""
+
+from __future__ import annotations
+
+import click
+
+from hostler.cli.lazy import LazyGroup, Table
+from hostler.cli.options import examples
+
+__all__ = ["COMMANDS", "kube"]
+
+COMMANDS: Table = {
+    "up": ("hostler.cli.kube.up", "up", "Start a local control plane, or what is missing of it."),
+    "status": ("hostler.cli.kube.status", "status", "Show the local control planes and how they are."),
+    "logs": ("hostler.cli.kube.logs", "logs", "Show what the parts of a local control plane write."),
+    "down": ("hostler.cli.kube.down", "down", "End a local control plane and remove its data."),
+    "binaries": ("hostler.cli.kube.binaries", "binaries", "Find or build the programs of control planes."),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    epilog=examples("hostler kube up --nodes 5", "hostler kube status", "hostler kube down"),
+    short_help="Schedule pods on Kubernetes, and run local control planes.",
+)
+def kube() -> None:
+    """Schedule pods on Kubernetes, and run local control planes."""
