@@ -36,8 +36,12 @@ class SimClock:
         self._start = start_ns
 
     def now(self) -> int:
-        """Return nanoseconds since 1970."""
-        return self._start + round(asyncio.get_running_loop().time() * NANOSECONDS)
+        """Return nanoseconds since 1970; before a loop runs, the start."""
+        try:
+            seconds = asyncio.get_running_loop().time()
+        except RuntimeError:
+            seconds = 0.0
+        return self._start + round(seconds * NANOSECONDS)
 
 
 def run_simulation(

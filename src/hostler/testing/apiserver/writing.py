@@ -1,0 +1,177 @@
+"""Creates, replaces and patches of the API server in memory, with the preconditions of the real one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hostler.testing.apiserver.admission import admit, fill_in
+from hostler.testing.apiserver.calls import Call, Routes
+from hostler.testing.apiserver.kinds import Kind
+from hostler.testing.apiserver.patches import apply_patch
+from hostler.testing.apiserver.refusals import (
+    Refusal,
+    already_exists,
+    bad_request,
+    forbidden,
+    invalid,
+    modified,
+    not_found,
+    wrong_uid,
+)
+from hostler.testing.apiserver.store import Entry, Key, Store
+
+__all__ = ["create_object", "patch_object", "replace_object", "write_over"]
+
+Json = dict[str, Any]
+
+_FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+# What may change in the spec of a pod that exists.
+_LOOSE = ("containers", "initContainers", "tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds")
+_LOOSE_WHILE_GATED = ("schedulingGates", "nodeSelector", "affinity")
+_POD_RULE = (
+    "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
+    "tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def create_object(store: Store, routes: Routes, call: Call) -> Entry:
+    """Store a new object."""
+    item = _body_of(call)
+    given = item.get("metadata") or {}
+    if call.kind.is_namespaced and given.get("namespace", call.namespace) != call.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    if given.get("resourceVersion"):
+        raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
+    name = given.get("name") or (given["generateName"] + store.new_ending() if given.get("generateName") else "")
+    if not name:
+        raise invalid(
+            call.kind, "", "metadata.name", "FieldValueRequired", "Required value: name or generateName is required"
+        )
+    if call.kind.is_namespaced:
+        _check_namespace(store, routes, call, name)
+    metadata = {"name": name} | given | {"uid": store.new_uid(), "creationTimestamp": store.timestamp()}
+    metadata |= {"namespace": call.namespace} if call.kind.is_namespaced else {}
+    metadata |= {"generation": 1} if call.kind.has_generation or call.kind.is_custom else {}
+    if call.kind.has_status and call.kind.plural not in ("nodes", "pods"):
+        item.pop("status", None)  # comes later, by its own subresource
+    item = fill_in(store, call.kind, {**item, "metadata": metadata})
+    item = admit(store, routes, call.kind, item, strict=True)
+    key = (call.namespace, name)
+    if key in store.entries(call.kind):
+        raise already_exists(call.kind, name)
+    return store.put(call.kind, key, item)
+
+
+def _check_namespace(store: Store, routes: Routes, call: Call, name: str) -> None:
+    spaces = routes.find("namespaces")
+    space = store.entries(spaces).get(("", call.namespace))
+    if space is None:
+        raise not_found(spaces, call.namespace)
+    if space.item["metadata"].get("deletionTimestamp"):
+        why = f"unable to create new content in namespace {call.namespace} because it is being terminated"
+        raise forbidden(call.kind, name, why)
+
+
+def _body_of(call: Call) -> Json:
+    item = call.decoded()
+    if not isinstance(item, dict):
+        raise bad_request(f"the object provided is unrecognized (must be of type {call.kind.kind})")
+    if item.get("kind", call.kind.kind) != call.kind.kind:
+        raise bad_request(
+            f'{call.kind.kind} in version "{call.kind.version}" cannot be handled as a {call.kind.kind}: the object '
+            f"is a {item['kind']}"
+        )
+    return {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+
+
+def replace_object(store: Store, routes: Routes, call: Call) -> tuple[Entry, bool]:
+    """Replace an object or its status; returns it and whether it is new."""
+    item = _body_of(call)
+    given = item.get("metadata") or {}
+    if given.get("name", call.name) != call.name:
+        raise bad_request(f"the name of the object ({given['name']}) does not match the name on the URL ({call.name})")
+    key = (call.namespace, call.name)
+    old = store.entries(call.kind).get(key)
+    if old is None:
+        if call.kind.may_create_by_put and not given.get("uid"):
+            return create_object(store, routes, call), True
+        raise not_found(call.kind, call.name)
+    found = old.item["metadata"]
+    if given.get("uid", found["uid"]) != found["uid"]:
+        raise wrong_uid(call.kind, call.namespace, call.name, given["uid"], found["uid"])
+    version = given.get("resourceVersion", "")
+    if not version and (call.kind.needs_version or call.kind.is_custom):
+        message = "Invalid value: 0: must be specified for an update"
+        raise invalid(call.kind, call.name, "metadata.resourceVersion", "FieldValueInvalid", message)
+    if version and version != found["resourceVersion"]:
+        raise modified(call.kind, call.name)
+    return _update(store, call, old, item), False
+
+
+def patch_object(store: Store, call: Call) -> Entry:
+    """Change an object or its status by a patch; a version in the patch must be the object's."""
+    key = (call.namespace, call.name)
+    old = store.entries(call.kind).get(key)
+    if old is None:
+        raise not_found(call.kind, call.name)
+    patch = call.decoded()
+    item = apply_patch(old.item, call.content_type, patch)
+    item = {name: value for name, value in item.items() if name not in ("kind", "apiVersion")}
+    found, given = old.item["metadata"], item.get("metadata") or {}
+    if given.get("uid") != found["uid"]:
+        message = f'Invalid value: "{given.get("uid", "")}": field is immutable'
+        raise invalid(call.kind, call.name, "metadata.uid", "FieldValueInvalid", message)
+    if given.get("resourceVersion") != found["resourceVersion"] and given.get("resourceVersion"):
+        raise modified(call.kind, call.name)
+    return _update(store, call, old, item)
+
+
+def _update(store: Store, call: Call, old: Entry, item: Json) -> Entry:
+    """Keep what the request may not change, check what remains, and write it where it differs."""
+    found = old.item["metadata"]
+    metadata = {key: value for key, value in (item.get("metadata") or {}).items() if key not in _FIXED}
+    metadata = {key: found[key] for key in _FIXED if key in found} | metadata
+    metadata["resourceVersion"] = found["resourceVersion"]
+    if "generation" in found:
+        metadata["generation"] = found["generation"]
+    if call.part == "status":
+        new = {**old.item, "metadata": found if call.kind.is_custom else metadata}
+        if "status" in item:
+            new["status"] = item["status"]
+    else:
+        new = {**item, "metadata": metadata}
+        if call.kind.has_status:
+            new.pop("status", None)
+            new |= {"status": old.item["status"]} if "status" in old.item else {}
+        new = _checked(call, old.item, new)
+    return write_over(store, call.kind, (call.namespace, call.name), new)
+
+
+def _checked(call: Call, old: Json, new: Json) -> Json:
+    before, after = old.get("spec"), new.get("spec")
+    if before == after:
+        return new
+    if call.kind.plural == "pods" and isinstance(before, dict) and isinstance(after, dict):
+        loose = set(_LOOSE) | (set(_LOOSE_WHILE_GATED) if before.get("schedulingGates") else set())
+        if any(before.get(key) != after.get(key) for key in (before.keys() | after.keys()) - loose):
+            raise invalid(call.kind, call.name, "spec", "FieldValueForbidden", _POD_RULE)
+    if "generation" in old["metadata"]:
+        new = {**new, "metadata": {**new["metadata"], "generation": old["metadata"]["generation"] + 1}}
+    return new
+
+
+def write_over(store: Store, kind: Kind, key: Key, item: Json) -> Entry:
+    """Write an object that exists: nothing where nothing changed, and the end of one that waited only for this."""
+    old = store.entries(kind)[key]
+    metadata = item["metadata"]
+    if not metadata.get("finalizers", True):
+        metadata = {name: value for name, value in metadata.items() if name != "finalizers"}
+        item = {**item, "metadata": metadata}
+    if item == old.item:
+        return old
+    is_over = metadata.get("deletionTimestamp") and metadata.get("deletionGracePeriodSeconds") == 0
+    if is_over and not metadata.get("finalizers"):
+        store.remove(kind, key, item)
+        return Entry(item, old.version)  # the answer shows what was asked for, under the version before the end
+    return store.put(kind, key, item)
