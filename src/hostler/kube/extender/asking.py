@@ -1,0 +1,152 @@
+"""Our scheduler asks other people's extenders about the nodes that fit, by kube-scheduler's rules.
+
+They are asked one after the other, each about those whom the one before left; then all who score are asked at once. The
+sum goes to the engine as the answer to its ``Ask``. Who carries the calls is handed in, so that this runs on any
+transport. The preempt verb is never asked: whom to evict is decided here, and where the pod then goes is asked as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from hostler.errors import HostlerError, InputError, UnavailableError
+from hostler.kube.api.transport import TransportError
+from hostler.kube.extender.interest import is_interested
+from hostler.kube.extender.protocol import (
+    ExtenderArgs,
+    ExtenderBindingArgs,
+    ExtenderBindingResult,
+    ExtenderFilterResult,
+    NodeList,
+    name_of,
+    read_message,
+    read_priorities,
+)
+from hostler.kube.settings import ExtenderSettings
+from hostler.model import Answered, Ask, AskUse, Policy
+
+__all__ = ["ASKED", "Call", "Extenders", "FindNodes", "with_extenders"]
+
+Json: TypeAlias = dict[str, Any]
+Call: TypeAlias = Callable[[ExtenderSettings, str, bytes], Awaitable[bytes]]  # an extender, a verb, a body
+FindNodes: TypeAlias = Callable[[Sequence[str]], list[Json] | Awaitable[list[Json]]]
+
+ASKED = "extenders"
+_TO_NODE_SCORE = 10  # extenders give 0 to 10, plugins 0 to 100
+_MOST = 10
+_NS_PER_S = 1_000_000_000
+_SLACK_S = 5.0  # beyond the extenders' own times: for finding the pod and its nodes
+_MAX_TEXT = 1000
+
+
+def with_extenders(policies: Sequence[Policy], settings: Sequence[ExtenderSettings]) -> tuple[Policy, ...]:
+    """Let policies wait for the extenders' answer, where any extender filters or scores."""
+    filters = [one for one in settings if one.filter_verb]
+    scorers = [one for one in settings if one.prioritize_verb]
+    if not filters and not scorers:
+        return tuple(policies)
+    longest = sum(one.timeout_s for one in filters) + max((one.timeout_s for one in scorers), default=0.0) + _SLACK_S
+    ask = AskUse(ASKED, timeout_ns=int(longest * _NS_PER_S))
+    return tuple(msgspec.structs.replace(policy, ask=ask) for policy in policies)
+
+
+class Extenders:
+    """Asks them."""
+
+    def __init__(self, settings: Sequence[ExtenderSettings], call: Call) -> None:
+        self._settings = tuple(settings)
+        self._call = call
+
+    async def answer(self, ask: Ask, pod: Json, nodes: FindNodes) -> Answered:
+        """Ask about the hosts of ``ask``; ``nodes`` finds whole nodes for extenders that do not know any."""
+        interested = [one for one in self._settings if is_interested(one, pod)]
+        left: list[str] = list(ask.hosts)
+        refused: dict[str, str] = {}
+        for extender in interested:
+            if not extender.filter_verb or not left:
+                continue
+            try:
+                left, failed = await self._filter(extender, pod, left, nodes)
+            except HostlerError as error:
+                if extender.is_ignorable:
+                    continue
+                return Answered(uid=ask.uid, ask=ask.ask, error=f"{extender.url_prefix}: {error.message}"[:_MAX_TEXT])
+            refused |= failed
+        scores = await self._scores([one for one in interested if one.prioritize_verb], pod, left, nodes)
+        return Answered(
+            uid=ask.uid,
+            ask=ask.ask,
+            scores=tuple((name, scores.get(name, 0)) for name in left),
+            refused=tuple(refused.items()),
+        )
+
+    def binder_of(self, pod: Json) -> ExtenderSettings | None:
+        """Return the extender that binds a pod in our place, or None."""
+        return next((one for one in self._settings if one.bind_verb and is_interested(one, pod)), None)
+
+    async def bind(self, extender: ExtenderSettings, namespace: str, name: str, uid: str, node: str) -> None:
+        """Let an extender bind; ``TransportError`` means that nobody knows whether it did."""
+        args = ExtenderBindingArgs(PodName=name, PodNamespace=namespace, PodUID=uid, Node=node)
+        body = await self._call(extender, extender.bind_verb, msgspec.json.encode(args))
+        try:
+            result = read_message(body, ExtenderBindingResult)
+        except InputError as error:
+            raise TransportError(error.message, may_have_acted=True) from error
+        if result.Error:
+            raise UnavailableError(f"{extender.url_prefix} did not bind: {result.Error[:_MAX_TEXT]}")
+
+    async def _filter(
+        self, extender: ExtenderSettings, pod: Json, names: list[str], nodes: FindNodes
+    ) -> tuple[list[str], dict[str, str]]:
+        args = await _args(extender, pod, names, nodes)
+        result = read_message(await self._call(extender, extender.filter_verb, args), ExtenderFilterResult)
+        if result.Error:
+            raise UnavailableError(result.Error)
+        if extender.is_node_cache_capable and result.NodeNames is not None:
+            kept = result.NodeNames
+        else:
+            items = result.Nodes.items if result.Nodes is not None else None
+            kept = [name_of(item) for item in items or []]
+        asked = set(names)
+        for name in kept:
+            if name not in asked:
+                raise InputError(f"it answers with node {name!r:.80}, about which it was not asked")
+        left = dict.fromkeys(kept)
+        failed = {**(result.FailedNodes or {}), **(result.FailedAndUnresolvableNodes or {})}
+        why = f"refused by {extender.url_prefix}"
+        return list(left), {name: failed.get(name, why)[:_MAX_TEXT] for name in names if name not in left}
+
+    async def _scores(
+        self, extenders: Sequence[ExtenderSettings], pod: Json, names: list[str], nodes: FindNodes
+    ) -> dict[str, int]:
+        """Sum up the scores; an extender that fails gives none."""
+        if not names:
+            return {}
+        answers = await asyncio.gather(*(self._score(one, pod, names, nodes) for one in extenders))
+        total = dict.fromkeys(names, 0)
+        for answer in answers:
+            for name, score in answer.items():
+                if name in total:
+                    total[name] += score
+        return total
+
+    async def _score(self, extender: ExtenderSettings, pod: Json, names: list[str], nodes: FindNodes) -> dict[str, int]:
+        try:
+            args = await _args(extender, pod, names, nodes)
+            answer = read_priorities(await self._call(extender, extender.prioritize_verb, args))
+        except HostlerError:
+            return {}
+        return {one.Host: min(max(one.Score, 0), _MOST) * extender.weight * _TO_NODE_SCORE for one in answer}
+
+
+async def _args(extender: ExtenderSettings, pod: Json, names: list[str], nodes: FindNodes) -> bytes:
+    if extender.is_node_cache_capable:
+        return msgspec.json.encode(ExtenderArgs(Pod=pod, NodeNames=names))
+    found = nodes(names)
+    items = await found if inspect.isawaitable(found) else found
+    return msgspec.json.encode(ExtenderArgs(Pod=pod, Nodes=NodeList(items)))
