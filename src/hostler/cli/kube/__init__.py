@@ -10,6 +10,7 @@ from hostler.cli.options import examples
 __all__ = ["COMMANDS", "kube"]
 
 COMMANDS: Table = {
+    "schedule": ("hostler.cli.kube.schedule", "schedule", "Place the pods of a live cluster."),
     "up": ("hostler.cli.kube.up", "up", "Start a local control plane, or what is missing of it."),
     "status": ("hostler.cli.kube.status", "status", "Show the local control planes and how they are."),
     "logs": ("hostler.cli.kube.logs", "logs", "Show what the parts of a local control plane write."),

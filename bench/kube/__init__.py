@@ -1,0 +1,147 @@
+"""Ours and kube-scheduler in turn, on the same machine in the same run: ``python -m bench kube``.
+
+etcd and the API server are fresh each time, without kwok and controllers; both schedulers are users at the same
+priority level of API fairness; an independent watcher judges both.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+from bench.kube.contests import Burst, Steady, burst, mixed, steady
+from bench.kube.field import OURS, THEIRS
+from bench.kube.objects import MIXES
+from bench.results import Report, Row, describe_machine
+
+__all__ = ["run"]
+
+Progress = Callable[[str], None]
+
+
+def run(*, quick: bool = False, progress: Progress = lambda _: None) -> Report:
+    """Measure everything and return the report."""
+    load = os.getloadavg()
+    progress("warming up (a first run compiles kernels)")
+    subprocess.run(
+        [sys.executable, "-m", "hostler", "place", "-f", "demo/fleet.yaml", "-f", "demo/guests.yaml"],
+        stdout=subprocess.DEVNULL,
+        check=False,
+    )
+    rows = []
+    for row in _rows(quick, progress):
+        progress(f"measured {row.name}")
+        rows.append(row if quick else row.judged())
+    return Report(bench="kube", quick=quick, runs_per_figure=1, machine=describe_machine(load), rows=tuple(rows))
+
+
+def _rows(quick: bool, progress: Progress) -> Iterator[Row]:
+    nodes, pods = (500, 1000) if quick else (5000, 10_000)
+    results: dict[str, Burst] = {}
+    for which in (THEIRS, OURS):
+        progress(f"{which}: {pods:,} pods on {nodes:,} nodes")
+        results[which] = burst(which, nodes, pods)
+        progress(_said(results[which]))
+    yield from _burst_rows(results[OURS], results[THEIRS], nodes, pods)
+    seconds = 5 if quick else 30
+    waits: dict[str, Steady] = {}
+    for which in (THEIRS, OURS):
+        progress(f"{which}: 100 pods/s for {seconds} s")
+        waits[which] = steady(which, nodes, 100, seconds)
+    yield from _steady_rows(waits[OURS], waits[THEIRS])
+    for mix in MIXES[:1] if quick else MIXES:
+        pair = {}
+        for which in (THEIRS, OURS):
+            progress(f"{which}: {mix.name}")
+            pair[which] = mixed(which, mix)
+            progress(_said(pair[which]))
+        ours, theirs = pair[OURS], pair[THEIRS]
+        yield Row(
+            name=mix.name,
+            what=f"{mix.what}: {mix.pods:,} pods on {mix.nodes:,} nodes, ours to theirs, to the last bind",
+            unit="x",
+            measured=round(ours.pods_per_s / theirs.pods_per_s, 2),
+            note=f"{_rates(ours)}; kube-scheduler {_rates(theirs)}",
+        )
+
+
+def _burst_rows(ours: Burst, theirs: Burst, nodes: int, pods: int) -> Iterator[Row]:
+    size = f"{pods:,} pods on {nodes:,} nodes"
+    yield Row(
+        name="last bind",
+        what=f"{size}: pods/s to the last bind, ours to theirs",
+        unit="x",
+        target=3.0,
+        measured=round(ours.pods_per_s / theirs.pods_per_s, 2),
+        note=f"{_said(ours)}; {_said(theirs)}",
+    )
+    yield Row(
+        name="last event",
+        what=f"{size}: pods/s to the last event, ours to theirs",
+        unit="x",
+        target=1.5,
+        measured=round(ours.told_per_s / theirs.told_per_s, 2),
+        note=f"{ours.told_per_s:.0f}/s and {theirs.told_per_s:.0f}/s",
+    )
+    yield Row(
+        name="memory",
+        what="resident memory of our scheduler at its peak",
+        unit="MB",
+        target=500,
+        sense="at most",
+        measured=round(ours.cost.memory_mb),
+        note=f"kube-scheduler {theirs.cost.memory_mb:.0f} MB",
+    )
+    yield Row(
+        name="first bind",
+        what="from the start of our process",
+        unit="s",
+        measured=round(ours.first_bind_s, 2),
+        note=f"kube-scheduler {theirs.first_bind_s:.2f} s",
+    )
+
+
+def _steady_rows(ours: Steady, theirs: Steady) -> Iterator[Row]:
+    what = "100 pods/s, from the answer to the POST to the node being seen"
+    yield Row(
+        name="steady p50",
+        what=f"{what}: median, ours to theirs",
+        unit="x",
+        target=1.0,
+        sense="at most",
+        measured=round(ours.p50_ms / theirs.p50_ms, 3),
+        note=f"{ours.p50_ms:.1f} ms and {theirs.p50_ms:.1f} ms",
+    )
+    yield Row(
+        name="steady p99",
+        what=f"{what}: 99th percentile, ours to theirs",
+        unit="x",
+        target=1.0,
+        sense="at most",
+        measured=round(ours.p99_ms / theirs.p99_ms, 3),
+        note=f"{ours.p99_ms:.1f} and {theirs.p99_ms:.1f} ms; {ours.missing} and {theirs.missing} missing",
+    )
+    yield Row(
+        name="steady p99, absolute",
+        what=f"{what}: 99th percentile",
+        unit="ms",
+        target=100,
+        sense="at most",
+        measured=round(ours.p99_ms, 1),
+    )
+
+
+def _rates(result: Burst) -> str:
+    missing = result.pods - result.bound
+    return f"{result.pods_per_s:.0f}/s{f', {missing} of {result.pods} not bound' if missing else ''}"
+
+
+def _said(result: Burst) -> str:
+    cost = result.cost
+    return (
+        f"{result.which} {_rates(result)} to the last bind ({result.last_bind_s:.1f} s), first after "
+        f"{result.first_bind_s:.1f} s, last event after {result.last_event_s:.1f} s, {cost.cpu_s:.1f} s CPU, "
+        f"{cost.memory_mb:.0f} MB, server {result.server_cpu_s:.1f} s CPU, {result.calls:,} calls"
+    )

@@ -1,0 +1,111 @@
+"""``hostler kube schedule``: the scheduler on a live cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hostler.cli.kernels import kernels
+from hostler.cli.kube.options import context_option, kubeconfig_option
+from hostler.cli.options import FILE, examples
+from hostler.cli.terminal import note
+from hostler.errors import InputError
+
+if TYPE_CHECKING:
+    from hostler.kube.settings import SchedulerSettings
+
+__all__ = ["schedule"]
+
+EXIT_LOST = 3
+
+
+@click.command(
+    epilog=examples(
+        "hostler kube schedule",
+        "hostler kube schedule --scheduler-name default-scheduler --policy pack",
+        "hostler kube schedule --config scheduler.yaml --kubeconfig ~/.kube/config",
+    )
+)
+@click.option(
+    "--config", metavar="FILE", type=FILE, default="", help="A Scheduler file of ours, or a KubeSchedulerConfiguration."
+)
+@click.option(
+    "--scheduler-name",
+    metavar="NAME",
+    default="",
+    help="Place the pods that name this scheduler.  [default: hostler-scheduler]",
+)
+@click.option("--policy", metavar="NAME", default="", help="The policy, without --config.  [default: kubernetes]")
+@kubeconfig_option()
+@context_option()
+@click.option("--listen", metavar="HOST:PORT", default=None, help="Where probes, metrics and explanations are served.")
+@click.option(
+    "--leader-elect/--no-leader-elect", default=None, help="Whether a Lease decides who schedules.  [default: yes]"
+)
+@click.option("--journal", metavar="FILE", default="", help="Record all facts and decisions.")
+@click.option("--lenient", is_flag=True, help="Go on where a KubeSchedulerConfiguration asks for what is not done.")
+def schedule(
+    config: str,
+    scheduler_name: str,
+    policy: str,
+    kubeconfig: Path | None,
+    context: str,
+    listen: str | None,
+    leader_elect: bool | None,
+    journal: str,
+    lenient: bool,
+) -> int:
+    """Place the pods of a live cluster until told to stop.
+
+    Pods whose spec.schedulerName is ours are bound to nodes; all others only count. SIGTERM stops cleanly, SIGHUP reads
+    --config again.
+    """
+    from hostler.kube.api.access import read_access
+
+    with kernels() as compiled:
+
+        def settings() -> SchedulerSettings:
+            return _settings(config, scheduler_name, policy, listen, leader_elect, lenient)
+
+        access = read_access(kubeconfig, context)
+        wanted = settings()
+        for line in wanted.notes:
+            note(line)
+        compiled.announce()
+        from hostler.cli.kube.running import run_until_told
+
+        ending = run_until_told(access, wanted, journal=journal, reread=settings if config else None)
+    return 0 if ending == "stopped" else EXIT_LOST
+
+
+def _settings(
+    config: str, scheduler_name: str, policy: str, listen: str | None, leader_elect: bool | None, lenient: bool
+) -> SchedulerSettings:
+    """Read the configuration; what the command line says beats it."""
+    import msgspec
+
+    from hostler.kube.configuration import default_settings, read_settings
+    from hostler.kube.settings import DEFAULT_SCHEDULER_NAME, Profile
+
+    if config and policy:
+        raise InputError("--policy and --config contradict each other", hint="name the policy in the file's profiles")
+    if config:
+        found = read_settings(config, lenient=lenient)
+        if scheduler_name and len(found.profiles) > 1:
+            raise InputError(
+                f"--scheduler-name {scheduler_name} is not clear: {config} has {len(found.profiles)} profiles",
+                hint="name the schedulers in the file",
+            )
+        if scheduler_name:
+            profiles = (Profile(scheduler_name, found.profiles[0].policy),)
+            found = msgspec.structs.replace(found, profiles=profiles)
+    else:
+        found = default_settings(scheduler_name or DEFAULT_SCHEDULER_NAME, policy or "kubernetes")
+    if listen is not None:
+        found = msgspec.structs.replace(found, listen=listen)
+    if leader_elect is not None:
+        election = msgspec.structs.replace(found.election, is_on=leader_elect)
+        found = msgspec.structs.replace(found, election=election)
+    return found

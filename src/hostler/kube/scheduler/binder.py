@@ -1,0 +1,282 @@
+"""Binds: a bounded pool of calls, each for one pod, one uid and one node, until its outcome is known.
+
+A bind that got no answer may still be carried out by the server until the time-out that it carried has passed. Only
+then does reading the pod prove anything, and only then is the engine told that it failed: a second node is never tried
+before. What the server surely did not do (429) is sent again to the same node. Used by ``loop``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from hostler.kube.api.client import Client
+from hostler.kube.api.clock import Clock
+from hostler.kube.api.failures import ApiError
+from hostler.kube.api.resources import PODS
+from hostler.kube.api.transport import TransportError
+from hostler.kube.facts.views import PodView
+from hostler.kube.facts.world import World
+from hostler.kube.scheduler.pressure import Breaker, Window
+from hostler.manifests.gpus import GPU_INDEX
+from hostler.model import Bind, BindFailed, Event, GuestBound
+
+__all__ = ["Binder", "BinderCounts"]
+
+_SECOND = 1_000_000_000
+_MARGIN_S = 0.5  # beyond the time-out that a bind carried, before its outcome is read
+_READ_AGAIN_S = 1.0
+
+
+class BinderCounts(msgspec.Struct):
+    """What became of binds so far."""
+
+    bound: int = 0
+    refused: int = 0
+    dropped: int = 0  # not sent: the pod or its node changed before
+    unknown: int = 0  # outcomes that had to be read
+    throttled: int = 0
+
+
+class _Job(msgspec.Struct):
+    """One bind on its way; ``host`` is the node as it was when it was chosen."""
+
+    bind: Bind
+    host: object
+    decided_at: int
+    is_sent: bool = False
+    done: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+
+
+class Binder:
+    """Carries out binds."""
+
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        clock: Clock,
+        tell: Callable[[Event], None],
+        *,
+        most: int,
+        timeout_s: float,
+        may_write: Callable[[], bool],
+        breaker: Breaker,
+        on_bound: Callable[[PodView, str, int], None],
+    ) -> None:
+        self.counts = BinderCounts()
+        self.window = Window(most, start=min(most, 32))
+        self._client = client
+        self._world = world
+        self._clock = clock
+        self._tell = tell
+        self._timeout_s = timeout_s
+        self._may_write = may_write
+        self._breaker = breaker
+        self._on_bound = on_bound
+        self._waiting: deque[_Job] = deque()
+        self._jobs: dict[str, _Job] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._in_flight = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self.on_room: Callable[[], None] = lambda: None
+
+    # -- the loop's side -------------------------------------------------------------------------------------------
+
+    @property
+    def backlog(self) -> int:
+        """Return how many binds are not finished."""
+        return len(self._jobs)
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many binds were sent and not answered."""
+        return self._in_flight
+
+    def room(self) -> int:
+        """Return how many decisions are worth making now: a short queue keeps them fresh and in order of priority."""
+        if self._breaker.is_open or not self._may_write():
+            return 0
+        return max(0, 2 * self.window.most - len(self._jobs))
+
+    def submit(self, bind: Bind) -> None:
+        """Take a bind; it is sent when the window allows."""
+        job = _Job(bind, self._world.hosts.get(bind.host), self._clock.now())
+        self._jobs[bind.uid] = job
+        self._waiting.append(job)
+        self._pump()
+
+    def withdraw(self, uid: str) -> bool:
+        """Take back a bind that was not sent; say whether that was possible."""
+        job = self._jobs.get(uid)
+        if job is None or job.is_sent:
+            return False
+        self._waiting.remove(job)
+        self._finish(job, BindFailed(uid=uid, host=job.bind.host, reason="it was evicted before it was bound"))
+        return True
+
+    async def settled(self, uid: str) -> None:
+        """Wait until a pod's bind, if one is under way, has a known outcome."""
+        job = self._jobs.get(uid)
+        if job is not None:
+            await job.done.wait()
+
+    async def drain(self) -> None:
+        """Send nothing more and wait for what was sent; what was not sent is dropped."""
+        while self._waiting:
+            job = self._waiting.popleft()
+            self._finish(job, BindFailed(uid=job.bind.uid, host=job.bind.host, reason="the scheduler stops"))
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def abort(self) -> None:
+        """Drop everything at once: somebody else may write now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._waiting.clear()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Send what the window, the server and our mandate allow."""
+        now = self._clock.now()
+        while self._waiting and self._in_flight < self.window.size:
+            wait_s = max(self.window.paused_for(now), self._breaker.wait_s(now), 0.0 if self._may_write() else 0.5)
+            if wait_s > 0:
+                self._pump_in(wait_s)
+                return
+            job = self._waiting.popleft()
+            why = self._why_stale(job)
+            if why:
+                self.counts.dropped += 1
+                self._finish(job, BindFailed(uid=job.bind.uid, host=job.bind.host, reason=why))
+                continue
+            job.is_sent = True
+            self._in_flight += 1
+            self._breaker.begin()
+            task = asyncio.get_running_loop().create_task(self._carry_out(job))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _pump_in(self, wait_s: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._pump()
+        self.on_room()
+
+    def _why_stale(self, job: _Job) -> str:
+        """Say why a decision no longer holds; nothing where it does."""
+        pod = self._world.pods.get(job.bind.uid)
+        if pod is None or pod.is_leaving:
+            return "the pod is going away"
+        if pod.node:
+            return f"the pod runs on {pod.node} already"
+        host = self._world.hosts.get(job.bind.host)
+        if host is None:
+            return f"node {job.bind.host} is gone"
+        return "" if host is job.host else f"node {job.bind.host} changed since it was chosen"
+
+    async def _carry_out(self, job: _Job) -> None:
+        bind = job.bind
+        pod = self._world.pods[bind.uid]
+        try:
+            outcome = await self._send(job, pod)
+        finally:
+            self._in_flight -= 1
+        if outcome is None:  # throttled: the same pod to the same node, first of all
+            job.is_sent = False
+            self._waiting.appendleft(job)
+            self._pump()
+            return
+        if isinstance(outcome, GuestBound):
+            self.counts.bound += 1
+            self._on_bound(pod, outcome.host, job.decided_at)
+        else:
+            self.counts.refused += 1
+        self._finish(job, outcome)
+        self._pump()
+
+    async def _send(self, job: _Job, pod: PodView) -> Event | None:
+        bind, sent_at = job.bind, self._clock.now()
+        try:
+            await self._client.bind(
+                pod.namespace,
+                pod.name,
+                pod.uid,
+                bind.host,
+                annotations=_annotations(bind),
+                timeout_s=self._timeout_s,
+            )
+        except ApiError as error:
+            return await self._refused(job, pod, error, sent_at)
+        except TransportError as error:
+            self._breaker.fail(self._clock.now())
+            self.window.shrink(self._clock.now())
+            if not error.may_have_acted:
+                return BindFailed(uid=bind.uid, host=bind.host, reason=error.message)
+            return await self._find_out(job, pod, error.message, sent_at + self._patience_ns())
+        self._breaker.succeed()
+        self.window.grow()
+        return GuestBound(uid=bind.uid, host=bind.host)
+
+    async def _refused(self, job: _Job, pod: PodView, error: ApiError, sent_at: int) -> Event | None:
+        bind, now = job.bind, self._clock.now()
+        if error.status == 429:
+            self._breaker.succeed()
+            self.counts.throttled += 1
+            self.window.shrink(now, error.retry_after_s or 1.0)
+            return None
+        if error.status >= 500 or error.may_have_acted:
+            self._breaker.fail(now)
+            self.window.shrink(now, error.retry_after_s or 0.0)
+            return await self._find_out(job, pod, error.message, sent_at + self._patience_ns())
+        self._breaker.succeed()
+        if error.is_conflict:  # bound by somebody, perhaps by this very call delivered twice; or another pod
+            return await self._find_out(job, pod, error.message, now)
+        return BindFailed(uid=bind.uid, host=bind.host, reason=error.message)
+
+    def _patience_ns(self) -> int:
+        return int((self._timeout_s + _MARGIN_S) * _SECOND)
+
+    async def _find_out(self, job: _Job, pod: PodView, why: str, not_before: int) -> Event:
+        """Read what became of a bind, once it can no longer be carried out; asked until answered."""
+        bind = job.bind
+        self.counts.unknown += 1
+        await asyncio.sleep(max(0, not_before - self._clock.now()) / _SECOND)
+        while True:
+            try:
+                found = await self._client.get(PODS, pod.namespace, pod.name)
+            except ApiError as error:
+                if error.is_gone:
+                    return BindFailed(uid=bind.uid, host=bind.host, reason="the pod is gone")
+                await asyncio.sleep(max(_READ_AGAIN_S, error.retry_after_s or 0.0))
+            except TransportError:
+                await asyncio.sleep(_READ_AGAIN_S)
+            else:
+                break
+        self._breaker.succeed()
+        if found.metadata.uid != pod.uid:
+            return BindFailed(uid=bind.uid, host=bind.host, reason="the pod is gone; another one has its name")
+        if found.spec.node_name:
+            return GuestBound(uid=bind.uid, host=found.spec.node_name)
+        return BindFailed(uid=bind.uid, host=bind.host, reason=why)
+
+    def _finish(self, job: _Job, outcome: Event) -> None:
+        self._jobs.pop(job.bind.uid, None)
+        job.done.set()
+        self._tell(outcome)
+        self.on_room()
+
+
+def _annotations(bind: Bind) -> Mapping[str, str]:
+    """Write the chosen devices as the annotation that is set together with the node."""
+    return {GPU_INDEX: "-".join(str(index) for index in bind.devices)} if bind.devices else {}

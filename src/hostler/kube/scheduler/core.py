@@ -1,0 +1,98 @@
+"""The engine, with what may go wrong around it kept inside: facts that it refuses, guests that break a plugin.
+
+Runs where the executor runs it; takes facts, returns actions. One guest that a plugin fails on is set aside with an
+error and tried again later, and does not stop the others. Used by ``loop``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from hostler.engine.engine import Engine
+from hostler.errors import HostlerError
+from hostler.model import Action, Event, GangChanged, GangLeft, GuestArrived, GuestChanged, GuestFailed
+
+__all__ = ["Core", "Driver", "Turn"]
+
+
+class Driver(Protocol):
+    """An engine, or one that also writes a journal."""
+
+    def apply(self, event: Event) -> None:
+        """Take a fact."""
+        ...
+
+    def step(self, now: int, limit: int | None = None) -> list[Action]:
+        """Decide."""
+        ...
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What one turn brought.
+
+    ``refused`` are facts that the engine did not take, ``failed`` guests that it could not decide, ``gathering``
+    members of gangs that cannot be tried yet; each with the reason. ``due`` says when the next turn is worth while.
+    """
+
+    actions: Sequence[Action]
+    refused: Sequence[tuple[Event, str]] = ()
+    failed: Sequence[tuple[str, str]] = ()
+    gathering: Sequence[tuple[str, str]] = ()
+    due: int | None = None
+    took_ns: int = 0
+
+
+class Core:
+    """Takes facts and decides."""
+
+    def __init__(self, engine: Engine, driver: Driver | None = None, timer: Callable[[], int] = lambda: 0) -> None:
+        self.engine = engine
+        self._driver: Driver = driver or engine
+        self._timer = timer  # nanoseconds, for measuring only
+
+    def turn(self, events: Sequence[Event], now: int, limit: int) -> Turn:
+        """Take the facts, decide at most ``limit`` guests, and say when to come back."""
+        began = self._timer()
+        refused: list[tuple[Event, str]] = []
+        failed: list[tuple[str, str]] = []
+        for event in events:
+            try:
+                self._driver.apply(event)
+            except HostlerError as error:
+                refused.append((event, error.message))
+        gathering = self._gathering(events)
+        actions = self._decide(now, limit, failed) if limit > 0 else []
+        return Turn(actions, refused, failed, gathering, self.engine.next_due(), self._timer() - began)
+
+    def _decide(self, now: int, limit: int, failed: list[tuple[str, str]]) -> list[Action]:
+        try:
+            return self._driver.step(now, limit)
+        except Exception:
+            pass
+        try:
+            return self._driver.step(now, 1)
+        except Exception as error:
+            uid = self.engine.next_guest()
+            if uid is None:
+                raise
+            why = error.message if isinstance(error, HostlerError) else f"{type(error).__name__}: {error}"
+            self._driver.apply(GuestFailed(uid=uid, reason=why))
+            failed.append((uid, why))
+            return []
+
+    def _gathering(self, events: Sequence[Event]) -> list[tuple[str, str]]:
+        """Find the members of the gangs at hand that wait for others, and what for."""
+        keys: dict[str, None] = {}
+        for event in events:
+            if isinstance(event, GuestArrived | GuestChanged):
+                if event.guest.gang:
+                    keys[event.guest.gang] = None
+            elif isinstance(event, GangChanged):
+                keys[event.gang.key] = None
+            elif isinstance(event, GangLeft):
+                keys[event.key] = None
+        gangs = self.engine.state.gangs
+        return [(uid, why) for key in keys if (why := gangs.why_not_ready(key)) for uid in gangs.pending(key)]

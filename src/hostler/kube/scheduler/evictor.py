@@ -1,0 +1,137 @@
+"""Evictions: the victim's condition says why, then it is deleted with its own grace period, by its uid.
+
+A victim whose bind has not been sent is taken back without a call. Nobody is deleted while our view of the cluster is
+old: what looks like a lack of room may long be over. Used by ``loop``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from hostler.kube.api.client import Client
+from hostler.kube.api.clock import Clock
+from hostler.kube.api.failures import ApiError
+from hostler.kube.api.resources import PODS
+from hostler.kube.api.transport import TransportError
+from hostler.kube.facts.views import PodView
+from hostler.kube.facts.world import World
+from hostler.kube.scheduler.binder import Binder
+from hostler.kube.scheduler.reports import Reports
+from hostler.kube.scheduler.times import second_time
+from hostler.model import Event, Evict, EvictFailed
+
+__all__ = ["Evictor", "EvictorCounts"]
+
+_AGAIN_S = 1.0
+_AT_ONCE = 16
+_DISRUPTED = "PreemptionByScheduler"
+
+
+class EvictorCounts(msgspec.Struct):
+    """What became of evictions so far."""
+
+    evicted: int = 0
+    withdrawn: int = 0  # taken back before they were bound
+    moot: int = 0  # gone already
+    refused: int = 0
+
+
+class Evictor:
+    """Carries out evictions."""
+
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        clock: Clock,
+        tell: Callable[[Event], None],
+        binder: Binder,
+        reports: Reports,
+        *,
+        may_evict: Callable[[], bool],
+        timeout_s: float,
+    ) -> None:
+        self.counts = EvictorCounts()
+        self._client = client
+        self._world = world
+        self._clock = clock
+        self._tell = tell
+        self._binder = binder
+        self._reports = reports
+        self._may_evict = may_evict
+        self._timeout_s = timeout_s
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def backlog(self) -> int:
+        """Return how many evictions are not finished."""
+        return len(self._tasks)
+
+    def submit(self, evict: Evict) -> None:
+        """Take an eviction."""
+        if self._binder.withdraw(evict.uid):
+            self.counts.withdrawn += 1
+            return
+        task = asyncio.get_running_loop().create_task(self._carry_out(evict))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def abort(self) -> None:
+        """Drop everything at once; what was evicted already is not undone."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _carry_out(self, evict: Evict) -> None:
+        await self._binder.settled(evict.uid)
+        async with self._room:
+            while True:
+                while not self._may_evict():
+                    await asyncio.sleep(_AGAIN_S)
+                pod = self._world.pods.get(evict.uid)
+                if pod is None or pod.is_leaving or pod.has_ended:
+                    self.counts.moot += 1
+                    return
+                wait_s = await self._try(pod, evict)
+                if wait_s is None:
+                    return
+                await asyncio.sleep(wait_s)
+
+    async def _try(self, pod: PodView, evict: Evict) -> float | None:
+        """Try once; return how long to wait before the next try, or None when it is settled."""
+        preemptor = self._world.pods.get(evict.preemptor)
+        try:
+            await self._client.patch(
+                PODS, pod.namespace, pod.name, self._condition(pod, evict), part="status", kind="strategic",
+                timeout_s=self._timeout_s,
+            )  # fmt: skip
+            await self._client.delete(PODS, pod.namespace, pod.name, uid=pod.uid, timeout_s=self._timeout_s)
+        except ApiError as error:
+            if error.is_worth_retrying:
+                return max(_AGAIN_S, error.retry_after_s or 0.0)
+            if error.is_gone or error.is_conflict:
+                self.counts.moot += 1
+                return None
+            self.counts.refused += 1
+            self._tell(EvictFailed(uid=pod.uid, reason=error.message))
+            return None
+        except TransportError:
+            return _AGAIN_S
+        self.counts.evicted += 1
+        self._reports.preempted(pod, preemptor, evict.host)
+        return None
+
+    def _condition(self, pod: PodView, evict: Evict) -> dict[str, object]:
+        """Write why the pod goes, as kube-scheduler does, so that its controllers do not count it as a failure."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": _DISRUPTED,
+            "message": f"{pod.scheduler_name or 'hostler'}: {evict.reason or 'preempting to accommodate another pod'}",
+            "lastTransitionTime": second_time(self._clock.now()),
+        }
+        return {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}

@@ -1,0 +1,200 @@
+"""The loop: facts in, one turn of the engine, actions out; and again as soon as there is something to do.
+
+Path of a pod: a reflector sees it, the world makes a fact of it, the fact waits in the inbox, a turn applies it and
+decides, the action goes to the binder, and the outcome comes back to the inbox. Decisions are made only as fast as
+binds can be carried out, so that none grows old in a queue. Used by ``process``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hostler.kube.api.clock import Clock
+from hostler.kube.api.reflector import Update
+from hostler.kube.api.resources import PODS, Resource
+from hostler.kube.facts.views import PodView
+from hostler.kube.facts.world import World
+from hostler.kube.scheduler.binder import Binder
+from hostler.kube.scheduler.core import Core, Turn
+from hostler.kube.scheduler.evictor import Evictor
+from hostler.kube.scheduler.executor import Executor
+from hostler.kube.scheduler.meters import Meters
+from hostler.kube.scheduler.outside import Outside
+from hostler.kube.scheduler.reports import Reports
+from hostler.kube.scheduler.statuses import Statuses
+from hostler.kube.scheduler.wording import hold_message
+from hostler.model import Abandon, Action, Ask, Bind, Event, Evict, GuestBound, GuestLeft, Hold, Nominate, Prepare
+
+__all__ = ["Hands", "Loop"]
+
+_SECOND = 1_000_000_000
+SCHEDULER_ERROR = "SchedulerError"
+
+
+class Hands(msgspec.Struct, frozen=True):
+    """Everything that carries out actions."""
+
+    binder: Binder
+    evictor: Evictor
+    statuses: Statuses
+    reports: Reports
+    outside: Outside
+
+
+class Loop:
+    """Turns facts into actions."""
+
+    def __init__(self, core: Core, world: World, clock: Clock, executor: Executor, meters: Meters) -> None:
+        self.core = core
+        self.world = world
+        self.last_turn_at = 0
+        self._clock = clock
+        self._executor = executor
+        self._meters = meters
+        self._hands: Hands | None = None
+        self._inbox: list[Event] = []
+        self._wake = asyncio.Event()
+        self._due: int | None = None
+
+    @property
+    def inbox(self) -> int:
+        """Return how many facts wait for the next turn."""
+        return len(self._inbox)
+
+    # -- facts -----------------------------------------------------------------------------------------------------
+
+    def tell(self, event: Event) -> None:
+        """Take a fact for the next turn."""
+        if type(event) is GuestBound:
+            self.world.bound(event.uid, event.host)
+        self._inbox.append(event)
+        self._wake.set()
+
+    def observe(self, resource: Resource[Any], updates: Sequence[Update[Any]]) -> None:
+        """Take what a reflector saw."""
+        self._take(self.world.take(resource, updates, self._clock.now()))
+        if resource is PODS:
+            self._report_problems(updates)
+
+    def open(self) -> None:
+        """Take all that was seen before everything was listed."""
+        self._take(self.world.open(self._clock.now()))
+        for pod in self.world.pods.values():
+            self._report_problem(pod)
+
+    def adopt(self, profiles: Mapping[str, str]) -> None:
+        """Place the pods of other scheduler names from now on."""
+        self._take(self.world.adopt(profiles, self._clock.now()))
+
+    def nudge(self) -> None:
+        """Look whether there is something to do."""
+        self._wake.set()
+
+    def _take(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        hands = self._hands
+        if hands is not None:
+            for event in events:
+                if type(event) is GuestLeft:
+                    hands.statuses.forget(event.uid)
+                    hands.reports.forget(event.uid)
+        self._inbox.extend(events)
+        self._wake.set()
+
+    def _report_problems(self, updates: Sequence[Update[Any]]) -> None:
+        for update in updates:
+            metadata = getattr(update.new, "metadata", None)
+            uid = update.new.uid if metadata is None and update.new is not None else getattr(metadata, "uid", "")
+            pod = self.world.pods.get(uid)
+            if pod is not None and pod.problem:
+                self._report_problem(pod)
+
+    def _report_problem(self, pod: PodView) -> None:
+        """Tell a pod's owner why it was not even looked at."""
+        if pod.problem and pod.is_ours and not pod.node and self._hands is not None:
+            if self._hands.statuses.refuse(pod, pod.problem, SCHEDULER_ERROR):
+                self._hands.reports.refused(pod, pod.problem)
+            self._meters.attempts("error", pod.scheduler_name)
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+
+    async def run(self, hands: Hands) -> None:
+        """Turn for ever; cancelled to end."""
+        self._hands = hands
+        hands.binder.on_room = self.nudge
+        while True:
+            await self._wait(hands.binder)
+            self._wake.clear()
+            now = self._clock.now()
+            self._take(self.world.tick(now))
+            events, self._inbox = self._inbox, []
+            limit = hands.binder.room()
+            turn = await self._executor.run(lambda e=events, n=now, at_most=limit: self.core.turn(e, n, at_most))  # type: ignore[misc]
+            self._due = turn.due
+            self.last_turn_at = self._clock.now()
+            self._after(turn, hands)
+
+    async def _wait(self, binder: Binder) -> None:
+        """Wait for facts, for a time that matters, or for room to carry out more."""
+        if self._wake.is_set():
+            return
+        times = [t for t in (self._due if binder.room() > 0 else None, self.world.due()) if t is not None]
+        if not times:
+            await self._wake.wait()
+            return
+        left_s = (min(times) - self._clock.now()) / _SECOND
+        if left_s <= 0:
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout(left_s):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def _after(self, turn: Turn, hands: Hands) -> None:
+        self._meters.turn(turn)
+        for action in turn.actions:
+            self._carry_out(action, hands)
+        for uid, why in turn.failed:
+            pod = self.world.pods.get(uid)
+            if pod is not None and hands.statuses.refuse(pod, why, SCHEDULER_ERROR):
+                hands.reports.refused(pod, why)
+        for uid, why in turn.gathering:
+            pod = self.world.pods.get(uid)
+            if pod is not None and not pod.node and hands.statuses.refuse(pod, why):
+                hands.reports.refused(pod, why)
+
+    def _carry_out(self, action: Action, hands: Hands) -> None:
+        match action:
+            case Bind():
+                hands.statuses.forget(action.uid)
+                hands.binder.submit(action)
+            case Hold():
+                self._refuse(action, hands)
+            case Evict():
+                hands.evictor.submit(action)
+            case Nominate():
+                pod = self.world.pods.get(action.uid)
+                if pod is not None:
+                    hands.statuses.nominate(pod, action.host)
+            case Ask():
+                hands.outside.ask(action)
+            case Prepare():
+                hands.outside.prepare(action)
+            case Abandon():
+                hands.outside.abandon(action)
+
+    def _refuse(self, hold: Hold, hands: Hands) -> None:
+        pod = self.world.pods.get(hold.uid)
+        if pod is None:
+            return
+        self._meters.attempts("unschedulable", pod.scheduler_name)
+        message = hold_message(hold)
+        hands.statuses.refuse(pod, message)
+        hands.reports.refused(pod, message)

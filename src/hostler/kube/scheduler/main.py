@@ -1,0 +1,117 @@
+"""The process around a scheduler: signals, the lease's identity, the journal's files, the page of probes.
+
+SIGTERM and SIGINT stop it cleanly, a second one at once; SIGHUP reads the configuration again. Used by the command
+``hostler kube schedule``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import signal
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+
+from hostler.engine.engine import Engine
+from hostler.errors import HostlerError
+from hostler.kube.api.client import Client
+from hostler.kube.api.clock import SteadyClock
+from hostler.kube.scheduler.executor import OwnThread
+from hostler.kube.scheduler.process import Ending, Scheduler
+from hostler.kube.settings import SchedulerSettings
+from hostler.model import Guest, GuestArrived, GuestSpec, Host, HostJoined, Policy, amounts
+
+__all__ = ["new_identity", "run_scheduler", "warm_kernels"]
+
+Say = Callable[[str], None]
+
+
+def new_identity() -> str:
+    """Name this process: the machine, and something that no other process has."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+def warm_kernels(policies: tuple[Policy, ...]) -> None:
+    """Load or compile what the first decision needs, so that it does not wait for that."""
+    engine = Engine(policies)
+    engine.apply(HostJoined(host=Host(name="warm", capacity=amounts({"cpu": 1000, "memory": 2**30, "guests": 10}))))
+    for number in range(2):
+        spec = GuestSpec(requests=amounts({"cpu": 10}))
+        engine.apply(GuestArrived(guest=Guest(name=f"warm-{number}", uid=f"warm-{number}", spec=spec)))
+    engine.step(0)
+
+
+async def run_scheduler(
+    connect: Callable[[], Client],
+    settings: SchedulerSettings,
+    *,
+    say: Say,
+    journal: Callable[[bytes], object] | None = None,
+    reread: Callable[[], SchedulerSettings] | None = None,
+) -> Ending:
+    """Schedule until a signal or the loss of the lease ends it."""
+    stop = asyncio.Event()
+    executor = OwnThread()
+    client = connect()
+    try:
+        await executor.run(lambda: warm_kernels(settings.policies))
+        clock = SteadyClock()
+        scheduler = Scheduler(
+            client,
+            settings,
+            clock=clock,
+            executor=executor,
+            identity=new_identity(),
+            random=random.Random(os.urandom(8)),
+            journal=journal,
+            timer=time.perf_counter_ns,
+            on_synced=lambda: _settled(say),
+        )
+        _on_signals(stop, say, lambda: _reload(scheduler, reread, say))
+        say(f"waiting for the lease {settings.election.namespace}/{settings.election.name}")
+        ending = await scheduler.run(stop)
+    finally:
+        executor.close()
+        await client.close()
+    say("stopped" if ending == "stopped" else "the lease was lost: another scheduler may write now")
+    return ending
+
+
+def _settled(say: Say) -> None:
+    """What was listed stays: the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    say("scheduling")
+
+
+def _on_signals(stop: asyncio.Event, say: Say, reload: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+
+    def end(name: str) -> None:
+        if stop.is_set():
+            os._exit(130)
+        say(f"{name}: finishing what was sent")
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, number.name)
+    with suppress(AttributeError):
+        loop.add_signal_handler(signal.SIGHUP, reload)
+
+
+def _reload(scheduler: Scheduler, reread: Callable[[], SchedulerSettings] | None, say: Say) -> None:
+    """Read the configuration again; one that is wrong changes nothing."""
+    if reread is None:
+        say("SIGHUP: there is no configuration file to read again")
+        return
+    try:
+        for line in scheduler.adopt(reread()):
+            say(f"SIGHUP: {line}")
+    except HostlerError as error:
+        say(f"SIGHUP: nothing was changed: {error.message}")

@@ -1,0 +1,83 @@
+"""Answers that a decision waits for: extenders that are asked, volumes that are prepared.
+
+Every question gets exactly one answer, an error included; one that is abandoned gets none. Used by ``loop``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias
+
+from hostler.errors import HostlerError
+from hostler.model import Abandon, Answered, Ask, Event, Prepare, Prepared
+
+__all__ = ["Answerer", "Outside", "Preparer"]
+
+Answerer: TypeAlias = Callable[[Ask], Awaitable[Answered]]
+Preparer: TypeAlias = Callable[[Prepare], Awaitable[Prepared]]
+
+
+class Outside:
+    """Asks and prepares, each in a task of its own."""
+
+    def __init__(
+        self, tell: Callable[[Event], None], *, answer: Answerer | None = None, prepare: Preparer | None = None
+    ) -> None:
+        self._tell = tell
+        self._answer = answer
+        self._prepare = prepare
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    @property
+    def backlog(self) -> int:
+        """Return how many answers are awaited."""
+        return len(self._tasks)
+
+    def ask(self, ask: Ask) -> None:
+        """Ask, and tell the answer."""
+        self._start(("ask", ask.uid), self._ask(ask))
+
+    def prepare(self, prepare: Prepare) -> None:
+        """Prepare, and tell how that went."""
+        self._start(("prepare", prepare.uid), self._get_ready(prepare))
+
+    def abandon(self, abandon: Abandon) -> None:
+        """Stop preparing for a guest."""
+        task = self._tasks.get(("prepare", abandon.uid))
+        if task is not None:
+            task.cancel()
+
+    async def abort(self) -> None:
+        """Drop everything at once."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, key: tuple[str, str], work: Coroutine[Any, Any, None]) -> None:
+        old = self._tasks.get(key)
+        if old is not None:
+            old.cancel()
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[key] = task
+        task.add_done_callback(lambda done: self._tasks.pop(key) if self._tasks.get(key) is done else None)
+
+    async def _ask(self, ask: Ask) -> None:
+        if self._answer is None:
+            self._tell(Answered(uid=ask.uid, ask=ask.ask, error=f"nobody here can ask {ask.asked}"))
+            return
+        try:
+            self._tell(await self._answer(ask))
+        except HostlerError as error:
+            self._tell(Answered(uid=ask.uid, ask=ask.ask, error=error.message))
+
+    async def _get_ready(self, prepare: Prepare) -> None:
+        if self._prepare is None:
+            why = f"nobody here can prepare {', '.join(prepare.needs)}"
+            self._tell(Prepared(uid=prepare.uid, host=prepare.host, error=why))
+            return
+        try:
+            self._tell(await self._prepare(prepare))
+        except HostlerError as error:
+            self._tell(Prepared(uid=prepare.uid, host=prepare.host, error=error.message))

@@ -1,0 +1,219 @@
+"""One scheduler, put together: wait for the lease, list and watch, decide and carry out, stop cleanly.
+
+Nothing is read before the lease is ours, so that everything decided on is newer than our own lease write. Losing the
+lease ends everything at once; a request to stop lets what was sent finish and gives the lease back. Used by the
+command ``hostler kube schedule`` and by simulations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from hostler.engine.engine import Engine
+from hostler.engine.journal import Recorder
+from hostler.kube.api.client import Client
+from hostler.kube.api.clock import Clock
+from hostler.kube.api.reflector import Reflector
+from hostler.kube.api.resources import NODES, PODS
+from hostler.kube.facts.kinds import KINDS
+from hostler.kube.facts.views import PodView
+from hostler.kube.facts.world import World
+from hostler.kube.scheduler.binder import Binder
+from hostler.kube.scheduler.core import Core
+from hostler.kube.scheduler.election import Leadership, Mandate, NoElection, check_times
+from hostler.kube.scheduler.evictor import Evictor
+from hostler.kube.scheduler.executor import Executor
+from hostler.kube.scheduler.loop import Hands, Loop
+from hostler.kube.scheduler.meters import Meters
+from hostler.kube.scheduler.outside import Answerer, Outside, Preparer
+from hostler.kube.scheduler.pressure import Breaker
+from hostler.kube.scheduler.reports import Reports
+from hostler.kube.scheduler.statuses import Statuses
+from hostler.kube.scheduler.trail import Trail
+from hostler.kube.settings import SchedulerSettings
+from hostler.model import PolicyChanged
+
+__all__ = ["Ending", "Scheduler"]
+
+Ending = Literal["stopped", "lost"]
+
+_SECOND = 1_000_000_000
+_STALE_AFTER_S = 100.0  # bookmarks come about once a minute, and a silent watch is reopened before this
+_LAST_WORDS_S = 5.0  # for events and conditions when asked to stop
+
+
+class Scheduler:
+    """One scheduler on one cluster."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: SchedulerSettings,
+        *,
+        clock: Clock,
+        executor: Executor,
+        identity: str,
+        random: random.Random,
+        journal: Callable[[bytes], object] | None = None,
+        answer: Answerer | None = None,
+        prepare: Callable[[World, Client], Preparer] | None = None,
+        timer: Callable[[], int] = lambda: 0,
+        on_synced: Callable[[], None] = lambda: None,
+    ) -> None:
+        limits = settings.limits
+        self.settings = settings
+        self.identity = identity
+        self.meters = Meters()
+        self.mandate: Mandate = NoElection()
+        if settings.election.is_on:
+            check_times(settings.election, limits.bind_timeout_s)
+            self.mandate = Leadership(
+                client, settings.election, identity, bind_timeout_s=limits.bind_timeout_s, clock=clock, random=random
+            )
+        self.world = World(
+            {profile.scheduler_name: profile.policy for profile in settings.profiles},
+            seed_annotations=settings.seed_annotations,
+        )
+        engine = Engine(settings.policies, clock.now(), settings.seed, rules=settings.queue)
+        self.core = Core(engine, Recorder(engine, journal) if journal is not None else None, timer)
+        self.loop = Loop(self.core, self.world, clock, executor, self.meters)
+        self.breaker = Breaker()
+        self.reflectors: dict[str, Reflector[Any]] = {
+            kind.resource.kind + kind.resource.group: Reflector(
+                client, kind.resource, self.loop.observe, clock=clock, random=random, is_optional=kind.is_optional
+            )
+            for kind in KINDS
+        }
+        self.is_synced = False
+        self._clock = clock
+        self._executor = executor
+        self._on_synced = on_synced
+        self.trail = Trail(
+            clock, most=32, is_busy=lambda: self.binder.backlog > 0, may_write=self._may_write, breaker=self.breaker
+        )
+        reports = Reports(client, clock, self.trail, identity=identity, timeout_s=limits.call_timeout_s)
+        statuses = Statuses(client, self.world, clock, self.trail, limits.bind_timeout_s)
+        self.binder = Binder(
+            client,
+            self.world,
+            clock,
+            self.loop.tell,
+            most=limits.max_in_flight,
+            timeout_s=limits.bind_timeout_s,
+            may_write=self._may_write,
+            breaker=self.breaker,
+            on_bound=self._bound,
+        )
+        evictor = Evictor(
+            client,
+            self.world,
+            clock,
+            self.loop.tell,
+            self.binder,
+            reports,
+            may_evict=self._may_evict,
+            timeout_s=limits.bind_timeout_s,
+        )
+        preparer = prepare(self.world, client) if prepare is not None else None
+        outside = Outside(self.loop.tell, answer=answer, prepare=preparer)
+        self.hands = Hands(self.binder, evictor, statuses, reports, outside)
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    async def run(self, stop: asyncio.Event) -> Ending:
+        """Schedule until told to stop or until the lease is lost."""
+        stopping = asyncio.ensure_future(stop.wait())
+        tasks: list[asyncio.Future[Any]] = [stopping]
+        ending: Ending = "stopped"
+        try:
+            if not await _before(stopping, self.mandate.acquire()):
+                return ending
+            keeping = asyncio.ensure_future(self.mandate.keep())
+            tasks.append(keeping)
+            tasks += [asyncio.ensure_future(reflector.run()) for reflector in self.reflectors.values()]
+            synced = asyncio.ensure_future(self._synced())
+            tasks.append(synced)
+            await asyncio.wait({stopping, keeping, synced}, return_when=asyncio.FIRST_COMPLETED)
+            if synced.done():
+                self.loop.open()
+                self.is_synced = True
+                self._on_synced()
+                turning = asyncio.ensure_future(self.loop.run(self.hands))
+                tasks.append(turning)
+                await asyncio.wait({stopping, keeping, turning}, return_when=asyncio.FIRST_COMPLETED)
+                if turning.done():
+                    turning.result()
+                turning.cancel()
+            if keeping.done():
+                keeping.result()
+                ending = "lost"
+            elif stop.is_set():
+                await self.binder.drain()
+                await self.trail.drain(_LAST_WORDS_S)
+        finally:
+            await self._end(tasks)
+        if ending == "stopped":
+            await self.mandate.release()
+        return ending
+
+    def adopt(self, settings: SchedulerSettings) -> list[str]:
+        """Go on by other settings; say what was taken over, and what needs a new start."""
+        old, self.settings = self.settings, settings
+        said: list[str] = []
+        if settings.policies != old.policies:
+            self.loop.tell(PolicyChanged(policies=settings.policies))
+            said.append("policies changed")
+        if settings.profiles != old.profiles:
+            self.loop.adopt({profile.scheduler_name: profile.policy for profile in settings.profiles})
+            said.append("profiles changed")
+        said += [
+            f"{name} changed: that needs a new start"
+            for name in ("queue", "election", "limits", "extenders", "seed_annotations", "seed", "listen")
+            if getattr(settings, name) != getattr(old, name)
+        ]
+        return said or ["nothing changed"]
+
+    async def _synced(self) -> None:
+        for reflector in self.reflectors.values():
+            await reflector.synced.wait()
+
+    async def _end(self, tasks: list[asyncio.Future[Any]]) -> None:
+        for task in tasks:
+            task.cancel()
+        for part in (self.binder, self.hands.evictor, self.hands.outside, self.trail):
+            await part.abort()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- rules -----------------------------------------------------------------------------------------------------
+
+    def _may_write(self) -> bool:
+        return self.mandate.is_held
+
+    def _may_evict(self) -> bool:
+        """Say whether our view is fresh enough to end what somebody runs."""
+        return self.mandate.is_held and not self.breaker.is_open and self.view_age_s() < _STALE_AFTER_S
+
+    def view_age_s(self) -> float:
+        """Return how long ago pods or nodes were last heard of, whichever is longer."""
+        heard = min(self.reflectors[kind.kind + kind.group].heard_at for kind in (PODS, NODES))
+        return (self._clock.now() - heard) / _SECOND
+
+    def _bound(self, pod: PodView, node: str, decided_at: int) -> None:
+        now = self._clock.now()
+        self.hands.reports.scheduled(pod, node)
+        self.meters.bound(pod.scheduler_name, (now - decided_at) / _SECOND, (now - pod.created) / _SECOND)
+
+
+async def _before(stopping: asyncio.Future[Any], work: Awaitable[None]) -> bool:
+    """Wait for work, but not longer than until we are to stop; say whether it was done."""
+    task = asyncio.ensure_future(work)
+    await asyncio.wait({stopping, task}, return_when=asyncio.FIRST_COMPLETED)
+    if not task.done():
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return False
+    await task
+    return True

@@ -1,0 +1,103 @@
+"""What a pod's status tells its owner: the condition PodScheduled, and the node that is kept for it.
+
+For each pod only the newest wish counts: what was not written yet is replaced. Used by ``loop``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.kube.api.client import Client
+from hostler.kube.api.clock import Clock
+from hostler.kube.api.resources import PODS
+from hostler.kube.facts.views import PodView
+from hostler.kube.facts.world import World
+from hostler.kube.scheduler.times import second_time
+from hostler.kube.scheduler.trail import Trail
+
+__all__ = ["UNSCHEDULABLE", "Statuses"]
+
+UNSCHEDULABLE = "Unschedulable"
+
+
+class _Wish(msgspec.Struct):
+    """What a pod's status should say; None: as it is."""
+
+    condition: tuple[str, str] | None = None  # reason, message
+    nominated: str | None = None
+
+
+class Statuses:
+    """Writes the status of pods that wait."""
+
+    def __init__(self, client: Client, world: World, clock: Clock, trail: Trail, timeout_s: float) -> None:
+        self._client = client
+        self._world = world
+        self._clock = clock
+        self._trail = trail
+        self._timeout_s = timeout_s
+        self._wishes: dict[str, _Wish] = {}
+        self._said: dict[str, tuple[str, str]] = {}  # conditions that we wrote, which the watch may not show yet
+
+    def refuse(self, pod: PodView, message: str, reason: str = UNSCHEDULABLE) -> bool:
+        """Say why a pod waits; return whether that is news."""
+        told = self._said.get(pod.uid, pod.condition)
+        if told == (reason, message):
+            return False
+        self._said[pod.uid] = (reason, message)
+        self._wish(pod.uid).condition = (reason, message)
+        return True
+
+    def nominate(self, pod: PodView, node: str) -> None:
+        """Say for which node a pod waits; none: for no one."""
+        self._wish(pod.uid).nominated = node
+
+    def forget(self, uid: str) -> None:
+        """Say nothing more about a pod: it was placed, or is gone."""
+        self._wishes.pop(uid, None)
+        self._said.pop(uid, None)
+
+    def _wish(self, uid: str) -> _Wish:
+        wish = self._wishes.get(uid)
+        if wish is None:
+            wish = self._wishes[uid] = _Wish()
+            self._trail.soon(lambda: self._write(uid))
+        return wish
+
+    async def _write(self, uid: str) -> None:
+        wish = self._wishes.pop(uid, None)
+        pod = self._world.pods.get(uid)
+        if wish is None or pod is None or pod.node:
+            return
+        try:
+            await self._client.patch(
+                PODS,
+                pod.namespace,
+                pod.name,
+                self._patch(pod, wish),
+                part="status",
+                kind="strategic",
+                timeout_s=self._timeout_s,
+            )
+        except BaseException:
+            newer = self._wishes.get(uid)
+            if newer is None:
+                self._wishes[uid] = wish  # the trail calls us again
+            else:
+                newer.condition = newer.condition or wish.condition
+                newer.nominated = wish.nominated if newer.nominated is None else newer.nominated
+            raise
+
+    def _patch(self, pod: PodView, wish: _Wish) -> dict[str, object]:
+        status: dict[str, object] = {}
+        if wish.condition is not None:
+            reason, message = wish.condition
+            at = second_time(self._clock.now())
+            condition: dict[str, object] = {"type": "PodScheduled", "status": "False", "reason": reason}
+            condition |= {"message": message, "lastProbeTime": None}
+            if pod.condition == ("", ""):
+                condition["lastTransitionTime"] = at
+            status["conditions"] = [condition]
+        if wish.nominated is not None:
+            status["nominatedNodeName"] = wish.nominated or None
+        return {"metadata": {"uid": pod.uid}, "status": status}
