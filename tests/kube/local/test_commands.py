@@ -1,0 +1,147 @@
+"""``hostler kube up``, ``status``, ``logs`` and ``down``, on real clusters."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from hostler.kube.local.state import cluster_folder
+from tests.cli.running import hostler
+from tests.kube.local.watching import eventually, processes_about
+
+HOSTLER = [sys.executable, "-c", "import sys; from hostler.cli.main import main; sys.exit(main())"]
+# Ends all clusters when its input ends, which it does with whoever holds the other end, however that dies.
+GUARD = "import sys; sys.stdin.read(); from hostler.cli.main import main; main(['kube', 'down', '--all'])"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Give the folder of clusters of a user who has none yet; those that a test starts end with it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    guard = subprocess.Popen(
+        [sys.executable, "-c", GUARD], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    yield tmp_path / "hostler" / "kube"
+    guard.communicate()
+    assert processes_about(tmp_path) == {}
+
+
+def states(name):
+    found = hostler("kube", "status", "--name", name, "-o", "json").json["clusters"][0]
+    return {part["part"]: part["state"] for part in found["parts"]}
+
+
+def test_two_clusters_run_side_by_side_and_end_one_by_one(folder):
+    first = hostler("kube", "up", "--with", "none", "--nodes", "2")
+    assert first.code == 0, first.err
+    assert "etcd 3." in first.err
+    assert "2 nodes are Ready (2 new)" in first.err
+    assert f"  export KUBECONFIG={folder / 'local' / 'kubeconfig'}" in first.lines
+    assert any(line.startswith("  hostler kube schedule --kubeconfig") for line in first.lines)
+    second = hostler("kube", "up", "--name", "second", "--with", "none")
+    assert second.code == 0, second.err
+    assert "  hostler kube down --name second" in second.lines
+
+    kubectl = next(line.split()[0] for line in first.lines if line.endswith(" get nodes"))
+    for name, nodes in (("local", 2), ("second", 0)):
+        words = [kubectl, "--kubeconfig", str(folder / name / "kubeconfig"), "get", "nodes", "-o", "name"]
+        shown = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert len(shown.stdout.split()) == nodes
+
+    table = hostler("kube", "status")
+    assert table.code == 0
+    assert len([line for line in table.lines if line.endswith("healthy")]) == 4
+    assert hostler("kube", "down").out == "cluster local: ended apiserver, etcd; its data are removed\n"
+    assert processes_about(folder / "local") == {}
+    assert len(processes_about(folder / "second")) == 2
+    assert hostler("kube", "down", "--all").code == 0
+    assert processes_about(folder) == {}
+    assert hostler("kube", "down", "--all").out == "there is no local cluster\n"
+
+
+def test_what_was_killed_is_seen_by_status_and_mended_by_up(folder):
+    assert hostler("kube", "up", "--with", "none").code == 0
+    again = hostler("kube", "up")
+    assert "all parts are running already" in again.err
+    found = hostler("kube", "status", "-o", "json").json["clusters"][0]["parts"]
+    before = {part["part"]: part["pid"] for part in found}
+    os.kill(before["apiserver"], signal.SIGKILL)
+    eventually(lambda: states("local")["apiserver"] == "dead")
+    assert hostler("kube", "status").code == 1
+    mended = hostler("kube", "up")
+    assert mended.code == 0, mended.err
+    assert "etcd 3." not in mended.err
+    assert states("local") == {"etcd": "healthy", "apiserver": "healthy"}
+
+
+def test_parts_are_added_and_data_are_kept(folder):
+    assert hostler("kube", "up", "--with", "none", "--nodes", "1").code == 0
+    assert hostler("kube", "up", "--with", "scheduler").code == 0
+    assert states("local") == {"etcd": "healthy", "apiserver": "healthy", "scheduler": "healthy"}
+    assert hostler("kube", "down", "--keep-data").code == 0
+    assert processes_about(folder) == {}
+    assert set(states("local").values()) == {"stopped"}
+    again = hostler("kube", "up", "--nodes", "1")
+    assert "1 nodes are Ready (0 new)" in again.err
+    assert "scheduler" in states("local")
+
+
+@pytest.mark.parametrize("moment", ["etcd", "apiserver"])
+def test_what_a_killed_up_left_behind_is_ended_by_down(folder, moment):
+    with subprocess.Popen([*HOSTLER, "kube", "up", "--with", "none"], stdout=subprocess.DEVNULL) as starting:
+        eventually(lambda: (folder / "local" / "run" / f"{moment}.json").exists())
+        starting.kill()
+    assert processes_about(folder)
+    assert hostler("kube", "down").code == 0
+    assert processes_about(folder) == {}
+
+
+def test_logs_are_shown_by_part_and_to_the_last_line():
+    assert hostler("kube", "up", "--with", "none").code == 0
+    every = hostler("kube", "logs", "--tail", "3")
+    assert {line.split(": ")[0] for line in every.lines} == {"etcd", "apiserver"}
+    assert len(hostler("kube", "logs", "apiserver", "--tail", "3").lines) == 3
+    with subprocess.Popen(
+        [*HOSTLER, "kube", "logs", "apiserver", "--tail", "0", "-f"], stdout=subprocess.PIPE, text=True
+    ) as follower:
+        log = cluster_folder("local") / "logs" / "apiserver.log"
+        with log.open("a") as file:
+            eventually(lambda: bool(file.write("a new line\n")) and follower.poll() is None)
+        assert follower.stdout.readline()
+        follower.send_signal(signal.SIGINT)
+        follower.communicate()
+    assert follower.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        (["up", "--name", "../up"], "cannot be the name of a cluster", "small letters"),
+        (["up", "--with", "sheduler"], "no part of a local control plane is called 'sheduler'", "'scheduler'"),
+        (["up", "--with", "none,kwok"], "'none' cannot stand beside parts", "alone"),
+        (["up", "--gate", "GenericWorkload"], "does not open or close a gate", "NAME=true"),
+        (["up", "--nodes", "-1"], "'--nodes'", "--help"),
+        (["up", "--scheduler-config", "/nowhere.yaml"], "/nowhere.yaml: cannot be read", "KubeScheduler"),
+        (["status", "--name", "none-such"], "there is no local cluster 'none-such'", "hostler kube up"),
+        (["logs"], "there is no local cluster 'local'", "hostler kube up"),
+        (["down"], "there is no local cluster 'local'", "hostler kube up"),
+        (["down", "--name", "../../x"], "cannot be the name", "small letters"),
+        (["down", "--all", "--name", "x"], "exclude each other", "leave one"),
+        (["binaries", "kubelet"], "no program is called 'kubelet'", "kube"),
+    ],
+)
+def test_bad_input_is_refused_with_a_hint_and_starts_nothing(folder, words, error, hint):
+    result = hostler("kube", *words)
+    assert result.code == 2
+    assert error in result.err
+    assert hint in result.hint
+    assert processes_about(folder) == {}
+
+
+def test_no_cluster_at_all_is_an_answer():
+    assert hostler("kube", "status").out.startswith("there is no local cluster; start one with")
+    assert hostler("kube", "status", "-o", "json").json == {"clusters": []}
