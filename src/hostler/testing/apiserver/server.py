@@ -82,7 +82,7 @@ class ApiServer:
         old = self.store.entries(kind).get(key)
         if old is None:
             given = {"uid": self.store.new_uid(), "creationTimestamp": self.store.timestamp()} | given
-            given |= {"generation": 1} if kind.has_generation or kind.is_custom else {}
+            given |= _first_generation(kind)
         else:
             given = {**old.item["metadata"], **given}
         body = admit(
@@ -236,3 +236,7 @@ class ApiServer:
         group = {"group": call.kind.group} if call.kind.group else {}
         details = {"name": call.name, **group, "kind": call.kind.plural, "uid": entry.item["metadata"]["uid"]}
         return Answer(200, msgspec.json.encode(success(200, details)))
+
+
+def _first_generation(kind: Kind) -> Json:
+    return {"generation": 1} if kind.has_generation or kind.is_custom else {}

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["ApiTransport", "HeldRequest"]
 
 
+_INSTANT_S = 1e-6  # no server does anything in less
+
+
 class HeldRequest(Request, frozen=True, kw_only=True):
     """A request that the server holds for a while before it acts, as under load; its own time limit still counts."""
 
@@ -45,6 +48,8 @@ class ApiTransport:
         entry = server.arrive(request, self.user, sent)
         if isinstance(request, HeldRequest):
             answer = await self._held(entry, request)
+        elif server.patience_s(request) < _INSTANT_S:
+            answer = server.give_up(entry)
         else:
             answer = server.serve(entry, request)
         answer.entry = entry
