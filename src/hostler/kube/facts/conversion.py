@@ -1,0 +1,172 @@
+"""One pod to a guest, beside everything that its meaning depends on on a live cluster.
+
+A pending pod is converted whole or refused; one that runs holds its room whatever else is wrong with it, so of a pod
+that makes no sense at least the requests are counted. Used by ``pods``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from hostler.errors import InputError
+from hostler.kube.facts.bounds import Names, check_spec, clip_spec
+from hostler.kube.facts.groups import GroupBook, Member
+from hostler.kube.facts.hosts import HostBook
+from hostler.kube.facts.problems import CONVERSION_ERRORS, text_of
+from hostler.kube.facts.views import scheduler_of
+from hostler.kube.facts.volume_terms import both
+from hostler.kube.facts.volumes import Needs, Volumes
+from hostler.manifests.gangs import gang_named_by, has_seed_group, seed_group_min
+from hostler.manifests.gpus import gpu_indices
+from hostler.manifests.objects import Pod
+from hostler.manifests.places import DEFAULT_NAMESPACE, check_name
+from hostler.manifests.pods import read_spec
+from hostler.manifests.priorities import check_priority
+from hostler.manifests.requests import pod_requests
+from hostler.manifests.surroundings import Surroundings
+from hostler.manifests.times import nanoseconds
+from hostler.model import Amounts, Guest, GuestSpec, Selector, add_amounts, labels
+
+__all__ = ["Conversion"]
+
+_MAX_NAME = 253
+
+
+class Conversion:
+    """Converts pods."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, str],
+        around: Surroundings,
+        volumes: Volumes,
+        hosts: HostBook,
+        groups: GroupBook,
+        names: Names,
+        *,
+        seed_annotations: bool,
+    ) -> None:
+        self.profiles = profiles
+        self._around = around
+        self._volumes = volumes
+        self._hosts = hosts
+        self._groups = groups
+        self._names = names
+        self._seed_annotations = seed_annotations
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the key of the group that a pod names; one that cannot be a name is none."""
+        try:
+            return gang_named_by(pod, _namespace(pod), seed_annotations=self._seed_annotations)
+        except InputError:
+            return ""
+
+    def member(self, pod: Pod) -> Member:
+        """Return a pod as a member of its group."""
+        is_seed = self._seed_annotations and has_seed_group(pod)
+        try:
+            minimum = (seed_group_min(pod) or 0) if is_seed else 0
+        except InputError:
+            minimum = 0  # of a pod that runs; one that waits was refused for it
+        return Member(scheduler_of(pod), is_seed, minimum)
+
+    def pending(self, uid: str, pod: Pod) -> Guest:
+        """Convert a pod that waits for a place; raise where it makes no sense."""
+        self._check_names(pod)
+        group = gang_named_by(pod, _namespace(pod), seed_annotations=self._seed_annotations)
+        if self._seed_annotations and has_seed_group(pod):
+            seed_group_min(pod)
+        spec = check_spec(self._spec(uid, pod), self._names)
+        if group:
+            problem = self._groups.why_unfit(group, uid, spec, scheduler_of(pod))
+            if problem:
+                raise InputError(problem)
+        return Guest(name=pod.metadata.name, uid=uid, spec=spec, gang=group)
+
+    def running(self, uid: str, pod: Pod, siblings: Selector | None) -> tuple[Guest, str]:
+        """Convert a pod that runs, and say what of it could not be taken as it is.
+
+        ``siblings`` are those of before: they do not matter any more, but the shape need not change for them.
+        """
+        problem, started = "", 0
+        devices: tuple[int, ...] = ()
+        try:
+            self._check_names(pod)
+            spec = self._spec(uid, pod)
+            started = nanoseconds(pod.status.start_time, "status.startTime")
+            devices = gpu_indices(pod.metadata.annotations, spec.devices)
+            if devices and not self._hosts.has_devices(pod.spec.node_name, spec.devices, devices):
+                problem, devices = "it names devices that its node does not have", ()
+        except CONVERSION_ERRORS as error:
+            spec, problem, devices = self._remains(pod), text_of(error), ()
+        spec, cut = clip_spec(spec, self._names)
+        if cut:
+            devices = ()
+        if siblings is not None:
+            spec = msgspec.structs.replace(spec, siblings=siblings)
+        guest = Guest(
+            name=pod.metadata.name[:_MAX_NAME] or uid,
+            uid=uid,
+            spec=spec,
+            host=pod.spec.node_name,
+            on_devices=devices,
+            started=started,
+            gang=self.group_of(pod),
+        )
+        return guest, problem or cut
+
+    def _spec(self, uid: str, pod: Pod) -> GuestSpec:
+        spec, _ = read_spec(
+            pod,
+            _namespace(pod),
+            "",
+            self._around,
+            None if pod.spec.node_name else self._around.controller_selector(pod.metadata),
+            seed_annotations=self._seed_annotations,
+            is_live=True,
+        )
+        policy = self.profiles.get(scheduler_of(pod), "")
+        needs = self._volumes.needs(uid, pod) if pod.spec.volumes else Needs()
+        if needs == Needs():
+            return msgspec.structs.replace(spec, policy=policy) if policy else spec
+        unsupported = (needs.refusal, *spec.unsupported) if needs.refusal else spec.unsupported
+        return msgspec.structs.replace(
+            spec,
+            policy=policy,
+            requests=add_amounts((spec.requests, needs.counts)),
+            host_affinity=both(spec.host_affinity, needs.terms),
+            prepare=needs.prepare,
+            unsupported=unsupported,
+        )
+
+    def _remains(self, pod: Pod) -> GuestSpec:
+        """Return what can be made of a running pod that makes no sense: its requests, or nothing but itself."""
+        requests: Amounts
+        try:
+            requests = pod_requests(pod)
+        except CONVERSION_ERRORS:
+            requests = ()
+        try:
+            priority = check_priority(pod.spec.priority or 0, "spec.priority")
+        except InputError:
+            priority = 0
+        return GuestSpec(
+            requests=requests,
+            priority=priority,
+            policy=self.profiles.get(scheduler_of(pod), ""),
+            namespace=_namespace(pod),
+            labels=labels({key: value for key, value in pod.metadata.labels.items() if key}),
+            is_leaving=pod.metadata.deletion_timestamp is not None,
+        )
+
+    def _check_names(self, pod: Pod) -> None:
+        if not pod.metadata.name:
+            raise InputError("metadata.name is missing")
+        check_name(pod.metadata.name, "metadata.name")
+        check_name(pod.metadata.namespace, "metadata.namespace")
+
+
+def _namespace(pod: Pod) -> str:
+    return pod.metadata.namespace or DEFAULT_NAMESPACE

@@ -1,0 +1,158 @@
+"""Gangs: PodGroups of both forms, and groups that only annotations name; who belongs to them, and who does not fit.
+
+A group of annotations (the first scheduler's) has no object that says how many members it needs. One of them may say so
+by an annotation of ours; otherwise the group is told when no member has come for a second, with those that are there.
+Used by ``pods`` and ``world``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.errors import InputError
+from hostler.kube.api.client import Broken
+from hostler.kube.facts.problems import CONVERSION_ERRORS, Problems, text_of
+from hostler.manifests.gangs import read_crd_pod_group, read_pod_group
+from hostler.manifests.places import check_name, object_place
+from hostler.manifests.policy_objects import CrdPodGroup, PodGroup
+from hostler.manifests.priorities import PriorityClasses
+from hostler.model import Event, Gang, GangChanged, GangLeft, GuestSpec
+
+__all__ = ["QUIET_NS", "GroupBook"]
+
+QUIET_NS = 1_000_000_000  # so long no member has come before a group without a number is taken for complete
+_BUILT_IN, _CRD = "scheduling.k8s.io", "scheduling.x-k8s.io"
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A member that the engine knows: its scheduler, and the number it gives for a group of annotations."""
+
+    scheduler: str
+    is_seed: bool = False
+    minimum: int = 0  # 0: it gives none
+
+
+class GroupBook:
+    """Gangs by namespace and name."""
+
+    def __init__(self, problems: Problems, classes: PriorityClasses) -> None:
+        self._problems = problems
+        self._classes = classes
+        self._objects: dict[tuple[str, str], PodGroup | CrdPodGroup] = {}  # by API group and key
+        self._read: dict[tuple[str, str], Gang] = {}
+        self._members: dict[str, dict[str, Member]] = {}
+        self._quiet: dict[str, int] = {}  # groups of annotations that wait for members, and until when
+        self._counted: dict[str, int] = {}  # those that were taken for complete, and how many they were
+        self.told: dict[str, Gang] = {}
+
+    def take(
+        self, group: str, key: tuple[str, str], new: PodGroup | CrdPodGroup | Broken | None, now: int
+    ) -> list[Event]:
+        """Take a PodGroup of one of the forms in, or forget it; one that makes no sense is as good as gone."""
+        at = (group, "/".join(key))
+        self._objects.pop(at, None)
+        self._read.pop(at, None)
+        place = object_place(f"PodGroup.{group}", *key)
+        self._problems.note(place, "")
+        if isinstance(new, Broken):
+            self._problems.note(place, text_of(InputError(new.error)))
+        elif new is not None:
+            self._objects[at] = new
+            self._convert(at, place)
+        return self._tell(at[1], now)
+
+    def reclass(self, now: int) -> list[Event]:
+        """Look at all groups again: a priority class changed."""
+        events: list[Event] = []
+        for at in list(self._objects):
+            self._convert(at, object_place(f"PodGroup.{at[0]}", *at[1].split("/", 1)))
+            events += self._tell(at[1], now)
+        return events
+
+    def why_unfit(self, key: str, uid: str, spec: GuestSpec, scheduler: str) -> str:
+        """Say why a pod cannot be a member of its group, or nothing."""
+        members = self._members.get(key, {})
+        first = next((member for other, member in members.items() if other != uid), None)
+        if uid in members:
+            first = next(iter(members.values()))
+        if first is not None and first.scheduler != scheduler:
+            return f"members of group {key} name different schedulers: {first.scheduler} and {scheduler}"
+        gang = self.told.get(key)
+        if gang is not None and gang.priority is not None and gang.priority != spec.priority:
+            return f"its priority {spec.priority} is not that of its group {key}, {gang.priority}"
+        found = self._objects.get((_BUILT_IN, key))
+        policy = found.spec.preemption_policy if isinstance(found, PodGroup) else ""
+        if policy and (policy != "Never") != spec.may_preempt:
+            return f"its preemptionPolicy is not that of its group {key}, {policy}"
+        return ""
+
+    def enter(self, key: str, uid: str, member: Member, now: int) -> list[Event]:
+        """Count a member that the engine is told of, or what it says now."""
+        members = self._members.setdefault(key, {})
+        is_new = uid not in members
+        if not is_new and members[uid] == member:
+            return []
+        members[uid] = member
+        if is_new and member.is_seed and key not in self._counted:
+            self._quiet[key] = now + QUIET_NS
+        return self._tell(key, now)
+
+    def leave(self, key: str, uid: str, now: int) -> list[Event]:
+        """Count a member no longer."""
+        members = self._members.get(key, {})
+        if members.pop(uid, None) is None:
+            return []
+        if not members:
+            del self._members[key]
+            self._quiet.pop(key, None)
+            self._counted.pop(key, None)
+        return self._tell(key, now)
+
+    def due(self) -> int | None:
+        """Return when a group of annotations has been quiet for long enough."""
+        return min(self._quiet.values(), default=None)
+
+    def tick(self, now: int) -> list[Event]:
+        """Take groups for complete that nobody has joined for a while."""
+        events: list[Event] = []
+        for key in [key for key, until in self._quiet.items() if until <= now]:
+            del self._quiet[key]
+            self._counted[key] = sum(member.is_seed for member in self._members[key].values())
+            events += self._tell(key, now)
+        return events
+
+    def _convert(self, at: tuple[str, str], place: str) -> None:
+        item = self._objects[at]
+        try:
+            check_name(item.metadata.name, "metadata.name")
+            if isinstance(item, PodGroup):
+                gang, _ = read_pod_group(item, self._classes, place)
+            else:
+                gang, _ = read_crd_pod_group(item, place)
+            self._read[at] = msgspec.structs.replace(gang, version=0)
+            self._problems.note(place, "")
+        except CONVERSION_ERRORS as error:
+            self._read.pop(at, None)
+            self._problems.note(place, text_of(error))
+
+    def _wanted(self, key: str) -> Gang | None:
+        """Return the gang that a name means now: an object's, else that of annotations."""
+        found = self._read.get((_BUILT_IN, key)) or self._read.get((_CRD, key))
+        if found is not None:
+            return found
+        members = [member for member in self._members.get(key, {}).values() if member.is_seed]
+        minimum = max((member.minimum for member in members), default=0) or self._counted.get(key, 0)
+        if not members or not minimum:
+            return None
+        namespace, _, name = key.partition("/")
+        return Gang(name=name, namespace=namespace, min_count=minimum)
+
+    def _tell(self, key: str, now: int) -> list[Event]:
+        gang, told = self._wanted(key), self.told.get(key)
+        if gang == told:
+            return []
+        if gang is None:
+            del self.told[key]
+            return [GangLeft(key=key, at=now)]
+        self.told[key] = gang
+        return [GangChanged(gang=gang, at=now)]

@@ -1,0 +1,133 @@
+"""Nodes as hosts: told when something that counts has changed, and not at every heartbeat.
+
+How many volumes a node attaches is said by another object, the CSINode. It becomes an amount of a resource; a node
+that says nothing about a driver that others limit gets as good as no limit. Used by ``world``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from hostler.errors import InputError
+from hostler.kube.api.client import Broken
+from hostler.kube.facts.bounds import Names, check_host
+from hostler.kube.facts.problems import CONVERSION_ERRORS, Problems, text_of
+from hostler.kube.facts.volumes import ATTACHABLE
+from hostler.manifests.nodes import node_to_host
+from hostler.manifests.objects import Node
+from hostler.manifests.places import check_keys, check_name, node_place, object_place
+from hostler.manifests.volume_objects import CSINode
+from hostler.model import DeviceRequest, Event, Host, HostChanged, HostJoined, HostLeft
+
+__all__ = ["HostBook"]
+
+_NO_LIMIT = 2**31  # volumes of a driver that a node says nothing about
+
+
+class HostBook:
+    """The hosts that the engine was told of."""
+
+    def __init__(self, problems: Problems, names: Names) -> None:
+        self._problems = problems
+        self._names = names
+        self._nodes: dict[str, Node] = {}
+        self._plain: dict[str, Host] = {}  # without what CSINodes say
+        self._limits: dict[str, dict[str, int]] = {}
+        self.drivers: Counter[str] = Counter()  # drivers that nodes limit, and how many do
+        self.told: dict[str, Host] = {}
+
+    def take_node(self, name: str, new: Node | Broken | None, now: int) -> list[Event]:
+        """Take a node in, or forget it."""
+        old = self._nodes.pop(name, None)
+        place = node_place(name)
+        if isinstance(new, Node):
+            self._nodes[name] = new
+            if old is not None and name in self._plain and _is_same(old, new):
+                return []
+        try:
+            plain = self._read(new, name)
+        except CONVERSION_ERRORS as error:
+            plain = None
+            self._problems.note(place, text_of(error).removeprefix(f"{place}: "))
+        else:
+            self._problems.note(place, "")
+        if plain is None:
+            self._plain.pop(name, None)
+        else:
+            self._plain[name] = plain
+        return self._tell(name, now)
+
+    def take_csi_node(self, name: str, new: CSINode | Broken | None, now: int) -> tuple[list[Event], bool]:
+        """Take the limits of a node in; say also whether another set of drivers is limited now."""
+        before, limits = set(self.drivers), {}
+        place = object_place("CSINode", "", name)
+        self._problems.note(place, text_of(InputError(new.error)) if isinstance(new, Broken) else "")
+        for driver in new.spec.drivers if isinstance(new, CSINode) else ():
+            count = driver.allocatable.count if driver.allocatable is not None else None
+            if count is not None and driver.name:
+                limits[driver.name] = min(max(count, 0), _NO_LIMIT)
+        self.drivers.subtract(self._limits.pop(name, {}).keys())
+        self.drivers.update(limits.keys())
+        for unused in [driver for driver, users in self.drivers.items() if not users]:
+            del self.drivers[unused]
+        if limits:
+            self._limits[name] = limits
+        has_moved = before != set(self.drivers)
+        names = list(self._plain) if has_moved else [name]
+        return [event for one in names for event in self._tell(one, now)], has_moved
+
+    def has_devices(self, host: str, wanted: tuple[DeviceRequest, ...], devices: tuple[int, ...]) -> bool:
+        """Say whether a host has these devices, of the kinds that were asked for; one that is not there may have."""
+        known = self.told.get(host)
+        if known is None:
+            return True
+        kinds = [device.kind for device in wanted for _ in range(device.count)]
+        return len(kinds) == len(devices) and all(
+            at < len(known.devices) and known.devices[at].kind == kind for at, kind in zip(devices, kinds, strict=True)
+        )
+
+    def _read(self, new: Node | Broken | None, name: str) -> Host | None:
+        if new is None:
+            return None
+        if isinstance(new, Broken):
+            raise InputError(new.error)
+        check_name(name, "metadata.name")
+        check_keys(new.metadata.labels, "metadata.labels")
+        host, _ = node_to_host(new)
+        return check_host(msgspec.structs.replace(host, version=0), self._names)
+
+    def _tell(self, name: str, now: int) -> list[Event]:
+        plain, told = self._plain.get(name), self.told.get(name)
+        if plain is None:
+            if told is None:
+                return []
+            del self.told[name]
+            return [HostLeft(name=name, uid=told.uid, at=now)]
+        host = self._with_limits(plain)
+        if host == told:
+            return []
+        self.told[name] = host
+        return [HostJoined(host=host, at=now) if told is None else HostChanged(host=host, at=now)]
+
+    def _with_limits(self, plain: Host) -> Host:
+        if not self.drivers:
+            return plain
+        own = self._limits.get(plain.name, {})
+        limits = {ATTACHABLE + driver: own.get(driver, _NO_LIMIT) for driver in self.drivers}
+        if not self._names.admit(limits, (), from_node=True):
+            return plain
+        # A limit of zero is kept: an amount that is not there would be one too, but say less.
+        capacity = {**dict(plain.capacity), **limits}
+        return msgspec.structs.replace(plain, capacity=tuple(sorted(capacity.items())))
+
+
+def _is_same(old: Node, new: Node) -> bool:
+    """Say whether nothing changed that counts: most updates of a node are heartbeats."""
+    return (
+        old.metadata.uid == new.metadata.uid
+        and old.metadata.labels == new.metadata.labels
+        and old.spec == new.spec
+        and old.status == new.status
+    )

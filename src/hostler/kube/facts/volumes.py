@@ -1,0 +1,171 @@
+"""What the volumes of a pod mean for where it can run.
+
+A claim that is bound ties its pod to where the volume is; one that waits for its first consumer is bound by ``Prepare``
+when the pod has a place; others must be bound before. What is missing refuses the pod, with a reason that goes away
+when the claim, the volume or the class changes. Reasons are in kube-scheduler's words where it has some.
+
+Two deviations: a volume that several pods of a node share counts once for each of them against the node's limit, and of
+two pods that want one ReadWriteOncePod volume the first keeps the others out even before it has a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from hostler.errors import InputError
+from hostler.kube.facts.index import ClaimKey, claims_of
+from hostler.kube.facts.problems import CONVERSION_ERRORS, text_of
+from hostler.kube.facts.volume_store import VolumeStore, class_of, is_bound
+from hostler.kube.facts.volume_terms import both, either, serves, topology_terms, volume_terms, zone_terms
+from hostler.manifests.objects import Pod
+from hostler.manifests.volume_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from hostler.model import Expression, Term
+
+__all__ = ["ATTACHABLE", "UNBOUND", "Needs", "Volumes"]
+
+ATTACHABLE = "attachable-volumes-csi-"  # and the driver: the resource that limits volumes on a node
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+IN_USE = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+_WAIT = "WaitForFirstConsumer"
+_ONCE_POD = "ReadWriteOncePod"
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_NAME_FIELD = "metadata.name"
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """What the volumes of a pod add to its shape."""
+
+    terms: tuple[Term, ...] = ()
+    prepare: tuple[str, ...] = ()
+    counts: tuple[tuple[str, int], ...] = ()  # resources of drivers that nodes limit
+    refusal: str = ""
+
+
+class Volumes:
+    """Claims, volumes, classes, and who holds what only one pod may have."""
+
+    def __init__(self, drivers: Mapping[str, int]) -> None:
+        self.store = VolumeStore()
+        self._drivers = drivers  # those that some node limits
+        self._holders: dict[ClaimKey, tuple[str, bool]] = {}  # of ReadWriteOncePod claims; whether it runs
+        self.moved: dict[ClaimKey, None] = {}  # claims whose holder changed since somebody looked
+
+    def needs(self, uid: str, pod: Pod) -> Needs:
+        """Work out what the volumes of a pod ask for; of one that runs only what it attaches counts."""
+        claims = claims_of(pod)
+        if not claims:
+            return Needs()
+        for key in claims:
+            self._hold(key, uid, runs=bool(pod.spec.node_name))
+        counts = self._counts(claims)
+        if pod.spec.node_name:
+            return Needs(counts=counts)
+        try:
+            terms, prepare = self._terms(uid, pod, claims)
+        except CONVERSION_ERRORS as error:
+            return Needs(counts=counts, refusal=error.message if isinstance(error, InputError) else text_of(error))
+        return Needs(terms, prepare, counts)
+
+    def release(self, uid: str, claims: Iterable[ClaimKey]) -> None:
+        """Let a pod that is gone hold its claims no longer."""
+        for key in claims:
+            if self._holders.get(key, ("", False))[0] == uid:
+                del self._holders[key]
+                self.moved[key] = None
+
+    def _hold(self, key: ClaimKey, uid: str, *, runs: bool) -> None:
+        claim = self.store.claims.get(key)
+        if claim is None or _ONCE_POD not in claim.spec.access_modes:
+            self._holders.pop(key, None)
+            return
+        holder, does_run = self._holders.get(key, ("", False))
+        if not holder or (runs and not does_run):
+            self._holders[key] = (uid, runs)
+            if holder and holder != uid:
+                self.moved[key] = None
+
+    def _terms(self, uid: str, pod: Pod, claims: dict[ClaimKey, bool]) -> tuple[tuple[Term, ...], tuple[str, ...]]:
+        terms: tuple[Term, ...] = ()
+        prepare: list[str] = []
+        bound: list[PersistentVolume] = []
+        for key, is_own in claims.items():
+            claim = self._claim(key, pod, is_own=is_own)
+            if self._holders.get(key, (uid, False))[0] != uid:
+                raise InputError(IN_USE)
+            if is_bound(claim):
+                volume = self.store.volumes.get(claim.spec.volume_name)
+                if volume is None:
+                    raise InputError(_lost(key, claim))
+                bound.append(volume)
+                terms = both(terms, volume_terms(volume))
+            else:
+                terms = both(terms, self._unbound_terms(claim))
+                prepare.append(f"volume:{key[0]}/{key[1]}")
+        return both(terms, zone_terms(bound)), tuple(prepare)
+
+    def _claim(self, key: ClaimKey, pod: Pod, *, is_own: bool) -> PersistentVolumeClaim:
+        claim = self.store.claims.get(key)
+        if claim is None and is_own:
+            raise InputError(f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{key[1]}"')
+        if claim is None:
+            raise InputError(f'persistentvolumeclaim "{key[1]}" not found')
+        if is_own and not any(owner.uid == pod.metadata.uid for owner in claim.metadata.owner_references):
+            raise InputError(f'persistentvolumeclaim "{key[1]}" was not created for the pod')
+        if claim.metadata.deletion_timestamp is not None:
+            raise InputError(f'persistentvolumeclaim "{key[1]}" is being deleted')
+        if claim.status.phase == "Lost":
+            raise InputError(_lost(key, claim))
+        return claim
+
+    def _unbound_terms(self, claim: PersistentVolumeClaim) -> tuple[Term, ...]:
+        """Return where a claim could be bound; refuse one that waits for nobody."""
+        named = class_of(claim)
+        if claim.spec.volume_name or not named:
+            raise InputError(UNBOUND)
+        found = self.store.classes.get(named)
+        if found is None:
+            raise InputError(f'storageclass.storage.k8s.io "{named}" not found')
+        if found.volume_binding_mode != _WAIT:
+            raise InputError(UNBOUND)
+        terms = self._places(claim, found, named)
+        chosen = claim.metadata.annotations.get(_SELECTED_NODE)
+        if chosen:  # its volume is being made there
+            terms = both(terms, (Term((), (Expression(_NAME_FIELD, "In", (chosen,)),)),))
+        return terms
+
+    def _places(self, claim: PersistentVolumeClaim, found: StorageClass, named: str) -> tuple[Term, ...]:
+        if found.provisioner != _NO_PROVISIONER:
+            return topology_terms(found.allowed_topologies or ())
+        matching = [volume for volume in self.store.free_volumes(named) if serves(volume, claim)]
+        reserved = [volume for volume in matching if volume.spec.claim_ref is not None]
+        if not matching:
+            raise InputError("node(s) didn't find available persistent volumes to bind")
+        return either(volume_terms(volume) for volume in reserved or matching)
+
+    def _counts(self, claims: Iterable[ClaimKey]) -> tuple[tuple[str, int], ...]:
+        """Count the volumes of each limited driver; one claim of a pod is one volume."""
+        found: dict[str, set[str]] = {}
+        for key in claims:
+            driver, handle = self._attached(key)
+            if driver in self._drivers:
+                found.setdefault(ATTACHABLE + driver, set()).add(handle)
+        return tuple(sorted((name, len(handles)) for name, handles in found.items()))
+
+    def _attached(self, key: ClaimKey) -> tuple[str, str]:
+        """Return the driver of a claim's volume, the one there is or the one to come, and which volume it is."""
+        claim = self.store.claims.get(key)
+        if claim is None:
+            return "", ""
+        volume = self.store.volumes.get(claim.spec.volume_name)
+        if volume is not None:
+            csi = volume.spec.csi
+            return (csi.driver, csi.volume_handle) if csi is not None else ("", "")
+        found = self.store.classes.get(class_of(claim))
+        return (found.provisioner, "/".join(key)) if found is not None else ("", "")
+
+
+def _lost(key: ClaimKey, claim: PersistentVolumeClaim) -> str:
+    return f'persistentvolumeclaim "{key[1]}" bound to non-existent persistentvolume "{claim.spec.volume_name}"'

@@ -1,0 +1,143 @@
+"""A cluster of plain objects for the tests of this folder: what is put here goes to a world, its facts to an engine.
+
+Objects are written as JSON and decoded as the client does it, so that odd ones become ``Broken`` here too.
+"""
+
+import msgspec
+
+from hostler.engine import Engine
+from hostler.engine.policies import find_policy
+from hostler.kube.api.client import Broken
+from hostler.kube.api.resources import BUDGETS, CRD_POD_GROUPS, NAMESPACES, NODES, POD_GROUPS, PODS
+from hostler.kube.api.store import Update
+from hostler.kube.facts import World
+
+OURS = "hostler-scheduler"
+PROFILES = {OURS: "kubernetes", "second": "best_fit"}
+
+
+def decoded(resource, data):
+    """Decode an object as the client does."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(data), type=resource.struct)
+    except msgspec.MsgspecError as error:
+        metadata = data.get("metadata") if isinstance(data, dict) else {}
+        words = {
+            word: metadata.get(word) if isinstance(metadata.get(word), str) else ""
+            for word in ("namespace", "name", "uid")
+        }
+        return Broken(words["namespace"], words["name"], words["uid"], "", str(error))
+
+
+class Cluster:
+    """Objects by resource and key, a world that watches them, and an engine that hears of them."""
+
+    def __init__(self, *, is_open=True, **options):
+        self.world = World(PROFILES, **options)
+        self.engine = Engine([find_policy(name) for name in ("kubernetes", "best_fit")])
+        self.objects = {}
+        self.now = 10**18
+        if is_open:
+            self.open()
+
+    def open(self):
+        return self.told(self.world.open(self.now))
+
+    def put(self, resource, *items):
+        """Create or change objects; return the facts."""
+        updates = []
+        for data in items:
+            metadata = data.get("metadata", {})
+            key = (str(metadata.get("namespace", "")), str(metadata.get("name", "")))
+            updates.append(Update(key, self.objects.get((resource.path(), key)), decoded(resource, data)))
+            self.objects[resource.path(), key] = updates[-1].new
+        return self.told(self.world.take(resource, updates, self.now))
+
+    def drop(self, resource, name, namespace=""):
+        """Delete an object; return the facts."""
+        key = (namespace, name)
+        old = self.objects.pop((resource.path(), key))
+        return self.told(self.world.take(resource, [Update(key, old, None)], self.now))
+
+    def told(self, events):
+        for event in events:
+            self.engine.apply(event)
+        return events
+
+    def pods(self, *items):
+        return self.put(PODS, *items)
+
+    def nodes(self, *items):
+        return self.put(NODES, *items)
+
+    def view(self, name="a", namespace="default"):
+        return next(view for view in self.world.pods.values() if (view.namespace, view.name) == (namespace, name))
+
+
+def kinds(events):
+    return [type(event).__name__ for event in events]
+
+
+def pod(name="a", *, cpu="1", ours=True, namespace="default", uid=None, labels=None, annotations=None, **fields):
+    """A pod; `metadata` and `status` are merged in, other keywords are fields of its spec."""
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": f"uid-{namespace}-{name}" if uid is None else uid,
+        "resourceVersion": "7",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        **({"labels": labels} if labels else {}),
+        **({"annotations": annotations} if annotations else {}),
+        **fields.pop("metadata", {}),
+    }
+    status = fields.pop("status", {"phase": "Pending"})
+    resources = {"requests": {"cpu": cpu}} if cpu else {}
+    spec = {
+        "containers": [{"name": "main", "image": "img:1", "resources": resources}],
+        "schedulerName": OURS if ours else "default-scheduler",
+        "priority": 0,
+        **fields,
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def node(name="n1", *, cpu="8", labels=None, uid=None, version="1", **fields):
+    return {
+        "metadata": {
+            "name": name,
+            "uid": uid or f"uid-{name}",
+            "resourceVersion": version,
+            "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+        },
+        "spec": fields.pop("spec", {}),
+        "status": {"allocatable": {"cpu": cpu, "memory": "32Gi", "pods": "110", **fields.pop("allocatable", {})}},
+    }
+
+
+def named(name, namespace="", **fields):
+    """Any object: keywords are its top-level fields, `metadata` is merged in."""
+    where = {"namespace": namespace} if namespace else {}
+    metadata = {"name": name, "uid": f"uid-{namespace}-{name}", **where, **fields.pop("metadata", {})}
+    return {"metadata": metadata, **fields}
+
+
+def group(name="g", count=2, namespace="default", **spec):
+    return named(name, namespace, spec={"schedulingPolicy": {"gang": {"minCount": count}}, **spec})
+
+
+__all__ = [
+    "BUDGETS",
+    "CRD_POD_GROUPS",
+    "NAMESPACES",
+    "NODES",
+    "OURS",
+    "PODS",
+    "POD_GROUPS",
+    "Cluster",
+    "decoded",
+    "group",
+    "kinds",
+    "named",
+    "node",
+    "pod",
+]
