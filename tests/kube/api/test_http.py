@@ -1,0 +1,216 @@
+"""What can go wrong between us and a server: said in words, and with the truth about whether it may have acted."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from hostler.kube.api.client import Client
+from hostler.kube.api.credentials import FixedCredential, Identity
+from hostler.kube.api.http import AiohttpTransport
+from hostler.kube.api.resources import PODS
+from hostler.kube.api.transport import TransportError
+from tests.kube.api.certificates import Authority, server_tls
+from tests.kube.api.scripted import Call, Wire, access_to, client_of, pod, serving
+
+
+async def answer_ok(call: Call, wire: Wire) -> None:
+    await wire.answer(200, pod("p"))
+
+
+async def call_once(access, work=lambda client: client.post("/x", {}, timeout_s=5)):
+    client = Client(AiohttpTransport(access))
+    try:
+        return await work(client)
+    finally:
+        await client.close()
+
+
+def failure_of(script, work=lambda client: client.post("/x", {}, timeout_s=5)) -> TransportError:
+    async def main():
+        async with client_of(script) as (client, _server):
+            await work(client)
+
+    with pytest.raises(TransportError) as caught:
+        asyncio.run(main())
+    return caught.value
+
+
+def tls_call(pair, **access):
+    async def main():
+        async with serving(answer_ok, server_tls(pair)) as server:
+            return await call_once(access_to(server.port, scheme="https", **access))
+
+    return asyncio.run(main())
+
+
+def test_a_refused_connection_did_nothing_and_asks_whether_the_cluster_is_up():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(TransportError, match="connection refused") as caught:
+            asyncio.run(call_once(access_to(taken.getsockname()[1])))
+    assert not caught.value.may_have_acted
+    assert "is the cluster up" in caught.value.hint
+
+
+def test_a_name_that_nobody_knows_did_nothing():
+    access = access_to(1)
+    access.server = "http://nowhere.invalid:6443"
+    with pytest.raises(TransportError, match="name is not known") as caught:
+        asyncio.run(call_once(access))
+    assert not caught.value.may_have_acted
+
+
+def test_a_connection_that_breaks_after_sending_may_have_acted():
+    async def script(call: Call, wire: Wire) -> None:
+        wire.reset()
+
+    assert failure_of(script).may_have_acted
+
+
+def test_a_server_that_closes_without_an_answer_may_have_acted():
+    async def script(call: Call, wire: Wire) -> None:
+        wire.writer.close()
+
+    error = failure_of(script)
+    assert error.may_have_acted
+    assert "without an answer" in error.message
+
+
+def test_no_answer_in_time_may_have_acted():
+    async def script(call: Call, wire: Wire) -> None:
+        await asyncio.sleep(60)
+
+    error = failure_of(script, lambda client: client.bind("n", "p", "u", "h", timeout_s=0.2))
+    assert error.may_have_acted
+    assert "within 0.2 s" in error.message
+
+
+def test_half_an_answer_may_have_acted():
+    async def script(call: Call, wire: Wire) -> None:
+        await wire.raw(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"half":')
+        wire.writer.close()
+
+    assert failure_of(script).may_have_acted
+
+
+def test_something_that_speaks_no_http_is_an_error():
+    async def script(call: Call, wire: Wire) -> None:
+        await wire.raw(b"SSH-2.0-OpenSSH\r\n\r\n")
+        wire.writer.close()
+
+    assert "no HTTP" in failure_of(script).message
+
+
+@pytest.mark.parametrize("method", ["create", "replace", "delete"])
+def test_no_write_is_sent_twice_when_a_kept_connection_breaks(method):
+    async def script(call: Call, wire: Wire) -> None:
+        if call.method == "POST" and call.path == "/warm":
+            await wire.answer(200, {})
+        else:
+            wire.reset()
+
+    works = {
+        "create": lambda client: client.create(PODS, "n", {}),
+        "replace": lambda client: client.replace(PODS, "n", "p", {}),
+        "delete": lambda client: client.delete(PODS, "n", "p"),
+    }
+
+    async def main() -> None:
+        async with client_of(script) as (client, server):
+            await client.post("/warm", {})
+            with pytest.raises(TransportError) as caught:
+                await works[method](client)
+            assert caught.value.may_have_acted
+            assert len(server.calls) == 2
+
+    asyncio.run(main())
+
+
+def test_a_watch_whose_headers_do_not_come_is_given_up():
+    async def script(call: Call, wire: Wire) -> None:
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        async with client_of(script, call_timeout_s=0.2) as (client, _server):
+            await anext(client.watch(PODS, "1"))
+
+    with pytest.raises(TransportError, match="no answer"):
+        asyncio.run(main())
+
+
+def test_a_certificate_of_the_right_authority_is_believed():
+    authority = Authority()
+    assert tls_call(authority.sign("server", "127.0.0.1"), authority=authority.pem)
+
+
+def test_a_serving_certificate_may_be_its_own_authority():
+    pair = Authority().sign("server", "127.0.0.1")
+    assert tls_call(pair, authority=pair.certificate)
+
+
+def test_a_certificate_of_another_authority_is_refused_and_nothing_was_sent():
+    with pytest.raises(TransportError, match="not trusted") as caught:
+        tls_call(Authority().sign("server", "127.0.0.1"), authority=Authority("other").pem)
+    assert not caught.value.may_have_acted
+    assert "certificate-authority" in caught.value.hint
+
+
+def test_a_certificate_for_another_name_is_refused_unless_the_name_is_given():
+    authority = Authority()
+    pair = authority.sign("server", "kubernetes.default")
+    with pytest.raises(TransportError, match="another name") as caught:
+        tls_call(pair, authority=authority.pem)
+    assert "tls-server-name" in caught.value.hint
+    assert tls_call(pair, authority=authority.pem, server_name="kubernetes.default")
+
+
+def test_an_unverified_server_is_taken_when_told_so():
+    assert tls_call(Authority().sign("server"), is_insecure=True)
+
+
+def test_a_client_certificate_is_shown():
+    authority = Authority()
+    pair = authority.sign("me")
+
+    async def main():
+        tls = server_tls(authority.sign("server", "127.0.0.1"), authority)
+        async with serving(answer_ok, tls) as server:
+            credential = FixedCredential(Identity(certificate=pair.certificate, key=pair.key))
+            good = access_to(server.port, credential, "https", authority=authority.pem)
+            assert await call_once(good)
+            with pytest.raises(TransportError):
+                await call_once(access_to(server.port, scheme="https", authority=authority.pem))
+
+    asyncio.run(main())
+
+
+def test_tls_to_a_port_without_tls_says_so():
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async def main() -> None:
+        async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+            await call_once(access_to(server.sockets[0].getsockname()[1], scheme="https"))
+
+    with pytest.raises(TransportError, match="TLS failed") as caught:
+        asyncio.run(main())
+    assert not caught.value.may_have_acted
+
+
+def test_sixty_four_calls_at_once_use_at_most_as_many_connections_as_allowed():
+    async def main() -> None:
+        async with serving(answer_ok) as server:
+            client = Client(AiohttpTransport(access_to(server.port), max_connections=4))
+            try:
+                await asyncio.gather(*(client.post("/x", {}) for _ in range(64)))
+            finally:
+                await client.close()
+            assert len(server.calls) == 64
+            assert server.connections <= 4
+
+    asyncio.run(main())
