@@ -66,6 +66,7 @@ class World:
             names,
             seed_annotations=seed_annotations,
         )
+        self._conversion = conversion
         self._pods = PodBook(conversion, self._groups, self._volumes, self._problems)
         self._takers: dict[str, Taker] = {
             "Namespace": lambda _, key, new, now: self._namespaces.take(key[1], new, now),
@@ -159,6 +160,11 @@ class World:
             events.append(HostsJoined(hosts=tuple(self._hosts.told.values()), at=now))
         return [*events, *self._pods.open(now)]
 
+    def adopt(self, profiles: Mapping[str, str], now: int) -> list[Event]:
+        """Place the pods of other scheduler names from now on; those of a name that is dropped leave for good."""
+        self._conversion.profiles = dict(profiles)
+        return self._pods.refresh([uid for uid, view in self.pods.items() if not view.node], now)
+
     def bound(self, uid: str, host: str) -> None:
         """Take note that the engine was told by GuestBound where a pod is: the watch then brings it no news."""
         self._pods.bound(uid, host)
@@ -193,7 +199,9 @@ class World:
             self._around.priorities.remove(name)
         else:
             self._try(object_place("PriorityClass", "", name), lambda: self._around.add_priority_class(with_problem))
-        events = self._groups.reclass(now)
+        events: list[Event] = []
+        for group, changes in self._groups.reclass(now).items():
+            events += [*changes, *self._pods.refresh_members(group, now)]
         return events + self._pods.refresh(self._pods.index.at("unpriced"), now)
 
     def _take_service(self, _: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:

@@ -28,11 +28,12 @@ from hostler.kube.scheduler.evictor import Evictor
 from hostler.kube.scheduler.executor import Executor
 from hostler.kube.scheduler.loop import Hands, Loop
 from hostler.kube.scheduler.meters import Meters
-from hostler.kube.scheduler.outside import Answerer, Outside, Preparer
+from hostler.kube.scheduler.outside import Answerer, Outside
 from hostler.kube.scheduler.pressure import Breaker
 from hostler.kube.scheduler.reports import Reports
 from hostler.kube.scheduler.statuses import Statuses
 from hostler.kube.scheduler.trail import Trail
+from hostler.kube.scheduler.volumes import VolumePreparer
 from hostler.kube.settings import SchedulerSettings
 from hostler.model import PolicyChanged
 
@@ -59,7 +60,6 @@ class Scheduler:
         random: random.Random,
         journal: Callable[[bytes], object] | None = None,
         answer: Answerer | None = None,
-        prepare: Callable[[World, Client], Preparer] | None = None,
         timer: Callable[[], int] = lambda: 0,
         on_synced: Callable[[], None] = lambda: None,
     ) -> None:
@@ -117,7 +117,7 @@ class Scheduler:
             may_evict=self._may_evict,
             timeout_s=limits.bind_timeout_s,
         )
-        preparer = prepare(self.world, client) if prepare is not None else None
+        preparer = VolumePreparer(self.world, client, limits.call_timeout_s)
         outside = Outside(self.loop.tell, answer=answer, prepare=preparer)
         self.hands = Hands(self.binder, evictor, statuses, reports, outside)
 

@@ -1,0 +1,154 @@
+"""Volumes that wait for their first consumer: bound where the pod will run, before it runs there.
+
+A claim whose class makes volumes is told the node by an annotation, and its provisioner does the rest; for a class that
+makes none a free volume is reserved for the claim. Either way the claim is ready when the cluster says that it is
+bound. What was begun is not undone when the room is given up: a volume that is there draws the pod to it next time.
+Used by ``process``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from hostler.errors import HostlerError, UnavailableError
+from hostler.kube.api.client import Client
+from hostler.kube.api.failures import ApiError
+from hostler.kube.api.transport import TransportError
+from hostler.kube.facts.index import ClaimKey
+from hostler.kube.facts.kinds import VOLUME_CLAIMS, VOLUMES
+from hostler.kube.facts.volume_store import class_of, is_bound
+from hostler.kube.facts.volume_terms import serves, volume_terms
+from hostler.kube.facts.world import World
+from hostler.manifests.places import parse_quantities
+from hostler.manifests.volume_objects import PersistentVolume, PersistentVolumeClaim
+from hostler.model import Host, Prepare, Prepared
+
+__all__ = ["VolumePreparer"]
+
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_BOUND_BY = "pv.kubernetes.io/bound-by-controller"
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_LOOK_AGAIN_S = 0.2
+_TRY_AGAIN_S = 1.0
+
+
+class VolumePreparer:
+    """Gets the volumes of pods ready."""
+
+    def __init__(self, world: World, client: Client, timeout_s: float) -> None:
+        self._world = world
+        self._client = client
+        self._timeout_s = timeout_s
+        self._reserved: dict[str, ClaimKey] = {}  # volumes that the watch may still show as free
+
+    async def __call__(self, prepare: Prepare) -> Prepared:
+        """Bind the claims of a pod on a node; answer when all are bound, or why that cannot be."""
+        keys = [_key(need) for need in prepare.needs]
+        try:
+            for key in keys:
+                await self._begin(key, prepare.host)
+            for key in keys:
+                await self._until_bound(key, prepare.host)
+        except HostlerError as error:
+            return Prepared(uid=prepare.uid, host=prepare.host, error=error.message)
+        finally:
+            for name in [name for name, key in self._reserved.items() if key in keys]:
+                del self._reserved[name]
+        return Prepared(uid=prepare.uid, host=prepare.host)
+
+    async def _begin(self, key: ClaimKey, node: str) -> None:
+        """Start what binds a claim; what was started before is not started again."""
+        store = self._world.volumes.store
+        claim = self._claim(key)
+        if is_bound(claim):
+            return
+        found = store.classes.get(class_of(claim))
+        if found is not None and found.provisioner == _NO_PROVISIONER:
+            await self._reserve(key, claim, node)
+        elif claim.metadata.annotations.get(SELECTED_NODE) != node:
+            body = {"metadata": {"uid": claim.metadata.uid, "annotations": {SELECTED_NODE: node}}}
+            await self._patiently(lambda: self._client.patch(VOLUME_CLAIMS, *key, body, timeout_s=self._timeout_s))
+
+    async def _reserve(self, key: ClaimKey, claim: PersistentVolumeClaim, node: str) -> None:
+        """Reserve the smallest free volume that will do and that the node reaches."""
+        store, host = self._world.volumes.store, self._world.hosts.get(node)
+        if host is None:
+            raise UnavailableError(f"node {node} is gone")
+        fitting = [
+            volume
+            for volume in store.free_volumes(class_of(claim))
+            if self._reserved.get(volume.metadata.name, key) == key and serves(volume, claim) and _reaches(host, volume)
+        ]
+        if not fitting:
+            raise UnavailableError("no free volume on the node will do any more")
+        volume = min(fitting, key=_preference)
+        if volume.spec.claim_ref is not None:
+            return  # reserved for this claim by somebody already
+        self._reserved[volume.metadata.name] = key
+        body = {
+            "metadata": {
+                "resourceVersion": str(volume.metadata.resource_version),
+                "annotations": {_BOUND_BY: "yes"},
+            },
+            "spec": {
+                "claimRef": {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "namespace": key[0],
+                    "name": key[1],
+                    "uid": claim.metadata.uid,
+                }
+            },
+        }
+        name = volume.metadata.name
+        await self._patiently(lambda: self._client.patch(VOLUMES, "", name, body, timeout_s=self._timeout_s))
+
+    async def _until_bound(self, key: ClaimKey, node: str) -> None:
+        was_asked = False
+        while True:
+            claim = self._claim(key)
+            if is_bound(claim):
+                return
+            chosen = claim.metadata.annotations.get(SELECTED_NODE)
+            if chosen == node:
+                was_asked = True
+            elif was_asked:
+                raise UnavailableError(f"the provisioner of {'/'.join(key)} can make no volume for node {node}")
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    def _claim(self, key: ClaimKey) -> PersistentVolumeClaim:
+        claim = self._world.volumes.store.claims.get(key)
+        if claim is None:
+            raise UnavailableError(f"claim {'/'.join(key)} is gone")
+        return claim
+
+    async def _patiently(self, call: Callable[[], Awaitable[object]]) -> None:
+        """Call until the server answers; what it refuses is an error."""
+        while True:
+            try:
+                await call()
+            except ApiError as error:
+                if not error.is_worth_retrying:
+                    raise
+                await asyncio.sleep(max(_TRY_AGAIN_S, error.retry_after_s or 0.0))
+            except TransportError:
+                await asyncio.sleep(_TRY_AGAIN_S)
+            else:
+                return
+
+
+def _key(need: str) -> ClaimKey:
+    namespace, _, name = need.removeprefix("volume:").partition("/")
+    return namespace, name
+
+
+def _reaches(host: Host, volume: PersistentVolume) -> bool:
+    terms = volume_terms(volume)
+    return not terms or any(term.matches(host.name, host.labels) for term in terms)
+
+
+def _preference(volume: PersistentVolume) -> tuple[bool, int, str]:
+    """Order volumes: the one that is reserved for the claim, then the smallest, then by name."""
+    size = parse_quantities(volume.spec.capacity, "spec.capacity").get("storage", 0)
+    return volume.spec.claim_ref is None, size, volume.metadata.name
