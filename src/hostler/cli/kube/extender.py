@@ -71,6 +71,7 @@ def extender(policy: str, listen: str, kubeconfig: Path | None, context: str, no
 
 
 async def _serve(client: Client, policy: Policy, listen: tuple[str, int], nodes_per_filter: int) -> None:
+    from hostler.cli.plugins import registry_for
     from hostler.kube.api.clock import SteadyClock
     from hostler.kube.extender.serving import serve
 
@@ -84,7 +85,8 @@ async def _serve(client: Client, policy: Policy, listen: tuple[str, int], nodes_
             listen,
             stop,
             clock=SteadyClock(),
-            random=Random(os.urandom(8)),  # noqa: S311 - for pauses, not for secrets
+            random=Random(os.urandom(8)),  # for pauses, not for secrets
+            registry=registry_for([policy]),
             say=lambda line: note(line, label=""),
             nodes_per_filter=nodes_per_filter,
         )

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hostler.engine import Engine
+from hostler.engine import Engine, Registry
 from hostler.errors import HostlerError
 from hostler.kube.api.client import Broken, Client
 from hostler.kube.api.clock import Clock
@@ -35,6 +35,7 @@ class Follower:
         *,
         clock: Clock,
         random: random.Random,
+        registry: Registry | None = None,
         seed: int = 0,
     ) -> None:
         self.world = World({})  # no pod is ours: those that run count, those that wait are asked about
@@ -42,6 +43,7 @@ class Follower:
         self._service = service
         self._policy = policy
         self._clock = clock
+        self._registry = registry
         self._seed = seed
         self._engine: Engine | None = None
         self._reflectors = [
@@ -65,7 +67,7 @@ class Follower:
     def _open(self) -> None:
         events = self.world.open(self._clock.now())
         (policy,) = with_mixes([self._policy], list(_specs(events)))
-        self._engine = Engine([policy], self._clock.now(), self._seed)
+        self._engine = Engine([policy], self._clock.now(), self._seed, registry=self._registry)
         self._apply(events)
         self._service.adviser = Adviser(self._engine)
 

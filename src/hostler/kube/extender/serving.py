@@ -12,6 +12,7 @@ from random import Random
 import msgspec
 from aiohttp import web
 
+from hostler.engine import Registry
 from hostler.errors import HostlerError, InputError
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
@@ -75,6 +76,7 @@ async def serve(
     clock: Clock,
     random: Random,
     say: Callable[[str], None],
+    registry: Registry | None = None,
     nodes_per_filter: int = 1,
 ) -> None:
     """Follow the cluster and answer until told to stop."""
@@ -86,7 +88,7 @@ async def serve(
         return await client.get(PODS, namespace, name)
 
     service = Service(clock, bind, find_pod, nodes_per_filter=nodes_per_filter)
-    follower = Follower(client, service, policy, clock=clock, random=random)
+    follower = Follower(client, service, policy, clock=clock, random=random, registry=registry)
     runner = web.AppRunner(make_app(service), access_log=None, handle_signals=False)
     await runner.setup()
     following = asyncio.ensure_future(follower.run())
