@@ -84,9 +84,10 @@ def test_a_poison_object_does_not_spoil_its_list():
     assert "spec.containers[0].name" in broken.error
 
 
-def test_what_is_no_list_is_an_error_that_names_the_resource():
-    with pytest.raises(InputError, match="the list of pods cannot be read"):
-        run(lambda client: client.list(PODS), (200, b"<html>"))
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b'{"kind":"Status","metadata":{}}', b'{"items":7}', b"[]", b""])
+def test_what_is_no_list_is_an_error_and_never_an_empty_list(body):
+    with pytest.raises(InputError, match="the list of pods"):
+        run(lambda client: client.list(PODS), (200, body))
 
 
 def test_a_bind_names_uid_and_node_and_takes_any_success():

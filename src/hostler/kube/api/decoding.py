@@ -90,16 +90,18 @@ def read_item(resource: Resource[Item], body: bytes | msgspec.Raw) -> Item:
 def read_page(resource: Resource[Item], body: bytes) -> Page[Item]:
     """Read one page of a list; raise InputError where it is none."""
     try:
-        good = _page_decoder(resource.struct).decode(body)
-        return Page(good.items or [], good.metadata.resource_version, good.metadata.next)
+        answer = _page_decoder(resource.struct).decode(body)
+        items = answer.items or []
     except _UNREADABLE:
-        pass
-    try:
-        raw = _read_raw_page(body)
-    except _UNREADABLE as error:
-        raise InputError(f"the list of {resource.plural} cannot be read: {error}") from error
-    items = [_read_or_mark(resource, item) for item in raw.items or ()]
-    return Page(items, raw.metadata.resource_version, raw.metadata.next)
+        try:
+            answer = _read_raw_page(body)
+        except _UNREADABLE as error:
+            raise InputError(f"the list of {resource.plural} cannot be read: {error}") from error
+        items = [_read_or_mark(resource, item) for item in answer.items or ()]
+    if not answer.metadata.resource_version:
+        # Any other object, such as {}, reads as an empty list; believing it would delete everything.
+        raise InputError(f"the list of {resource.plural} has no resource version: it is no list")
+    return Page(items, answer.metadata.resource_version, answer.metadata.next)
 
 
 def read_line(resource: Resource[Item], line: bytes) -> tuple[str, Item | Broken, bytes]:

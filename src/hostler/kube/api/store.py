@@ -69,6 +69,7 @@ class Store(Generic[Item]):
             self._remove(key, updates)
             old = None
         self.objects[key] = new
+        self._gone.pop(uid_of(new), None)  # a list may know better than an event did
         updates.append(Update(key, old, new))
 
     def _remove(self, key: tuple[str, str], updates: list[Update[Item]]) -> None:
