@@ -96,12 +96,12 @@ async def serve(
     stopping = asyncio.ensure_future(stop.wait())
     try:
         try:
-            site = web.TCPSite(runner, *listen)
-            await site.start()
+            await web.TCPSite(runner, *listen).start()
         except OSError as error:
             where = f"{listen[0]}:{listen[1]}"
             raise InputError(f"cannot listen on {where}: {error.strerror}", hint="choose another port") from error
-        say(f"extender at {site.name}, verbs: filter, prioritize, bind, preempt")
+        host, port = runner.addresses[0][:2]
+        say(f"extender at http://{host}:{port}, verbs: filter, prioritize, bind, preempt")
         await asyncio.wait({stopping, following}, return_when=asyncio.FIRST_COMPLETED)
         if following.done():
             following.result()
