@@ -53,7 +53,7 @@ async def _plain():
 @pytest.mark.parametrize("seed", range(10))
 def test_the_tools_of_asyncio_work(seed):
     async def main():
-        queue = asyncio.Queue(maxsize=2)
+        queue: asyncio.Queue[int] = asyncio.Queue(maxsize=2)
         lock = asyncio.Lock()
         ready = asyncio.Event()
         got = []

@@ -224,6 +224,8 @@ class ApiServer:
 
     def _delete(self, call: Call) -> Answer:
         options = call.decoded()
+        if "gracePeriodSeconds" in call.query:
+            options = {**options, "gracePeriodSeconds": int(call.query["gracePeriodSeconds"])}
         if not call.name:
             answer = Answer(200, list_objects(self.store, call))
             for item in msgspec.json.decode(answer.body)["items"]:

@@ -1,0 +1,103 @@
+import asyncio
+
+from hostler.testing.apiserver import ApiServer
+from hostler.testing.invariants import (
+    broken_gangs,
+    double_bindings,
+    hasty_bindings,
+    overcommitted_nodes,
+    overcommitting_bindings,
+    unguarded_writes,
+    violations,
+)
+from hostler.testing.loop import run_simulation
+from tests.testing.talking import PODS, bind, node, pod, send
+
+
+def _server(main):
+    async def run():
+        server = ApiServer()
+        for name in ("n1", "n2"):
+            server.put(node(name, cpu="2"))
+        uid = server.put(pod("a"))["metadata"]["uid"]
+        await main(server, server.transport(), uid)
+        return server
+
+    return run_simulation(run, 1)
+
+
+def test_a_plain_binding_breaks_nothing():
+    async def main(server, transport, uid):
+        assert await bind(transport, "a", uid, "n1") == 201
+
+    assert violations(_server(main), is_quiet=True) == []
+
+
+def test_a_pod_that_moves_is_found():
+    async def main(server, transport, uid):
+        await bind(transport, "a", uid, "n1")
+        server.change("pods", "a", lambda item: {**item, "spec": {**item["spec"], "nodeName": "n2"}})
+
+    assert "moved from n1 to n2" in double_bindings(_server(main))[0]
+
+
+def test_a_node_with_too_much_on_it_is_found_also_when_it_is_over():
+    async def main(server, transport, uid):
+        await bind(transport, "a", uid, "n1")
+        other = server.put(pod("b", cpu="1500m"))
+        await bind(transport, "b", other["metadata"]["uid"], "n1")
+
+    server = _server(main)
+    assert overcommitted_nodes(server) == ["node n1 has 2 cpu, given 2.5"]
+    assert overcommitted_nodes(server, ignored=["b"]) == []
+    server.delete("pods", "b", grace_s=0)
+    assert overcommitted_nodes(server) == []
+    assert overcommitting_bindings(server) == ["pod b was bound to node n1, which has too little cpu for it"]
+
+
+def test_half_a_gang_is_found():
+    async def main(server, transport, uid):
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        server.put({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec})
+        for name in ("g1", "g2"):
+            server.put(pod(name, schedulingGroup={"podGroupName": "g"}))
+        assert broken_gangs(server) == []
+        for name, broken in (("g1", ["group default/g has 1 of at least 2 pods bound"]), ("g2", [])):
+            await bind(transport, name, (server.get("pods", name) or {})["metadata"]["uid"], "n1")
+            assert broken_gangs(server) == broken
+
+    _server(main)
+
+
+def test_writes_without_a_uid_are_found():
+    async def main(server, transport, uid):
+        await bind(transport, "a", "", "n1")
+        await send(transport, "POST", f"{PODS}/a/eviction", {"metadata": {"name": "a"}})
+        await send(transport, "DELETE", f"{PODS}/a", {})
+        await send(transport, "DELETE", f"{PODS}/a", {"preconditions": {"uid": uid}})
+
+    assert len(unguarded_writes(_server(main), "hostler")) == 3
+
+
+def _second_node(*, look_after_s, told=None):
+    """Bind to one node with an unknown outcome, wait, look or not, then bind to another."""
+
+    async def main(server, transport, uid):
+        await bind(transport, "a", uid, "n1", timeout_s=2)
+        first = server.log[-1]
+        first.told = told
+        if look_after_s is not None:
+            await asyncio.sleep(look_after_s)
+            await send(transport, "GET", PODS)
+        await bind(transport, "a", uid, "n2", timeout_s=2)
+
+    return hasty_bindings(_server(main), "hostler")
+
+
+def test_a_second_node_before_the_first_is_disproved_is_found():
+    assert "while its binding to n1" in _second_node(look_after_s=None)[0]
+    assert _second_node(look_after_s=1) != []
+    assert _second_node(look_after_s=3) == []
+    assert _second_node(look_after_s=None, told=409) == []
+    assert _second_node(look_after_s=None, told=0) == []
+    assert _second_node(look_after_s=None, told=503) != []
