@@ -220,7 +220,7 @@ extenders:
   ignorable: true
   managedResources: [{{name: a/b, ignoredByScheduler: true}}, {{name: c/d}}]
   tlsConfig: {{caData: {pem}, certFile: /c, keyFile: /k, serverName: a}}
-""")
+""", lenient=True)  # fmt: skip
     assert found.extenders == (
         ExtenderSettings(
             url_prefix="https://a.example.com/x",
@@ -239,7 +239,8 @@ extenders:
             server_name="a",
         ),
     )
-    assert found.notes == ()
+    (note,) = found.notes
+    assert "leaves 'a/b' to the extender" in note
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from hostler.model import PreemptionRules, QueueRules
 HEAD = "apiVersion: hostler/v1\nkind: Scheduler\n"
 
 
-def _read(body: str) -> SchedulerSettings:
-    return read_document(parse_documents((HEAD + body).encode(), "scheduler.yaml")[0])
+def _read(body: str, *, lenient: bool = False) -> SchedulerSettings:
+    return read_document(parse_documents((HEAD + body).encode(), "scheduler.yaml")[0], lenient=lenient)
 
 
 FULL = """\
@@ -43,7 +43,7 @@ extenders:
   weight: 3
   timeout: 250ms
   node_cache_capable: true
-  managed_resources: [example.com/gpu, {name: example.com/nic, ignored_by_scheduler: true}]
+  managed_resources: [example.com/gpu, {name: example.com/nic}]
   ignorable: true
   ca_file: /etc/ca.pem
 seed_annotations: true
@@ -77,7 +77,6 @@ def test_everything_that_a_file_says_is_in_the_settings():
             timeout_s=0.25,
             is_node_cache_capable=True,
             managed_resources=("example.com/gpu", "example.com/nic"),
-            ignored_resources=("example.com/nic",),
             is_ignorable=True,
             ca_file="/etc/ca.pem",
         ),
@@ -157,6 +156,15 @@ def test_what_is_wrong_is_told_with_its_line_and_a_hint(body, message, hint):
 def test_a_preempt_verb_is_named_as_not_asked():
     (line,) = _read("extenders:\n- url_prefix: http://a\n  preempt_verb: p\n").notes
     assert line.startswith("scheduler.yaml:5: extenders[0].preempt_verb is not asked")
+
+
+def test_a_resource_that_only_an_extender_counts_is_refused_unless_one_is_lenient():
+    body = "extenders:\n- url_prefix: http://a\n  managed_resources: [{name: a/b, ignored_by_scheduler: true}]\n"
+    with pytest.raises(InputError, match=r"managed_resources leaves 'a/b' to the extender"):
+        _read(body)
+    found = _read(body, lenient=True)
+    assert found.extenders[0].ignored_resources == ("a/b",)
+    assert "here it is counted as well" in found.notes[0]
 
 
 def test_a_file_with_two_documents_is_refused(tmp_path):

@@ -79,6 +79,9 @@ def check_extenders(
             raise invalid(document, (*path, managed), "names a resource twice", hint="keep one of them")
         if "" in extender.managed_resources:
             raise invalid(document, (*path, managed), "has a resource without a name", hint="name it")
+        if extender.ignored_resources:
+            text = f"leaves {quote(extender.ignored_resources[0])} to the extender; here it is counted as well"
+            problems.refuse((*path, managed), text, hint="let nodes advertise it")
         if extender.preempt_verb:
             problems.note((*path, preempt), _NOT_PREEMPTING)
     binders = [index for index, extender in enumerate(found) if extender.bind_verb]

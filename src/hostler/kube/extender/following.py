@@ -19,7 +19,7 @@ from hostler.kube.extender.service import Service
 from hostler.kube.facts.kinds import KINDS
 from hostler.kube.facts.world import World
 from hostler.manifests import Pod
-from hostler.model import Event, GuestArrived, GuestsArrived, Policy
+from hostler.model import DeviceRequest, Event, GuestArrived, GuestsArrived, GuestSpec, Policy
 
 __all__ = ["Follower"]
 
@@ -69,7 +69,9 @@ class Follower:
         (policy,) = with_mixes([self._policy], list(_specs(events)))
         self._engine = Engine([policy], self._clock.now(), self._seed, registry=self._registry)
         self._apply(events)
-        self._service.adviser = Adviser(self._engine)
+        adviser = Adviser(self._engine)
+        adviser.rank("", GuestSpec(devices=(DeviceRequest("gpu"),)), [*self.world.hosts][:1])  # loads what is compiled
+        self._service.adviser = adviser
 
     def _observe(self, resource: Resource[Any], updates: Sequence[Update[Any]]) -> None:
         events = self.world.take(resource, updates, self._clock.now())
@@ -89,7 +91,7 @@ class Follower:
                 self.refused += 1
 
 
-def _specs(events: Iterable[Event]) -> Iterable[Any]:
+def _specs(events: Iterable[Event]) -> Iterable[GuestSpec]:
     for event in events:
         if isinstance(event, GuestArrived):
             yield event.guest.spec
