@@ -87,16 +87,19 @@ docs: deps ## write the generated references under docs/reference anew
 
 # Hashes must be those of the public registry, whatever this machine is set up to use beside it.
 COMPILE = env -u UV_FIND_LINKS -u UV_INDEX -u UV_EXTRA_INDEX_URL $(or $(UV),build/lock/bin/uv) --no-config pip compile --quiet --upgrade \
-  --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' pyproject.toml
+  --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 
 .PHONY: lock
 lock: ## pin the newest versions that pyproject.toml allows in requirements/*.txt
 ifeq ($(UV),)
 	$(call step,uv in a folder of its own,$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --disable-pip-version-check uv)
 endif
-	$(call step,requirements/runtime.txt,$(COMPILE) -o requirements/runtime.txt)
-	$(call step,requirements/dev.txt,$(COMPILE) -c requirements/runtime.txt --all-extras --group dev -o requirements/dev.txt)
-	$(call step,no address of a registry in them,! grep -n '://' requirements/runtime.txt requirements/dev.txt)
+	$(call step,requirements/runtime.txt,$(COMPILE) pyproject.toml -o requirements/runtime.txt)
+	$(call step,requirements/dev.txt,$(COMPILE) pyproject.toml -c requirements/runtime.txt --all-extras --group dev -o requirements/dev.txt)
+# For the image: what runs in it is what was tested, and its wheel is built by a pinned backend.
+	$(call step,requirements/kube.txt,$(COMPILE) pyproject.toml -c requirements/dev.txt --extra kube -o requirements/kube.txt)
+	$(call step,requirements/build.txt,$(COMPILE) - -c requirements/dev.txt -o requirements/build.txt <<< 'hatchling>=1.27')
+	$(call step,no address of a registry in them,! grep -n '://' requirements/*.txt)
 
 .PHONY: clean
 clean: ## remove the environment, builds and caches
