@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from hostler.cli.kube.options import context_option, kubeconfig_option
 from hostler.cli.options import (
     FILE,
     budgets_option,
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from hostler.cli.inputs import Budgets
     from hostler.model import Cure, HostVerdict
 
-__all__ = ["explain"]
+__all__ = ["explain", "print_fitting", "print_refusing"]
 
 SHOWN = 10  # hosts in a table that is not wide
 
@@ -35,6 +38,7 @@ SHOWN = 10  # hosts in a table that is not wide
         "hostler explain -f fleet.yaml -f guests.yaml web-0",
         "hostler explain -f fleet.yaml --policy pack team-a/db-0 -o json",
         "hostler explain --journal run.journal web-0",
+        "hostler explain -n team-a db-0 --kubeconfig ~/.kube/config",
     ),
     short_help="Say why a guest goes where it goes, or nowhere.",
 )
@@ -43,6 +47,9 @@ SHOWN = 10  # hosts in a table that is not wide
 @click.option(
     "--journal", metavar="FILE", type=FILE, default="", help="Take the guest from a recorded run instead of files."
 )
+@click.option("-n", "--namespace", metavar="NAMESPACE", default="", help="Of a pod on a live cluster.")
+@kubeconfig_option()
+@context_option()
 @policy_option()
 @config_option()
 @seed_option()
@@ -54,6 +61,9 @@ def explain(
     guest: str,
     files: tuple[str, ...],
     journal: str,
+    namespace: str,
+    kubeconfig: Path | None,
+    context: str,
     policy: str,
     config: str,
     seed: int,
@@ -65,11 +75,12 @@ def explain(
     """Say why a guest goes where it goes, or nowhere, as things stood when it was decided.
 
     GUEST is a name, namespace/name, or a uid. With -f everything is placed as 'hostler place' does it with the same
-    options; with --journal the recorded run is replayed. A guest that already runs is explained too: where it is, and
-    what else would fit. For a pod that fits nowhere, the line is shown that kube-scheduler would write.
+    options; with --journal the recorded run is replayed. Without either, GUEST is a pod of the live cluster that
+    --kubeconfig, KUBECONFIG or ~/.kube/config leads to; nothing is written there. A guest that already runs is
+    explained too: where it is, and what else would fit. For a pod that fits nowhere, the line is shown that
+    kube-scheduler would write.
     """
-    if bool(files) == bool(journal):
-        raise click.UsageError("give either -f FILE or --journal FILE")
+    is_live = _is_live(files, journal, namespace, kubeconfig, context)
     if journal and (policy or config or seed or seed_annotations or preempt):
         raise click.UsageError(
             "a journal has its own policies and seed: leave --policy, --config, --seed and --preempt away"
@@ -83,7 +94,11 @@ def explain(
         from hostler.cli.files import load_journal
         from hostler.cli.inputs import read_inputs, with_preemption
 
-        if journal:
+        if is_live:
+            from hostler.cli.kube.explaining import explain_live
+
+            explained = explain_live(compiled, guest, namespace, kubeconfig, context, config=config, policy=policy)
+        elif journal:
             explained = explain_from_journal(load_journal(journal), compiled, guest)
         else:
             inputs = read_inputs(files, policy=policy, config=config, seed_annotations=seed_annotations)
@@ -95,6 +110,26 @@ def explain(
         print_data(as_data(explained), output)
     else:
         _print(explained, is_wide=output == "wide")
+
+
+def _is_live(files: tuple[str, ...], journal: str, namespace: str, kubeconfig: Path | None, context: str) -> bool:
+    """Say whether a live cluster is meant: nothing else is given, and there is one."""
+    if files or journal:
+        if files and journal:
+            raise click.UsageError("give either -f FILE or --journal FILE")
+        if namespace or kubeconfig or context:
+            raise click.UsageError("-n, --kubeconfig and --context are for live clusters, without -f and --journal")
+        return False
+    from hostler.errors import InputError
+    from hostler.kube.api.access import read_access
+
+    try:
+        read_access(kubeconfig, context)
+    except InputError:
+        if kubeconfig or context or os.environ.get("KUBECONFIG"):
+            raise
+        raise click.UsageError("give either -f FILE or --journal FILE, or --kubeconfig of a live cluster") from None
+    return True
 
 
 def _print(explained: Explained, *, is_wide: bool) -> None:
@@ -114,9 +149,9 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
         if moment:
             say()
             say(moment)
-        _print_fitting(fitting, explained.decision.host, None if is_wide else SHOWN)
+        print_fitting(fitting, explained.decision.host, None if is_wide else SHOWN)
     if refusing and (is_wide or not fitting or explained.was_bound):
-        _print_refusing(refusing, None if is_wide else SHOWN)
+        print_refusing(refusing, None if is_wide else SHOWN)
     elif refusing:
         from hostler.cli.wording import plural
 
@@ -189,7 +224,8 @@ def _tie(explained: Explained) -> str:
     return f"{text}; " if text else ""
 
 
-def _print_fitting(verdicts: list[HostVerdict], chosen: str, limit: int | None) -> None:
+def print_fitting(verdicts: list[HostVerdict], chosen: str, limit: int | None) -> None:
+    """Write a table of the hosts that fit, with their scores."""
     from hostler.cli.wording import number_text
 
     plugins = list(dict.fromkeys(score.plugin for verdict in verdicts for score in verdict.scores))
@@ -210,7 +246,8 @@ def _print_fitting(verdicts: list[HostVerdict], chosen: str, limit: int | None) 
     _print_rest(len(verdicts), limit)
 
 
-def _print_refusing(verdicts: list[HostVerdict], limit: int | None) -> None:
+def print_refusing(verdicts: list[HostVerdict], limit: int | None) -> None:
+    """Write a table of the hosts that do not fit, with all reasons."""
     from hostler.cli.wording import failure_text
 
     say()

@@ -1,0 +1,72 @@
+"""``hostler kube candidates``: which nodes would take a pod, how they score, and why the others refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hostler.cli.kube.viewing import cluster_options, namespace_option
+from hostler.cli.options import examples, output_option
+from hostler.cli.terminal import print_data, printable, say
+
+if TYPE_CHECKING:
+    from hostler.model import Explanation
+
+__all__ = ["candidates"]
+
+
+@click.command(
+    epilog=examples("hostler kube candidates web-0", "hostler kube candidates -n team-a db-0 -o json"),
+    short_help="Show which nodes would take a pod, and why others would not.",
+)
+@click.argument("pod", metavar="POD")
+@namespace_option()
+@cluster_options()
+@output_option("table", "json", "yaml")
+@click.pass_context
+def candidates(
+    ctx: click.Context, pod: str, namespace: str, kubeconfig: Path | None, context: str, config: str, policy: str,
+    output: str,
+) -> None:  # fmt: skip
+    """Show every node: those that would take a pod with their scores, best first, and the others with all reasons.
+
+    POD is a name, namespace/name or a uid. A pod that runs is looked at as if its own node were free of it. The exit
+    code is 1 when no node would take it. Nothing is written.
+    """
+    from hostler.cli.kernels import kernels
+
+    with kernels() as compiled:
+        from hostler.cli.kube.viewing import live_settings, see, view_pod
+
+        settings = live_settings(config, policy)
+        seen = see(kubeconfig, context)
+        compiled.announce()
+        view, uid = view_pod(seen, settings, pod, namespace)
+        explanation = view.engine.explain(uid)
+    if output == "table":
+        _print(view.world.pods[uid].namespace, explanation)
+    else:
+        print_data(_as_data(view.world.pods[uid].namespace, explanation), output)
+    if not explanation.feasible:
+        ctx.exit(1)
+
+
+def _print(namespace: str, explanation: Explanation) -> None:
+    from hostler.cli.explain import print_fitting, print_refusing
+
+    fitting = [verdict for verdict in explanation.verdicts if verdict.fits]
+    refusing = [verdict for verdict in explanation.verdicts if not verdict.fits]
+    name = printable(f"{namespace}/{explanation.decision.guest}")
+    say(f"{len(fitting):,} of {len(explanation.verdicts):,} nodes would take {name}.")
+    if fitting:
+        print_fitting(fitting, explanation.decision.host, None)
+    if refusing:
+        print_refusing(refusing, None)
+
+
+def _as_data(namespace: str, explanation: Explanation) -> dict[str, object]:
+    from hostler.kube.live.answers import candidates_as_data
+
+    return candidates_as_data(explanation, namespace)

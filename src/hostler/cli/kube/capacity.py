@@ -1,0 +1,130 @@
+"""``hostler kube capacity``: how many more of a pod fit on a live cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hostler.cli.kube.viewing import cluster_options, namespace_option
+from hostler.cli.options import FILE, examples, output_option
+from hostler.cli.terminal import note, print_data, print_table, say
+from hostler.errors import InputError
+
+if TYPE_CHECKING:
+    from hostler.cli.capacities import Fit
+    from hostler.cli.kube.viewing import Seen
+    from hostler.kube.settings import SchedulerSettings
+    from hostler.model import Event, Guest
+
+__all__ = ["capacity"]
+
+MOST = 1_000_000
+
+
+@click.command(
+    epilog=examples("hostler kube capacity -f pod.yaml", "hostler kube capacity -f deployment.yaml -o json"),
+    short_help="Count how many more of a pod fit.",
+)
+@click.option(
+    "-f", "--file", metavar="FILE", type=FILE, required=True, help="A pod, or what makes pods; '-' is standard input."
+)
+@namespace_option("The namespace of a pod that names none; else the context's.")
+@click.option(
+    "--max", "most", metavar="N", type=click.IntRange(min=1), default=MOST, show_default=True, help="Stop there."
+)
+@cluster_options()
+@output_option("table", "json", "yaml")
+def capacity(
+    file: str, namespace: str, most: int, kubeconfig: Path | None, context: str, config: str, policy: str, output: str
+) -> None:
+    """Count how many more of a pod fit on a live cluster, beside everything that runs and waits there.
+
+    The answer comes from placements under the policy; nobody is evicted, and nothing is written.
+    """
+    from hostler.cli.kernels import kernels
+
+    with kernels() as compiled:
+        import msgspec
+
+        from hostler.cli.capacities import count_copies
+        from hostler.cli.inputs import with_preemption
+        from hostler.cli.kube.viewing import inputs_of, live_settings, see
+        from hostler.kube.live.snapshot import open_view
+
+        settings = live_settings(config, policy)
+        seen = see(kubeconfig, context)
+        view = open_view(seen.listings, settings, seen.at)
+        guest, facts = _guest(seen, settings, file, namespace)
+        inputs = inputs_of(view, settings, more=facts)
+        inputs = msgspec.structs.replace(inputs, policies=with_preemption(inputs.policies, is_on=False))
+        fit = count_copies(inputs, compiled, guest, most=most)
+    if output == "table":
+        _print(fit)
+    else:
+        print_data(_as_data(fit), output)
+
+
+def _guest(seen: Seen, settings: SchedulerSettings, file: str, namespace: str) -> tuple[Guest, list[Event]]:
+    """Return the pod of a file as a guest, with the facts that its file brings along."""
+    from hostler.config import read_documents
+    from hostler.kube.api.store import Update
+    from hostler.kube.live.planned import read_planned
+    from hostler.kube.live.snapshot import open_world
+
+    documents = [document.data for document in read_documents([file])]
+    planned = read_planned(documents, settings, namespace or seen.access.namespace)  # type: ignore[arg-type]
+    for line in planned.notes:
+        note(line)
+    world, _ = open_world(seen.listings, settings, seen.at)
+    facts = [
+        fact
+        for resource, key, item in planned.objects
+        for fact in world.take(resource, [Update(key, None, item)], seen.at)
+    ]
+    guests = [guest for uid in planned.uids if (guest := world.guest(uid)) is not None]
+    if not guests:
+        problem = next((world.pods[uid].problem for uid in planned.uids if uid in world.pods), "")
+        raise InputError(f"{file}: the pod cannot be placed at all: {problem or 'it cannot be read'}")
+    if len({guest.spec for guest in guests}) > 1:
+        raise InputError(f"{file}: it has {len(guests)} pods that differ", hint="give a file with one pod")
+    return guests[0], facts
+
+
+def _print(fit: Fit) -> None:
+    from hostler.cli.wording import plural, reason_line, request_text
+
+    what = f"{fit.guest.name} ({request_text(fit.guest.spec)})"
+    if fit.count is None:
+        say(f"unlimited: any number of pods like {what} fits.")
+    else:
+        at_least = "at least " if fit.is_limit else ""
+        say(f"{at_least}{plural(fit.count, 'more pod')} like {what} fit{'s' if fit.count == 1 else ''}.")
+    if fit.pending:
+        say(f"Placed before them: {fit.pending_placed:,} of {plural(fit.pending, 'pending pod')}.")
+    if fit.next is not None:
+        say(f"The next one does not fit: {reason_line(fit.next)}.")
+    elif fit.is_limit:
+        say("Counting stopped at --max.")
+    if fit.per_host:
+        say()
+        rows = [[node, "unlimited" if count is None else f"{count:,}"] for node, count in fit.per_host[:20]]
+        print_table([("NODE", "left"), ("PODS", "right")], rows)
+        if len(fit.per_host) > len(rows):
+            say(f"… and {len(fit.per_host) - len(rows):,} more; -o json shows all")
+
+
+def _as_data(fit: Fit) -> dict[str, object]:
+    from hostler.kube.live.answers import decision_as_data
+
+    return {
+        "pod": fit.guest.name,
+        "fits": fit.count,  # null: any number
+        "unlimited": fit.count is None,
+        "stopped_at_max": fit.is_limit,
+        "pending": fit.pending,
+        "pending_placed": fit.pending_placed,
+        "per_node": dict(fit.per_host),
+        "next": None if fit.next is None else decision_as_data(fit.next, fit.guest.spec.namespace),
+    }

@@ -1,0 +1,167 @@
+"""A live cluster as the commands see it: options, what is listed, and the same inputs that files would give.
+
+Used by ``candidates``, ``plan``, ``capacity``, ``queue`` and by ``hostler explain`` without files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from hostler.cli.kube.extras import needs_kube
+from hostler.cli.kube.options import context_option, kubeconfig_option
+from hostler.cli.options import FILE
+from hostler.cli.terminal import note
+from hostler.errors import InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from hostler.cli.inputs import Inputs
+    from hostler.kube.api.access import Access
+    from hostler.kube.live.listing import Listings
+    from hostler.kube.live.snapshot import View
+    from hostler.kube.settings import SchedulerSettings
+    from hostler.manifests import Pod
+    from hostler.model import Event
+
+__all__ = ["Seen", "cluster_options", "find_pod", "inputs_of", "live_settings", "namespace_option", "see", "view_pod"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Seen(NamedTuple):
+    """What a cluster holds, who we are to it, and when that was."""
+
+    listings: Listings
+    access: Access
+    at: int
+
+
+def cluster_options() -> Callable[[F], F]:
+    """Add the options that say which cluster, and by which profiles and policies."""
+
+    def add(command: F) -> F:
+        for option in (
+            click.option(
+                "--config",
+                metavar="FILE",
+                type=FILE,
+                default="",
+                help="The scheduler's configuration: a Scheduler file of ours, or a KubeSchedulerConfiguration.",
+            ),
+            click.option("--policy", metavar="NAME", default="", help="The policy, without --config."),
+            context_option(),
+            kubeconfig_option(),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+def namespace_option(help_text: str = "The namespace; else the context's.") -> Callable[[F], F]:
+    """Add ``-n NAMESPACE``."""
+    return click.option("-n", "--namespace", metavar="NAMESPACE", default="", help=help_text)
+
+
+def live_settings(config: str, policy: str) -> SchedulerSettings:
+    """Read by which profiles and policies a cluster is looked at."""
+    from hostler.kube.configuration import default_settings, read_settings
+
+    if config and policy:
+        raise InputError("--policy and --config contradict each other", hint="name the policy in the file's profiles")
+    return read_settings(config, lenient=True) if config else default_settings(policy=policy or "kubernetes")
+
+
+def see(kubeconfig: Path | None, context: str) -> Seen:
+    """List everything that a scheduler looks at."""
+    with needs_kube():
+        from hostler.kube.api.access import read_access
+        from hostler.kube.api.client import Client
+        from hostler.kube.api.http import AiohttpTransport
+        from hostler.kube.live.listing import list_all
+
+    access = read_access(kubeconfig, context)
+
+    async def fetch() -> Listings:
+        client = Client(AiohttpTransport(access, max_connections=8), user_agent="hostler-cli")
+        try:
+            return await list_all(client)
+        finally:
+            await client.close()
+
+    return Seen(asyncio.run(fetch()), access, time.time_ns())  # noqa: TID251 - a cluster's own times are wall times
+
+
+def find_pod(seen: Seen, wanted: str, namespace: str) -> Pod:
+    """Find a pod by name, ``namespace/name`` or uid."""
+    from hostler.config import did_you_mean
+    from hostler.manifests import Pod
+
+    where, _, name = wanted.rpartition("/")
+    where = where or namespace or seen.access.namespace
+    pods = [item for item in seen.listings["", "pods"] if isinstance(item, Pod)]
+    for pod in pods:
+        if pod.metadata.uid == wanted or (pod.metadata.namespace, pod.metadata.name) == (where, name):
+            return pod
+    near = did_you_mean(name, [pod.metadata.name for pod in pods if pod.metadata.namespace == where])
+    elsewhere = next((pod.metadata.namespace for pod in pods if pod.metadata.name == name), "")
+    hint = f"there is one in namespace {elsewhere}: -n {elsewhere}" if elsewhere else near
+    raise UnknownNameError(f"there is no pod {name!r} in namespace {where}", hint=hint or "-n names another namespace")
+
+
+def view_pod(seen: Seen, settings: SchedulerSettings, wanted: str, namespace: str) -> tuple[View, str]:
+    """Open a view in which a pod is one of ours, and say so where it is not; return it and the pod's uid."""
+    from hostler.cli.plugins import registry_for
+    from hostler.kube.live.snapshot import as_ours, open_view
+
+    pod = find_pod(seen, wanted, namespace)
+    uid, ours = pod.metadata.uid, {profile.scheduler_name for profile in settings.profiles}
+    name = pod.spec.scheduler_name or "default-scheduler"
+    if not pod.spec.node_name and name not in ours:
+        note(f"the pod names scheduler {name}: it is explained as if it named {settings.profiles[0].scheduler_name}")
+    if not pod.spec.node_name and pod.spec.scheduling_gates:
+        gates = ", ".join(str(gate.get("name", "?")) for gate in pod.spec.scheduling_gates)
+        note(f"the pod waits for its scheduling gates ({gates}): it is explained as if they were gone")
+    registry = registry_for(settings.policies)
+    view = open_view(seen.listings, settings, seen.at, change=as_ours(settings, uid), registry=registry)
+    if uid not in view.engine.state.guests:
+        seen_as = view.world.pods.get(uid)
+        why = (seen_as.problem if seen_as is not None else "") or "it has ended, or it is being deleted"
+        raise InputError(f"pod {wanted} is not placed at all: {why}", hint="look at it with kubectl describe")
+    return view, uid
+
+
+def inputs_of(view: View, settings: SchedulerSettings, *, more: Iterable[Event] = ()) -> Inputs:
+    """Return what a view holds in the form that files have, with what the engine would not take left out."""
+    from hostler.cli.inputs import Inputs
+    from hostler.config import Fleet, Tenancy
+    from hostler.model import BudgetChanged, GangChanged, Guest, NamespaceChanged
+
+    guests: dict[str, Guest] = {}
+    told: dict[type, dict[str, Any]] = {NamespaceChanged: {}, GangChanged: {}, BudgetChanged: {}}
+    known = view.engine.state.guests
+    for fact in (*view.facts, *more):
+        if isinstance(fact, NamespaceChanged):
+            told[NamespaceChanged][fact.name] = fact.labels
+        elif isinstance(fact, GangChanged):
+            told[GangChanged][fact.gang.key] = fact.gang
+        elif isinstance(fact, BudgetChanged):
+            told[BudgetChanged][fact.budget.key] = fact.budget
+        elif (guest := getattr(fact, "guest", None)) is not None and guest.uid in known:
+            guests[guest.uid] = guest
+    fleet = Fleet(
+        hosts=tuple(view.engine.hosts()),
+        guests=tuple(guests.values()),
+        tenancy=Tenancy(
+            namespaces=told[NamespaceChanged],
+            gangs=tuple(told[GangChanged].values()),
+            budgets=tuple(told[BudgetChanged].values()),
+        ),
+    )
+    policies = {policy.name: policy for policy in view.policies}
+    return Inputs(fleet=fleet, policies=view.policies, known=policies, queue=settings.queue, pods=frozenset(guests))
