@@ -3,6 +3,8 @@
 Objects are written as JSON and decoded as the client does it, so that odd ones become ``Broken`` here too.
 """
 
+import json
+
 import msgspec
 
 from hostler.engine import Engine
@@ -19,13 +21,11 @@ PROFILES = {OURS: "kubernetes", "second": "best_fit"}
 def decoded(resource, data):
     """Decode an object as the client does."""
     try:
-        return msgspec.json.decode(msgspec.json.encode(data), type=resource.struct)
+        return msgspec.json.decode(json.dumps(data), type=resource.struct)
     except msgspec.MsgspecError as error:
-        metadata = data.get("metadata") if isinstance(data, dict) else {}
-        words = {
-            word: metadata.get(word) if isinstance(metadata.get(word), str) else ""
-            for word in ("namespace", "name", "uid")
-        }
+        metadata = data["metadata"] if isinstance(data["metadata"], dict) else {}
+        words = {word: metadata.get(word) for word in ("namespace", "name", "uid")}
+        words = {word: text if isinstance(text, str) else "" for word, text in words.items()}
         return Broken(words["namespace"], words["name"], words["uid"], "", str(error))
 
 
@@ -45,13 +45,17 @@ class Cluster:
 
     def put(self, resource, *items):
         """Create or change objects; return the facts."""
-        updates = []
+        events = []
         for data in items:
             metadata = data.get("metadata", {})
-            key = (str(metadata.get("namespace", "")), str(metadata.get("name", "")))
-            updates.append(Update(key, self.objects.get((resource.path(), key)), decoded(resource, data)))
-            self.objects[resource.path(), key] = updates[-1].new
-        return self.told(self.world.take(resource, updates, self.now))
+            events += self.put_at(resource, (metadata.get("namespace", ""), metadata.get("name", "")), data)
+        return events
+
+    def put_at(self, resource, key, data):
+        """Create or change the object of this namespace and name, whatever it says itself."""
+        update = Update(key, self.objects.get((resource.path(), key)), decoded(resource, data))
+        self.objects[resource.path(), key] = update.new
+        return self.told(self.world.take(resource, [update], self.now))
 
     def drop(self, resource, name, namespace=""):
         """Delete an object; return the facts."""

@@ -61,13 +61,15 @@ class GroupBook:
             self._convert(at, place)
         return self._tell(at[1], now)
 
-    def reclass(self, now: int) -> list[Event]:
-        """Look at all groups again: a priority class changed."""
-        events: list[Event] = []
+    def reclass(self, now: int) -> dict[str, list[Event]]:
+        """Look at all groups again, because a priority class changed; return the facts by group."""
+        changed: dict[str, list[Event]] = {}
         for at in list(self._objects):
             self._convert(at, object_place(f"PodGroup.{at[0]}", *at[1].split("/", 1)))
-            events += self._tell(at[1], now)
-        return events
+            events = self._tell(at[1], now)
+            if events:
+                changed[at[1]] = events
+        return changed
 
     def why_unfit(self, key: str, uid: str, spec: GuestSpec, scheduler: str) -> str:
         """Say why a pod cannot be a member of its group, or nothing."""

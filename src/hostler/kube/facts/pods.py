@@ -257,7 +257,8 @@ class PodBook:
                 namespace=namespace or DEFAULT_NAMESPACE, name=name, uid=uid, problem=entry.problem
             )
             return
-        priority = entry.told.spec.priority if entry.told is not None else entry.pod.spec.priority or 0
+        told = entry.told if not entry.problem else None
+        priority = told.spec.priority if told is not None else entry.pod.spec.priority or 0
         self.views[uid] = view_of(
             entry.pod,
             is_ours=self._is_ours(entry.pod),

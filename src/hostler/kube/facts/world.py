@@ -184,7 +184,8 @@ class World:
         before = self._hosts.told.get(name)
         events = self._hosts.take_node(name, new, now)
         after = self._hosts.told.get(name)
-        if (before.devices if before else ()) != (after.devices if after else ()):
+        # A node that is not there may have any devices; one that is there has just those.
+        if (before.devices if before else None) != (after.devices if after else None):
             events += self._pods.refresh(self._pods.index.at("devices", name), now)
         return events
 

@@ -1,0 +1,206 @@
+"""Nodes, namespaces, budgets and groups become facts."""
+
+import pytest
+
+from hostler.kube.api.resources import PRIORITY_CLASSES
+from hostler.model import Gang
+from tests.kube.facts.cluster import (
+    BUDGETS,
+    CRD_POD_GROUPS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    Cluster,
+    group,
+    kinds,
+    named,
+    node,
+    pod,
+)
+
+IN_GROUP = {"schedulingGroup": {"podGroupName": "g"}}
+
+
+def test_a_heartbeat_is_no_fact():
+    cluster = Cluster()
+    (event,) = cluster.nodes(node())
+    assert event.host.version == 0
+    beat = node(version="2")
+    beat["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]
+    assert cluster.nodes(beat) == []
+    assert kinds(cluster.nodes(node(cpu="9"))) == ["HostChanged"]
+    assert kinds(cluster.nodes(node(cpu="9", spec={"unschedulable": True}))) == ["HostChanged"]
+    assert kinds(cluster.drop(NODES, "n1")) == ["HostLeft"]
+
+
+def test_a_node_that_comes_back_under_its_name_is_another_one():
+    cluster = Cluster()
+    cluster.nodes(node())
+    cluster.drop(NODES, "n1")
+    (event,) = cluster.nodes(node(uid="other", cpu="2"))
+    assert (type(event).__name__, event.host.uid) == ("HostJoined", "other")
+
+
+def test_labels_of_namespaces_are_told_with_the_name_that_every_namespace_has():
+    cluster = Cluster()
+    (event,) = cluster.put(NAMESPACES, named("shop", metadata={"labels": {"team": "a"}}))
+    assert event.labels == (("kubernetes.io/metadata.name", "shop"), ("team", "a"))
+    assert cluster.put(NAMESPACES, named("shop", metadata={"labels": {"team": "a"}, "annotations": {"x": "y"}})) == []
+    (event,) = cluster.drop(NAMESPACES, "shop")
+    assert event.labels == ()
+
+
+def test_a_budget_allows_what_its_status_says():
+    cluster = Cluster()
+    spec = {"selector": {"matchLabels": {"app": "web"}}}
+    (event,) = cluster.put(BUDGETS, named("b", "default", spec=spec, status={"disruptionsAllowed": 2}))
+    assert (event.budget.key, event.budget.allowed, event.budget.version) == ("default/b", 2, 0)
+    assert cluster.put(BUDGETS, named("b", "default", spec=spec, status={"disruptionsAllowed": 2})) == []
+    (event,) = cluster.put(BUDGETS, named("b", "default", spec=spec, status={"disruptionsAllowed": 0}))
+    assert event.budget.allowed == 0
+    assert kinds(cluster.drop(BUDGETS, "b", "default")) == ["BudgetLeft"]
+
+
+def test_a_budget_that_turns_into_nonsense_stays_as_it_was():
+    cluster = Cluster()
+    cluster.put(BUDGETS, named("b", "default", spec={"selector": {}}, status={"disruptionsAllowed": 1}))
+    assert cluster.put(BUDGETS, named("b", "default", status={"disruptionsAllowed": -3})) == []
+    assert "default/b" in cluster.engine.state.budgets
+
+
+@pytest.mark.parametrize(
+    ("resource", "data"),
+    [(POD_GROUPS, group(count=3)), (CRD_POD_GROUPS, named("g", "default", spec={"minMember": 3}))],
+    ids=["built in", "custom"],
+)
+def test_groups_of_both_forms_are_gangs(resource, data):
+    cluster = Cluster()
+    (event,) = cluster.put(resource, data)
+    assert event.gang == Gang(name="g", min_count=3)
+    assert cluster.put(resource, data) == []
+    assert kinds(cluster.drop(resource, "g", "default")) == ["GangLeft"]
+
+
+def test_the_built_in_form_of_a_group_beats_the_custom_one():
+    cluster = Cluster()
+    cluster.put(CRD_POD_GROUPS, named("g", "default", spec={"minMember": 3}))
+    (event,) = cluster.put(POD_GROUPS, group(count=2))
+    assert event.gang.min_count == 2
+    (event,) = cluster.drop(POD_GROUPS, "g", "default")
+    assert event.gang.min_count == 3
+
+
+def test_a_pod_of_a_group_that_is_not_there_waits_and_says_so():
+    cluster = Cluster()
+    cluster.nodes(node())
+    cluster.pods(pod(**IN_GROUP), pod("b", **IN_GROUP))
+    assert cluster.engine.step(cluster.now) == []
+    assert cluster.engine.state.gangs.why_not_ready("default/g") == "gang default/g is not known yet"
+    cluster.put(POD_GROUPS, group())
+    assert kinds(cluster.engine.step(cluster.now)) == ["Bind", "Bind"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "member", "words"),
+    [
+        ({"priority": 5}, {"priority": 6}, "its priority 6 is not that of its group default/g, 5"),
+        ({"preemptionPolicy": "Never"}, {}, "its preemptionPolicy is not that of its group default/g, Never"),
+    ],
+    ids=["priority", "preemption policy"],
+)
+def test_a_member_that_does_not_fit_its_group_is_not_told(spec, member, words):
+    cluster = Cluster()
+    cluster.put(POD_GROUPS, group(**spec))
+    assert cluster.pods(pod(**IN_GROUP, **member)) == []
+    assert cluster.view().problem == words
+    *_, event = cluster.put(POD_GROUPS, group())
+    assert (type(event).__name__, cluster.view().problem) == ("GuestArrived", "")
+
+
+def test_a_group_that_stops_fitting_its_waiting_members_keeps_them_waiting():
+    cluster = Cluster()
+    cluster.nodes(node())
+    cluster.put(POD_GROUPS, group())
+    cluster.pods(pod(**IN_GROUP), pod("runs", nodeName="n1", **IN_GROUP))
+    _, event = cluster.put(POD_GROUPS, group(priority=5))
+    assert (event.guest.name, event.guest.spec.unsupported) == ("a", (cluster.view().problem,))
+    assert cluster.view("runs").problem == ""
+
+
+def test_members_with_different_schedulers_do_not_fit_until_the_first_is_gone():
+    cluster = Cluster()
+    cluster.put(POD_GROUPS, group(count=1))
+    cluster.pods(pod(**IN_GROUP))
+    assert cluster.pods(pod("b", schedulerName="second", **IN_GROUP)) == []
+    assert "different schedulers" in cluster.view("b").problem
+    left, arrived = cluster.drop(PODS, "a", "default")
+    assert (left.uid, arrived.guest.name) == ("uid-default-a", "b")
+    assert cluster.view("b").problem == ""
+
+
+def test_the_class_of_a_group_gives_its_priority():
+    cluster = Cluster()
+    cluster.put(POD_GROUPS, group(priorityClassName="high"))
+    cluster.pods(pod(priority=7, **IN_GROUP))
+    (event,) = cluster.put(PRIORITY_CLASSES, named("high", value=7))
+    assert event.gang.priority == 7
+    event, member = cluster.put(PRIORITY_CLASSES, named("high", value=8))
+    assert (event.gang.priority, member.guest.spec.unsupported) == (8, (cluster.view().problem,))
+
+
+def test_a_pod_that_names_another_group_stays_in_the_one_it_came_with():
+    cluster = Cluster()
+    label = "scheduling.x-k8s.io/pod-group"
+    cluster.pods(pod(labels={label: "g"}))
+    (event,) = cluster.pods(pod(labels={label: "h"}))
+    assert event.guest.gang == "default/g"
+    assert "another group" in cluster.view().problem
+    assert cluster.pods(pod(labels={label: "h"}, nodeName="n1"))[0].guest.gang == "default/g"
+
+
+SEED = {"annotations": {"pod-group": "team", "priority": "9"}}
+SECOND = 1_000_000_000
+
+
+def test_annotations_of_the_seed_count_only_when_the_switch_is_on():
+    (event,) = Cluster().pods(pod(**SEED))
+    assert (event.guest.gang, event.guest.spec.priority) == ("", 0)
+    (event,) = Cluster(seed_annotations=True).pods(pod(**SEED))
+    assert (event.guest.gang, event.guest.spec.priority) == ("default/team", 9)
+
+
+def test_a_group_of_annotations_is_complete_when_nobody_has_come_for_a_second():
+    cluster = Cluster(seed_annotations=True)
+    assert cluster.world.due() is None
+    cluster.pods(pod("a", **SEED))
+    assert cluster.world.due() == cluster.now + SECOND
+    cluster.now += SECOND // 2
+    cluster.pods(pod("b", **SEED))
+    assert cluster.world.due() == cluster.now + SECOND
+    assert cluster.world.tick(cluster.now + SECOND - 1) == []
+    (event,) = cluster.told(cluster.world.tick(cluster.now + SECOND))
+    assert event.gang == Gang(name="team", min_count=2)
+    assert cluster.world.due() is None
+    assert kinds(cluster.pods(pod("c", **SEED))) == ["GuestArrived"]  # an extra one
+    cluster.drop(PODS, "a", "default")
+    cluster.drop(PODS, "b", "default")
+    assert kinds(cluster.drop(PODS, "c", "default")) == ["GuestLeft", "GangLeft"]
+
+
+def test_a_group_of_annotations_that_says_how_many_it_needs_is_told_at_once():
+    cluster = Cluster(seed_annotations=True)
+    annotations = {"pod-group": "team", "pod-group-min": "4"}
+    arrived, told = cluster.pods(pod(annotations=annotations))
+    assert (arrived.guest.gang, told.gang.min_count) == ("default/team", 4)
+    assert cluster.pods(pod("b", annotations={**annotations, "pod-group-min": "many"})) == []
+    assert "not a number of pods" in cluster.view("b").problem
+
+
+def test_an_object_beats_a_group_of_annotations():
+    cluster = Cluster(seed_annotations=True)
+    cluster.pods(pod(annotations={"pod-group": "g", "pod-group-min": "4"}))
+    (event,) = cluster.put(POD_GROUPS, group(count=2))
+    assert event.gang.min_count == 2
+    (event,) = cluster.drop(POD_GROUPS, "g", "default")
+    assert event.gang.min_count == 4
