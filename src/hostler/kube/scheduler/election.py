@@ -140,12 +140,12 @@ class Leadership:
         """Try to take the lease; return how long its last holder may still write, or None where it is not ours."""
         began = self._clock.now()
         try:
-            found = await self._client.get(LEASES, self._rules.namespace, self._rules.name)
+            found = await self._read()
         except ApiError as error:
             if not error.is_gone:
                 return None
             return await self._take(None, began, 0.0)
-        except TransportError:
+        except (TransportError, TimeoutError):
             return None
         holder = found.spec.holder_identity
         if holder in ("", self.identity):  # given back, or ours by a write whose answer was lost
@@ -181,13 +181,18 @@ class Leadership:
             self._lease = await self._write(self._lease, holder=self.identity, renewed=began)
         except (ApiError, TransportError):
             try:
-                found = await self._client.get(LEASES, self._rules.namespace, self._rules.name)
-            except (ApiError, TransportError):
+                found = await self._read()
+            except (ApiError, TransportError, TimeoutError):
                 return
             # Ours still: only the version that we knew was old. It is renewed by the next write that succeeds.
             self._lease = found if found.spec.holder_identity == self.identity else None
             return
         self._renewed_at = began
+
+    async def _read(self) -> Lease:
+        """Read the lease; an answer that takes long is asked for again."""
+        async with asyncio.timeout(self._rules.retry_s):
+            return await self._client.get(LEASES, self._rules.namespace, self._rules.name)
 
     async def _write(self, lease: Lease, *, holder: str, renewed: int) -> Lease:
         is_new = holder != lease.spec.holder_identity
