@@ -209,3 +209,21 @@ def test_after_calm_nothing_fails():
         return await bind(transport, "a", uid, "n1")
 
     assert _with(FaultRates(lost=1), main) == 201
+
+
+@pytest.mark.parametrize("match", ["&resourceVersionMatch=NotOlderThan", ""])
+def test_a_stale_list_shows_an_earlier_moment_but_not_one_before_its_version(match):
+    async def main(server, transport, uid):
+        await _label(server, 3)
+        version = server.store.version
+        await _label(server, 5)
+        moments = set()
+        for _ in range(30):
+            status, listed = await send(transport, "GET", f"{PODS}?resourceVersion={version}{match}")
+            assert (status, len(listed["items"])) == (200, 1)
+            moments.add(int(listed["metadata"]["resourceVersion"]))
+        assert moments == set(range(version, server.store.version + 1))
+        _, newest = await send(transport, "GET", PODS)
+        assert int(newest["metadata"]["resourceVersion"]) == server.store.version
+
+    _with(FaultRates(stale=1), main)

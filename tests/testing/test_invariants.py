@@ -55,6 +55,16 @@ def test_a_node_with_too_much_on_it_is_found_also_when_it_is_over():
     assert overcommitting_bindings(server) == ["pod b was bound to node n1, which has too little cpu for it"]
 
 
+def test_room_that_a_pod_left_may_be_given_again():
+    async def main(server, transport, uid):
+        await bind(transport, "a", uid, "n1")
+        server.delete("pods", "a", grace_s=0)
+        other = server.put(pod("b", cpu="2"))
+        await bind(transport, "b", other["metadata"]["uid"], "n1")
+
+    assert violations(_server(main), is_quiet=True) == []
+
+
 def test_half_a_gang_is_found():
     async def main(server, transport, uid):
         spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}

@@ -21,6 +21,7 @@ class FaultRates(msgspec.Struct, frozen=True, kw_only=True):
     throttled: float = 0.0  # 429 with Retry-After
     failed_before: float = 0.0  # 500, 503 or 504, and nothing was done
     failed_after: float = 0.0  # 500, 503 or 504, and it was done
+    stale: float = 0.0  # a list shows an earlier moment, as far as the version that it names allows
 
     cut: float = 0.0  # of each batch: the connection ends in the middle of a line
     stalled: float = 0.0  # of each batch: nothing comes any more, and the connection stays open

@@ -7,6 +7,7 @@ reached the server has no effect. The server's log says afterwards what really h
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from random import Random
@@ -25,6 +26,7 @@ __all__ = ["FaultRates", "FaultyTransport", "Outage"]
 
 _FAILURES = {500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
 _NONE = FaultRates()
+_LISTED = re.compile(r"(?<=[?&])resourceVersion=(\d+)")
 
 
 class Outage:
@@ -162,7 +164,8 @@ class FaultyTransport:
         if self.draws(rates.failed_before, "failed_before"):
             return self._failure()
         if request.method != "GET" and self.draws(rates.conflicts, "conflict"):
-            return Refusal(409, "Conflict", "Operation cannot be fulfilled: somebody else was faster")
+            words = "the object has been modified; please apply your changes to the latest version and try again"
+            return Refusal(409, "Conflict", f"Operation cannot be fulfilled on it: {words}")
         return None
 
     def _failure(self) -> Refusal:
@@ -187,6 +190,7 @@ class FaultyTransport:
             answer.entry.told = answer.entry.told_at = None
 
     async def _deliver(self, request: Request, rates: FaultRates) -> Answer:
+        request = self._stale(request, rates)
         if self.draws(rates.delayed, "delayed"):
             limit = self._inner.server.patience_s(request)
             request = held(request, self._random.uniform(0.0, 1.2) * min(limit, request.timeout_s))
@@ -196,6 +200,17 @@ class FaultyTransport:
             answer, other = (again, answer) if self._random.random() < 0.5 else (answer, again)
             self._forget(other)
         return answer
+
+    def _stale(self, request: Request, rates: FaultRates) -> Request:
+        """Let a list that is content with a version, or with any, see any moment since: caches may be behind."""
+        found = _LISTED.search(request.path) if request.method == "GET" else None
+        if found is None or "continue=" in request.path or not self.draws(rates.stale, "stale"):
+            return request
+        store = self._inner.server.store
+        version = self._random.randint(max(int(found[1]), store.compacted, 1), store.version)
+        path = _LISTED.sub(f"resourceVersion={version}", request.path).replace("=NotOlderThan", "=Exact")
+        exact = "" if "resourceVersionMatch=" in path else "&resourceVersionMatch=Exact"
+        return msgspec.structs.replace(request, path=path + exact)
 
     async def _watch(self, request: Request, rates: FaultRates) -> Answer:
         if self.draws(rates.refused, "refused"):

@@ -27,7 +27,7 @@ class Kubelet:
         self._refuses = refuses
         self._pods = server.routes.find("pods")
         self._nodes = server.routes.find("nodes")
-        self._admitted: dict[str, tuple[str, Json]] = {}  # uid: node and pod, of those that take room
+        self._admitted: dict[str, tuple[str, dict[str, int]]] = {}  # uid: node and what it takes there
         self._seen: set[tuple[str, str]] = set()  # uid and what is planned for it
         self._loop = asyncio.get_running_loop()
         self.refused: list[str] = []  # names of pods that did not fit
@@ -76,7 +76,7 @@ class Kubelet:
             message = f"Pod was rejected: Node didn't have enough resource: {lacking}"
             self._write(key, {"phase": "Failed", "reason": f"OutOf{lacking}", "message": message})
             return
-        self._admitted[item["metadata"]["uid"]] = (item["spec"]["nodeName"], item)
+        self._admitted[item["metadata"]["uid"]] = (item["spec"]["nodeName"], requests_of(item))
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": self._server.store.timestamp()}
         known = [one for one in item["status"].get("conditions") or () if one.get("type") != "Ready"]
         started = self._server.store.timestamp()
@@ -91,8 +91,8 @@ class Kubelet:
         node = self._server.store.entries(self._nodes).get(("", name))
         room = allocatable_of(node.item) if node else {}
         asked = requests_of(item)
-        for other_node, other in self._admitted.values():
+        for other_node, taken in self._admitted.values():
             if other_node == name:
-                for resource, value in requests_of(other).items():
+                for resource, value in taken.items():
                     room[resource] = room.get(resource, 0) - value
         return next((resource for resource, value in asked.items() if value > room.get(resource, 0)), "")

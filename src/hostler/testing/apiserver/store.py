@@ -10,6 +10,7 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -148,7 +149,7 @@ class Store:
 
     def timestamp(self, later_s: float = 0.0) -> str:
         """Return the time as objects write it."""
-        return datetime.fromtimestamp(self.clock.now() / 1e9 + later_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return _timestamp(int(self.clock.now() / 1e9 + later_s))
 
     def new_uid(self) -> str:
         """Return a uid that no object had."""
@@ -163,6 +164,11 @@ class Store:
             number, digit = divmod(number, 27)
             word += _LETTERS[digit]
         return word
+
+
+@lru_cache(maxsize=1024)
+def _timestamp(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:
