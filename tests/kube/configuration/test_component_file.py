@@ -309,7 +309,7 @@ def test_what_would_place_pods_differently_is_refused_unless_one_is_lenient(prof
     with pytest.raises(InputError) as caught:
         _profile(profile)
     assert message in caught.value.message
-    assert "leniently" in caught.value.hint
+    assert "--lenient" in caught.value.hint
     found = _profile(profile, lenient=True)
     assert any(message in note for note in found.notes)
     Engine(found.policies)

@@ -16,6 +16,7 @@ __all__ = [
     "InterPodAffinityArgs",
     "NodeAffinityArgs",
     "PreemptionArgs",
+    "ShapePoint",
     "SpreadArgs",
     "VolumeBindingArgs",
     "WeightedResource",

@@ -61,6 +61,9 @@ class Plugins(Part, frozen=True):
     pre_bind: PluginSet = PluginSet()
     bind: PluginSet = PluginSet()
     post_bind: PluginSet = PluginSet()
+    placement_generate: PluginSet = PluginSet()
+    placement_score: PluginSet = PluginSet()
+    pod_group_post_filter: PluginSet = PluginSet()
     multi_point: PluginSet = PluginSet()
 
 

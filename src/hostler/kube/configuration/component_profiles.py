@@ -15,6 +15,7 @@ from hostler.kube.configuration.component_args import (
     InterPodAffinityArgs,
     NodeAffinityArgs,
     PreemptionArgs,
+    ShapePoint,
     SpreadArgs,
     VolumeBindingArgs,
     read_args,
@@ -39,8 +40,7 @@ _FILTERS = {
     "InterPodAffinity": "guest_affinity",
 }
 _ROOM = "NodeResourcesFit"
-_CLAIMS = "is not done here: pods with resource claims are refused with a reason"
-_MISSING = {"DynamicResources": _CLAIMS, "NodeDeclaredFeatures": "is not looked at here"}
+_USUAL_SHAPE = (ShapePoint(0, 10), ShapePoint(100, 0))
 _CANDIDATES = "does not count: all nodes are looked at"
 
 A = TypeVar("A", bound=Args)
@@ -68,10 +68,6 @@ def read_profile(problems: Problems, path: Path, profile: ComponentProfile) -> R
     scoring.affinity = arguments.affinity
     scoring.paths = arguments.paths
     scoring.check_spread(is_scored="PodTopologySpread" in scores, is_filtered="PodTopologySpread" in filters)
-    for point, names in (("filter", filters), ("score", scores), ("postFilter", active.at("postFilter"))):
-        for name, text in _MISSING.items():
-            if name in names:
-                problems.note(active.enabled_at(point, name), text)
     policy = Policy(
         name=profile.scheduler_name,
         summary="as a KubeSchedulerConfiguration says",
@@ -130,14 +126,14 @@ class _Arguments:
             if value:
                 text = "is not done: every resource that a pod requests is counted here"
                 problems.refuse((*self.paths[_ROOM], key), text, hint="take the requests out of the pods")
-        if self.volumes.shape:
+        if self.volumes.shape and self.volumes.shape != _USUAL_SHAPE:
             problems.note((*self.paths["VolumeBinding"], "shape"), "does not count: volumes are not scored here")
         preemption = self._take("DefaultPreemption", PreemptionArgs)
-        for key, number in (
-            ("minCandidateNodesPercentage", preemption.min_candidate_nodes_percentage),
-            ("minCandidateNodesAbsolute", preemption.min_candidate_nodes_absolute),
+        for key, number, usual in (
+            ("minCandidateNodesPercentage", preemption.min_candidate_nodes_percentage, 10),
+            ("minCandidateNodesAbsolute", preemption.min_candidate_nodes_absolute, 100),
         ):
-            if number is not None:
+            if number not in (None, usual):
                 problems.note((*self.paths["DefaultPreemption"], key), _CANDIDATES)
         for name in self._data:  # what is left
             where = self.paths[name][:-1]

@@ -39,10 +39,15 @@ DEFAULTS: Final = {
     "DefaultBinder": 0,
 }
 # On only with feature gates, or gone since; in the tree of kube-scheduler all the same.
-_OTHERS: Final = (
-    "DynamicResources", "NodeDeclaredFeatures", "GangScheduling", "EBSLimits", "GCEPDLimits", "AzureDiskLimits",
-)  # fmt: skip
-KNOWN: Final = frozenset({*DEFAULTS, *_OTHERS})
+_OTHERS: Final = ("GangScheduling", "EBSLimits", "GCEPDLimits", "AzureDiskLimits")
+_NOT_DONE: Final = {
+    "DynamicResources": "is not done here: pods with resource claims are refused with a reason",
+    "NodeDeclaredFeatures": "is not done here: what nodes declare is not looked at",
+    "DeferredPodScheduling": "is not done here: pods are not deferred",
+    "TopologyPlacementGenerator": "is not done here: a gang's topology is looked for by the engine itself",
+    "PodGroupPodsCount": "is not done here: a gang's topology is looked for by the engine itself",
+}
+KNOWN: Final = frozenset({*DEFAULTS, *_OTHERS, *_NOT_DONE})
 VOLUMES: Final = frozenset(
     {"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "EBSLimits", "GCEPDLimits"}
     | {"AzureDiskLimits"}
@@ -70,6 +75,9 @@ _FIELDS: Final = {
     "preBind": "pre_bind",
     "bind": "bind",
     "postBind": "post_bind",
+    "placementGenerate": "placement_generate",
+    "placementScore": "placement_score",
+    "podGroupPostFilter": "pod_group_post_filter",
     "multiPoint": "multi_point",
 }
 
@@ -104,14 +112,6 @@ class ActivePlugins:
                     return (*self._path, place, "disabled", index)
         return self._path
 
-    def enabled_at(self, point: str, name: str) -> Path:
-        """Return the place that turns a plugin on."""
-        for place in (point, "multiPoint"):
-            for index, plugin in enumerate(self._sets[place].enabled):
-                if plugin.name == name:
-                    return (*self._path, place, "enabled", index)
-        return self._path
-
     def _merged(self) -> dict[str, int]:
         own = self._sets["multiPoint"]
         off = {plugin.name for plugin in own.disabled}
@@ -132,6 +132,8 @@ class ActivePlugins:
                 problems.refuse(where, f"is {quote(plugin.name)}, a plugin that does not exist here", hint=hint)
             elif point in _AT and plugin.name not in _AT[point]:
                 raise invalid(problems.document, where, f"is {quote(plugin.name)}, which does nothing at {point}")
+            elif plugin.name in _NOT_DONE:
+                problems.note(where, f"is {quote(plugin.name)}, which {_NOT_DONE[plugin.name]}")
         for index, plugin in enumerate(one.disabled):
             where = (*path, "disabled", index)
             if point not in _AT and point != "multiPoint":

@@ -11,7 +11,7 @@ from hostler.config.wording import Path
 
 __all__ = ["Problems"]
 
-_LENIENT = "read it leniently to go on without"
+_LENIENT = "--lenient to go on without"
 
 
 class Problems:
