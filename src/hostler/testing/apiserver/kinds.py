@@ -58,7 +58,12 @@ BUILT_IN = (
     Kind(kind="ReplicaSet", plural="replicasets", group="apps", has_status=True, has_generation=True),
     Kind(kind="StatefulSet", plural="statefulsets", group="apps", has_status=True, has_generation=True),
     Kind(
-        kind="PodDisruptionBudget", plural="poddisruptionbudgets", group="policy", has_status=True, has_generation=True
+        kind="PodDisruptionBudget",
+        plural="poddisruptionbudgets",
+        group="policy",
+        has_status=True,
+        has_generation=True,
+        needs_version=True,
     ),
     Kind(
         kind="Lease",

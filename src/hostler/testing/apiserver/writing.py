@@ -154,11 +154,18 @@ def _checked(call: Call, old: Json, new: Json) -> Json:
         return new
     if call.kind.plural == "pods" and isinstance(before, dict) and isinstance(after, dict):
         loose = set(_LOOSE) | (set(_LOOSE_WHILE_GATED) if before.get("schedulingGates") else set())
-        if any(before.get(key) != after.get(key) for key in (before.keys() | after.keys()) - loose):
+        is_fixed = any(before.get(key) != after.get(key) for key in (before.keys() | after.keys()) - loose)
+        if is_fixed or _lost(before, after, "tolerations") or _lost(after, before, "schedulingGates"):
             raise invalid(call.kind, call.name, "spec", "FieldValueForbidden", _POD_RULE)
     if "generation" in old["metadata"]:
         new = {**new, "metadata": {**new["metadata"], "generation": old["metadata"]["generation"] + 1}}
     return new
+
+
+def _lost(before: Json, after: Json, field: str) -> bool:
+    """Say whether a list lost entries."""
+    kept = after.get(field) or ()
+    return any(entry not in kept for entry in before.get(field) or ())
 
 
 def write_over(store: Store, kind: Kind, key: Key, item: Json) -> Entry:

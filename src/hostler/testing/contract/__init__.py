@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from hostler.kube.api.transport import Transport
+from hostler.testing.contract.more import MORE
 from hostler.testing.contract.pods import PODS
 from hostler.testing.contract.reads import READS
 from hostler.testing.contract.talk import Talk
@@ -15,7 +16,7 @@ from hostler.testing.contract.writes import WRITES
 
 __all__ = ["CONTRACT", "Talk", "run_part"]
 
-CONTRACT: tuple[Callable[[Talk], Awaitable[None]], ...] = (*READS, *WRITES, *PODS)
+CONTRACT: tuple[Callable[[Talk], Awaitable[None]], ...] = (*READS, *WRITES, *PODS, *MORE)
 
 
 async def run_part(part: Callable[[Talk], Awaitable[None]], transport: Transport) -> None:
