@@ -303,3 +303,33 @@ def test_a_change_of_a_claim_concerns_its_own_pods_only():
     assert [event.guest.name for event in cluster.put(VOLUME_CLAIMS, claim())] == ["a"]
     assert cluster.put(VOLUME_CLAIMS, claim("unused")) == []
     assert cluster.put(VOLUMES, volume("unrelated", storage_class="other")) == []
+
+
+def test_a_pod_that_cannot_be_placed_for_another_reason_does_not_keep_others_from_a_volume_for_one_pod():
+    cluster = Cluster()
+    once_pod(cluster)
+    both = [*WITH_CLAIM["volumes"], {"name": "x", "persistentVolumeClaim": {"claimName": "missing"}}]
+    cluster.pods(pod("stuck", volumes=both))
+    (event,) = cluster.pods(pod(**WITH_CLAIM))
+    assert event.guest.spec.unsupported == ()
+    cluster.put(VOLUMES, volume("v2"))
+    (event,) = cluster.put(VOLUME_CLAIMS, claim("missing", volume="v2"))
+    assert (event.guest.name, event.guest.spec.unsupported) == ("stuck", (IN_USE,))
+
+
+def test_a_poison_pod_does_not_keep_others_from_a_volume_for_one_pod():
+    cluster = Cluster()
+    once_pod(cluster)
+    cluster.pods(pod("first", **WITH_CLAIM))
+    (event,) = cluster.pods(pod(**WITH_CLAIM))
+    assert event.guest.spec.unsupported == (IN_USE,)
+    spoiled, freed = cluster.pods(pod("first", cpu=str(2**52), **WITH_CLAIM))
+    assert (spoiled.guest.name, freed.guest.name, freed.guest.spec.unsupported) == ("first", "a", ())
+
+
+def test_too_many_terms_of_a_pod_and_its_volume_together_are_refused_too():
+    required = {"nodeSelectorTerms": [on(f"a{at}", "x") for at in range(20)]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    reached = volume(terms=[on(f"b{at}", "x") for at in range(20)])
+    spec = spec_with((VOLUMES, reached), (VOLUME_CLAIMS, claim(volume="v")), affinity=affinity)
+    assert "more than 256 node selector terms" in spec.unsupported[0]

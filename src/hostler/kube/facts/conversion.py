@@ -131,14 +131,18 @@ class Conversion:
         needs = self._volumes.needs(uid, pod) if pod.spec.volumes else Needs()
         if needs == Needs():
             return msgspec.structs.replace(spec, policy=policy) if policy else spec
-        unsupported = (needs.refusal, *spec.unsupported) if needs.refusal else spec.unsupported
+        refusal, affinity = needs.refusal, spec.host_affinity
+        try:
+            affinity = both(affinity, needs.terms)
+        except InputError as error:
+            refusal = refusal or error.message
         return msgspec.structs.replace(
             spec,
             policy=policy,
             requests=add_amounts((spec.requests, needs.counts)),
-            host_affinity=both(spec.host_affinity, needs.terms),
+            host_affinity=affinity,
             prepare=needs.prepare,
-            unsupported=unsupported,
+            unsupported=(refusal, *spec.unsupported) if refusal else spec.unsupported,
         )
 
     def _remains(self, pod: Pod) -> GuestSpec:

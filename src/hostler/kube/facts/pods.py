@@ -32,6 +32,7 @@ _RESERVED = ("gang:", "reservation:")  # how the engine calls what is no guest
 _MAX_LEFT = 65_536
 _GATED = "it waits for its scheduling gates"
 _NOT_OURS = "it names another scheduler now"
+_WAS_GONE = "its uid is that of a pod that has ended or is gone"
 _REGROUPED = "it names another group now; a pod stays in the one that it came with"
 
 
@@ -105,6 +106,11 @@ class PodBook:
         self._follow(events, now)
         return events
 
+    def age(self, uid: str) -> tuple[int, Key]:
+        """Return what older pods come before younger ones by."""
+        entry = self._entries[uid]
+        return entry.created, entry.key
+
     def refresh_members(self, group: str, now: int) -> list[Event]:
         """Look at the waiting members of a group again."""
         return self.refresh((uid for uid in self.index.at("group", group) if not self.views[uid].node), now)
@@ -161,6 +167,10 @@ class PodBook:
             elif uid not in self._left:
                 guest = self._running(uid, entry, pod) if is_running else self._waiting(uid, entry, pod)
                 self._tell(uid, entry, pod, guest, events, now)
+                if pod.spec.volumes:
+                    self._hold_claims(uid, pod, guest)
+            else:
+                entry.problem = entry.problem or _WAS_GONE
             is_pending = not is_running and self._is_ours(pod)
             self.index.put(uid, () if has_ended(pod) else marks_of(pod, entry.group, is_pending=is_pending))
         self._show(uid, entry)
@@ -186,6 +196,14 @@ class PodBook:
         except CONVERSION_ERRORS as error:
             entry.problem = text_of(error)
             return _refused(entry.told, entry.problem)
+
+    def _hold_claims(self, uid: str, pod: Pod, guest: Guest | None) -> None:
+        """Let a pod that runs, or that can be placed, keep others from volumes that are for one pod."""
+        claims = claims_of(pod)
+        if guest is not None and (guest.host or not guest.spec.unsupported):
+            self._volumes.hold(uid, claims, runs=bool(guest.host))
+        elif claims:
+            self._volumes.release(uid, claims)
 
     def _in_its_group(self, entry: Entry, guest: Guest) -> Guest:
         """Keep a pod in the group that it was told with: the engine's guests never change theirs."""
@@ -243,12 +261,8 @@ class PodBook:
                 uids |= {uid: None for uid in self.index.at("group", group) if self._entries[uid].problem}
             self._volumes.moved.clear()
             self._regrouped.clear()
-            for uid in sorted(uids, key=self._age):
+            for uid in sorted(uids, key=self.age):
                 self._settle(uid, events, now)
-
-    def _age(self, uid: str) -> tuple[int, Key]:
-        entry = self._entries[uid]
-        return entry.created, entry.key
 
     def _show(self, uid: str, entry: Entry) -> None:
         if entry.pod is None:

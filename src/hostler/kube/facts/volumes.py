@@ -58,8 +58,6 @@ class Volumes:
         claims = claims_of(pod)
         if not claims:
             return Needs()
-        for key in claims:
-            self._hold(key, uid, runs=bool(pod.spec.node_name))
         counts = self._counts(claims)
         if pod.spec.node_name:
             return Needs(counts=counts)
@@ -69,22 +67,24 @@ class Volumes:
             return Needs(counts=counts, refusal=error.message if isinstance(error, InputError) else text_of(error))
         return Needs(terms, prepare, counts)
 
+    def hold(self, uid: str, claims: Iterable[ClaimKey], *, runs: bool) -> None:
+        """Let a pod keep others from the claims that are for one pod, if it is the first; one that runs comes first."""
+        for key in claims:
+            claim = self.store.claims.get(key)
+            if claim is None or _ONCE_POD not in claim.spec.access_modes:
+                self._holders.pop(key, None)
+                continue
+            holder, does_run = self._holders.get(key, ("", False))
+            if not holder or holder == uid or (runs and not does_run):
+                self._holders[key] = (uid, runs)
+                if holder and holder != uid:
+                    self.moved[key] = None
+
     def release(self, uid: str, claims: Iterable[ClaimKey]) -> None:
-        """Let a pod that is gone hold its claims no longer."""
+        """Let a pod hold its claims no longer: it is gone, or cannot be placed for another reason."""
         for key in claims:
             if self._holders.get(key, ("", False))[0] == uid:
                 del self._holders[key]
-                self.moved[key] = None
-
-    def _hold(self, key: ClaimKey, uid: str, *, runs: bool) -> None:
-        claim = self.store.claims.get(key)
-        if claim is None or _ONCE_POD not in claim.spec.access_modes:
-            self._holders.pop(key, None)
-            return
-        holder, does_run = self._holders.get(key, ("", False))
-        if not holder or (runs and not does_run):
-            self._holders[key] = (uid, runs)
-            if holder and holder != uid:
                 self.moved[key] = None
 
     def _terms(self, uid: str, pod: Pod, claims: dict[ClaimKey, bool]) -> tuple[tuple[Term, ...], tuple[str, ...]]:

@@ -256,7 +256,7 @@ class World:
         uids: dict[str, None] = {}
         for claim in claims:
             uids |= dict.fromkeys(self._pods.index.at("claim", *claim))
-        return self._pods.refresh(uids, now)
+        return self._pods.refresh(sorted(uids, key=self._pods.age), now)
 
     def _noting(self, place: str, new: Watched) -> Watched:
         """Return an object, or None where it is gone or does not decode; note the latter."""
