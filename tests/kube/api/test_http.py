@@ -214,3 +214,144 @@ def test_sixty_four_calls_at_once_use_at_most_as_many_connections_as_allowed():
             assert server.connections <= 4
 
     asyncio.run(main())
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_not_used():
+    async def script(call: Call, wire: Wire) -> None:
+        await wire.answer(200, {})
+        wire.writer.close()
+
+    async def main() -> None:
+        async with client_of(script) as (client, server):
+            for _ in range(3):
+                await client.post("/x", {})
+                await asyncio.sleep(0.05)
+            assert server.connections == 3
+
+    asyncio.run(main())
+
+
+def test_an_answer_that_comes_too_late_is_not_taken_for_the_next():
+    async def script(call: Call, wire: Wire) -> None:
+        if call.path == "/slow":
+            await asyncio.sleep(0.3)
+        await wire.answer(200, call.path.encode())
+
+    async def main() -> None:
+        async with client_of(script) as (client, _server):
+            with pytest.raises(TransportError):
+                await client.post("/slow", {}, timeout_s=0.1)
+            assert await client.post("/next", {}) == b"/next"
+
+    asyncio.run(main())
+
+
+def test_a_call_that_is_cancelled_leaves_no_answer_behind():
+    async def script(call: Call, wire: Wire) -> None:
+        if call.path == "/slow":
+            await asyncio.sleep(0.1)
+        await wire.answer(200, call.path.encode())
+
+    async def main() -> None:
+        async with client_of(script) as (client, _server):
+            task = asyncio.create_task(client.post("/slow", {}))
+            await asyncio.sleep(0.05)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert await client.post("/next", {}) == b"/next"
+
+    asyncio.run(main())
+
+
+def test_bytes_that_nobody_asked_for_end_the_connection():
+    async def script(call: Call, wire: Wire) -> None:
+        await wire.answer(200, call.path.encode())
+        await asyncio.sleep(0.02)
+        await wire.answer(200, b"unasked")
+
+    async def main() -> None:
+        async with client_of(script) as (client, _server):
+            for path in ("/a", "/b", "/c"):
+                assert await client.post(path, {}) == path.encode()
+                await asyncio.sleep(0.05)
+
+    asyncio.run(main())
+
+
+def test_waiting_for_a_free_connection_sends_nothing():
+    async def script(call: Call, wire: Wire) -> None:
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        async with serving(script) as server:
+            client = Client(AiohttpTransport(access_to(server.port), max_connections=1))
+            first = asyncio.create_task(client.post("/first", {}))
+            await asyncio.sleep(0.05)
+            with pytest.raises(TransportError) as caught:
+                await client.post("/second", {}, timeout_s=0.1)
+            assert not caught.value.may_have_acted
+            assert [call.path for call in server.calls] == ["/first"]
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            await client.close()
+
+    asyncio.run(main())
+
+
+def test_a_handshake_that_never_ends_sends_nothing():
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.transport.abort()
+        await asyncio.sleep(0)
+        ended.set()
+
+    ended = asyncio.Event()
+
+    async def main() -> None:
+        async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+            access = access_to(server.sockets[0].getsockname()[1], scheme="https")
+            try:
+                await call_once(access, lambda client: client.post("/x", {}, timeout_s=0.2))
+            finally:
+                await ended.wait()
+
+    with pytest.raises(TransportError, match="no connection in time") as caught:
+        asyncio.run(main())
+    assert not caught.value.may_have_acted
+
+
+def test_a_path_with_line_ends_is_not_sent():
+    with pytest.raises(TransportError, match="no server could have"):
+        asyncio.run(call_once(access_to(1), lambda client: client.post("/x HTTP/1.1\r\nX: y", {})))
+
+
+def test_a_server_behind_a_path_is_reached_by_reads_and_writes():
+    async def main() -> list[str]:
+        async with serving(answer_ok) as server:
+            access = access_to(server.port)
+            access.server += "/clusters/one"
+            await call_once(access, lambda client: client.get(PODS, "n", "p"))
+            await call_once(access, lambda client: client.delete(PODS, "n", "p"))
+            return [call.path for call in server.calls]
+
+    assert asyncio.run(main()) == ["/clusters/one/api/v1/namespaces/n/pods/p"] * 2
+
+
+@pytest.mark.parametrize("method", ["read", "post"])
+def test_failures_to_connect_are_the_same_for_reads_and_writes(method):
+    authority, other = Authority(), Authority("other")
+    works = {"read": lambda client: client.read("/x"), "post": lambda client: client.post("/x", {}, timeout_s=5)}
+
+    async def main(pair, **access) -> None:
+        async with serving(answer_ok, server_tls(pair)) as server:
+            await call_once(access_to(server.port, scheme="https", **access), works[method])
+
+    with pytest.raises(TransportError, match="not trusted"):
+        asyncio.run(main(other.sign("server", "127.0.0.1"), authority=authority.pem))
+    with pytest.raises(TransportError, match="another name"):
+        asyncio.run(main(authority.sign("server", "elsewhere"), authority=authority.pem))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(TransportError, match="connection refused") as caught:
+            asyncio.run(call_once(access_to(taken.getsockname()[1]), works[method]))
+    assert not caught.value.may_have_acted

@@ -1,7 +1,7 @@
-"""The Transport to real API servers, on aiohttp: HTTP/1.1, keep-alive, verified TLS.
+"""The Transport to real API servers: HTTP/1.1, keep-alive, verified TLS; reads on aiohttp, writes on ``connections``.
 
 Every millisecond spent here is taken from the API server when both share a machine, so headers and time limits are made
-once and nothing happens per call that need not. Each call is tried once, whatever its method, because only the caller
+once and nothing happens per call that need not. Each write is tried once, whatever its method, because only the caller
 knows whether a second try would do harm; a refused credential is renewed and shown once more.
 """
 
@@ -19,6 +19,8 @@ from yarl import URL
 
 from hostler.errors import HostlerError
 from hostler.kube.api.access import Access
+from hostler.kube.api.answers import BufferedResponse
+from hostler.kube.api.connections import Connections, NotSentError
 from hostler.kube.api.credentials import Identity
 from hostler.kube.api.lines import LineSplitter
 from hostler.kube.api.network_failures import lost_answer, unsent
@@ -39,46 +41,67 @@ class AiohttpTransport:
     def __init__(self, access: Access, *, max_connections: int = 128) -> None:
         self._access = access
         self._max_connections = max_connections
-        self._is_loopback = urlsplit(access.server).hostname in _LOOPBACK
+        self._address = urlsplit(access.server)
+        self._is_loopback = self._address.hostname in _LOOPBACK
         self._reads: aiohttp.ClientSession | None = None
-        self._writes: aiohttp.ClientSession | None = None
+        self._writes: Connections | None = None
         self._identity: Identity | None = None
-        self._tls: ssl.SSLContext | bool = True
-        self._headers: dict[tuple[str, str, str, bool], CIMultiDict[str]] = {}
+        self._tls: ssl.SSLContext | None = None
+        self._headers: dict[tuple[str, str, bool], CIMultiDict[str]] = {}
+        self._heads: dict[tuple[str, str, str], str] = {}  # of writes, from the version to the length of the body
         self._renewing = asyncio.Lock()
         self._renewed_at = float("-inf")
 
-    async def send(self, request: Request) -> HttpResponse:
+    async def send(self, request: Request) -> HttpResponse | BufferedResponse:
         """Send a request and wait for the answer's headers."""
         identity = await self._current_identity()
-        response = await self._send_once(request)
+        send_once = self._read if request.method == "GET" else self._write
+        response = await send_once(request)
         if response.status == 401 and await self._renew_after_refusal(identity):
             await response.close()
-            response = await self._send_once(request)
+            response = await send_once(request)
         return response
 
     async def close(self) -> None:
         """End all connections."""
-        for session in (self._reads, self._writes):
-            if session is not None:
-                await session.close()
-        self._reads = self._writes = None
+        reads, writes, self._reads, self._writes = self._reads, self._writes, None, None
+        if reads is not None:
+            await reads.close()
+        if writes is not None:
+            await writes.close()
 
-    async def _send_once(self, request: Request) -> HttpResponse:
-        session = self._session_for(request)
+    async def _write(self, request: Request) -> BufferedResponse:
+        if self._writes is None:
+            port = self._address.port or (443 if self._address.scheme == "https" else 80)
+            self._writes = Connections(self._address.hostname or "", port, self._max_connections)
+        path = self._address.path + request.path
+        if not (path.isascii() and path.isprintable() and " " not in path):
+            raise TransportError("a path that no server could have", may_have_acted=False)
+        head = f"{request.method} {path}{self._head_for(request)}{len(request.body)}\r\n\r\n"
+        try:
+            return await self._writes.exchange(
+                head.encode() + request.body, request.timeout_s, self._tls, self._access.server_name
+            )
+        except NotSentError as error:
+            raise unsent(self._access, error.__cause__ or error) from error
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise lost_answer(self._access, error, request.timeout_s) from error
+
+    async def _read(self, request: Request) -> HttpResponse:
+        if self._reads is None:
+            self._reads = self._new_session()
         url = URL(self._access.server + request.path, encoded=True)
         is_stream = request.is_stream
         try:
             # A stream's time limit ends with its headers.
             async with asyncio.timeout(request.timeout_s if is_stream else None):
-                response = await session.request(
+                response = await self._reads.request(
                     request.method,
                     url,
-                    data=request.body or None,
                     headers=self._headers_for(request),
                     allow_redirects=False,
                     timeout=_time_limit(0.0 if is_stream else request.timeout_s),
-                    ssl=self._tls,
+                    ssl=self._tls or True,
                     server_hostname=self._access.server_name or None,
                 )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -87,33 +110,33 @@ class AiohttpTransport:
             raise lost_answer(self._access, error, request.timeout_s) from error
         return HttpResponse(response, self._access, request.timeout_s)
 
-    def _session_for(self, request: Request) -> aiohttp.ClientSession:
-        if request.method == "GET":
-            if self._reads is None:
-                self._reads = self._new_session(limit=0)  # watches keep theirs, so a limit could starve lists
-            return self._reads
-        if self._writes is None:
-            self._writes = self._new_session(limit=self._max_connections)
-            # aiohttp repeats PUT and DELETE when a kept connection breaks; a write must not happen twice unseen.
-            self._writes._retry_connection = False
-        return self._writes
-
-    def _new_session(self, limit: int) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=limit, ttl_dns_cache=60)
+    def _new_session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=connector,
+            connector=aiohttp.TCPConnector(
+                limit=0, ttl_dns_cache=60
+            ),  # watches keep theirs: a limit could starve lists
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("Accept-Encoding", "User-Agent"),
             trust_env=False,
             read_bufsize=_BUFFER_BYTES,
         )
 
+    def _head_for(self, request: Request) -> str:
+        key = (request.content_type, request.accept, request.user_agent)
+        head = self._heads.get(key)
+        if head is None:
+            lines = [" HTTP/1.1", f"Host: {self._address.netloc}", f"User-Agent: {request.user_agent}"]
+            lines += [f"Accept: {request.accept}", f"Content-Type: {request.content_type}"]
+            if self._identity is not None and self._identity.token:
+                lines.append(f"Authorization: Bearer {self._identity.token}")
+            head = self._heads[key] = "\r\n".join([*lines, "Content-Length: "])
+        return head
+
     def _headers_for(self, request: Request) -> CIMultiDict[str]:
-        key = (request.content_type, request.accept, request.user_agent, request.is_stream)
+        key = (request.accept, request.user_agent, request.is_stream)
         headers = self._headers.get(key)
         if headers is None:
             headers = CIMultiDict({"Accept": request.accept, "User-Agent": request.user_agent})
-            headers["Content-Type"] = request.content_type
             if not (self._is_loopback or request.is_stream):
                 headers["Accept-Encoding"] = "gzip"
             if self._identity is not None and self._identity.token:
@@ -160,6 +183,7 @@ class AiohttpTransport:
                 raise TransportError(error.message, may_have_acted=False, hint=error.hint) from error
         self._identity = identity
         self._headers.clear()
+        self._heads.clear()
 
 
 class HttpResponse:

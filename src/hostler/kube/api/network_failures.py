@@ -5,6 +5,7 @@ A connection that was never made carried nothing. Everything later may have arri
 
 from __future__ import annotations
 
+import socket
 import ssl
 
 import aiohttp
@@ -15,7 +16,7 @@ from hostler.kube.api.transport import TransportError
 __all__ = ["lost_answer", "unsent"]
 
 
-def unsent(access: Access, error: Exception) -> TransportError:
+def unsent(access: Access, error: BaseException) -> TransportError:
     """Say that no connection was made, so that nothing was done."""
     what, hint = _explain(error)
     return TransportError(f"{access.server}: {what}", may_have_acted=False, hint=hint)
@@ -31,33 +32,36 @@ def lost_answer(access: Access, error: Exception, timeout_s: float) -> Transport
         what = "the server closed the connection without an answer"
     elif isinstance(error, aiohttp.ClientPayloadError):
         what = "the connection broke in the middle of the answer"
-    elif isinstance(error, aiohttp.ClientResponseError):
-        what = f"what answers is no HTTP server as we know it ({error.message})"
+    elif isinstance(error, aiohttp.ClientResponseError | ValueError):
+        what = "what answers is no HTTP server as we know it"
     else:
         what = f"the connection broke ({_reason(error)})"
     return TransportError(f"{access.server}: {what}", may_have_acted=True)
 
 
-def _explain(error: Exception) -> tuple[str, str]:
+def _explain(error: BaseException) -> tuple[str, str]:
     """Return what is wrong with a connection that was not made, and what a person can do."""
-    cause = error.certificate_error if isinstance(error, aiohttp.ClientConnectorCertificateError) else error
+    cause: BaseException = error
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
     if isinstance(cause, ssl.SSLCertVerificationError):
         if "hostname" in cause.verify_message.lower() or "ip address" in cause.verify_message.lower():
             hint = "use a name that the certificate has, or tls-server-name in the kubeconfig"
             return f"the server's certificate is for another name ({cause.verify_message})", hint
         hint = "the kubeconfig's certificate-authority is not the one of this cluster; was the cluster made anew?"
         return f"the server's certificate is not trusted ({cause.verify_message})", hint
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-        return f"TLS failed ({_reason(error)})", "does the server speak TLS at this port?"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
+    if isinstance(cause, ssl.SSLError | ssl.CertificateError):
+        return f"TLS failed ({_reason(cause)})", "does the server speak TLS at this port?"
+    if isinstance(cause, socket.gaierror):
         return "the server's name is not known", "check the server's address in the kubeconfig"
     if isinstance(error, TimeoutError):
         return "no connection in time", "is the server reachable from here?"
-    os_error = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
-    if isinstance(os_error, ConnectionRefusedError):
+    if isinstance(cause, ConnectionRefusedError):
         return "connection refused", "is the cluster up, and does the kubeconfig name the right port?"
-    return f"no connection ({_reason(error)})", "is the cluster up, and reachable from here?"
+    return f"no connection ({_reason(cause)})", "is the cluster up, and reachable from here?"
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -34,7 +34,11 @@ class Response(Protocol):
     """An answer; whoever gets one reads it to the end or closes it."""
 
     status: int
-    headers: Mapping[str, str]  # names in small letters
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers; names in small letters."""
+        ...
 
     async def read(self) -> bytes:
         """Return the whole body."""
