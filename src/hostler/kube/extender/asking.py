@@ -85,6 +85,11 @@ class Extenders:
             refused=tuple(refused.items()),
         )
 
+    @property
+    def has_binder(self) -> bool:
+        """Say whether any extender wants to bind pods itself."""
+        return any(one.bind_verb for one in self._settings)
+
     def binder_of(self, pod: Json) -> ExtenderSettings | None:
         """Return the extender that binds a pod in our place, or None."""
         return next((one for one in self._settings if one.bind_verb and is_interested(one, pod)), None)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
 
 import msgspec
 
+from hostler.errors import HostlerError
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
 from hostler.kube.api.failures import ApiError
@@ -24,7 +26,9 @@ from hostler.kube.scheduler.pressure import Breaker, Window
 from hostler.manifests.gpus import GPU_INDEX
 from hostler.model import Bind, BindFailed, Event, GuestBound
 
-__all__ = ["Binder", "BinderCounts"]
+__all__ = ["BindCall", "Binder", "BinderCounts"]
+
+BindCall: TypeAlias = Callable[[PodView, str, Mapping[str, str], float], Awaitable[None]]  # node, annotations, seconds
 
 _SECOND = 1_000_000_000
 _MARGIN_S = 0.5  # beyond the time-out that a bind carried, before its outcome is read
@@ -66,6 +70,7 @@ class Binder:
         may_write: Callable[[], bool],
         breaker: Breaker,
         on_bound: Callable[[PodView, str, int], None],
+        call: BindCall | None = None,
     ) -> None:
         self.counts = BinderCounts()
         self.window = Window(most, start=min(most, 32))
@@ -77,6 +82,7 @@ class Binder:
         self._may_write = may_write
         self._breaker = breaker
         self._on_bound = on_bound
+        self._call = call or self._bind
         self._waiting: deque[_Job] = deque()
         self._jobs: dict[str, _Job] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -208,14 +214,7 @@ class Binder:
     async def _send(self, job: _Job, pod: PodView) -> Event | None:
         bind, sent_at = job.bind, self._clock.now()
         try:
-            await self._client.bind(
-                pod.namespace,
-                pod.name,
-                pod.uid,
-                bind.host,
-                annotations=_annotations(bind),
-                timeout_s=self._timeout_s,
-            )
+            await self._call(pod, bind.host, _annotations(bind), self._timeout_s)
         except ApiError as error:
             return await self._refused(job, pod, error, sent_at)
         except TransportError as error:
@@ -224,9 +223,14 @@ class Binder:
             if not error.may_have_acted:
                 return BindFailed(uid=bind.uid, host=bind.host, reason=error.message)
             return await self._find_out(job, pod, error.message, sent_at + self._patience_ns())
+        except HostlerError as error:  # an extender that binds in our place said no
+            return BindFailed(uid=bind.uid, host=bind.host, reason=error.message)
         self._breaker.succeed()
         self.window.grow()
         return GuestBound(uid=bind.uid, host=bind.host)
+
+    async def _bind(self, pod: PodView, node: str, annotations: Mapping[str, str], seconds: float) -> None:
+        await self._client.bind(pod.namespace, pod.name, pod.uid, node, annotations=annotations, timeout_s=seconds)
 
     async def _refused(self, job: _Job, pod: PodView, error: ApiError, sent_at: int) -> Event | None:
         bind, now = job.bind, self._clock.now()

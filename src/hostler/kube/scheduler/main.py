@@ -21,6 +21,7 @@ from hostler.engine.engine import Engine
 from hostler.errors import HostlerError
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import SteadyClock
+from hostler.kube.extender.calling import HttpCalls
 from hostler.kube.scheduler.executor import OwnThread
 from hostler.kube.scheduler.process import Ending, Scheduler
 from hostler.kube.settings import SchedulerSettings
@@ -57,7 +58,7 @@ async def run_scheduler(
     """Schedule until a signal or the loss of the lease ends it."""
     stop = asyncio.Event()
     executor = OwnThread()
-    client = connect()
+    client, calls = connect(), HttpCalls()
     try:
         await executor.run(lambda: warm_kernels(settings.policies))
         clock = SteadyClock()
@@ -69,6 +70,7 @@ async def run_scheduler(
             identity=new_identity(),
             random=random.Random(os.urandom(8)),
             journal=journal,
+            calls=calls,
             timer=time.perf_counter_ns,
             on_synced=lambda: _settled(say),
         )
@@ -77,6 +79,7 @@ async def run_scheduler(
         ending = await scheduler.run(stop)
     finally:
         executor.close()
+        await calls.close()
         await client.close()
     say("stopped" if ending == "stopped" else "the lease was lost: another scheduler may write now")
     return ending

@@ -18,6 +18,8 @@ from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
 from hostler.kube.api.reflector import Reflector
 from hostler.kube.api.resources import NODES, PODS
+from hostler.kube.extender.answering import answers_from
+from hostler.kube.extender.asking import Call, Extenders, with_extenders
 from hostler.kube.facts.kinds import KINDS
 from hostler.kube.facts.views import PodView
 from hostler.kube.facts.world import World
@@ -26,16 +28,17 @@ from hostler.kube.scheduler.core import Core
 from hostler.kube.scheduler.election import Leadership, Mandate, NoElection, check_times
 from hostler.kube.scheduler.evictor import Evictor
 from hostler.kube.scheduler.executor import Executor
+from hostler.kube.scheduler.extended import binds_through
 from hostler.kube.scheduler.loop import Hands, Loop
 from hostler.kube.scheduler.meters import Meters
-from hostler.kube.scheduler.outside import Answerer, Outside
+from hostler.kube.scheduler.outside import Outside
 from hostler.kube.scheduler.pressure import Breaker
 from hostler.kube.scheduler.reports import Reports
 from hostler.kube.scheduler.statuses import Statuses
 from hostler.kube.scheduler.trail import Trail
 from hostler.kube.scheduler.volumes import VolumePreparer
 from hostler.kube.settings import SchedulerSettings
-from hostler.model import PolicyChanged
+from hostler.model import Policy, PolicyChanged
 
 __all__ = ["Ending", "Scheduler"]
 
@@ -59,7 +62,7 @@ class Scheduler:
         identity: str,
         random: random.Random,
         journal: Callable[[bytes], object] | None = None,
-        answer: Answerer | None = None,
+        calls: Call | None = None,
         timer: Callable[[], int] = lambda: 0,
         on_synced: Callable[[], None] = lambda: None,
     ) -> None:
@@ -77,7 +80,8 @@ class Scheduler:
             {profile.scheduler_name: profile.policy for profile in settings.profiles},
             seed_annotations=settings.seed_annotations,
         )
-        engine = Engine(settings.policies, clock.now(), settings.seed, rules=settings.queue)
+        extenders = Extenders(settings.extenders, calls) if settings.extenders and calls is not None else None
+        engine = Engine(self._policies(settings), clock.now(), settings.seed, rules=settings.queue)
         self.core = Core(engine, Recorder(engine, journal) if journal is not None else None, timer)
         self.loop = Loop(self.core, self.world, clock, executor, self.meters)
         self.breaker = Breaker()
@@ -106,6 +110,7 @@ class Scheduler:
             may_write=self._may_write,
             breaker=self.breaker,
             on_bound=self._bound,
+            call=binds_through(extenders, client) if extenders is not None else None,
         )
         evictor = Evictor(
             client,
@@ -118,6 +123,7 @@ class Scheduler:
             timeout_s=limits.bind_timeout_s,
         )
         preparer = VolumePreparer(self.world, client, limits.call_timeout_s)
+        answer = answers_from(extenders, self.world, client, clock) if extenders is not None else None
         outside = Outside(self.loop.tell, answer=answer, prepare=preparer)
         self.hands = Hands(self.binder, evictor, statuses, reports, outside)
 
@@ -164,7 +170,7 @@ class Scheduler:
         old, self.settings = self.settings, settings
         said: list[str] = []
         if settings.policies != old.policies:
-            self.loop.tell(PolicyChanged(policies=settings.policies))
+            self.loop.tell(PolicyChanged(policies=self._policies(settings)))
             said.append("policies changed")
         if settings.profiles != old.profiles:
             self.loop.adopt({profile.scheduler_name: profile.policy for profile in settings.profiles})
@@ -175,6 +181,10 @@ class Scheduler:
             if getattr(settings, name) != getattr(old, name)
         ]
         return said or ["nothing changed"]
+
+    @staticmethod
+    def _policies(settings: SchedulerSettings) -> tuple[Policy, ...]:
+        return with_extenders(settings.policies, settings.extenders)
 
     async def _synced(self) -> None:
         for reflector in self.reflectors.values():
