@@ -56,8 +56,8 @@ def scheduler_message(explanation: Explanation, spec: GuestSpec) -> str:
         return NO_NODES
     if any(verdict.fits for verdict in verdicts):
         return ""
-    if spec.unsupported and spec.unsupported[0] not in (VOLUME_CLAIMS, RESOURCE_CLAIMS):
-        # A live cluster's front says itself what stands in the pod's way, before any node is looked at.
+    if spec.unsupported and _is_sentence(spec.unsupported[0]):
+        # Said before any node is looked at, so it does not count nodes.
         return f"0/{len(verdicts)} nodes are available: {spec.unsupported[0]}."
     named = _named_hosts(spec)
     if named is not None and not named:
@@ -83,7 +83,7 @@ def gang_message(decision: Decision) -> str:
     for count in decision.reasons:
         plugin = _plugin(count.reason)
         is_known = plugin == _ROOM or count.reason.code in _TEXTS
-        words = next(iter(_texts((Failure(reason=count.reason),)))) if is_known else count.reason.text()
+        words = next(iter(_texts((Failure(reason=count.reason),)))) if is_known else _own_words(count.reason)
         counts[words] += count.hosts
     reasons = ", ".join(sorted(f"{hosts} {text}" for text, hosts in counts.items()))
     return f"0/{decision.hosts} nodes are available: {reasons}."
@@ -105,11 +105,20 @@ def _texts(failures: Sequence[Failure]) -> set[str]:
     plugins = {_plugin(failure.reason) for failure in failures}
     first = next((plugin for plugin in _ORDER if plugin in plugins), None)
     if first is None:  # a filter that kube-scheduler does not have
-        return {failures[0].reason.text()}
+        return {_own_words(failures[0].reason)}
     reasons = [failure.reason for failure in failures if _plugin(failure.reason) == first]
     if first == _ROOM:
         return {_lack(reason) for reason in reasons}
-    return {_TEXTS.get(reasons[0].code, reasons[0].text())}
+    return {_TEXTS.get(reasons[0].code) or _own_words(reasons[0])}
+
+
+def _own_words(reason: Reason) -> str:
+    return reason.subject if reason.plugin == "unsupported" and _is_sentence(reason.subject) else reason.text()
+
+
+def _is_sentence(need: str) -> bool:
+    """Say whether a need that stands in a pod's way is a whole reason, as on a live cluster, and no bare word."""
+    return need not in ("", VOLUME_CLAIMS, RESOURCE_CLAIMS)
 
 
 def _plugin(reason: Reason) -> str:

@@ -7,34 +7,28 @@ are known. No object, however odd, makes this raise; what cannot be taken is lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from hostler.errors import InputError
-from hostler.kube.api.client import Broken
 from hostler.kube.api.resources import Resource
 from hostler.kube.api.store import Update
 from hostler.kube.facts.bounds import Names
 from hostler.kube.facts.conversion import Conversion
+from hostler.kube.facts.dependencies import Dependencies, Key, Watched
 from hostler.kube.facts.groups import GroupBook
 from hostler.kube.facts.hosts import HostBook
-from hostler.kube.facts.index import ClaimKey
 from hostler.kube.facts.kinds import KINDS
 from hostler.kube.facts.pods import PodBook
-from hostler.kube.facts.problems import CONVERSION_ERRORS, Problems, text_of
+from hostler.kube.facts.problems import Problems
 from hostler.kube.facts.tenancy import BudgetBook, NamespaceBook
 from hostler.kube.facts.views import Counts, PodView
 from hostler.kube.facts.volumes import Volumes
 from hostler.manifests.objects import Pod
-from hostler.manifests.places import DEFAULT_NAMESPACE, object_place
-from hostler.manifests.replicas import selector_of
 from hostler.manifests.surroundings import Surroundings
-from hostler.model import Event, Guest, Host, HostJoined, HostsJoined
+from hostler.model import Event, Guest, GuestNominated, Host, HostJoined, HostsJoined
 
 __all__ = ["World"]
 
-Key: TypeAlias = tuple[str, str]
-Watched: TypeAlias = Any  # an object of the kind in question, Broken, or None where it is gone
 Taker: TypeAlias = Callable[[Resource[Any], Key, Watched, int], list[Event]]
 
 
@@ -68,17 +62,18 @@ class World:
         )
         self._conversion = conversion
         self._pods = PodBook(conversion, self._groups, self._volumes, self._problems)
+        after = Dependencies(self._around, self._groups, self._volumes, self._pods, self._problems)
         self._takers: dict[str, Taker] = {
             "Namespace": lambda _, key, new, now: self._namespaces.take(key[1], new, now),
-            "PriorityClass": self._take_priority_class,
-            "Service": self._take_service,
-            "ReplicationController": self._take_controller,
-            "ReplicaSet": self._take_controller,
-            "StatefulSet": self._take_controller,
-            "StorageClass": self._take_volume_object,
-            "PersistentVolume": self._take_volume_object,
-            "PersistentVolumeClaim": self._take_volume_object,
-            "PodGroup": self._take_group,
+            "PriorityClass": after.take_priority_class,
+            "Service": after.take_service,
+            "ReplicationController": after.take_controller,
+            "ReplicaSet": after.take_controller,
+            "StatefulSet": after.take_controller,
+            "StorageClass": after.take_volume_object,
+            "PersistentVolume": after.take_volume_object,
+            "PersistentVolumeClaim": after.take_volume_object,
+            "PodGroup": after.take_group,
             "PodDisruptionBudget": lambda _, key, new, now: self._budgets.take(key, new, now),
             "CSINode": self._take_csi_node,
             "Node": self._take_node,
@@ -158,7 +153,16 @@ class World:
         events = [event for event in events if not isinstance(event, HostJoined)]
         if self._hosts.told:
             events.append(HostsJoined(hosts=tuple(self._hosts.told.values()), at=now))
-        return [*events, *self._pods.open(now)]
+        events += self._pods.open(now)
+        return [*events, *self._nominations(now)]
+
+    def _nominations(self, now: int) -> list[Event]:
+        """Say for whom room was kept before our time, so that its victims are not followed by others."""
+        return [
+            GuestNominated(uid=uid, host=view.nominated, at=now)
+            for uid, view in self.pods.items()
+            if view.nominated and view.is_ours and not view.node and not view.problem
+        ]
 
     def adopt(self, profiles: Mapping[str, str], now: int) -> list[Event]:
         """Place the pods of other scheduler names from now on; those of a name that is dropped leave for good."""
@@ -177,7 +181,7 @@ class World:
         """Return the facts that follow from time alone."""
         return self._groups.tick(now)
 
-    # -- what pods depend on ---------------------------------------------------------------------------------------
+    # -- nodes ---------------------------------------------------------------------------------------
 
     def _take_node(self, _: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
         name = key[1]
@@ -192,80 +196,3 @@ class World:
     def _take_csi_node(self, _: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
         events, has_moved = self._hosts.take_csi_node(key[1], new, now)
         return events + (self._pods.refresh(self._pods.index.at("claims"), now) if has_moved else [])
-
-    def _take_priority_class(self, _: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
-        name = key[1]
-        with_problem = self._noting(object_place("PriorityClass", "", name), new)
-        if with_problem is None:
-            self._around.priorities.remove(name)
-        else:
-            self._try(object_place("PriorityClass", "", name), lambda: self._around.add_priority_class(with_problem))
-        events: list[Event] = []
-        for group, changes in self._groups.reclass(now).items():
-            events += [*changes, *self._pods.refresh_members(group, now)]
-        return events + self._pods.refresh(self._pods.index.at("unpriced"), now)
-
-    def _take_service(self, _: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
-        namespace, name = key[0] or DEFAULT_NAMESPACE, key[1]
-        service = self._noting(object_place("Service", namespace, name), new)
-        before = self._around.service_selector(namespace, name)
-        if service is None:
-            self._around.remove_service(namespace, name)
-        else:
-            self._around.add_service(service)
-        after = self._around.service_selector(namespace, name)
-        if before == after:
-            return []
-        selectors = [selector.items() for selector in (before, after) if selector is not None]
-        found = []
-        for uid in self._pods.index.at("namespace", namespace):
-            pod = self._pods.pod(uid)
-            if pod is not None and any(selector <= pod.metadata.labels.items() for selector in selectors):
-                found.append(uid)
-        return self._pods.refresh(found, now)
-
-    def _take_controller(self, resource: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
-        namespace, name = key[0] or DEFAULT_NAMESPACE, key[1]
-        place = object_place(resource.kind, namespace, name)
-        item = self._noting(place, new)
-        before = self._around.selector_named(namespace, resource.kind, name)
-        self._around.remove_controller(namespace, resource.kind, name)
-        if item is not None:
-            self._try(place, lambda: self._around.add_controller(resource.kind, item.metadata, selector_of(item)))
-        if before == self._around.selector_named(namespace, resource.kind, name):
-            return []
-        return self._pods.refresh(self._pods.index.at("owner", namespace, resource.kind, name), now)
-
-    def _take_volume_object(self, resource: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
-        item = self._noting(object_place(resource.kind, *key), new)
-        store = self._volumes.store
-        match resource.kind:
-            case "StorageClass":
-                concerned = store.put_class(key[1], item)
-            case "PersistentVolume":
-                concerned = store.put_volume(key[1], item)
-            case _:
-                concerned = store.put_claim(key, item)
-        return self._refresh_claims(concerned, now)
-
-    def _take_group(self, resource: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
-        events = self._groups.take(resource.group, key, new, now)
-        return events + self._pods.refresh_members("/".join(key), now)
-
-    def _refresh_claims(self, claims: Iterable[ClaimKey], now: int) -> list[Event]:
-        uids: dict[str, None] = {}
-        for claim in claims:
-            uids |= dict.fromkeys(self._pods.index.at("claim", *claim))
-        return self._pods.refresh(sorted(uids, key=self._pods.age), now)
-
-    def _noting(self, place: str, new: Watched) -> Watched:
-        """Return an object, or None where it is gone or does not decode; note the latter."""
-        is_broken = isinstance(new, Broken)
-        self._problems.note(place, text_of(InputError(new.error)) if is_broken else "")
-        return None if is_broken else new
-
-    def _try(self, place: str, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except CONVERSION_ERRORS as error:
-            self._problems.note(place, text_of(error))
