@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from select import select
 
 import pytest
 
@@ -109,8 +110,13 @@ def test_logs_are_shown_by_part_and_to_the_last_line():
         [*HOSTLER, "kube", "logs", "apiserver", "--tail", "0", "-f"], stdout=subprocess.PIPE, text=True
     ) as follower:
         log = cluster_folder("local") / "logs" / "apiserver.log"
-        with log.open("a") as file:
-            eventually(lambda: bool(file.write("a new line\n")) and follower.poll() is None)
+
+        def is_shown():
+            with log.open("a") as file:
+                file.write("a new line\n")
+            return select([follower.stdout], [], [], 0.2)[0]
+
+        eventually(is_shown)
         assert follower.stdout.readline()
         follower.send_signal(signal.SIGINT)
         follower.communicate()

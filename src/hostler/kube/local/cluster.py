@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -46,6 +47,7 @@ _LOCK_PATIENCE_S = 300.0
 _NODES_PATIENCE_S = 60.0
 _ACCOUNT_PATIENCE_S = 60.0
 _PORT_TRIES = 3
+_PORT_PATIENCE_S = 3.0
 _LOCK = "cluster.lock"
 
 Report = Callable[[str], None]
@@ -229,8 +231,14 @@ class LocalCluster:
         """Take other ports where somebody else has ours by now; the parts that run must follow."""
         running = self.processes
         idle = [part for part in self.parts if part not in running]
-        if all(is_free(getattr(self.state.ports, part)) for part in idle):
+        deadline = time.monotonic() + _PORT_PATIENCE_S
+        while not all(is_free(getattr(self.state.ports, part)) for part in idle):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)  # a part that was just killed may still hold it
+        else:
             return
+        self._report("somebody else has a port of ours: all parts get new ones")
         end_parts(self.folder, PARTS)
         self.state = msgspec.structs.replace(self.state, ports=free_ports())
 

@@ -132,7 +132,9 @@ def _start_ticks(pid: int) -> int | None:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return None
-    return int(fields[19]) if fields and fields[0] not in (b"Z", b"X") else None
+    # The first thread of a killed process is a zombie while others still hold its ports.
+    has_ended = not fields or (fields[0] in (b"Z", b"X") and int(fields[17]) <= 1)
+    return None if has_ended else int(fields[19])
 
 
 def _boot() -> str:
