@@ -142,6 +142,27 @@ class Evictions:
         state.add_deadline(deadline, state.decisions, uid)
         self.keep(record, Nomination(host, victims, deadline, state.decisions))
 
+    def resume(self, record: GuestRecord, host: str) -> None:
+        """Go on with a preemption begun before the engine's time; without victims on their way there is none."""
+        state = self._state
+        row = state.cluster.row_of.get(host)
+        profile = state.profiles.find(record.guest.spec.policy)
+        rules = profile.policy.preemption if profile is not None else None
+        if row is None or rules is None or record.guest.uid in state.nominations:
+            return
+        leaving = tuple(
+            uid
+            for uid in sorted(state.cluster.guests_on[row])
+            if state.guests[uid].guest.spec.is_leaving
+            and state.gangs.priority_of(state.guests[uid]) < record.guest.spec.priority
+        )
+        if not leaving:
+            return
+        for uid in leaving:
+            state.evicting.setdefault(uid, record.guest.uid)
+        self.nominate(record, host, leaving, rules.wait_ns)
+        self.remember(record.guest.uid, host, len(leaving))
+
     def keep(self, record: GuestRecord, nomination: Nomination) -> None:
         """Go on waiting for the victims of an earlier preemption, no longer than before."""
         state = self._state

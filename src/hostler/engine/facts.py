@@ -32,6 +32,7 @@ from hostler.model import (
     GuestChanged,
     GuestFailed,
     GuestLeft,
+    GuestNominated,
     GuestsArrived,
     Host,
     HostChanged,
@@ -75,6 +76,7 @@ class Facts:
             PolicyChanged: self._policy_changed,
             EvictFailed: self._evict_failed,
             GuestFailed: self._guest_failed,
+            GuestNominated: self._guest_nominated,
             **TenancyFacts(state, evictions, self._gang_queue, self._bookings.reservations).handlers,
         }
 
@@ -391,6 +393,11 @@ class Facts:
             self._gang_queue.give_back(record, note)
         else:
             self._bookings.back_off(record, note)
+
+    def _guest_nominated(self, event: GuestNominated) -> None:
+        record = self._state.guests.get(event.uid)
+        if record is not None and record.state == QUEUED:
+            self._evictions.resume(record, event.host)
 
     def _answered(self, event: Answered) -> None:
         state = self._state

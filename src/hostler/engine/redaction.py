@@ -46,6 +46,7 @@ from hostler.model import (
     GuestChanged,
     GuestFailed,
     GuestLeft,
+    GuestNominated,
     GuestsArrived,
     HostChanged,
     HostJoined,
@@ -142,7 +143,7 @@ def redact_event(event: Event, names: Names) -> Event:
             return _guests_arrived(event, names)
         case GuestLeft():
             return _replace(event, uid=names.name(event.uid))
-        case GuestBound():
+        case GuestBound() | GuestNominated():
             return _replace(event, uid=names.name(event.uid), host=names.name(event.host))
         case BindFailed():
             uid, host = names.name(event.uid), names.name(event.host)

@@ -32,6 +32,7 @@ __all__ = [
     "GuestChanged",
     "GuestFailed",
     "GuestLeft",
+    "GuestNominated",
     "GuestsArrived",
     "HostChanged",
     "HostJoined",
@@ -157,6 +158,13 @@ class GuestFailed(Fact, frozen=True, tag="guest_failed"):
     reason: str = ""
 
 
+class GuestNominated(Fact, frozen=True, tag="guest_nominated"):
+    """Room on a host was promised to a waiting guest before the engine's time; its victims may still be leaving."""
+
+    uid: str
+    host: str
+
+
 class NamespaceChanged(Fact, frozen=True, tag="namespace_changed"):
     """A namespace's labels, which namespace selectors look at; none at all also means that it is gone."""
 
@@ -227,6 +235,7 @@ Event: TypeAlias = (
     | Prepared
     | EvictFailed
     | GuestFailed
+    | GuestNominated
     | NamespaceChanged
     | GangChanged
     | GangLeft
