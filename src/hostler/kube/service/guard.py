@@ -1,0 +1,69 @@
+"""The door: every page but the probes needs a token that the API server knows and a right that it grants.
+
+The API server's service proxy takes the Authorization header away before it passes a request on, and what it adds
+(X-Forwarded-…, X-Remote-User) can be written by anybody who reaches our port: none of it is believed. Whoever comes
+that way repeats the token in the header ``Hostler-Authorization``, as ``hostler … --via`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from aiohttp import web
+
+from hostler.kube.service.problems import Handler, RefusedError
+from hostler.kube.service.reviews import Attributes, Reviews
+
+__all__ = ["OPEN_PATHS", "TOKEN_HEADER", "Guard", "Need"]
+
+TOKEN_HEADER = "Hostler-Authorization"
+OPEN_PATHS = frozenset({"/livez", "/readyz", "/healthz"})
+
+# What a request to a route needs; None: the page asks itself, once it knows what it is about.
+Need = Callable[[web.Request], Attributes | None]
+_USER = "user"
+
+
+class Guard:
+    """Lets in whom the API server lets in. ``needs`` says by route what a request needs."""
+
+    def __init__(self, reviews: Reviews, needs: Mapping[str, Need]) -> None:
+        self._reviews = reviews
+        self._needs = needs
+
+    async def check(self, request: web.Request, wanted: Attributes) -> None:
+        """Refuse a request whose user has not the right."""
+        await self._reviews.check(request[_USER], wanted)
+
+    @property
+    def middleware(self) -> Callable[[web.Request, Handler], object]:
+        """Return what stands before all pages."""
+
+        @web.middleware
+        async def stand(request: web.Request, handler: Handler) -> web.StreamResponse:
+            resource = request.match_info.route.resource
+            route = resource.canonical if resource is not None else ""
+            if route in OPEN_PATHS:
+                return await handler(request)
+            request[_USER] = await self._reviews.user_of(_token(request))
+            need = self._needs.get(route)
+            if need is None:  # no page, or one that nobody thought about
+                raise RefusedError(404, f"there is no page {request.path}")
+            wanted = need(request)
+            if wanted is not None:
+                await self._reviews.check(request[_USER], wanted)
+            return await handler(request)
+
+        return stand
+
+
+def _token(request: web.Request) -> str:
+    for name in (TOKEN_HEADER, "Authorization"):
+        kind, _, token = request.headers.get(name, "").partition(" ")
+        if kind.lower() == "bearer" and token.strip():
+            return token.strip()
+    raise RefusedError(
+        401,
+        "no token was sent",
+        hint=f"send 'Authorization: Bearer TOKEN', or {TOKEN_HEADER} through the API server's proxy",
+    )

@@ -1,0 +1,187 @@
+"""The pages and what each of them needs: paths in, answers out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+from hostler.config import parse_documents
+from hostler.errors import InputError
+from hostler.kube.api.clock import NANOSECONDS, Clock
+from hostler.kube.scheduler.process import Scheduler
+from hostler.kube.service.collector import METRICS_TYPE, metrics_text
+from hostler.kube.service.guard import OPEN_PATHS, Guard, Need
+from hostler.kube.service.health import Health
+from hostler.kube.service.problems import Handler, answer_errors, as_json
+from hostler.kube.service.questions import Questions
+from hostler.kube.service.reviews import Attributes, Reviews, of_path, of_pods
+
+__all__ = ["Pages"]
+
+_MAX_BODY = 8 * 2**20
+_MAX_ROWS = 10_000
+_SHOWN = 100
+
+
+class Pages:
+    """All pages of one scheduler."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        questions: Questions,
+        health: Health,
+        clock: Clock,
+        *,
+        missing_events: Callable[[], int | None] = lambda: None,
+        with_shared_metrics: bool = False,
+    ) -> None:
+        self._scheduler = scheduler
+        self._questions = questions
+        self._health = health
+        self._clock = clock
+        self._missing_events = missing_events
+        self._with_shared_metrics = with_shared_metrics
+
+    def app(self, reviews: Reviews) -> web.Application:
+        """Put the pages behind the door."""
+        one_pod = "{namespace}/{pod}"
+        routes: list[tuple[str, str, Handler, Need]] = [
+            ("GET", "/metrics", self.metrics, _by_path),
+            ("GET", "/debug/state", self.state, _by_path),
+            ("GET", f"/v1/explain/{one_pod}", self.explain, _by_namespace),
+            ("GET", f"/v1/candidates/{one_pod}", self.candidates, _by_namespace),
+            ("GET", "/v1/decisions/{uid}", self.decision, self._by_uid),
+            ("GET", "/v1/queue", self.queue, _listing),
+            ("POST", "/v1/plan", self.plan, _planning),
+        ]
+        guard = Guard(reviews, {path: need for _, path, _, need in routes})
+        app = web.Application(client_max_size=_MAX_BODY, middlewares=[answer_errors, guard.middleware])  # type: ignore[list-item]
+        for path in sorted(OPEN_PATHS):
+            app.router.add_get(path, self.ready if path == "/readyz" else self.live)
+        for method, path, handler, _ in routes:
+            app.router.add_route(method, path, handler)
+        return app
+
+    async def live(self, request: web.Request) -> web.Response:
+        """Say whether the process is alive."""
+        why = self._health.why_dead()
+        return web.Response(text=why or "ok", status=500 if why else 200)
+
+    async def ready(self, request: web.Request) -> web.Response:
+        """Say whether it is ready; a standby is, and says that it is one."""
+        why = self._health.why_not_ready()
+        return web.Response(text=why or f"ok, {self._health.role()}", status=503 if why else 200)
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        """Show all metrics."""
+        numbers = await self._questions.numbers()
+        text = metrics_text(
+            self._scheduler, self._clock, numbers, self._missing_events(), with_shared=self._with_shared_metrics
+        )
+        return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
+
+    async def explain(self, request: web.Request) -> web.Response:
+        """Explain a pod."""
+        return as_json(await self._questions.explain(self._questions.pod(*_pod(request))))
+
+    async def candidates(self, request: web.Request) -> web.Response:
+        """Say which nodes would take a pod."""
+        return as_json(await self._questions.candidates(self._questions.pod(*_pod(request))))
+
+    async def decision(self, request: web.Request) -> web.Response:
+        """Show the last decision about a pod."""
+        pod = self._questions.pod_by_uid(request.match_info["uid"])
+        if pod is None:
+            raise web.HTTPNotFound
+        return as_json(await self._questions.decision(pod))
+
+    async def queue(self, request: web.Request) -> web.Response:
+        """List the pods that wait."""
+        limit = request.query.get("limit", "1000")
+        if not limit.isascii() or not limit.isdecimal() or not 0 < int(limit) <= _MAX_ROWS:
+            raise InputError(f"limit is {limit[:40]!r}", hint=f"give a number up to {_MAX_ROWS}")
+        return as_json(await self._questions.queue(request.query.get("namespace", ""), int(limit)))
+
+    async def plan(self, request: web.Request) -> web.Response:
+        """Say where pods would go."""
+        documents = [document.data for document in parse_documents(await request.read(), "the request")]
+        may_evict = request.query.get("preempt", "true") != "false"
+        return as_json(await self._questions.plan(documents, request.query.get("namespace", ""), may_evict=may_evict))
+
+    async def state(self, request: web.Request) -> web.Response:
+        """Show what is under way and what disagrees."""
+        scheduler, now = self._scheduler, self._clock.now()
+        differences = await self._questions.disagreements()
+        numbers = await self._questions.numbers()
+        return as_json(
+            {
+                "identity": scheduler.identity,
+                "role": self._health.role(),
+                "synced": scheduler.is_synced,
+                "alive": self._health.why_dead() or "yes",
+                "facts_waiting": scheduler.loop.inbox,
+                "last_turn_s": _ago(scheduler.loop.last_turn_at, now),
+                "queues": {
+                    name: getattr(numbers, name) for name in ("active", "backoff", "unschedulable", "gathering")
+                },
+                "binds": {
+                    "unfinished": scheduler.binder.backlog,
+                    "in_flight": scheduler.binder.in_flight,
+                    "window": scheduler.binder.window.size,
+                },
+                "evictions": scheduler.hands.evictor.backlog,
+                "answers_awaited": scheduler.hands.outside.backlog,
+                "trail": {
+                    "unwritten": scheduler.trail.backlog,
+                    "refused": scheduler.trail.counts.refused,
+                    "last_refusal": scheduler.trail.counts.last_refusal,
+                },
+                "breaker_open": scheduler.breaker.is_open,
+                "views": {
+                    f"{one.resource.plural} ({one.resource.api_version})": {
+                        "objects": len(one.store),
+                        "heard_s": _ago(one.heard_at, now),
+                        "relists": one.relists,
+                        "failures": one.failures,
+                        "absent": one.is_absent,
+                        "last_error": one.last_error,
+                    }
+                    for one in scheduler.reflectors.values()
+                },
+                "problems": dict(list(scheduler.world.problems().items())[:_SHOWN]),
+                "disagreements": differences[:_SHOWN],
+                "disagreements_total": len(differences),
+            }
+        )
+
+    def _by_uid(self, request: web.Request) -> Attributes:
+        """Need pods in the namespace of the pod; of one that is not known, in all: its absence is news too."""
+        pod = self._questions.pod_by_uid(request.match_info["uid"])
+        return of_pods("get", pod.namespace if pod is not None else "")
+
+
+def _ago(at: int, now: int) -> float | None:
+    return round((now - at) / NANOSECONDS, 3) if at else None
+
+
+def _pod(request: web.Request) -> tuple[str, str]:
+    return request.match_info["namespace"], request.match_info["pod"]
+
+
+def _by_path(request: web.Request) -> Attributes:
+    return of_path(request.path, request.method.lower())
+
+
+def _by_namespace(request: web.Request) -> Attributes:
+    return of_pods("get", request.match_info["namespace"])
+
+
+def _listing(request: web.Request) -> Attributes:
+    return of_pods("list", request.query.get("namespace", ""))
+
+
+def _planning(request: web.Request) -> Attributes:
+    """Need all pods: a plan names those of others that would have to go."""
+    return of_pods("list", "")

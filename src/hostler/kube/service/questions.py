@@ -1,0 +1,202 @@
+"""Questions about a scheduler's cluster, answered on a twin of its engine while it goes on deciding.
+
+The twin is made in the engine's thread, between two turns; everything that takes long happens in another thread, and
+one question at a time. What the engine knows beside the API (assumed pods, nominations) counts here. Used by ``pages``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+
+from hostler.engine import Engine
+from hostler.errors import UnknownNameError
+from hostler.kube.api.clock import NANOSECONDS, Clock
+from hostler.kube.facts.views import PodView
+from hostler.kube.live.answers import candidates_as_data, decision_as_data, explanation_as_data
+from hostler.kube.live.planned import read_planned
+from hostler.kube.live.planning import make_plan
+from hostler.kube.live.snapshot import as_ours, open_world
+from hostler.kube.scheduler.executor import Executor
+from hostler.kube.scheduler.process import Scheduler
+from hostler.kube.scheduler.times import second_time
+from hostler.kube.service.numbers import Numbers, count, pending
+from hostler.kube.service.problems import RefusedError
+from hostler.manifests.messages import gang_message, scheduler_message
+from hostler.model import Explanation, GuestArrived
+
+__all__ = ["Questions"]
+
+_PATIENCE_S = 20.0
+_TWIN_KEPT_NS = NANOSECONDS
+T = TypeVar("T")
+
+
+class Questions:
+    """Answers questions about one scheduler's cluster."""
+
+    def __init__(self, scheduler: Scheduler, executor: Executor, clock: Clock) -> None:
+        self._scheduler = scheduler
+        self._executor = executor
+        self._clock = clock
+        self._one_at_a_time = asyncio.Lock()
+        self._twin: tuple[int, Engine] | None = None
+        self._numbers = Numbers()
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def pod(self, namespace: str, name: str) -> PodView:
+        """Find a pod that is known."""
+        for pod in self._scheduler.world.pods.values():
+            if (pod.namespace, pod.name) == (namespace, name):
+                return pod
+        raise UnknownNameError(f"there is no pod {name!r} in namespace {namespace}")
+
+    def pod_by_uid(self, uid: str) -> PodView | None:
+        """Find a pod by its uid."""
+        return self._scheduler.world.pods.get(uid)
+
+    async def explain(self, pod: PodView) -> dict[str, object]:
+        """Explain a pod as things stand."""
+        explanation, notes, message = await self._explanation(pod)
+        return {**explanation_as_data(explanation, pod.namespace, message), "notes": notes}
+
+    async def candidates(self, pod: PodView) -> dict[str, object]:
+        """Say which nodes would take a pod."""
+        explanation, notes, _ = await self._explanation(pod)
+        return {**candidates_as_data(explanation, pod.namespace), "notes": notes}
+
+    async def decision(self, pod: PodView) -> dict[str, object]:
+        """Return the last decision about a pod."""
+        engine = self._scheduler.core.engine
+        decision = await self._in_engine(lambda: engine.decision(pod.uid))
+        return decision_as_data(decision, pod.namespace)
+
+    # -- the whole -------------------------------------------------------------------------------------------------
+
+    async def queue(self, namespace: str, limit: int) -> dict[str, object]:
+        """List the pods of our profiles that wait, in the order in which they are tried; gated ones last."""
+        engine, pods, now = self._scheduler.core.engine, self._scheduler.world.pods, self._clock.now()
+        found = await self._in_engine(lambda: pending(engine, len(engine.state.guests)))
+        rows: list[dict[str, object]] = []
+        for one in found:
+            pod = pods.get(one.uid)
+            if pod is not None and not pod.node and namespace in ("", pod.namespace):
+                due = second_time(one.next_try) if one.next_try > now else None
+                rows.append(_row(pod, now, one.state, one.reason, due, one.attempts))
+        known = {one.uid for one in found}
+        for pod in pods.values():
+            is_shown = pod.is_ours and not pod.node and not pod.has_ended and namespace in ("", pod.namespace)
+            if is_shown and pod.uid not in known:
+                why = "it waits for its scheduling gates" if pod.is_gated else pod.problem
+                rows.append(_row(pod, now, "gated" if pod.is_gated else "error", why, None, 0))
+        return {"pods": rows[:limit], "total": len(rows), "from": "scheduler"}
+
+    async def plan(self, documents: Sequence[Any], namespace: str, *, may_evict: bool) -> dict[str, object]:
+        """Say where pods would go that do not exist yet."""
+        scheduler, now = self._scheduler, self._clock.now()
+        planned = read_planned(documents, scheduler.settings, namespace)
+        stores = self._stores()
+
+        def work(twin: Engine) -> dict[str, object]:
+            world, _ = open_world(stores, scheduler.settings, now)
+            plan = make_plan(world, twin.fork(), planned, now, may_evict=may_evict)
+            return {**msgspec.to_builtins(plan), "complete": plan.is_complete}
+
+        return await self._aside(work)
+
+    async def numbers(self) -> Numbers:
+        """Count the queue; where the engine is busy for long, as it was last."""
+        engine = self._scheduler.core.engine
+        with suppress(TimeoutError):
+            self._numbers = await self._in_engine(lambda: count(engine), patience_s=5.0)
+        return self._numbers
+
+    async def disagreements(self) -> list[str]:
+        """Say where the engine and what we saw of the cluster differ; while facts wait, that is no error."""
+        engine, views = self._scheduler.core.engine, dict(self._scheduler.world.pods)
+
+        def compare() -> list[str]:
+            found = []
+            for uid, record in engine.state.guests.items():
+                pod = views.get(uid)
+                if pod is None:
+                    found.append(f"the engine knows {uid}, which is no pod")
+                elif pod.node and record.host != pod.node:
+                    found.append(
+                        f"{pod.namespace}/{pod.name} is on {pod.node}, to the engine on {record.host or 'none'}"
+                    )
+            guests = engine.state.guests
+            for uid, pod in views.items():
+                if pod.node and not pod.has_ended and uid not in guests:
+                    found.append(f"{pod.namespace}/{pod.name} is on {pod.node}, unknown to the engine")
+            return found
+
+        return await self._in_engine(compare)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    async def _explanation(self, pod: PodView) -> tuple[Explanation, list[str], str]:
+        scheduler, now = self._scheduler, self._clock.now()
+        stores = self._stores() if not pod.is_ours or pod.is_gated else None
+
+        def work(twin: Engine) -> tuple[Explanation, list[str], str]:
+            notes: list[str] = []
+            if pod.uid not in twin.state.guests:
+                if stores is None:
+                    raise RefusedError(409, f"the pod is not placed at all: {pod.problem or 'it has ended'}")
+                world, _ = open_world(stores, scheduler.settings, now, change=as_ours(scheduler.settings, pod.uid))
+                guest = world.guest(pod.uid)
+                if guest is None:
+                    raise RefusedError(409, f"the pod is not placed at all: {world.pods[pod.uid].problem}")
+                twin = twin.fork()
+                twin.apply(GuestArrived(guest=guest, at=now))
+                what = "waits for its gates" if pod.is_ours else f"names scheduler {pod.scheduler_name}"
+                notes.append(f"the pod {what}: it is explained as if it were ours to place")
+            explanation = twin.explain(pod.uid)
+            message = ""
+            if not explanation.decision.host:
+                spec = twin.state.guests[pod.uid].guest.spec
+                message = scheduler_message(explanation, spec) or gang_message(explanation.decision)
+            return explanation, notes, message
+
+        return await self._aside(work)
+
+    async def _aside(self, work: Callable[[Engine], T]) -> T:
+        """Do long work on a twin in a thread of its own; it may be looked at but not changed."""
+        async with asyncio.timeout(_PATIENCE_S):
+            async with self._one_at_a_time:
+                now = self._clock.now()
+                if self._twin is None or now - self._twin[0] > _TWIN_KEPT_NS:
+                    self._twin = (now, await self._executor.run(self._scheduler.core.engine.fork))
+                twin = self._twin[1]
+                return await asyncio.get_running_loop().run_in_executor(None, lambda: work(twin))
+
+    async def _in_engine(self, work: Callable[[], T], patience_s: float = _PATIENCE_S) -> T:
+        async with asyncio.timeout(patience_s):
+            return await self._executor.run(work)
+
+    def _stores(self) -> dict[tuple[str, str], list[Any]]:
+        """Return the objects as they are known now."""
+        reflectors = self._scheduler.reflectors.values()
+        return {(one.resource.group, one.resource.plural): list(one.store.values()) for one in reflectors}
+
+
+def _row(pod: PodView, now: int, state: str, reason: str, next_try: str | None, attempts: int) -> dict[str, object]:
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "scheduler": pod.scheduler_name,
+        "priority": pod.priority,
+        "state": state,
+        "age_s": round((now - pod.created) / NANOSECONDS) if pod.created else None,
+        "attempts": attempts,
+        "reason": reason or pod.condition[1],
+        "next_try": next_try,
+        "nominated": pod.nominated or None,
+    }
