@@ -34,7 +34,7 @@ class Outage:
 
     def __init__(self) -> None:
         self._until = 0.0
-        self._streams: set[WatchAnswer] = set()
+        self._streams: list[WatchAnswer] = []  # in order: a set's would differ from run to run
 
     @property
     def is_on(self) -> bool:
@@ -50,7 +50,8 @@ class Outage:
 
     def follow(self, stream: WatchAnswer) -> None:
         """Cut this stream too when an outage begins."""
-        self._streams.add(stream)
+        self._streams = [known for known in self._streams if not known.is_closed]
+        self._streams.append(stream)
 
 
 class FaultyTransport:

@@ -38,6 +38,17 @@ class LeftoverError(SimulationError):
     """A task failed and nobody looked, or did not end when it was cancelled."""
 
 
+class SimTask(asyncio.Task[Any]):
+    """A task whose place in a set does not depend on its address, so that groups cancel in the same order again."""
+
+    def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **options: Any) -> None:  # noqa: ANN401 - asyncio's
+        self._number = number
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """Runs callbacks in virtual time. ``shuffle`` off keeps asyncio's order: first come, first served."""
 
@@ -118,7 +129,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return "; ".join(lines[:20]) or "no task is left"
 
     def _remember(self, coro: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:  # noqa: ANN401 - asyncio's
-        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, **options)
+        task = SimTask(len(self.tasks), coro, loop=self, **options)
         self.tasks.append(task)
         return task
 

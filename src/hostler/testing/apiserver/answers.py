@@ -56,7 +56,7 @@ class WatchAnswer(Answer):
         )
         self._latency_s = latency_s
         self._failure: Exception | None = None
-        self._is_closed = False
+        self.is_closed = False
         now = asyncio.get_running_loop().time()
         self._end = now + float(call.query.get("timeoutSeconds") or _LONGEST_S)
         self._bookmark_s = bookmark_s if call.query.get("allowWatchBookmarks") in ("1", "true") else float("inf")
@@ -82,7 +82,7 @@ class WatchAnswer(Answer):
                     await asyncio.sleep(self._latency_s)
                 yield lines
                 lines = []
-            elif self._is_closed or loop.time() >= self._end:
+            elif self.is_closed or loop.time() >= self._end:
                 return
             else:
                 await self._store.wait(self._call.kind, min(bookmark_at, self._end))
@@ -145,7 +145,7 @@ class WatchAnswer(Answer):
 
     async def close(self) -> None:
         """End the stream."""
-        self._is_closed = True
+        self.is_closed = True
         self._store.wake(self._call.kind)
 
 

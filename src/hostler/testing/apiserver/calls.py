@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -61,16 +62,19 @@ class Routes:
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self.kinds: dict[tuple[str, str], Kind] = {}  # by root and plural
+        self._roots: set[str] = set()
         for kind in kinds:
             self.add(kind)
 
     def add(self, kind: Kind) -> None:
         """Serve a resource."""
         self.kinds[kind.root, kind.plural] = kind
+        self._roots.add(kind.root)
 
     def drop(self, kind: Kind) -> None:
         """Serve it no more."""
         self.kinds.pop((kind.root, kind.plural), None)
+        self._roots = {root for root, _ in self.kinds}
 
     def served(self, root: str) -> list[Kind]:
         """Return what a group and version offers."""
@@ -87,11 +91,11 @@ class Routes:
     def read(self, method: str, path: str, body: bytes, content_type: str) -> Call | None:
         """Return what a request means; None: a path outside of all groups that are served."""
         place, _, query_text = path.partition("?")
-        words = [unquote(word) for word in place.split("/")[1:]]
+        words = (unquote(place) if "%" in place else place).split("/")[1:]
         root_length = 3 if words[0] == "apis" else 2
         root = "/" + "/".join(words[:root_length])
         rest = words[root_length:]
-        if not rest or not any(known == root for known, _ in self.kinds):
+        if not rest or root not in self._roots:
             return None
         namespace = ""
         if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
@@ -115,6 +119,7 @@ class Routes:
         )
 
 
+@lru_cache(maxsize=256)
 def read_duration(text: str) -> float:
     """Return a duration as Go writes it, in seconds."""
     if text == "0":

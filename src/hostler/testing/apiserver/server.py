@@ -135,8 +135,8 @@ class ApiServer:
     def arrive(self, request: Request, user: str, sent: int) -> LogEntry:
         """Write down a request that reached the server."""
         entry = self.note(request, user, sent)
-        entry.arrived = self.clock.now()
-        entry.deadline = entry.arrived + int(self.patience_s(request) * _NANOSECONDS)
+        now = self.clock.now()
+        entry.arrived, entry.deadline = now, (entry.deadline or 0) + now - sent
         return entry
 
     def note(self, request: Request, user: str, sent: int) -> LogEntry:
