@@ -1,0 +1,218 @@
+"""The scheduler under the account that we deploy: it may do what it does, and nothing else.
+
+The API server writes down what the account asks for, so that rights and deeds can be compared verb by verb.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from tests.kube.deploy.clusters import ROOT, Kubectl, one, pod, rendered, scheduling, whole_cluster
+from tests.kube.local.watching import eventually
+
+KUSTOMIZE = ROOT / "deploy" / "kustomize"
+SYSTEM = "hostler-system"
+ACCOUNT = f"system:serviceaccount:{SYSTEM}:hostler-scheduler"
+AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "rules": [{"level": "Metadata", "users": [ACCOUNT]}, {"level": "None"}],
+}
+# Granted, and not used by what happens in these tests: when it is used instead.
+ELSEWHERE = {
+    ("get", "", "pods"): "the answer to a bind was lost",
+    ("patch", "events.k8s.io", "events"): "a pod is refused again and again for the same reason",
+    ("create", "authentication.k8s.io", "tokenreviews"): "somebody asks for explanations or metrics",
+    ("create", "authorization.k8s.io", "subjectaccessreviews"): "somebody asks for explanations or metrics",
+}
+
+
+class Site:
+    """A cluster on which the scheduler is deployed."""
+
+    def __init__(self, cluster, folder):
+        self.cluster, self.folder = cluster, folder
+        self.kubectl = Kubectl(cluster.kubeconfig())
+        self.said = self.kubectl("apply", "-k", str(KUSTOMIZE / "overlays" / "ha"))
+        token = self.kubectl("create", "token", "hostler-scheduler", "-n", SYSTEM).strip()
+        access = yaml.safe_load(cluster.kubeconfig().read_text())
+        access["users"][0]["user"] = {"token": token}
+        self.kubeconfig = folder / "account"
+        self.kubeconfig.write_text(yaml.safe_dump(access))
+        file = one(rendered(KUSTOMIZE / "base", self.kubectl), "ConfigMap")["data"]["scheduler.yaml"]
+        self.config = folder / "scheduler.yaml"
+        self.config.write_text(file.replace("0.0.0.0:10359", "127.0.0.1:0"))
+
+    def run(self, **options):
+        return scheduling(self.kubeconfig, self.folder, ["--config", str(self.config)], **options)
+
+    def asked(self):
+        """Return what the account asked for: user's verb, group and resource, and the status of the answer."""
+        lines = map(json.loads, (self.folder / "audit.log").read_text().splitlines())
+        for line in lines:
+            if line["stage"] in ("ResponseComplete", "ResponseStarted") and "objectRef" in line:
+                ref = line["objectRef"]
+                resource = "/".join(filter(None, (ref["resource"], ref.get("subresource"))))
+                yield (line["verb"], ref.get("apiGroup", ""), resource), line["responseStatus"]["code"]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("deployed")
+    policy = folder / "audit.yaml"
+    policy.write_text(yaml.safe_dump(AUDIT))
+    flags = (f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.log'}")
+    with whole_cluster(folder / "cluster", "deployed", nodes=4, api_flags=flags) as cluster:
+        yield Site(cluster, folder)
+
+
+def granted(objects):
+    rules = [rule for item in objects if item["kind"] in ("ClusterRole", "Role") for rule in item["rules"]]
+    return {
+        (verb, group, resource)
+        for rule in rules
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def test_the_server_takes_everything_and_admits_the_pods_under_the_strictest_security(site):
+    assert "clusterrole.rbac.authorization.k8s.io/hostler:scheduler created" in site.said
+    assert "flowschema.flowcontrol.apiserver.k8s.io/hostler-scheduler created" in site.said
+    eventually(lambda: len(site.kubectl.json("get", "pods", "-n", SYSTEM)["items"]) == 2)
+    conditions = site.kubectl.json("get", "deployment", "hostler-scheduler", "-n", SYSTEM)["status"]["conditions"]
+    assert "ReplicaFailure" not in {one["type"] for one in conditions}
+
+
+def test_its_calls_are_queued_with_those_of_kube_scheduler(site):
+    schemas = {item["metadata"]["name"]: item for item in site.kubectl.json("get", "flowschemas")["items"]}
+    for ours, theirs in (
+        ("hostler-scheduler", "kube-scheduler"),
+        ("hostler-leader-election", "system-leader-election"),
+    ):
+        levels = [schemas[name]["spec"]["priorityLevelConfiguration"]["name"] for name in (ours, theirs)]
+        assert levels[0] == levels[1]
+        assert (
+            schemas[ours]["spec"]["matchingPrecedence"]
+            < schemas["kube-system-service-accounts"]["spec"]["matchingPrecedence"]
+        )
+        assert {c["type"]: c["status"] for c in schemas[ours]["status"]["conditions"]} == {"Dangling": "False"}
+
+
+def test_under_its_own_account_it_places_preempts_explains_and_binds_volumes(site):
+    kubectl = site.kubectl
+    with site.run() as running:
+        _place_a_gang(kubectl)
+        _preempt(kubectl)
+        _refuse(kubectl)
+        _bind_volumes(kubectl)
+    assert "\nstopped\n" in running.log
+    assert not kubectl("get", "lease", "hostler-scheduler", "-n", SYSTEM, "-o", "jsonpath={.spec.holderIdentity}")
+    asked = list(site.asked())
+    assert {code for _, code in asked if code in (401, 403)} == set()
+    used = {deed for deed, _ in asked}
+    rights = granted(rendered(KUSTOMIZE / "base", kubectl))
+    assert used <= rights
+    assert rights - used == set(ELSEWHERE)
+
+
+def _place_a_gang(kubectl):
+    kubectl.apply(
+        {
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "crew", "namespace": "default"},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
+        },
+        {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "PodGroup",
+            "metadata": {"name": "older", "namespace": "default"},
+            "spec": {"minMember": 2},
+        },
+        *[pod(f"crew-{number}", schedulingGroup={"podGroupName": "crew"}) for number in range(3)],
+        *[pod(f"older-{number}", labels={"scheduling.x-k8s.io/pod-group": "older"}) for number in range(2)],
+    )
+    kubectl.wait_until_placed("crew-0", "crew-1", "crew-2", "older-0", "older-1")
+
+
+def _preempt(kubectl):
+    kubectl.apply(
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000},
+        *[pod(f"filler-{number}", "7", terminationGracePeriodSeconds=1) for number in range(4)],
+    )
+    kubectl.wait_until_placed(*[f"filler-{number}" for number in range(4)])
+    kubectl.apply(pod("urgent", "6", priorityClassName="urgent"))
+    kubectl.wait_until_placed("urgent")
+    left = kubectl("get", "pods", "-o", "name")
+    assert sum(f"pod/filler-{number}\n" in left for number in range(4)) == 3
+
+
+def _refuse(kubectl):
+    kubectl.apply(pod("huge", "100"))
+
+    def event():
+        found = kubectl.json("get", "events.events.k8s.io", "--field-selector", "reason=FailedScheduling")["items"]
+        return next((one for one in found if one["regarding"]["name"] == "huge"), {})
+
+    eventually(event)
+    conditions = kubectl.json("get", "pod", "huge")["status"]["conditions"]
+    assert [one["message"] for one in conditions if one["reason"] == "Unschedulable"] == [event()["note"]]
+
+
+def _bind_volumes(kubectl):
+    for name, provisioner in (("made", "example.com/maker"), ("found", "kubernetes.io/no-provisioner")):
+        kubectl.apply(
+            {
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "StorageClass",
+                "metadata": {"name": name},
+                "provisioner": provisioner,
+                "volumeBindingMode": "WaitForFirstConsumer",
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {
+                    "storageClassName": name,
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1Gi"}},
+                },
+            },
+        )
+    kubectl.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "disk"},
+            "spec": {
+                "storageClassName": "found",
+                "accessModes": ["ReadWriteOnce"],
+                "capacity": {"storage": "1Gi"},
+                "local": {"path": "/disk"},
+                "nodeAffinity": {
+                    "required": {
+                        "nodeSelectorTerms": [
+                            {
+                                "matchExpressions": [
+                                    {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-2"]}
+                                ]
+                            }
+                        ]
+                    }
+                },
+            },
+        },
+        *[
+            pod(name, volumes=[{"name": "disk", "persistentVolumeClaim": {"claimName": name}}])
+            for name in ("made", "found")
+        ],
+    )
+    assert kubectl.wait_until_placed("found") == ["node-2"]
+    chosen = "jsonpath={.metadata.annotations.volume\\.kubernetes\\.io/selected-node}"
+    eventually(lambda: kubectl("get", "pvc", "made", "-o", chosen))
