@@ -5,11 +5,14 @@ Made by ``kube.configuration`` from our file or from a KubeSchedulerConfiguratio
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from hostler.model import Policy, QueueRules
 
-__all__ = ["DEFAULT_SCHEDULER_NAME", "Election", "ExtenderSettings", "Limits", "Profile", "SchedulerSettings"]
+__all__ = ["DEFAULT_SCHEDULER_NAME", "Election", "ExtenderSettings", "GangRules", "Limits", "Profile"]
+__all__ += ["SchedulerSettings"]
 
 DEFAULT_SCHEDULER_NAME = "hostler-scheduler"
 
@@ -38,6 +41,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight: int = 64  # binds at once, at most; the pool finds its own level below
     bind_timeout_s: float = 4.0  # shorter than a lease's length less its renewal deadline
     call_timeout_s: float = 30.0
+
+
+class GangRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What a PodGroup does not say itself: what becomes of a gang that lost members, and of one that finds no room."""
+
+    when_broken: Literal["keep", "prefer_repair", "release_after"] = "keep"
+    release_after_s: float = 60.0
+    head_of_line: Literal["skip", "reserve"] = "skip"
 
 
 class ExtenderSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +84,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     election: Election = Election()
     limits: Limits = Limits()
     extenders: tuple[ExtenderSettings, ...] = ()
+    gangs: GangRules = GangRules()
     seed_annotations: bool = False  # the first scheduler's annotations `priority` and `pod-group` count
     seed: int = 0
     listen: str = "127.0.0.1:10359"  # probes, metrics, explanations; empty: none

@@ -18,7 +18,7 @@ from hostler.errors import DuplicateNameError, UnknownNameError
 from hostler.kube.configuration.extenders import read_extenders, seconds_of
 from hostler.kube.configuration.problems import Problems
 from hostler.kube.configuration.scheduler_file import ElectionEntry, LimitsEntry, ProfileEntry, SchedulerFile
-from hostler.kube.settings import Election, Limits, Profile, SchedulerSettings
+from hostler.kube.settings import Election, GangRules, Limits, Profile, SchedulerSettings
 from hostler.model import Policy, PreemptionRules
 
 __all__ = ["KIND", "bind_timeout", "read_own"]
@@ -49,6 +49,11 @@ def read_own(document: Document, *, lenient: bool = False) -> SchedulerSettings:
         election=election,
         limits=_limits(document, file.limits, election),
         extenders=read_extenders(problems, file.extenders),
+        gangs=GangRules(
+            when_broken=file.gangs.when_broken,
+            release_after_s=seconds_of(document, ("gangs", "release_after"), file.gangs.release_after),
+            head_of_line=file.gangs.head_of_line,
+        ),
         seed_annotations=file.seed_annotations,
         seed=file.seed,
         listen=file.listen,

@@ -15,7 +15,15 @@ from hostler.config.policy_file import PolicyEntry, PreemptionEntry
 from hostler.config.settings import QueueEntry
 from hostler.kube.settings import DEFAULT_SCHEDULER_NAME
 
-__all__ = ["ElectionEntry", "ExtenderEntry", "LimitsEntry", "ManagedEntry", "ProfileEntry", "SchedulerFile"]
+__all__ = [
+    "ElectionEntry",
+    "ExtenderEntry",
+    "GangsEntry",
+    "LimitsEntry",
+    "ManagedEntry",
+    "ProfileEntry",
+    "SchedulerFile",
+]
 
 Many = Annotated[int, Meta(ge=1, le=10_000)]
 Weight = Annotated[int, Meta(ge=0, le=10_000)]
@@ -52,6 +60,19 @@ class LimitsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         means("How long a bind may take; shorter than the lease less its renewal. 4s if unset, or less where needed."),
     ] = UNSET
     call_timeout: Annotated[str, means("How long any other call may take.")] = "30s"
+
+
+class GangsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What PodGroups do not say themselves."""
+
+    when_broken: Annotated[
+        Literal["keep", "prefer_repair", "release_after"],
+        means("A running gang below its minimum: left alone, repaired before others are placed, or ended in time."),
+    ] = "keep"
+    release_after: Annotated[str, means("How long a broken gang is left to be repaired before it is ended.")] = "1m"
+    head_of_line: Annotated[
+        Literal["skip", "reserve"], means("A gang without room: others pass it, or it keeps what it waits for.")
+    ] = "skip"
 
 
 class ManagedEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,6 +123,7 @@ class SchedulerFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queue: Annotated[QueueEntry, means("How often refused pods are tried again.")] = QueueEntry()
     election: Annotated[ElectionEntry, means("Who may bind, of several schedulers.")] = ElectionEntry()
     limits: Annotated[LimitsEntry, means("How the API server is treated.")] = LimitsEntry()
+    gangs: Annotated[GangsEntry, means("Rules for all gangs.")] = GangsEntry()
     extenders: Annotated[list[ExtenderEntry], means("Who else is asked about nodes, in this order.")] = []
     seed_annotations: Annotated[
         bool, means("True: the annotations 'priority' and 'pod-group' count. Anyone can then promote himself.")

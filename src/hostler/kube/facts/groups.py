@@ -12,6 +12,7 @@ import msgspec
 from hostler.errors import InputError
 from hostler.kube.api.client import Broken
 from hostler.kube.facts.problems import CONVERSION_ERRORS, Problems, text_of
+from hostler.kube.settings import GangRules
 from hostler.manifests.gangs import read_crd_pod_group, read_pod_group
 from hostler.manifests.places import check_name, object_place
 from hostler.manifests.policy_objects import CrdPodGroup, PodGroup
@@ -21,6 +22,7 @@ from hostler.model import Event, Gang, GangChanged, GangLeft, GuestSpec
 __all__ = ["QUIET_NS", "GroupBook"]
 
 QUIET_NS = 1_000_000_000  # so long no member has come before a group without a number is taken for complete
+_SECOND = 1_000_000_000
 _BUILT_IN, _CRD = "scheduling.k8s.io", "scheduling.x-k8s.io"
 
 
@@ -35,7 +37,8 @@ class Member(msgspec.Struct, frozen=True):
 class GroupBook:
     """Gangs by namespace and name."""
 
-    def __init__(self, problems: Problems, classes: PriorityClasses) -> None:
+    def __init__(self, problems: Problems, classes: PriorityClasses, rules: GangRules) -> None:
+        self._rules = rules
         self._problems = problems
         self._classes = classes
         self._objects: dict[tuple[str, str], PodGroup | CrdPodGroup] = {}  # by API group and key
@@ -110,6 +113,10 @@ class GroupBook:
             self._counted.pop(key, None)
         return self._tell(key, now)
 
+    def is_built_in(self, key: str) -> bool:
+        """Say whether there is an object of the built-in form."""
+        return (_BUILT_IN, key) in self._objects
+
     def due(self) -> int | None:
         """Return when a group of annotations has been quiet for long enough."""
         return min(self._quiet.values(), default=None)
@@ -149,8 +156,18 @@ class GroupBook:
         namespace, _, name = key.partition("/")
         return Gang(name=name, namespace=namespace, min_count=minimum)
 
+    def _ruled(self, gang: Gang | None) -> Gang | None:
+        """Add what the configuration says for all gangs."""
+        rules = self._rules
+        return gang and msgspec.structs.replace(
+            gang,
+            when_broken=rules.when_broken,
+            release_after_ns=int(rules.release_after_s * _SECOND),
+            head_of_line=rules.head_of_line,
+        )
+
     def _tell(self, key: str, now: int) -> list[Event]:
-        gang, told = self._wanted(key), self.told.get(key)
+        gang, told = self._ruled(self._wanted(key)), self.told.get(key)
         if gang == told:
             return []
         if gang is None:

@@ -188,7 +188,7 @@ class PodBook:
         if entry.broken:
             return _refused(entry.told, entry.broken)
         if not self._is_ours(pod):
-            return _refused(entry.told, _NOT_OURS)
+            return _refused(entry.told, _NOT_OURS, policy="")  # the policy may be gone with its profile
         if pod.spec.scheduling_gates:
             return _refused(entry.told, _GATED)
         try:
@@ -298,8 +298,9 @@ def _uid_of(item: Pod | Broken, key: Key) -> str:
     return f"pod:{uid}" if uid.startswith(_RESERVED) else uid
 
 
-def _refused(told: Guest | None, why: str) -> Guest | None:
+def _refused(told: Guest | None, why: str, policy: str | None = None) -> Guest | None:
     """Return a guest that is refused everywhere, if the engine knows it; it comes back when the reason is gone."""
     if told is None or told.host:
         return told
-    return msgspec.structs.replace(told, spec=msgspec.structs.replace(told.spec, unsupported=(why,)))
+    named = told.spec.policy if policy is None else policy
+    return msgspec.structs.replace(told, spec=msgspec.structs.replace(told.spec, unsupported=(why,), policy=named))

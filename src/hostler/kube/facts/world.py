@@ -23,9 +23,10 @@ from hostler.kube.facts.problems import Problems
 from hostler.kube.facts.tenancy import BudgetBook, NamespaceBook
 from hostler.kube.facts.views import Counts, PodView
 from hostler.kube.facts.volumes import Volumes
+from hostler.kube.settings import GangRules
 from hostler.manifests.objects import Pod
 from hostler.manifests.surroundings import Surroundings
-from hostler.model import Event, Guest, GuestNominated, Host, HostJoined, HostsJoined
+from hostler.model import Event, Gang, Guest, GuestNominated, Host, HostJoined, HostsJoined
 
 __all__ = ["World"]
 
@@ -41,14 +42,16 @@ class World:
 
     KINDS = KINDS
 
-    def __init__(self, profiles: Mapping[str, str], *, seed_annotations: bool = False) -> None:
+    def __init__(
+        self, profiles: Mapping[str, str], *, seed_annotations: bool = False, gangs: GangRules | None = None
+    ) -> None:
         self._problems = Problems()
         self._around = Surroundings()
         self._early: dict[tuple[str, str], dict[Key, Any]] | None = {}
         names = Names()
         self._hosts = HostBook(self._problems, names)
         self._volumes = Volumes(self._hosts.drivers)
-        self._groups = GroupBook(self._problems, self._around.priorities)
+        self._groups = GroupBook(self._problems, self._around.priorities, gangs or GangRules())
         self._namespaces = NamespaceBook(self._problems)
         self._budgets = BudgetBook(self._problems)
         conversion = Conversion(
@@ -91,6 +94,15 @@ class World:
     def hosts(self) -> dict[str, Host]:
         """The hosts that the engine was told of, by name."""
         return self._hosts.told
+
+    @property
+    def gangs(self) -> dict[str, Gang]:
+        """The gangs that the engine was told of, by namespace and name."""
+        return self._groups.told
+
+    def is_built_in(self, group: str) -> bool:
+        """Say whether a gang is a PodGroup of the form that is built into Kubernetes."""
+        return self._groups.is_built_in(group)
 
     def guest(self, uid: str) -> Guest | None:
         """Return what the engine was told of a pod last."""
@@ -165,7 +177,7 @@ class World:
         ]
 
     def adopt(self, profiles: Mapping[str, str], now: int) -> list[Event]:
-        """Place the pods of other scheduler names from now on; those of a name that is dropped leave for good."""
+        """Place the pods of other scheduler names from now on; those of a name that is dropped are refused."""
         self._conversion.profiles = dict(profiles)
         return self._pods.refresh([uid for uid, view in self.pods.items() if not view.node], now)
 

@@ -22,6 +22,7 @@ from hostler.kube.scheduler.binder import Binder
 from hostler.kube.scheduler.core import Core, Turn
 from hostler.kube.scheduler.evictor import Evictor
 from hostler.kube.scheduler.executor import Executor
+from hostler.kube.scheduler.group_statuses import GroupStatuses
 from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.outside import Outside
 from hostler.kube.scheduler.reports import Reports
@@ -41,6 +42,7 @@ class Hands(msgspec.Struct, frozen=True):
     binder: Binder
     evictor: Evictor
     statuses: Statuses
+    groups: GroupStatuses
     reports: Reports
     outside: Outside
 
@@ -169,6 +171,7 @@ class Loop:
             pod = self.world.pods.get(uid)
             if pod is not None and not pod.node and hands.statuses.refuse(pod, why):
                 hands.reports.refused(pod, why)
+                hands.groups.refused(pod, why)
 
     def _carry_out(self, action: Action, hands: Hands) -> None:
         match action:
@@ -198,3 +201,4 @@ class Loop:
         message = hold_message(hold)
         hands.statuses.refuse(pod, message)
         hands.reports.refused(pod, message)
+        hands.groups.refused(pod, message)

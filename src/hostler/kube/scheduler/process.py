@@ -29,6 +29,7 @@ from hostler.kube.scheduler.election import Leadership, Mandate, NoElection, che
 from hostler.kube.scheduler.evictor import Evictor
 from hostler.kube.scheduler.executor import Executor
 from hostler.kube.scheduler.extended import binds_through
+from hostler.kube.scheduler.group_statuses import GroupStatuses
 from hostler.kube.scheduler.loop import Hands, Loop
 from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.outside import Outside
@@ -79,6 +80,7 @@ class Scheduler:
         self.world = World(
             {profile.scheduler_name: profile.policy for profile in settings.profiles},
             seed_annotations=settings.seed_annotations,
+            gangs=settings.gangs,
         )
         extenders = Extenders(settings.extenders, calls) if settings.extenders and calls is not None else None
         engine = Engine(self._policies(settings), clock.now(), settings.seed, rules=settings.queue)
@@ -125,7 +127,8 @@ class Scheduler:
         preparer = VolumePreparer(self.world, client, limits.call_timeout_s)
         answer = answers_from(extenders, self.world, client, clock) if extenders is not None else None
         outside = Outside(self.loop.tell, answer=answer, prepare=preparer)
-        self.hands = Hands(self.binder, evictor, statuses, reports, outside)
+        groups = GroupStatuses(client, self.world, clock, self.trail, limits.call_timeout_s)
+        self.hands = Hands(self.binder, evictor, statuses, groups, reports, outside)
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -177,7 +180,7 @@ class Scheduler:
             said.append("profiles changed")
         said += [
             f"{name} changed: that needs a new start"
-            for name in ("queue", "election", "limits", "extenders", "seed_annotations", "seed", "listen")
+            for name in ("queue", "election", "limits", "extenders", "gangs", "seed_annotations", "seed", "listen")
             if getattr(settings, name) != getattr(old, name)
         ]
         return said or ["nothing changed"]
@@ -214,6 +217,7 @@ class Scheduler:
     def _bound(self, pod: PodView, node: str, decided_at: int) -> None:
         now = self._clock.now()
         self.hands.reports.scheduled(pod, node)
+        self.hands.groups.placed(pod)
         self.meters.bound(pod.scheduler_name, (now - decided_at) / _SECOND, (now - pod.created) / _SECOND)
 
 

@@ -1,0 +1,71 @@
+"""The condition PodGroupInitiallyScheduled of built-in PodGroups, as kube-scheduler writes it.
+
+True is written once, when the minimum is bound, and is never taken back. Groups of the older form have a controller of
+their own. Used by ``loop`` and ``process``.
+"""
+
+from __future__ import annotations
+
+from hostler.kube.api.client import Client
+from hostler.kube.api.clock import Clock
+from hostler.kube.api.resources import POD_GROUPS
+from hostler.kube.facts.views import PodView
+from hostler.kube.facts.world import World
+from hostler.kube.scheduler.times import second_time
+from hostler.kube.scheduler.trail import Trail
+
+__all__ = ["GroupStatuses"]
+
+CONDITION = "PodGroupInitiallyScheduled"
+_MOST_REMEMBERED = 10_000
+
+
+class GroupStatuses:
+    """Writes how groups are doing."""
+
+    def __init__(self, client: Client, world: World, clock: Clock, trail: Trail, timeout_s: float) -> None:
+        self._client = client
+        self._world = world
+        self._clock = clock
+        self._trail = trail
+        self._timeout_s = timeout_s
+        self._bound: dict[str, set[str]] = {}  # members that we bound, by group
+        self._said: dict[str, str] = {}  # by group: the last message, or nothing when it was scheduled
+
+    def placed(self, pod: PodView) -> None:
+        """Count a member that was bound."""
+        gang = self._world.gangs.get(pod.group)
+        if gang is None or self._said.get(pod.group) == "":
+            return
+        members = self._bound.setdefault(pod.group, set())
+        members.add(pod.uid)
+        if len(members) >= gang.min_count:
+            del self._bound[pod.group]
+            self._say(pod.group, "True", "Scheduled", "")
+
+    def refused(self, pod: PodView, message: str) -> None:
+        """Say why a group of which nothing was placed yet waits."""
+        if pod.group in self._world.gangs and self._said.get(pod.group) not in ("", message):
+            self._say(pod.group, "False", "Unschedulable", message)
+
+    def _say(self, group: str, status: str, reason: str, message: str) -> None:
+        if not self._world.is_built_in(group):
+            return
+        self._said.pop(group, None)
+        self._said[group] = message
+        while len(self._said) > _MOST_REMEMBERED:
+            del self._said[next(iter(self._said))]
+        condition = {
+            "type": CONDITION,
+            "status": status,
+            "reason": reason,
+            "message": message or "the minimum of its pods is bound",
+            "lastTransitionTime": second_time(self._clock.now()),
+        }
+        namespace, _, name = group.partition("/")
+        self._trail.later(lambda: self._write(namespace, name, {"status": {"conditions": [condition]}}))
+
+    async def _write(self, namespace: str, name: str, body: dict[str, object]) -> None:
+        await self._client.patch(
+            POD_GROUPS, namespace, name, body, part="status", kind="strategic", timeout_s=self._timeout_s
+        )

@@ -1,0 +1,139 @@
+"""Journal files of a process that runs for long: bounded in size and number, each replayable alone.
+
+The file that is written has the name that was asked for; one that is full gets a number and a new one begins with a
+checkpoint. A disk that is full ends the recording with a word, and nothing else. Used by ``hostler kube schedule
+--journal`` and ``hostler journal record``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from hostler.engine.journal import Recorder
+from hostler.errors import InputError
+
+__all__ = ["JournalFiles"]
+
+Finished = Callable[[Path], None]
+
+
+class JournalFiles:
+    """Takes the entries of one recorder. ``recorder`` must be set before a limit can have an effect.
+
+    ``limit`` is how many bytes of entries a file takes beyond what it begins with; 0: any number. ``keep`` is how many
+    finished files stay; 0: all. ``finished`` is told of each file when it has its final name.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        limit: int = 0,
+        keep: int = 10,
+        warn: Callable[[str], None] = lambda text: None,
+        finished: Finished = lambda path: None,
+    ) -> None:
+        self.path = path
+        self.recorder: Recorder | None = None
+        self.is_stopped = False
+        self.written = 0  # bytes in all files
+        self.rotations = 0
+        self._limit = limit
+        self._keep = keep
+        self._warn = warn
+        self._finished = finished
+        self._since_open = 0
+        self._is_rotating = False
+        self._stream: BinaryIO | None = None
+        try:
+            self._set_aside()  # a journal of an earlier process: two of them in one file could not be read
+            self._stream = self._open()
+        except OSError as error:
+            problem = (error.strerror or str(error)).lower()
+            raise InputError(
+                f"{path}: cannot be written: {problem}", hint="name another file for the journal"
+            ) from None
+
+    def write(self, data: bytes) -> None:
+        """Write an entry; never raises. When the file is full, go on in a new one."""
+        if self._stream is None:
+            return
+        try:
+            _write_all(self._stream, data)
+        except OSError as error:
+            self._stop(error)
+            return
+        self.written += len(data)
+        self._since_open += len(data)
+        recorder = self.recorder
+        is_full = 0 < self._limit < self._since_open
+        # The recorder writes what its engine has just taken: at this moment file and engine agree.
+        if is_full and recorder is not None and not self._is_rotating:
+            self._rotate(recorder)
+
+    def close(self) -> None:
+        """End the last file."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+            self._finished(self.path)
+
+    def _rotate(self, recorder: Recorder) -> None:
+        stream, self._stream = self._stream, None
+        self._is_rotating = True
+        try:
+            if stream is not None:
+                stream.close()
+            aside = self._set_aside()
+            if aside is not None:
+                self._finished(aside)
+            self._drop_oldest()
+            self._stream = self._open()
+            recorder.rotate(self.write)
+            self.rotations += 1
+        except OSError as error:
+            self._stop(error)
+        finally:
+            self._is_rotating = False
+            self._since_open = 0
+
+    def _stop(self, error: OSError) -> None:
+        """Record no more: what a recorder writes after a gap could not be replayed."""
+        stream, self._stream = self._stream, None
+        self.is_stopped = True
+        if stream is not None:
+            stream.close()
+        self._warn(f"the journal {self.path} ends here: {(error.strerror or str(error)).lower()}")
+
+    def _open(self) -> BinaryIO:
+        return self.path.open("wb", buffering=0)  # a process that is killed leaves all but the last line
+
+    def _set_aside(self) -> Path | None:
+        """Give the current file a number, if there is anything in it."""
+        try:
+            if not self.path.is_file() or not self.path.stat().st_size:
+                return None
+        except FileNotFoundError:
+            return None
+        last = max(self._numbers(), default=0)
+        aside = self.path.with_name(f"{self.path.name}.{last + 1}")
+        self.path.rename(aside)
+        return aside
+
+    def _drop_oldest(self) -> None:
+        numbers = sorted(self._numbers())
+        for number in numbers[: -self._keep] if self._keep else ():
+            self.path.with_name(f"{self.path.name}.{number}").unlink(missing_ok=True)
+
+    def _numbers(self) -> list[int]:
+        prefix = f"{self.path.name}."
+        found = (path.name.removeprefix(prefix) for path in self.path.parent.glob(f"{self.path.name}.*"))
+        return [int(word) for word in found if word.isascii() and word.isdecimal()]
+
+
+def _write_all(stream: BinaryIO, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[stream.write(rest) :]
