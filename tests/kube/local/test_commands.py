@@ -114,6 +114,7 @@ def test_logs_are_shown_by_part_and_to_the_last_line():
         def is_shown():
             with log.open("a") as file:
                 file.write("a new line\n")
+            assert follower.stdout is not None
             return select([follower.stdout], [], [], 0.2)[0]
 
         eventually(is_shown)
