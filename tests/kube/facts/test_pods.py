@@ -213,3 +213,23 @@ def test_devices_that_a_node_does_not_have_are_a_problem_and_not_a_contradiction
     assert cluster.view().problem == "it names devices that its node does not have"
     _, guest = cluster.nodes(node(allocatable=gpus))
     assert (guest.guest.on_devices, cluster.view().problem) == ((1,), "")
+
+
+def test_a_profile_that_is_dropped_takes_its_waiting_pods_along_until_it_comes_back():
+    cluster = Cluster()
+    cluster.nodes(node())
+    cluster.pods(pod(schedulerName="second"), pod("b"), pod("c", ours=False))
+    (event,) = cluster.told(cluster.world.adopt({OURS: "kubernetes"}, cluster.now))
+    assert (event.guest.name, event.guest.spec.policy, bool(event.guest.spec.unsupported)) == ("a", "", True)
+    assert not cluster.view().is_ours
+    profiles = {OURS: "kubernetes", "second": "best_fit", "default-scheduler": "kubernetes"}
+    events = cluster.told(cluster.world.adopt(profiles, cluster.now))
+    assert [(event.guest.name, event.guest.spec.policy) for event in events] == [("a", "best_fit"), ("c", "kubernetes")]
+    assert events[0].guest.spec.unsupported == ()
+
+
+def test_room_that_was_kept_for_a_pod_before_our_time_is_told_last():
+    cluster = Cluster(is_open=False)
+    cluster.nodes(node())
+    cluster.pods(pod(status={"phase": "Pending", "nominatedNodeName": "n1"}), pod("b"))
+    assert kinds(cluster.open()) == ["HostsJoined", "GuestArrived", "GuestArrived", "GuestNominated"]
