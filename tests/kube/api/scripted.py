@@ -95,7 +95,7 @@ def page(items: list, version: int = 1, token: str = "") -> dict:
 
 
 @asynccontextmanager
-async def serving(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+async def serving(script: Script, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator[Server]:
     """Serve a script until the block ends; then no connection is left."""
     state = Server(0)
     tasks: set[asyncio.Task] = set()
@@ -114,7 +114,7 @@ async def serving(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIte
         finally:
             writer.transport.abort()
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls, limit=2**20)
+    server = await asyncio.start_server(handle, host, 0, ssl=tls, limit=2**20)
     state.port = server.sockets[0].getsockname()[1]
     try:
         yield state

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import socket
 
 import pytest
@@ -13,7 +15,7 @@ from hostler.kube.api.http import AiohttpTransport
 from hostler.kube.api.resources import PODS
 from hostler.kube.api.transport import TransportError
 from tests.kube.api.certificates import Authority, server_tls
-from tests.kube.api.scripted import Call, Wire, access_to, client_of, pod, serving
+from tests.kube.api.scripted import Call, Wire, access_to, client_of, page, pod, serving
 
 
 async def answer_ok(call: Call, wire: Wire) -> None:
@@ -246,11 +248,18 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next():
     asyncio.run(main())
 
 
-def test_a_call_that_is_cancelled_leaves_no_answer_behind():
+def test_a_call_that_is_cancelled_ends_its_connection():
     async def script(call: Call, wire: Wire) -> None:
         if call.path == "/slow":
-            await asyncio.sleep(0.1)
+            try:
+                while True:
+                    await wire.raw(b"HTTP/1.1 100 Continue\r\n\r\n")
+                    await asyncio.sleep(0.01)
+            except ConnectionError:
+                ended.set()
         await wire.answer(200, call.path.encode())
+
+    ended = asyncio.Event()
 
     async def main() -> None:
         async with client_of(script) as (client, _server):
@@ -258,6 +267,7 @@ def test_a_call_that_is_cancelled_leaves_no_answer_behind():
             await asyncio.sleep(0.05)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+            await ended.wait()
             assert await client.post("/next", {}) == b"/next"
 
     asyncio.run(main())
@@ -335,6 +345,21 @@ def test_a_server_behind_a_path_is_reached_by_reads_and_writes():
             return [call.path for call in server.calls]
 
     assert asyncio.run(main()) == ["/clusters/one/api/v1/namespaces/n/pods/p"] * 2
+
+
+def test_lists_from_afar_come_compressed():
+    async def script(call: Call, wire: Wire) -> None:
+        assert call.headers["accept-encoding"] == "gzip"
+        body = gzip.compress(json.dumps(page([pod("a")], 7)).encode())
+        await wire.answer(200, body, Content_Encoding="gzip")
+
+    async def main() -> str:
+        async with serving(script, host="127.0.0.2") as server:
+            access = access_to(server.port)
+            access.server = access.server.replace("127.0.0.1", "127.0.0.2")
+            return (await call_once(access, lambda client: client.list(PODS))).version
+
+    assert asyncio.run(main()) == "7"
 
 
 @pytest.mark.parametrize("method", ["read", "post"])

@@ -255,6 +255,22 @@ def test_an_api_that_vanishes_takes_its_objects_with_it():
     run_virtually(main())
 
 
+def test_objects_that_come_back_with_their_api_are_followed_as_before():
+    async def main() -> None:
+        server = ModelServer()
+        server.put("a")
+        async with reflecting(server, is_optional=True, timeout_s=50) as (reflector, follower):
+            await reflector.synced.wait()
+            server.answers = [refusal(404, "NotFound")]
+            await asyncio.sleep(200)
+            assert follower.story() == [("new", "a"), ("gone", "a"), ("new", "a")]
+            server.put("a")
+            await asyncio.sleep(1)
+            assert follower.story()[-1] == ("changed", "a")
+
+    run_virtually(main())
+
+
 @pytest.mark.parametrize(("answers", "verb"), [([], "list"), ([listing()], "watch")])
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_missing_permission_is_named_with_its_verb_and_cured_when_granted(answers, verb, status):

@@ -117,8 +117,8 @@ class Client:
             "fieldSelector": fields,
         }
         response = await self._send("GET", _with_query(resource.path(namespace), query), is_stream=True)
+        batches = response.line_batches()
         try:
-            batches = response.line_batches().__aiter__()
             while True:
                 try:
                     async with asyncio.timeout(silence_s):
@@ -131,6 +131,9 @@ class Client:
                     ) from error
                 yield [_change_of(resource, line) for line in lines]
         finally:
+            # Now, and not when the collector comes round to it: no stream outlives its watch.
+            if isinstance(batches, AsyncGenerator):
+                await batches.aclose()
             await response.close()
 
     async def get(self, resource: Resource[Item], namespace: str, name: str) -> Item:
