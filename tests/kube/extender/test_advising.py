@@ -13,6 +13,7 @@ from hostler.kube.extender.advising import Adviser
 from hostler.model import (
     Bind,
     Device,
+    DeviceRequest,
     Guest,
     GuestArrived,
     GuestSpec,
@@ -74,6 +75,23 @@ def test_asking_leaves_nothing_behind():
         adviser.rank(f"u{number}", sharing(100 + number), ["a"])
     assert list(engine.guests()) == []
     assert engine.step(0) == []
+
+
+def test_names_that_no_node_has_are_refused_and_fill_nothing_up():
+    engine = engine_with("spread", a=1)
+    adviser = Adviser(engine)
+    for number in range(2000):
+        odd = GuestSpec(requests=amounts({"cpu": 1, f"odd/{number}": 1}))
+        assert adviser.rank("u", odd, ["a", "new"]).refused == {
+            "a": f"insufficient: odd/{number}",
+            "new": "the node is not known yet",
+        }
+        model = GuestSpec(devices=(DeviceRequest("gpu", models=(f"odd-{number}",)),))
+        assert adviser.rank("u", model, ["a"]).order == ()
+        either = GuestSpec(devices=(DeviceRequest("gpu", models=(f"odd-{number}", "T4")),))
+        assert adviser.devices("u", either, "a") == (0,)
+    assert len(engine.state.tables.resources) < 10
+    assert len(engine.state.tables.models) < 10
 
 
 def test_scores_are_normalised_among_the_nodes_in_question():

@@ -22,7 +22,7 @@ from hostler.engine.reasons import named_reason
 from hostler.engine.selection import score_table, tie_keys
 from hostler.engine.shapes import Shape
 from hostler.errors import InputError
-from hostler.model import Guest, GuestArrived, GuestLeft, GuestSpec
+from hostler.model import Guest, GuestArrived, GuestLeft, GuestSpec, Reason
 
 __all__ = ["Adviser", "Ranking"]
 
@@ -63,6 +63,10 @@ class Adviser:
 
     def rank(self, uid: str, spec: GuestSpec, names: Sequence[str]) -> Ranking:
         """Judge a pod on some nodes; where it is assumed itself does not count meanwhile."""
+        spec, unheard = self._familiar(spec)
+        if unheard is not None:
+            refused = {name: unheard.text() if self._knows(name) else UNKNOWN for name in names}
+            return Ranking((), refused, frozenset(refused))
         held = self._assumed.get(uid)
         self.forget(uid)
         try:
@@ -74,6 +78,9 @@ class Adviser:
 
     def devices(self, uid: str, spec: GuestSpec, node: str) -> tuple[int, ...]:
         """Return the devices that a pod would get on a node; none where it asks for none."""
+        spec, unheard = self._familiar(spec)
+        if unheard is not None:
+            raise InputError(f"node {node!r:.80}: {unheard.text()}")
         held = self._assumed.get(uid)
         if held is not None and held.node == node and held.spec == spec:
             return held.devices
@@ -93,7 +100,7 @@ class Adviser:
     def assume(self, uid: str, spec: GuestSpec, node: str, devices: tuple[int, ...], until: int) -> None:
         """Count a pod on a node until the cluster shows it, or until a time."""
         self.forget(uid)
-        self._hold(uid, spec, node, devices, until)
+        self._hold(uid, self._familiar(spec)[0], node, devices, until)
 
     def forget(self, uid: str) -> None:
         """Count a pod no longer: it is there in earnest, gone, or goes elsewhere."""
@@ -111,6 +118,27 @@ class Adviser:
         guest = Guest(name=name, uid=name, spec=spec, host=node, on_devices=devices)
         self._engine.apply(GuestArrived(guest=guest))
         self._assumed[uid] = _Assumed(name, spec, node, devices, until)
+
+    def _knows(self, node: str) -> bool:
+        return node in self._engine.state.cluster.row_of
+
+    def _familiar(self, spec: GuestSpec) -> tuple[GuestSpec, Reason | None]:
+        """Return a shape without names that the engine never heard of, or why no node can take it.
+
+        The engine keeps every name for good and takes so many only, and pods may invent as many as they like.
+        """
+        tables = self._engine.state.tables
+        for name, amount in spec.requests:
+            if amount and tables.resources.find(name) < 0:
+                return spec, Reason("resources", "insufficient", name)
+        devices = []
+        for ask in spec.devices:
+            models = tuple(model for model in ask.models if tables.models.find(model) >= 0)
+            if ask.models and not models:
+                return spec, Reason("devices", "wrong_device_model", ask.kind)
+            devices.append(msgspec.structs.replace(ask, models=models))
+        requests = tuple(pair for pair in spec.requests if pair[1])
+        return msgspec.structs.replace(spec, requests=requests, devices=tuple(devices)), None
 
     @contextmanager
     def _asking(self, uid: str, spec: GuestSpec) -> Iterator[tuple[Shape, int]]:
