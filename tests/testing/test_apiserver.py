@@ -214,3 +214,23 @@ def test_the_budget_of_three_running_pods(spec, allowed):
         assert statuses[0] == (201 if allowed else 429)
 
     run_simulation(main, 1)
+
+
+def test_pods_of_a_node_that_is_gone_are_collected_unless_it_comes_back():
+    async def main():
+        server = ApiServer()
+        Kubelet(server, collect_s=40.0)
+        for name in ("gone", "back"):
+            made = server.put(pod(name))
+            await bind(server.transport(), name, made["metadata"]["uid"], f"node-{name}")
+        await asyncio.sleep(20)
+        server.put(node("node-back"))
+        await asyncio.sleep(30)
+        assert [(item["metadata"]["name"], item["status"]["phase"]) for item in server.objects("pods")] == [
+            ("back", "Running")
+        ]
+        server.delete("nodes", "node-back")
+        await asyncio.sleep(50)
+        assert server.objects("pods") == []
+
+    _run(main)

@@ -17,25 +17,40 @@ Json = dict[str, Any]
 class Kubelet:
     """Acts on changes, after a while. Make it inside the loop; a node that does not exist has no kubelet.
 
-    A pod that does not fit fails as on a real node, so that a test sees that its scheduler overcommitted.
+    A pod that does not fit fails as on a real node, so that a test sees that its scheduler overcommitted. With
+    ``collect_s``, pods of a node that is gone for so long are removed, as kube-controller-manager does.
     """
 
-    def __init__(self, server: ApiServer, *, start_s: float = 0.5, end_s: float = 30.0, refuses: bool = True) -> None:
+    def __init__(
+        self,
+        server: ApiServer,
+        *,
+        start_s: float = 0.5,
+        end_s: float = 30.0,
+        refuses: bool = True,
+        collect_s: float | None = None,
+    ) -> None:
         self._server = server
         self._start_s = start_s
         self._end_s = end_s
         self._refuses = refuses
+        self._collect_s = collect_s
         self._pods = server.routes.find("pods")
         self._nodes = server.routes.find("nodes")
         self._admitted: dict[str, tuple[str, dict[str, int]]] = {}  # uid: node and what it takes there
-        self._seen: set[tuple[str, str]] = set()  # uid and what is planned for it
+        self._seen: set[tuple[str, str]] = set()  # uid and what is planned for it now
         self._loop = asyncio.get_running_loop()
         self.refused: list[str] = []  # names of pods that did not fit
         server.store.listen(self._notice)
-        for key, entry in server.store.entries(self._pods).items():
+        self._plan_all()
+
+    def _plan_all(self) -> None:
+        for key, entry in self._server.store.entries(self._pods).items():
             self._plan(key, entry.item)
 
     def _notice(self, change: Change) -> None:
+        if change.kind is self._nodes and change.type != "MODIFIED":
+            self._plan_all()
         if change.kind is not self._pods:
             return
         if change.type == "DELETED" or has_ended(change.entry.item):
@@ -45,7 +60,11 @@ class Kubelet:
 
     def _plan(self, key: Key, item: Json) -> None:
         node, metadata = item["spec"].get("nodeName"), item["metadata"]
-        if not node or ("", node) not in self._server.store.entries(self._nodes):
+        if not node:
+            return
+        if self._is_gone(node):
+            if self._collect_s is not None:
+                self._later(self._collect_s, f"collect after {self._server.store.version}", key, item, self._collect)
             return
         grace = metadata.get("deletionGracePeriodSeconds", 0) if metadata.get("deletionTimestamp") else None
         if grace is not None:
@@ -57,18 +76,27 @@ class Kubelet:
         mark = (item["metadata"]["uid"], what)
         if mark not in self._seen:
             self._seen.add(mark)
-            self._loop.call_later(seconds, self._act, key, item["metadata"]["uid"], act)
+            self._loop.call_later(seconds, self._act, key, mark, act)
 
-    def _act(self, key: Key, uid: str, act: Any) -> None:  # noqa: ANN401 - a method
+    def _act(self, key: Key, mark: tuple[str, str], act: Any) -> None:  # noqa: ANN401 - a method
+        self._seen.discard(mark)
         entry = self._server.store.entries(self._pods).get(key)
-        if entry is not None and entry.item["metadata"]["uid"] == uid:
+        if entry is not None and entry.item["metadata"]["uid"] == mark[0]:
             act(key, entry.item)
 
     def _end(self, key: Key, _item: Json) -> None:
         self._server.delete("pods", key[1], key[0], grace_s=0)
 
+    def _is_gone(self, node: str) -> bool:
+        return ("", node) not in self._server.store.entries(self._nodes)
+
+    def _collect(self, key: Key, item: Json) -> None:
+        if self._is_gone(item["spec"]["nodeName"]):
+            self._end(key, item)
+
     def _begin(self, key: Key, item: Json) -> None:
-        if item["metadata"].get("deletionTimestamp") or item["status"].get("phase") != "Pending":
+        is_over = item["metadata"].get("deletionTimestamp") or item["status"].get("phase") != "Pending"
+        if is_over or self._is_gone(item["spec"]["nodeName"]):
             return
         lacking = self._lacking(item) if self._refuses else ""
         if lacking:
