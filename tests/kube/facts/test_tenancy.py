@@ -29,6 +29,8 @@ def test_a_heartbeat_is_no_fact():
     beat = node(version="2")
     beat["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]
     assert cluster.nodes(beat) == []
+    beat["status"]["capacity"] = {"cpu": "99"}  # more than pods may use, so it does not count
+    assert cluster.nodes(beat) == []
     assert kinds(cluster.nodes(node(cpu="9"))) == ["HostChanged"]
     assert kinds(cluster.nodes(node(cpu="9", spec={"unschedulable": True}))) == ["HostChanged"]
     assert kinds(cluster.drop(NODES, "n1")) == ["HostLeft"]
