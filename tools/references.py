@@ -17,6 +17,7 @@ from hostler.cli.main import COMMANDS, TRACEBACK_VARIABLE, cli
 from hostler.engine import BUILT_IN, DEFAULT_POLICY, ENTRY_POINT_GROUP, Registry
 from hostler.engine.registry import KERNEL_FILTERS
 from hostler.kube.configuration import SchedulerFile
+from hostler.kube.load.file import LoadFile
 from hostler.sim.grids import SweepFile
 from hostler.sim.scenarios.file import ScenarioFile
 
@@ -158,14 +159,15 @@ def _help(command: click.Command, context: click.Context) -> str:
 
 def configuration() -> str:
     """Return the page of files, keys, environment variables and folders."""
-    schema = config.json_schema(ScenarioFile, SweepFile, SchedulerFile)
+    schema = config.json_schema(ScenarioFile, SweepFile, SchedulerFile, LoadFile)
     definitions = schema["$defs"]
     assert isinstance(definitions, dict)
     parts = [
         f"# Files and settings\n\n{MADE_BY}",
         "Files are YAML or JSON. One of kind `Fleet` (here `FleetFile`) holds hosts and guests, one of kind `Config` "
         "(here `ConfigFile`) holds policies and settings, one of kind `Scenario` a fleet in time, one of kind `Sweep` "
-        "a grid of experiments, one of kind `Scheduler` how a cluster's pods are placed. Unknown keys are refused. "
+        "a grid of experiments, one of kind `Scheduler` how a cluster's pods are placed, one of kind `Load` what is "
+        "created on a cluster for experiments. Unknown keys are refused. "
         "`hostler config schema` prints the same as a JSON schema for editors.\n",
         "A flag beats an environment variable, which beats the file, which beats the default; "
         "`hostler config show` says where each value comes from.\n",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["config"]
 
-_KINDS = ("Config", "Scenario", "Sweep")
+_KINDS = ("Config", "Load", "Scenario", "Sweep")
 
 
 @click.group(
@@ -52,6 +52,7 @@ def validate(files: tuple[str, ...]) -> None:
     lines = [_check_config(document, known) for document in documents if _is_config(document)]
     lines += [_check_scenario(document, known) for document in documents if _is_of(document, "Scenario")]
     lines += [_check_sweep(document, known) for document in documents if _is_of(document, "Sweep")]
+    lines += [_check_load(document) for document in documents if _is_of(document, "Load")]
     lines += [_check_scheduler(document) for document in documents if is_scheduler_file(document)]
     others = [d for d in documents if not is_scheduler_file(d) and not any(_is_of(d, kind) for kind in _KINDS)]
     parts = read_parts(others, known)
@@ -88,10 +89,11 @@ def schema() -> None:
     """Print the JSON schema of all our files, for editors that check while you type."""
     from hostler.config import json_schema
     from hostler.kube.configuration import SchedulerFile
+    from hostler.kube.load.file import LoadFile
     from hostler.sim.grids import SweepFile
     from hostler.sim.scenarios.file import ScenarioFile
 
-    print_data(json_schema(ScenarioFile, SweepFile, SchedulerFile), "json")
+    print_data(json_schema(ScenarioFile, SweepFile, SchedulerFile, LoadFile), "json")
 
 
 def _is_config(document: Document) -> bool:
@@ -145,6 +147,15 @@ def _check_scheduler(document: Document) -> str:
     for line in settings.notes:
         note(line)
     return f"{document.source}: a scheduler with {plural(len(settings.profiles), 'profile')}"
+
+
+def _check_load(document: Document) -> str:
+    from hostler.cli.wording import plural
+    from hostler.kube.load.reading import read_load
+
+    load = read_load(document)
+    pods = load.pods.count + load.gangs.count * load.gangs.size
+    return f"{document.source}: a load of {plural(load.nodes.count, 'node')} and {plural(pods, 'pod')}"
 
 
 def _check_policies(fleet: Fleet, known: dict[str, Policy]) -> None:

@@ -18,6 +18,7 @@ COMMANDS: Table = {
     "status": ("hostler.cli.kube.status", "status", "Show the local control planes and how they are."),
     "logs": ("hostler.cli.kube.logs", "logs", "Show what the parts of a local control plane write."),
     "down": ("hostler.cli.kube.down", "down", "End a local control plane and remove its data."),
+    "load": ("hostler.cli.kube.load", "load", "Create nodes, pods, gangs and churn for experiments."),
     "binaries": ("hostler.cli.kube.binaries", "binaries", "Find or build the programs of control planes."),
 }
 

@@ -1,0 +1,78 @@
+"""The structs that describe a file of kind ``Load``, key by key; unknown keys are refused.
+
+The JSON schema is made from them, so their docstrings and descriptions are for users.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from hostler.config import means
+from hostler.kube.settings import DEFAULT_SCHEDULER_NAME
+
+__all__ = ["ChurnEntry", "GangsEntry", "LoadFile", "NodesEntry", "PodsEntry"]
+
+Count = Annotated[int, Meta(ge=0, le=1_000_000)]
+Size = Annotated[int, Meta(ge=1, le=10_000)]
+Rate = Annotated[float, Meta(ge=0, le=100_000)]
+Template = dict[str, Any]
+
+_TEMPLATE = "What differs from ours, as a part of the object: metadata (labels, annotations), spec"
+
+
+class NodesEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes without machines; kwok or nobody looks after them."""
+
+    count: Annotated[Count, means("How many.")]
+    template: Annotated[
+        Template, means(f"{_TEMPLATE}, status. Ours: 8 CPUs, 32 GiB, 110 pods, three zones in turn.")
+    ] = {}
+
+
+class PodsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Pods that stay."""
+
+    count: Annotated[Count, means("How many.")]
+    rate: Annotated[Rate, means("How many a second. 0: as fast as the server takes them.")] = 0.0
+    template: Annotated[Template, means(f"{_TEMPLATE}. Ours: one container, 100m of CPU and 128 MiB.")] = {}
+
+
+class GangsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Groups of pods that are placed together, or not at all."""
+
+    count: Annotated[Count, means("How many groups.")]
+    size: Annotated[Size, means("How many pods each has.")]
+    min: Annotated[Size | UnsetType, means("How many of them must fit at once. Unset: all.")] = UNSET
+    rate: Annotated[Rate, means("How many groups a second. 0: as fast as the server takes them.")] = 0.0
+    api: Annotated[
+        Literal["auto", "built-in", "crd"],
+        means("Which PodGroup: scheduling.k8s.io, scheduling.x-k8s.io, or the first of them that the server has."),
+    ] = "auto"
+    template: Annotated[Template, means(f"{_TEMPLATE}; of the pods.")] = {}
+
+
+class ChurnEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Pods that come and go for as long as the load lasts."""
+
+    rate: Annotated[float, Meta(gt=0, le=100_000), means("How many come a second.")]
+    lifetime: Annotated[str, means("How long each stays.")] = "30s"
+    template: Annotated[Template, means(f"{_TEMPLATE}.")] = {}
+
+
+class LoadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What 'hostler kube load' creates on a cluster."""
+
+    api_version: Annotated[Literal["hostler/v1"], means("The version of the format.")] = msgspec.field(
+        name="apiVersion"
+    )
+    kind: Annotated[Literal["Load"], means("What the file holds.")]
+    name: Annotated[str, means("How all objects begin, and the value of their label hostler.dev/load.")] = "load"
+    namespace: Annotated[str, means("Where pods and groups are created; it exists already.")] = "default"
+    scheduler_name: Annotated[str, means("What pods have in spec.schedulerName.")] = DEFAULT_SCHEDULER_NAME
+    nodes: Annotated[NodesEntry | UnsetType, means("Created first. Unset: none.")] = UNSET
+    pods: Annotated[PodsEntry | UnsetType, means("Unset: none.")] = UNSET
+    gangs: Annotated[GangsEntry | UnsetType, means("Unset: none.")] = UNSET
+    churn: Annotated[ChurnEntry | UnsetType, means("Unset: none.")] = UNSET
