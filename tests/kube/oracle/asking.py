@@ -1,0 +1,237 @@
+"""Puts cases to a real kube-scheduler, one pod after the other, and gathers what it did with each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostler.kube.api.client import Broken, Client
+from hostler.kube.api.connect import client_for
+from hostler.kube.api.resources import BUDGETS, NAMESPACES, NODES, PODS, REPLICA_SETS, SERVICES, Resource
+from hostler.kube.local import LocalCluster
+from hostler.kube.local.setup import Api
+from hostler.manifests.metadata import Metadata, Read
+from tests.kube.oracle.clusters import Case, place_of
+from tests.kube.oracle.logs import Log
+from tests.kube.oracle.names import NAMESPACE_LABELS, OVERHEAD, RUNTIME_CLASS
+from tests.kube.oracle.process import Onlooker, kube_scheduler
+
+__all__ = ["Answer", "Asked", "Asker", "asker"]
+
+SETTLE_S = 0.03  # for its caches, which follow several watches, to have seen the cluster; see `testing`
+_PATIENCE_S = 20.0
+_LISTED = (NAMESPACES, SERVICES, REPLICA_SETS, BUDGETS, NODES)
+
+Objects = dict[str, list[Any]]  # by kind
+
+
+class Seen(Read, frozen=True):
+    """What a watch shows of a pod."""
+
+    metadata: Metadata = Metadata()
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+SEEN = Resource(struct=Seen, kind="Pod", plural="pods")
+
+
+class Answer(msgspec.Struct):
+    """What kube-scheduler did with a pod. Without a message it fitted at once."""
+
+    pod: str
+    feasible: list[str] = []
+    scores: dict[str, dict[str, int]] = {}
+    node: str = ""  # where it was bound
+    message: str = ""  # why it fitted nowhere at first
+    nominated: str = ""
+    victims: list[str] = []
+
+
+class Asked(msgspec.Struct):
+    """An answer, and the objects that were there when the pod came; the pod as it was created beside them."""
+
+    answer: Answer
+    objects: Objects
+    pod: Any
+
+
+class Asker:
+    """A cluster with a kube-scheduler that answers."""
+
+    def __init__(self, api: Api, client: Client, log: Log, onlooker: Onlooker) -> None:
+        self._api = api  # for what the client has no words for
+        self._client = client
+        self._log = log
+        self._onlooker = onlooker
+        self._states: dict[str, list[Seen]] = {}  # of each pod, by uid, in order
+        self._gone: list[str] = []
+        self._news = asyncio.Event()
+
+    def prepare(self) -> None:
+        """Create what all cases share."""
+        for name, labels in NAMESPACE_LABELS.items():
+            self._api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+            self._api.call("PATCH", f"/api/v1/namespaces/{name}", {"metadata": {"labels": labels}})
+        runtime = {"metadata": {"name": RUNTIME_CLASS}, "handler": "any", "overhead": {"podFixed": OVERHEAD}}
+        self._api.create("/apis/node.k8s.io/v1/runtimeclasses", runtime)
+
+    async def ask(self, case: Case, *, settle_s: float = SETTLE_S) -> list[Asked]:
+        """Make the cluster of a case, let its pods be scheduled one by one, and take everything away again."""
+        try:
+            await self._make(case)
+            await asyncio.sleep(settle_s)
+            listed = await self._list(_LISTED)
+            found = []
+            for body in case.pending:
+                objects = listed | await self._list((PODS,))
+                pod = await self._client.create(PODS, body["metadata"]["namespace"], body)
+                found.append(Asked(await self._answer(pod), objects, pod))
+            return found
+        finally:
+            await self._clear(case)
+
+    async def follow(self) -> None:
+        """Watch pods for ever."""
+        while True:
+            version = (await self._client.list(SEEN)).version
+            async for batch in self._client.watch(SEEN, version, timeout_s=3600, silence_s=3600):
+                for change in batch:
+                    if isinstance(change.item, Seen) and change.kind == "deleted":
+                        self._gone.append(_place(change.item))
+                    elif isinstance(change.item, Seen):
+                        self._states.setdefault(change.item.metadata.uid, []).append(change.item)
+                self._news.set()
+
+    # -- one pod ---------------------------------------------------------------------------------------------------
+
+    async def _answer(self, pod: Any) -> Answer:
+        uid, place = pod.metadata.uid, _place(pod)
+        states = self._states.setdefault(uid, [])
+        gone = len(self._gone)
+        await self._until(lambda: any(_node(one) or _message(one) for one in states), f"a verdict on {place}")
+        answer = Answer(place, message=next((_message(one) for one in states if _message(one)), ""))
+        if answer.message:
+            answer.nominated = next((one.status.get("nominatedNodeName", "") for one in states if _message(one)), "")
+            if answer.nominated:
+                await self._until(lambda: any(map(_node, states)), f"{place} to be bound to {answer.nominated}")
+                answer.victims = sorted(self._gone[gone:])
+            else:
+                # Else it would be tried again when something changes, between the pods that come after it.
+                await self._client.delete(PODS, pod.metadata.namespace, pod.metadata.name, grace_s=0)
+                await self._until(lambda: place in self._gone[gone:], f"{place} to go")
+        else:
+            await self._until(lambda: place in self._log.bound, f"the log to tell that {place} is bound")
+            answer.feasible = sorted(self._onlooker.passed.get(uid, [[]])[0])
+            answer.scores = self._log.scores.get(place, {})
+        answer.node = next((_node(one) for one in states if _node(one)), "")
+        return answer
+
+    async def _until(self, is_so: Callable[[], bool], what: str) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                while not is_so():
+                    self._news.clear()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._news.wait(), 0.01)
+        except TimeoutError:
+            last = "\n".join(self._log.others[-20:])
+            seen = f"it had seen {sorted(self._gone)} go; the log ends"
+            raise AssertionError(f"waited {_PATIENCE_S:.0f} s for {what}; {seen}\n{last}") from None
+
+    # -- the cluster -----------------------------------------------------------------------------------------------
+
+    async def _make(self, case: Case) -> None:
+        await self._create(
+            *((NODES, body) for body in case.nodes),
+            *((SERVICES, body) for body in case.services),
+            *((REPLICA_SETS, body) for body in case.replica_sets),
+            *((BUDGETS, body) for body in case.budgets),
+        )
+        await self._create(*((PODS, body) for body in case.running))
+        budgets = {place_of(body) for body in case.budgets}
+        await asyncio.gather(
+            *(
+                self._set_status(BUDGETS if place in budgets else PODS, place, body)
+                for place, body in case.statuses.items()
+                if body
+            )
+        )
+        await asyncio.gather(*(self._delete(PODS, place) for place in case.leaving))
+
+    async def _set_status(self, kind: Resource[Any], place: str, status: dict[str, Any]) -> None:
+        namespace, name = place.split("/")
+        await self._client.patch(kind, namespace, name, {"status": status}, part="status")
+
+    async def _delete(self, kind: Resource[Any], place: str) -> None:
+        namespace, name = place.split("/")
+        await self._client.delete(kind, namespace, name)
+
+    async def _create(self, *bodies: tuple[Resource, dict[str, Any]]) -> None:
+        await asyncio.gather(
+            *(self._client.create(kind, body["metadata"].get("namespace", ""), body) for kind, body in bodies)
+        )
+
+    async def _list(self, kinds: Iterable[Resource]) -> Objects:
+        kinds = tuple(kinds)
+        found = await asyncio.gather(*(self._client.list(kind) for kind in kinds))
+        assert not any(isinstance(item, Broken) for listing in found for item in listing.items)
+        return {kind.kind: listing.items for kind, listing in zip(kinds, found, strict=True)}
+
+    async def _clear(self, case: Case) -> None:
+        await asyncio.to_thread(self._clear_collections)
+        named: tuple[tuple[Resource[Any], list[dict[str, Any]]], ...] = (
+            (SERVICES, case.services),
+            (REPLICA_SETS, case.replica_sets),
+            (BUDGETS, case.budgets),
+        )
+        await asyncio.gather(*(self._delete(kind, place_of(body)) for kind, bodies in named for body in bodies))
+        self._states.clear()
+        self._gone.clear()
+        self._log.forget()
+        self._onlooker.passed.clear()
+
+    def _clear_collections(self) -> None:
+        for name in NAMESPACE_LABELS:
+            self._api.call("DELETE", f"/api/v1/namespaces/{name}/pods", {"gracePeriodSeconds": 0})
+        self._api.call("DELETE", "/api/v1/nodes")
+
+
+@contextlib.asynccontextmanager
+async def asker(cluster: LocalCluster, folder: Path) -> AsyncIterator[Asker]:
+    """Give an asker on a cluster that has no scheduler yet."""
+    log, onlooker = Log(), Onlooker()
+    client = client_for(cluster.kubeconfig(), user_agent="oracle")
+    try:
+        async with onlooker.serve() as address, kube_scheduler(cluster, folder, address, log):
+            with cluster.api() as api:
+                found = Asker(api, client, log, onlooker)
+                found.prepare()
+                following = asyncio.ensure_future(found.follow())
+                try:
+                    yield found
+                finally:
+                    following.cancel()
+                    await asyncio.gather(following, return_exceptions=True)
+    finally:
+        await client.close()
+
+
+def _place(pod: Any) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _node(pod: Seen) -> str:
+    return str(pod.spec.get("nodeName", ""))
+
+
+def _message(pod: Seen) -> str:
+    for condition in pod.status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message") or condition.get("reason"))
+    return ""

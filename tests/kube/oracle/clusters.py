@@ -1,0 +1,149 @@
+"""Random clusters: nodes, what runs on them, budgets and services, and a few pods to be scheduled; each from a seed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+
+from tests.kube.oracle.constraints import label_selector
+from tests.kube.oracle.names import (
+    APPS,
+    DISK,
+    HOSTNAME,
+    HUGE,
+    IMAGES,
+    NAMESPACES,
+    RACK,
+    RACKS,
+    SIZE,
+    WIDGET,
+    ZONE,
+    ZONES,
+)
+from tests.kube.oracle.pods import HIGH, pending_pod, running_pod, running_status
+
+__all__ = ["Case", "make_case"]
+
+Body = dict[str, Any]
+
+
+class Case(msgspec.Struct):
+    """A cluster, and the pods to schedule one after the other. ``leaving`` names running pods that are being deleted.
+
+    Statuses are kept apart, because the API server takes them only by themselves: by the place ``namespace/name``.
+    """
+
+    seed: int
+    nodes: list[Body] = []
+    running: list[Body] = []
+    pending: list[Body] = []
+    services: list[Body] = []
+    replica_sets: list[Body] = []
+    budgets: list[Body] = []
+    statuses: dict[str, Body] = {}
+    leaving: list[str] = []
+
+
+def make_case(seed: int) -> Case:
+    """Make the case of a seed; the same one always."""
+    draw = random.Random(seed)
+    may_evict = draw.random() < 0.4
+    case = Case(seed)
+    case.nodes = [
+        _node(draw, f"n{i}-{seed}", may_evict=may_evict)
+        for i in range(draw.randint(3, 7) if may_evict else draw.randint(3, 12))
+    ]
+    names = [node["metadata"]["name"] for node in case.nodes]
+    count = draw.randint(8, 30) if may_evict else draw.randint(0, 20)
+    for i, hour in enumerate(draw.sample(range(count), count)):
+        pod = running_pod(draw, f"r{i}-{seed}", draw.choice(names), names)
+        case.running.append(pod)
+        if (may_evict and hour) or draw.random() < 0.1:  # one has not started yet
+            case.statuses[place_of(pod)] = running_status(draw, hour)
+        if not may_evict and draw.random() < 0.06:
+            case.leaving.append(place_of(pod))
+            pod["spec"]["terminationGracePeriodSeconds"] = 300
+    priorities = draw.sample(HIGH, 3) if may_evict else [None] * 3
+    case.pending = [pending_pod(draw, f"p{i}-{seed}", names, priorities[i]) for i in range(draw.choice((1, 2, 2, 3)))]
+    if may_evict and draw.random() < 0.5:
+        case.budgets = [_budget(draw, f"b{i}-{seed}") for i in range(draw.choice((1, 1, 2, 3)))]
+        case.statuses |= {place_of(one): {"disruptionsAllowed": draw.choice((0, 0, 1, 2))} for one in case.budgets}
+    if draw.random() < 0.35:
+        _add_owners(draw, case)
+    return case
+
+
+def place_of(body: Body) -> str:
+    """Return the namespace and the name of an object in one word."""
+    return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+
+
+def _node(draw: random.Random, name: str, *, may_evict: bool) -> Body:
+    labels = {HOSTNAME: name} if draw.random() < 0.95 else {}
+    for key, values, odds in ((ZONE, ZONES, 0.9), (RACK, RACKS, 0.8), (DISK, ("ssd", "hdd"), 0.8)):
+        if draw.random() < odds:
+            labels[key] = draw.choice(values)
+    if draw.random() < 0.6:
+        labels[SIZE] = draw.choice(("1", "2", "3", "4", "x"))
+    amounts = {
+        "cpu": draw.choice(("1500m", "2", "3")) if may_evict else draw.choice(("1", "2", "4", "7500m")),
+        "memory": draw.choice(("2Gi", "4Gi", "8000Mi", "16Gi")),
+        "pods": str(draw.choice((3, 5, 20, 110))),
+    }
+    if draw.random() < 0.6:
+        amounts["ephemeral-storage"] = f"{draw.randint(4, 40)}Gi"
+    if draw.random() < 0.4:
+        amounts[WIDGET] = str(draw.randint(1, 4))
+    if draw.random() < 0.2:
+        amounts[HUGE] = "32Mi"
+    spec: Body = {}
+    taints = {(t["key"], t["effect"]): t for t in (_taint(draw) for _ in range(draw.choice((0, 0, 0, 0, 1, 2))))}
+    if taints:
+        spec["taints"] = list(taints.values())
+    if draw.random() < 0.06:
+        spec["unschedulable"] = True
+    images = [
+        {"names": [image if ":" in image else f"{image}:latest"], "sizeBytes": size}
+        for image, size in IMAGES.items()
+        if draw.random() < 0.3
+    ]
+    status = {"capacity": amounts, "allocatable": amounts, "images": images}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
+
+
+def _taint(draw: random.Random) -> Body:
+    effect = draw.choice(("NoSchedule", "NoExecute", "PreferNoSchedule", "PreferNoSchedule", "PreferNoSchedule"))
+    return {"key": draw.choice(("dedicated", "spot")), "value": draw.choice(("a", "b", "")), "effect": effect}
+
+
+def _budget(draw: random.Random, name: str) -> Body:
+    spec: Body = {"minAvailable": 1}
+    if draw.random() < 0.95:
+        spec["selector"] = label_selector(draw)
+    return {"metadata": {"name": name, "namespace": draw.choice((NAMESPACES[0], *NAMESPACES))}, "spec": spec}
+
+
+def _add_owners(draw: random.Random, case: Case) -> None:
+    """Add services and replica sets, whose pods are spread by default."""
+    for i in range(draw.choice((1, 1, 2))):
+        namespace, labels = draw.choice((NAMESPACES[0], *NAMESPACES)), {"app": draw.choice(APPS)}
+        metadata = {"name": f"o{i}-{case.seed}", "namespace": namespace}
+        if draw.random() < 0.5:
+            case.services.append({"metadata": metadata, "spec": {"selector": labels, "ports": [{"port": 80}]}})
+            continue
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "img-a"}]}}
+        spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+        case.replica_sets.append({"metadata": metadata, "spec": spec})
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": metadata["name"],
+            "uid": "u",
+            "controller": True,
+        }
+        for pod in (*case.running, *case.pending):
+            own = pod["metadata"]
+            if own["namespace"] == namespace and labels.items() <= own["labels"].items() and draw.random() < 0.8:
+                own["ownerReferences"] = [owner]

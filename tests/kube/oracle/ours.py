@@ -1,0 +1,101 @@
+"""The same question put to our engine: the objects as a world of facts, the policy ``kubernetes``, one pod to place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hostler.engine import BUILT_IN, Engine
+from hostler.engine.preemption import dry_run, is_resolvable
+from hostler.engine.victims import VictimSet
+from hostler.kube.api.resources import PODS
+from hostler.kube.api.store import Update
+from hostler.kube.facts import World
+from hostler.manifests.messages import scheduler_message
+from hostler.model import Bind, Evict, Nominate
+from tests.kube.oracle.asking import Asked
+from tests.kube.oracle.names import SCHEDULER
+
+__all__ = ["Choice", "Ours", "answer_of_ours"]
+
+_NOW = 1_900_000_000_000_000_000
+_POLICY = BUILT_IN["kubernetes"]
+
+
+class Choice(msgspec.Struct):
+    """Who would be evicted on a node, and what that costs, less the name of the node: equals are drawn at random."""
+
+    victims: list[str]
+    cost: tuple[int, ...]
+
+
+class Ours(msgspec.Struct):
+    """What our engine says."""
+
+    feasible: list[str] = []
+    scores: dict[str, dict[str, int | float]] = {}
+    totals: dict[str, int | float] = {}
+    node: str = ""
+    message: str = ""
+    nominated: str = ""
+    victims: list[str] = []
+    choices: dict[str, Choice] = {}  # what could be evicted, by node
+    problems: dict[str, str] = {}
+
+
+def answer_of_ours(asked: Asked) -> Ours:
+    """Tell a fresh engine of the objects and of the pod, and let it decide."""
+    engine, world = Engine([_POLICY]), World({SCHEDULER: _POLICY.name})
+    for kind in World.KINDS:
+        items = asked.objects.get(kind.resource.kind, [])
+        world.take(kind.resource, [Update(_key(item), None, item) for item in items], _NOW)
+    for event in (*world.open(_NOW), *world.take(PODS, [Update(_key(asked.pod), None, asked.pod)], _NOW)):
+        engine.apply(event)
+    uid = asked.pod.metadata.uid
+    explanation = engine.explain(uid)
+    guest = world.guest(uid)
+    assert guest is not None
+    ours = Ours(
+        feasible=sorted(explanation.feasible),
+        scores={v.host: {s.plugin: s.weighted for s in v.scores} for v in explanation.verdicts if v.fits},
+        totals={v.host: v.total for v in explanation.verdicts if v.fits and v.total is not None},
+        message=scheduler_message(explanation, guest.spec),
+        problems=world.problems(),
+    )
+    if ours.message:
+        ours.choices = _choices(engine, uid)
+    names = {guest.metadata.uid: "/".join(_key(guest)) for guest in asked.objects["Pod"]}
+    for action in engine.step(_NOW):
+        match action:
+            case Bind(uid=bound) if bound == uid:
+                ours.node = action.host
+            case Nominate():
+                ours.nominated = action.host
+            case Evict():
+                ours.victims.append(names[action.uid])
+    ours.victims.sort()
+    for choice in ours.choices.values():
+        choice.victims = sorted(names[victim] for victim in choice.victims)
+    return ours
+
+
+def _choices(engine: Engine, uid: str) -> dict[str, Choice]:
+    """Look on every node for whom an eviction could help; the engine itself tells only the cheapest."""
+    state = engine.state
+    shape = state.shape(state.guests[uid])
+    policy = state.wait_key(shape)[1]
+    slot = state.cache.slot(shape, policy)
+    codes, _ = state.cache.codes(slot)
+    rules = state.profiles.profiles[policy].policy.preemption
+    found: list[VictimSet] = []
+    for row, code in enumerate(codes.tolist()):
+        if code > 0 and is_resolvable(state.tables.reasons.values[code]):
+            victims = dry_run(state, shape, slot, row, rules)
+            if victims is not None:
+                found.append(victims)
+    return {one.host: Choice(list(one.victims), one.cost[:5]) for one in found}
+
+
+def _key(item: Any) -> tuple[str, str]:
+    return (item.metadata.namespace, item.metadata.name)
