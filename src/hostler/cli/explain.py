@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.kube.options import context_option, kubeconfig_option
+from hostler.cli.kube.viewing import via_option
 from hostler.cli.options import (
     FILE,
     budgets_option,
@@ -50,6 +51,7 @@ SHOWN = 10  # hosts in a table that is not wide
 @click.option("-n", "--namespace", metavar="NAMESPACE", default="", help="Of a pod on a live cluster.")
 @kubeconfig_option()
 @context_option()
+@via_option()
 @policy_option()
 @config_option()
 @seed_option()
@@ -64,6 +66,7 @@ def explain(
     namespace: str,
     kubeconfig: Path | None,
     context: str,
+    via: str,
     policy: str,
     config: str,
     seed: int,
@@ -80,7 +83,7 @@ def explain(
     explained too: where it is, and what else would fit. For a pod that fits nowhere, the line is shown that
     kube-scheduler would write.
     """
-    is_live = _is_live(files, journal, namespace, kubeconfig, context)
+    is_live = _is_live(files, journal, namespace or via, kubeconfig, context)
     if journal and (policy or config or seed or seed_annotations or preempt):
         raise click.UsageError(
             "a journal has its own policies and seed: leave --policy, --config, --seed and --preempt away"
@@ -95,9 +98,16 @@ def explain(
         from hostler.cli.inputs import read_inputs, with_preemption
 
         if is_live:
-            from hostler.cli.kube.explaining import explain_live
+            from hostler.cli.kube.extras import needs_kube
 
-            explained = explain_live(compiled, guest, namespace, kubeconfig, context, config=config, policy=policy)
+            with needs_kube():
+                from hostler.cli.kube.explaining import explain_live, explain_via
+
+            explained = (
+                explain_via(via, guest, namespace, kubeconfig, context)
+                if via
+                else explain_live(compiled, guest, namespace, kubeconfig, context, config=config, policy=policy)
+            )
         elif journal:
             explained = explain_from_journal(load_journal(journal), compiled, guest)
         else:
@@ -112,13 +122,15 @@ def explain(
         _print(explained, is_wide=output == "wide")
 
 
-def _is_live(files: tuple[str, ...], journal: str, namespace: str, kubeconfig: Path | None, context: str) -> bool:
+def _is_live(files: tuple[str, ...], journal: str, other: str, kubeconfig: Path | None, context: str) -> bool:
     """Say whether a live cluster is meant: nothing else is given, and there is one."""
     if files or journal:
         if files and journal:
             raise click.UsageError("give either -f FILE or --journal FILE")
-        if namespace or kubeconfig or context:
-            raise click.UsageError("-n, --kubeconfig and --context are for live clusters, without -f and --journal")
+        if other or kubeconfig or context:
+            raise click.UsageError(
+                "-n, --via, --kubeconfig and --context are for live clusters, without -f or --journal"
+            )
         return False
     from hostler.errors import InputError
     from hostler.kube.api.access import read_access

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from hostler.cli.kube.options import context_option, kubeconfig_option
 from hostler.cli.options import FILE, examples, output_option
 from hostler.cli.terminal import note, print_data, printable, say
 
@@ -22,11 +24,12 @@ __all__ = ["journal"]
         "hostler place -f fleet.yaml --journal run.journal",
         "hostler journal replay run.journal",
         "hostler journal redact run.journal -o shared.journal",
+        "hostler journal record -o cluster.journal --for 10m",
     ),
-    short_help="Replay, show, compare and redact recorded runs.",
+    short_help="Record, replay, show, compare and redact runs.",
 )
 def journal() -> None:
-    """Replay, show, compare and redact recorded runs."""
+    """Record, replay, show, compare and redact runs."""
 
 
 @journal.command(
@@ -147,6 +150,63 @@ def redact_command(file: str, target: str) -> None:
         redacted = redact(found, registry)
     with atomic_file(target) as write:
         write_journal(redacted, write)
+
+
+@journal.command(
+    epilog=examples(
+        "hostler journal record -o cluster.journal --for 60s",
+        "hostler journal record -o cluster.journal --rotate 64Mi --keep 5 --redact --policy pack",
+    )
+)
+@click.option("-o", "--output", "target", metavar="FILE", type=FILE, required=True, help="The file to write.")
+@click.option("--for", "duration", metavar="TIME", default="", help="How long, such as 60s or 1h; else until a signal.")
+@click.option("--rotate", metavar="SIZE", default="", help="Begin a new file after so many bytes, such as 64Mi.")
+@click.option(
+    "--keep", metavar="N", type=click.IntRange(min=0), default=10, show_default=True, help="Full files to keep; 0: all."
+)
+@click.option("--redact", "hide", is_flag=True, help="Replace every name, as 'hostler journal redact' does.")
+@click.option("--config", metavar="FILE", type=FILE, default="", help="The scheduler's configuration.")
+@click.option("--policy", metavar="NAME", default="", help="The policy, without --config.  [default: kubernetes]")
+@kubeconfig_option()
+@context_option()
+@click.pass_context
+def record(
+    ctx: click.Context, target: str, duration: str, rotate: str, keep: int, hide: bool, config: str, policy: str,
+    kubeconfig: Path | None, context: str,
+) -> None:  # fmt: skip
+    """Follow a live cluster like a scheduler, write nothing there, and record what a policy would decide.
+
+    What others bind are facts; what the policy would do is recorded beside them. Full files get a number and begin with
+    a checkpoint, so that each can be replayed alone. The exit code is 1 when the disk did not take all of it.
+    """
+    from hostler.cli.kernels import kernels
+    from hostler.config import parse_duration
+    from hostler.model import parse_quantity
+
+    seconds = parse_duration(duration) / 1e9 if duration else None
+    limit = parse_quantity(rotate) if rotate else 0
+    with kernels() as compiled:
+        from hostler.cli.kube.extras import needs_kube
+        from hostler.cli.kube.viewing import live_settings
+        from hostler.cli.wording import plural
+
+        with needs_kube():
+            from hostler.cli.kube.recording import record_cluster, watching_everybody
+            from hostler.kube.api.access import read_access
+
+        settings = watching_everybody(live_settings(config, policy))
+        access = read_access(kubeconfig, context)
+        compiled.announce()
+        done = record_cluster(access, settings, Path(target), seconds=seconds, limit=limit, keep=keep, hide=hide)
+    counts = done.counts
+    say(
+        f"{plural(counts.facts, 'fact')}, {plural(counts.decisions, 'decision')} to bind, "
+        f"{plural(done.files, 'file')}, {done.bytes:,} bytes"
+    )
+    if counts.agreed or counts.differed:
+        say(f"others bound {counts.agreed:,} pods where the policy would have, and {counts.differed:,} elsewhere")
+    if not done.is_whole:
+        ctx.exit(1)
 
 
 def _prepare() -> None:

@@ -13,6 +13,7 @@ COMMANDS: Table = {
     "schedule": ("hostler.cli.kube.schedule", "schedule", "Place the pods of a live cluster."),
     "plan": ("hostler.cli.kube.plan", "plan", "Say where pods would go, and who would be evicted for them."),
     "candidates": ("hostler.cli.kube.candidates", "candidates", "Show which nodes would take a pod, and why not."),
+    "queue": ("hostler.cli.kube.queue", "queue", "Show the pods that wait, and why."),
     "capacity": ("hostler.cli.kube.capacity", "capacity", "Count how many more of a pod fit."),
     "up": ("hostler.cli.kube.up", "up", "Start a local control plane, or what is missing of it."),
     "status": ("hostler.cli.kube.status", "status", "Show the local control planes and how they are."),

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from hostler.manifests import Pod
     from hostler.model import Event
 
-__all__ = ["Seen", "cluster_options", "find_pod", "inputs_of", "live_settings", "namespace_option", "see", "view_pod"]
+__all__ = ["Seen", "cluster_options", "find_pod", "inputs_of", "live_settings", "namespace_option", "see", "via_option"]
+__all__ += ["view_pod"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,6 +67,17 @@ def cluster_options() -> Callable[[F], F]:
 def namespace_option(help_text: str = "The namespace; else the context's.") -> Callable[[F], F]:
     """Add ``-n NAMESPACE``."""
     return click.option("-n", "--namespace", metavar="NAMESPACE", default="", help=help_text)
+
+
+def via_option() -> Callable[[F], F]:
+    """Add ``--via ADDRESS``."""
+    return click.option(
+        "--via",
+        metavar="ADDRESS",
+        default="",
+        help="Ask the running scheduler: NAMESPACE/SERVICE[:PORT] through the API server, or http://127.0.0.1:10359. "
+        "It is shown the kubeconfig's token.",
+    )
 
 
 def live_settings(config: str, policy: str) -> SchedulerSettings:

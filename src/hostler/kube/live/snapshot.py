@@ -24,7 +24,7 @@ from hostler.kube.settings import SchedulerSettings
 from hostler.manifests import Pod
 from hostler.model import Event, GuestArrived, GuestsArrived, GuestSpec, Policy
 
-__all__ = ["Change", "View", "apply_all", "as_ours", "look", "open_view", "open_world"]
+__all__ = ["Change", "View", "apply_all", "as_ours", "look", "open_view", "open_world", "specs_of"]
 
 Change = Callable[[Pod], Pod]
 
@@ -64,7 +64,7 @@ def open_view(
 ) -> View:
     """Make a view of what was listed."""
     world, facts = open_world(listings, settings, now, change=change)
-    policies = with_mixes(settings.policies, list(_specs(facts)))
+    policies = with_mixes(settings.policies, list(specs_of(facts)))
     engine = Engine(policies, now, settings.seed, rules=settings.queue, registry=registry)
     return View(world, engine, facts, policies, apply_all(engine, facts))
 
@@ -113,7 +113,8 @@ def as_ours(settings: SchedulerSettings, uid: str) -> Change:
     return change
 
 
-def _specs(facts: Iterable[Event]) -> Iterable[GuestSpec]:
+def specs_of(facts: Iterable[Event]) -> Iterable[GuestSpec]:
+    """Return the shapes of all guests that facts bring."""
     for fact in facts:
         if isinstance(fact, GuestArrived):
             yield fact.guest.spec

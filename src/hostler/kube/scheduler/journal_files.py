@@ -7,23 +7,26 @@ checkpoint. A disk that is full ends the recording with a word, and nothing else
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from hostler.engine.journal import Recorder
-from hostler.errors import InputError
+from hostler.errors import HostlerError, InputError
 
 __all__ = ["JournalFiles"]
 
 Finished = Callable[[Path], None]
+_STEP = b'"entry":"stepped"'
 
 
 class JournalFiles:
     """Takes the entries of one recorder. ``recorder`` must be set before a limit can have an effect.
 
-    ``limit`` is how many bytes of entries a file takes beyond what it begins with; 0: any number. ``keep`` is how many
-    finished files stay; 0: all. ``finished`` is told of each file when it has its final name.
+    ``limit`` is how many bytes of entries a file takes beyond what it begins with; 0: any number. It ends with a step,
+    so that there is something to replay. ``keep`` is how many finished files stay; 0: all. ``finished`` is told of each
+    file when it has its final name; until then it is called ``current``, where one is given.
     """
 
     def __init__(
@@ -32,6 +35,7 @@ class JournalFiles:
         *,
         limit: int = 0,
         keep: int = 10,
+        current: Path | None = None,
         warn: Callable[[str], None] = lambda text: None,
         finished: Finished = lambda path: None,
     ) -> None:
@@ -42,13 +46,14 @@ class JournalFiles:
         self.rotations = 0
         self._limit = limit
         self._keep = keep
+        self._current = current or path
         self._warn = warn
         self._finished = finished
         self._since_open = 0
         self._is_rotating = False
         self._stream: BinaryIO | None = None
         try:
-            self._set_aside()  # a journal of an earlier process: two of them in one file could not be read
+            self._set_aside(path)  # a journal of an earlier process: two of them in one file could not be read
             self._stream = self._open()
         except OSError as error:
             problem = (error.strerror or str(error)).lower()
@@ -68,17 +73,24 @@ class JournalFiles:
         self.written += len(data)
         self._since_open += len(data)
         recorder = self.recorder
-        is_full = 0 < self._limit < self._since_open
-        # The recorder writes what its engine has just taken: at this moment file and engine agree.
+        is_full = 0 < self._limit < self._since_open and _STEP in data[:64]
+        # The recorder writes what its engine has just done: at this moment file and engine agree.
         if is_full and recorder is not None and not self._is_rotating:
             self._rotate(recorder)
 
     def close(self) -> None:
         """End the last file."""
         stream, self._stream = self._stream, None
-        if stream is not None:
-            stream.close()
-            self._finished(self.path)
+        if stream is None:
+            return
+        stream.close()
+        if self.rotations and not self._since_open:
+            self._current.unlink()  # it has nothing that the one before does not end with
+            self.rotations -= 1
+            return
+        if self._current != self.path:
+            self._current.rename(self.path)
+        self._finished(self.path)
 
     def _rotate(self, recorder: Recorder) -> None:
         stream, self._stream = self._stream, None
@@ -86,40 +98,39 @@ class JournalFiles:
         try:
             if stream is not None:
                 stream.close()
-            aside = self._set_aside()
+            aside = self._set_aside(self._current)
             if aside is not None:
                 self._finished(aside)
             self._drop_oldest()
             self._stream = self._open()
             recorder.rotate(self.write)
             self.rotations += 1
-        except OSError as error:
+        except (OSError, HostlerError) as error:
             self._stop(error)
         finally:
             self._is_rotating = False
             self._since_open = 0
 
-    def _stop(self, error: OSError) -> None:
+    def _stop(self, error: OSError | HostlerError) -> None:
         """Record no more: what a recorder writes after a gap could not be replayed."""
         stream, self._stream = self._stream, None
         self.is_stopped = True
         if stream is not None:
             stream.close()
-        self._warn(f"the journal {self.path} ends here: {(error.strerror or str(error)).lower()}")
+        why = error.message if isinstance(error, HostlerError) else (error.strerror or str(error)).lower()
+        self._warn(f"the journal {self._current} ends here, and scheduling goes on: {why}")
 
     def _open(self) -> BinaryIO:
-        return self.path.open("wb", buffering=0)  # a process that is killed leaves all but the last line
+        # Unbuffered: a process that is killed leaves all but the last line.
+        return open(self._current, "wb", buffering=0, opener=_for_its_owner)
 
-    def _set_aside(self) -> Path | None:
-        """Give the current file a number, if there is anything in it."""
-        try:
-            if not self.path.is_file() or not self.path.stat().st_size:
-                return None
-        except FileNotFoundError:
+    def _set_aside(self, file: Path) -> Path | None:
+        """Give a file a number, if there is anything in it."""
+        if not file.is_file() or not file.stat().st_size:
             return None
         last = max(self._numbers(), default=0)
         aside = self.path.with_name(f"{self.path.name}.{last + 1}")
-        self.path.rename(aside)
+        file.rename(aside)
         return aside
 
     def _drop_oldest(self) -> None:
@@ -131,6 +142,11 @@ class JournalFiles:
         prefix = f"{self.path.name}."
         found = (path.name.removeprefix(prefix) for path in self.path.parent.glob(f"{self.path.name}.*"))
         return [int(word) for word in found if word.isascii() and word.isdecimal()]
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    """Open a file that only its owner reads: it tells everything about a cluster."""
+    return os.open(path, flags, 0o600)
 
 
 def _write_all(stream: BinaryIO, data: bytes) -> None:

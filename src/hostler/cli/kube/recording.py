@@ -1,0 +1,107 @@
+"""What ``hostler journal record`` does: follow a live cluster for a while and write what a policy would do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from hostler.cli.files import atomic_file, load_journal
+from hostler.cli.plugins import registry_for
+from hostler.cli.terminal import note
+from hostler.engine.journal import write_journal
+from hostler.engine.redaction import redact
+from hostler.kube.api.access import Access
+from hostler.kube.api.client import Client
+from hostler.kube.api.clock import SteadyClock
+from hostler.kube.api.http import AiohttpTransport
+from hostler.kube.facts.views import DEFAULT_SCHEDULER
+from hostler.kube.live.recording import Shadow, ShadowCounts
+from hostler.kube.scheduler.journal_files import JournalFiles
+from hostler.kube.settings import Profile, SchedulerSettings
+
+__all__ = ["Recorded", "record_cluster", "watching_everybody"]
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a recording."""
+
+    counts: ShadowCounts
+    bytes: int
+    files: int
+    is_whole: bool  # nothing kept the journal from being written to its end
+
+
+def watching_everybody(settings: SchedulerSettings) -> SchedulerSettings:
+    """Let the default scheduler's pods count as ours too: a shadow is compared with whoever schedules there."""
+    if any(profile.scheduler_name == DEFAULT_SCHEDULER for profile in settings.profiles):
+        return settings
+    more = Profile(DEFAULT_SCHEDULER, settings.profiles[0].policy)
+    return msgspec.structs.replace(settings, profiles=(*settings.profiles, more))
+
+
+def record_cluster(
+    access: Access, settings: SchedulerSettings, path: Path, *, seconds: float | None, limit: int, keep: int, hide: bool
+) -> Recorded:
+    """Follow until the time is up or a signal comes; ``hide``: replace all names in what is kept."""
+    files = JournalFiles(
+        path,
+        limit=limit,
+        keep=keep,
+        current=path.with_name(f".{path.name}.unredacted") if hide else None,
+        warn=note,
+        finished=_redact if hide else lambda finished: None,
+    )
+    try:
+        counts = asyncio.run(_follow(access, settings, files, seconds))
+    finally:
+        files.close()
+    return Recorded(counts=counts, bytes=files.written, files=files.rotations + 1, is_whole=not files.is_stopped)
+
+
+async def _follow(
+    access: Access, settings: SchedulerSettings, files: JournalFiles, seconds: float | None
+) -> ShadowCounts:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        _on_signal(loop, number, stop.set)
+    client = Client(AiohttpTransport(access, max_connections=32), user_agent="hostler-recorder")
+    shadow = Shadow(
+        client,
+        settings,
+        files,
+        clock=SteadyClock(),
+        random=random.Random(os.urandom(8)),
+        registry=registry_for(settings.policies),
+        say=lambda text: note(text, label=""),
+    )
+    timer = loop.call_later(seconds, stop.set) if seconds is not None else None
+    try:
+        await shadow.run(stop)
+    finally:
+        if timer is not None:
+            timer.cancel()
+        await client.close()
+    return shadow.counts
+
+
+def _on_signal(loop: asyncio.AbstractEventLoop, number: int, act: Callable[[], None]) -> None:
+    """Act on a signal; where that is not possible (not the main thread), signals end us as usual."""
+    try:
+        loop.add_signal_handler(number, act)
+    except (RuntimeError, ValueError):
+        return
+
+
+def _redact(path: Path) -> None:
+    """Replace all names in a file that is finished."""
+    found = load_journal(str(path))
+    redacted = redact(found, registry_for(found.header.policies))
+    with atomic_file(str(path)) as write:
+        write_journal(redacted, write)

@@ -1,0 +1,191 @@
+"""A live cluster followed like a scheduler would, without a write: what is seen and what a policy would do, recorded.
+
+Decisions are the policy's, and what really happens are facts: a pod that somebody bound elsewhere is where it is. A
+decision that nobody carries out is taken back after a while, so that it holds no room; evictions always are. Used by
+``hostler journal record``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from hostler.engine import Engine, Registry
+from hostler.engine.journal import Recorder
+from hostler.kube.api.client import Client
+from hostler.kube.api.clock import NANOSECONDS, Clock
+from hostler.kube.api.reflector import Reflector, Update
+from hostler.kube.api.resources import Resource
+from hostler.kube.configuration import with_mixes
+from hostler.kube.facts.kinds import KINDS
+from hostler.kube.facts.world import World
+from hostler.kube.live.snapshot import specs_of
+from hostler.kube.scheduler.core import Core
+from hostler.kube.scheduler.journal_files import JournalFiles
+from hostler.kube.settings import SchedulerSettings
+from hostler.model import Action, Answered, Ask, Bind, BindFailed, Event, Evict, EvictFailed, Prepare, Prepared
+
+__all__ = ["Shadow", "ShadowCounts"]
+
+_LIMIT = 1024
+_ASSUMED_NS = 30 * NANOSECONDS
+_ONLY_WATCHING = "this scheduler only watches"
+
+
+class ShadowCounts(msgspec.Struct):
+    """What was seen and decided so far."""
+
+    facts: int = 0
+    refused: int = 0
+    decisions: int = 0
+    agreed: int = 0  # pods that were bound by others where the policy would have put them
+    differed: int = 0
+
+
+class Shadow:
+    """Follows a cluster and records it into files."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: SchedulerSettings,
+        files: JournalFiles,
+        *,
+        clock: Clock,
+        random: random.Random,
+        registry: Registry | None = None,
+        checkpoint_s: float = 300.0,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.counts = ShadowCounts()
+        self.world = World(
+            {profile.scheduler_name: profile.policy for profile in settings.profiles},
+            seed_annotations=settings.seed_annotations,
+        )
+        self._settings = settings
+        self._files = files
+        self._clock = clock
+        self._registry = registry
+        self._checkpoint_ns = int(checkpoint_s * NANOSECONDS)
+        self._say = say
+        self._inbox: list[Event] = []
+        self._wake = asyncio.Event()
+        self._decided: dict[str, tuple[str, int]] = {}  # uid to host and until when the decision stands
+        self._recorder: Recorder | None = None
+        self._saved_at = 0
+        self._reflectors = [
+            Reflector(client, kind.resource, self._observe, clock=clock, random=random, is_optional=kind.is_optional)
+            for kind in KINDS
+        ]
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Follow and record until told to stop, or until nothing can be recorded any more."""
+        stopping = asyncio.ensure_future(stop.wait())
+        tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(one.run()) for one in self._reflectors]
+        tasks.append(asyncio.ensure_future(self._follow()))
+        try:
+            await asyncio.wait({stopping, tasks[-1]}, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[-1].done():
+                tasks[-1].result()
+        finally:
+            for task in (*tasks, stopping):
+                task.cancel()
+            await asyncio.gather(*tasks, stopping, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        telling = asyncio.ensure_future(self._tell_problems())
+        try:
+            for reflector in self._reflectors:
+                await reflector.synced.wait()
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+        core = self._open()
+        self._say(f"recording: {len(self.world.hosts):,} nodes, {len(self.world.pods):,} pods")
+        while not self._files.is_stopped:
+            self._wake.clear()
+            due = self._turn(core)
+            if self._wake.is_set() or self._inbox:
+                await asyncio.sleep(0)
+                continue
+            wait_s = max(0.0, (due - self._clock.now()) / NANOSECONDS)
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def _open(self) -> Core:
+        now = self._clock.now()
+        facts = self.world.open(now)
+        policies = with_mixes(self._settings.policies, list(specs_of(facts)))
+        engine = Engine(policies, now, self._settings.seed, rules=self._settings.queue, registry=self._registry)
+        self._recorder = self._files.recorder = Recorder(engine, self._files.write)
+        self._inbox = [*facts, *self._inbox]
+        self._saved_at = now
+        return Core(engine, self._recorder)
+
+    def _turn(self, core: Core) -> int:
+        """Take what was seen, decide, and say when to come back."""
+        now = self._clock.now()
+        facts, self._inbox = [*self._inbox, *self.world.tick(now), *self._expired(now)], []
+        self._compare(facts)
+        turn = core.turn(facts, now, _LIMIT)
+        self.counts.facts += len(facts)
+        self.counts.refused += len(turn.refused)
+        self._inbox += self._answers(turn.actions, now)
+        if self._recorder is not None and now - self._saved_at >= self._checkpoint_ns:
+            self._recorder.checkpoint()
+            self._saved_at = now
+        times = [turn.due, self.world.due(), *(until for _, until in self._decided.values())]
+        return min((at for at in times if at is not None), default=now + 60 * NANOSECONDS)
+
+    def _answers(self, actions: Sequence[Action], now: int) -> Iterable[Event]:
+        """Answer what asks for something: nobody is asked, nothing is done."""
+        for action in actions:
+            match action:
+                case Bind():
+                    self.counts.decisions += 1
+                    self._decided[action.uid] = (action.host, now + _ASSUMED_NS)
+                case Evict():
+                    yield EvictFailed(uid=action.uid, reason=_ONLY_WATCHING, at=now)
+                case Ask():
+                    yield Answered(uid=action.uid, ask=action.ask, error=_ONLY_WATCHING, at=now)
+                case Prepare():
+                    yield Prepared(uid=action.uid, host=action.host, at=now)
+
+    def _expired(self, now: int) -> list[Event]:
+        late = [(uid, host) for uid, (host, until) in self._decided.items() if until <= now]
+        for uid, _ in late:
+            del self._decided[uid]
+        return [BindFailed(uid=uid, host=host, reason=_ONLY_WATCHING, at=now) for uid, host in late]
+
+    def _compare(self, facts: Iterable[Event]) -> None:
+        """Note whether others put pods where the policy would have."""
+        for fact in facts:
+            guest = getattr(fact, "guest", None)
+            uid = guest.uid if guest is not None and guest.host else ""
+            decided = self._decided.pop(uid, None) if uid else None
+            if decided is not None and guest is not None:
+                is_same = decided[0] == guest.host
+                self.counts.agreed += is_same
+                self.counts.differed += not is_same
+
+    def _observe(self, resource: Resource[Any], updates: Sequence[Update[Any]]) -> None:
+        events = self.world.take(resource, updates, self._clock.now())
+        if events:
+            self._inbox += events
+            self._wake.set()
+
+    async def _tell_problems(self) -> None:
+        """Say what keeps the cluster from being known, each thing once."""
+        told: set[str] = set()
+        while True:
+            await asyncio.sleep(1.0)
+            for text in {one.last_error for one in self._reflectors if one.last_error} - told:
+                told.add(text)
+                self._say(text)

@@ -1,0 +1,100 @@
+"""Asks a running scheduler: at its own address, or through the API server's service proxy.
+
+The proxy takes the Authorization header for itself, so the token is repeated in a header that it passes on; the
+scheduler asks the API server whose it is. Whoever may change the service or its pods could read the token there, as
+with any webhook: use one that is short-lived and may do little. Used by commands with ``--via``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from hostler.errors import HostlerError, InputError, UnavailableError, UnknownNameError
+from hostler.kube.api.access import Access
+from hostler.kube.api.network_failures import lost_answer, unsent
+from hostler.kube.api.tls import make_tls
+from hostler.kube.service.guard import TOKEN_HEADER
+
+__all__ = ["ask_scheduler"]
+
+_TIMEOUT_S = 30.0
+_HINT = "write NAMESPACE/SERVICE[:PORT] or http://127.0.0.1:10359"
+
+
+class _Problem(msgspec.Struct):
+    detail: str = ""
+    hint: str = ""
+    message: str = ""  # of the API server's own refusals
+
+
+async def ask_scheduler(
+    access: Access, via: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes = b""
+) -> Any:  # noqa: ANN401 - plain JSON
+    """Ask one page of a scheduler and return what it answers; with a body, post it."""
+    if access.credential.is_due():
+        await access.credential.renew()
+    identity = access.credential.identity
+    if not identity.token:
+        raise InputError(
+            "the scheduler knows people by their tokens, and the kubeconfig has none",
+            hint="use a context with a token; 'kubectl create token NAME' makes one for a service account",
+        )
+    bearer = f"Bearer {identity.token}"
+    if "://" in via:
+        base, tls, headers = _own_address(via), True, {"Authorization": bearer}
+    else:
+        base = access.server + _proxy_path(via)
+        headers = {"Authorization": bearer, TOKEN_HEADER: bearer}
+        tls = make_tls(access.authority, identity, is_insecure=access.is_insecure)  # type: ignore[assignment]
+    url = URL(base + path, encoded=True).update_query(dict(query or {}))
+    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
+            session.request("POST" if body else "GET", url, data=body or None, headers=headers, ssl=tls) as response,
+        ):
+            return _answer(response.status, await response.read(), via)
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise unsent(msgspec.structs.replace(access, server=base), error) from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise lost_answer(msgspec.structs.replace(access, server=base), error, _TIMEOUT_S) from error
+
+
+def _own_address(via: str) -> str:
+    parts = urlsplit(via)
+    is_near = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if parts.scheme == "https" or (parts.scheme == "http" and is_near):
+        return via.rstrip("/")
+    raise InputError(f"{via}: a token is not sent in clear text to another machine", hint="use https, or a service")
+
+
+def _proxy_path(via: str) -> str:
+    namespace, _, service = via.partition("/")
+    name, _, port = service.partition(":")
+    if not namespace or not name or "/" in name:
+        raise InputError(f"--via {via[:80]!r} is neither an address nor a service", hint=_HINT)
+    target = f"{quote(name, safe='')}:{quote(port, safe='')}" if port else quote(name, safe="")
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/services/{target}/proxy"
+
+
+def _answer(status: int, body: bytes, via: str) -> Any:  # noqa: ANN401 - plain JSON
+    if status == 200:
+        try:
+            return msgspec.json.decode(body)
+        except msgspec.MsgspecError:
+            raise UnavailableError(f"{via}: what answers is no scheduler of ours") from None
+    try:
+        told = msgspec.json.decode(body, type=_Problem)
+    except msgspec.MsgspecError:
+        told = _Problem(detail=" ".join(body[:200].decode("utf-8", "replace").split()))
+    raise _error(status)(f"{via}: {status}: {told.detail or told.message}", hint=told.hint)
+
+
+def _error(status: int) -> type[HostlerError]:
+    return {400: InputError, 404: UnknownNameError}.get(status, UnavailableError)
