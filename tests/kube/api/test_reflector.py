@@ -369,6 +369,36 @@ def test_a_server_that_was_set_back_is_listed_anew():
     run_virtually(main())
 
 
+@pytest.mark.parametrize("silence_s", [3600, 80], ids=["stalls", "ends"])
+def test_a_server_that_was_set_back_and_says_nothing_is_listed_anew(silence_s):
+    async def say_nothing():
+        await asyncio.sleep(silence_s)
+        for lines in list[list[bytes]]():
+            yield lines
+
+    async def main() -> None:
+        server = ModelServer()
+        server.put("a")
+        server.answers = [listing(pod("a", 900), version=900)]
+        server.answers += [Answer(200, stream=say_nothing()) for _ in range(2)]
+        async with reflecting(server) as (reflector, _follower):
+            await asyncio.sleep(300)
+            assert server.calls[:4] == ["list", "watch", "watch", "list"]
+            assert content_of(reflector) == server.content()
+
+    run_virtually(main())
+
+
+def test_a_quiet_collection_with_bookmarks_is_not_listed_again():
+    async def main() -> None:
+        server = ModelServer()
+        async with reflecting(server):
+            await asyncio.sleep(10_000)
+        assert server.calls.count("list") == 1
+
+    run_virtually(main())
+
+
 def test_a_reflector_runs_once_at_a_time():
     async def main() -> None:
         async with reflecting(ModelServer()) as (reflector, _follower):

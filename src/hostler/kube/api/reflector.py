@@ -26,6 +26,7 @@ __all__ = ["Reflector", "Update"]
 _WAITS = Patience(first_s=1.0, limit_s=30.0)
 _ABSENT_WAIT_S = 30.0
 _LONG_NS = 30 * NANOSECONDS  # a watch that lasted so long counts as one that worked
+_MAX_MUTE = 2  # long watches in a row without a word, not even a bookmark, before the version itself is doubted
 
 
 class Reflector(Generic[Item]):
@@ -70,6 +71,7 @@ class Reflector(Generic[Item]):
         self._backoff = Backoff(_WAITS, random)
         self._has_listed = False
         self._is_list_proven = True  # a watch from the last list's version told something, or lasted
+        self._mute_watches = 0
         self._is_running = False
 
     @property
@@ -129,9 +131,11 @@ class Reflector(Generic[Item]):
             timeout_s=timeout_s,
             silence_s=self._silence_s,
         )
+        is_mute = True
         try:
             async with aclosing(stream) as batches:
                 async for batch in batches:
+                    is_mute = False
                     self._hear()
                     updates: list[Update[Item]] = []
                     for change in batch:
@@ -140,11 +144,22 @@ class Reflector(Generic[Item]):
                             self.version = change.version
                     self._tell(updates)
         finally:
-            has_worked = self.version != start_version or self._clock.now() - start >= _LONG_NS
+            is_long = self._clock.now() - start >= _LONG_NS
+            has_worked = self.version != start_version or is_long
             self._is_list_proven |= has_worked
+            self._doubt_version(is_mute=is_mute, is_long=is_long)
             if has_worked:
                 self._backoff.reset()
         return has_worked
+
+    def _doubt_version(self, *, is_mute: bool, is_long: bool) -> None:
+        """List anew after watches without a word: a server that was set back says nothing until it is as far as we."""
+        if not is_mute:
+            self._mute_watches = 0
+        elif is_long:
+            self._mute_watches += 1
+        if self._mute_watches >= _MAX_MUTE:
+            self._mute_watches, self.version = 0, ""
 
     def _after_refusal(self, error: ApiError, verb: str) -> float:
         if verb == "watch" and (error.is_expired or error.is_too_new):
