@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from hostler.engine.engine import Engine
 from hostler.engine.journal import Recorder
+from hostler.engine.registry import Registry
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
 from hostler.kube.api.reflector import Reflector
@@ -66,6 +67,7 @@ class Scheduler:
         calls: Call | None = None,
         timer: Callable[[], int] = lambda: 0,
         on_synced: Callable[[], None] = lambda: None,
+        registry: Registry | None = None,
     ) -> None:
         limits = settings.limits
         self.settings = settings
@@ -83,7 +85,7 @@ class Scheduler:
             gangs=settings.gangs,
         )
         extenders = Extenders(settings.extenders, calls) if settings.extenders and calls is not None else None
-        engine = Engine(self._policies(settings), clock.now(), settings.seed, rules=settings.queue)
+        engine = Engine(self._policies(settings), clock.now(), settings.seed, rules=settings.queue, registry=registry)
         self.core = Core(engine, Recorder(engine, journal) if journal is not None else None, timer)
         self.loop = Loop(self.core, self.world, clock, executor, self.meters)
         self.breaker = Breaker()
