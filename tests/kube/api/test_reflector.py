@@ -209,6 +209,11 @@ def test_a_late_event_about_a_deleted_object_does_not_bring_it_back():
     assert reflector.store == {}
 
 
+def test_an_old_event_about_an_object_that_was_never_seen_is_ignored():
+    story, _ = told_by(listing(version=20), events(("ADDED", pod("gone-long-ago", 11)), ("ADDED", pod("new", 21))))
+    assert story == [("new", "new")]
+
+
 def test_the_deletion_of_an_earlier_object_leaves_the_later_one():
     story, _ = told_by(listing(pod("a", 5)), events(("DELETED", pod("a", 4, uid="earlier"))))
     assert story == [("new", "a")]

@@ -139,7 +139,7 @@ class Reflector(Generic[Item]):
                     self._hear()
                     updates: list[Update[Item]] = []
                     for change in batch:
-                        self._content.take_change(change, updates)
+                        self._content.take_change(change, self.version, updates)
                         if is_newer(change.version, self.version):
                             self.version = change.version
                     self._tell(updates)

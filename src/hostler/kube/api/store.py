@@ -17,8 +17,6 @@ from hostler.kube.api.resources import Item
 
 __all__ = ["Store", "Update", "is_newer"]
 
-_MAX_REMEMBERED = 4096  # uids of deleted objects: a late event about one does not bring it back
-
 
 class Update(msgspec.Struct, Generic[Item]):
     """One object changed: ``old`` None means that it is new, ``new`` None that it is gone."""
@@ -33,7 +31,6 @@ class Store(Generic[Item]):
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Item | Broken] = {}
-        self._gone: dict[str, None] = {}
 
     def take_list(self, items: Iterable[Item | Broken]) -> list[Update[Item]]:
         """Make the objects those of a list; return what that changed, deletions first."""
@@ -48,18 +45,18 @@ class Store(Generic[Item]):
                 self._put(key, new, updates)
         return updates
 
-    def take_change(self, change: Change[Item], updates: list[Update[Item]]) -> None:
-        """Apply an event and append what it changed, if it is news."""
+    def take_change(self, change: Change[Item], known: str, updates: list[Update[Item]]) -> None:
+        """Apply an event and append what it changed, if it is news; up to the version ``known`` all was told."""
         item = change.item
         if item is None:
             return
-        key, uid = key_of(item), uid_of(item)
+        key = key_of(item)
         old = self.objects.get(key)
         if change.kind == "deleted":
-            if old is not None and uid_of(old) == uid:
+            if old is not None and uid_of(old) == uid_of(item):
                 self._remove(key, updates)
-            self._remember(uid)
-        elif uid not in self._gone and (old is None or is_newer(version_of(item), version_of(old))):
+        # An old event about an object that is not here is about one that went since.
+        elif is_newer(version_of(item), known if old is None else version_of(old)):
             self._put(key, item, updates)
 
     def _put(self, key: tuple[str, str], new: Item | Broken, updates: list[Update[Item]]) -> None:
@@ -69,20 +66,10 @@ class Store(Generic[Item]):
             self._remove(key, updates)
             old = None
         self.objects[key] = new
-        self._gone.pop(uid_of(new), None)  # a list may know better than an event did
         updates.append(Update(key, old, new))
 
     def _remove(self, key: tuple[str, str], updates: list[Update[Item]]) -> None:
-        old = self.objects.pop(key)
-        self._remember(uid_of(old))
-        updates.append(Update(key, old, None))
-
-    def _remember(self, uid: str) -> None:
-        if not uid:
-            return
-        self._gone[uid] = None
-        if len(self._gone) > _MAX_REMEMBERED:
-            del self._gone[next(iter(self._gone))]
+        updates.append(Update(key, self.objects.pop(key), None))
 
 
 def is_newer(version: str, than: str) -> bool:
