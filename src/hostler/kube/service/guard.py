@@ -19,9 +19,7 @@ __all__ = ["OPEN_PATHS", "TOKEN_HEADER", "Guard", "Need"]
 TOKEN_HEADER = "Hostler-Authorization"
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/healthz"})
 
-# What a request to a route needs; None: the page asks itself, once it knows what it is about.
-Need = Callable[[web.Request], Attributes | None]
-_USER = "user"
+Need = Callable[[web.Request], Attributes]  # what a request to a route needs
 
 
 class Guard:
@@ -30,10 +28,6 @@ class Guard:
     def __init__(self, reviews: Reviews, needs: Mapping[str, Need]) -> None:
         self._reviews = reviews
         self._needs = needs
-
-    async def check(self, request: web.Request, wanted: Attributes) -> None:
-        """Refuse a request whose user has not the right."""
-        await self._reviews.check(request[_USER], wanted)
 
     @property
     def middleware(self) -> Callable[[web.Request, Handler], object]:
@@ -45,13 +39,11 @@ class Guard:
             route = resource.canonical if resource is not None else ""
             if route in OPEN_PATHS:
                 return await handler(request)
-            request[_USER] = await self._reviews.user_of(_token(request))
+            user = await self._reviews.user_of(_token(request))
             need = self._needs.get(route)
             if need is None:  # no page, or one that nobody thought about
                 raise RefusedError(404, f"there is no page {request.path}")
-            wanted = need(request)
-            if wanted is not None:
-                await self._reviews.check(request[_USER], wanted)
+            await self._reviews.check(user, need(request))
             return await handler(request)
 
         return stand

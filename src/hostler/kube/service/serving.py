@@ -72,11 +72,13 @@ async def serve(
         with_shared_metrics=with_shared_metrics,
     )
     scheduler.meters.group_of = lambda uid: pod.group if (pod := scheduler.world.pods.get(uid)) is not None else ""
-    runner = web.AppRunner(pages.app(Reviews(client, clock)), access_log=None, handle_signals=False)
+    runner = web.AppRunner(
+        pages.app(Reviews(client, clock)), access_log=None, handle_signals=False, shutdown_timeout=1.0
+    )
     await runner.setup()
     tasks = [asyncio.ensure_future(health.watch()), asyncio.ensure_future(missing.find())]
     try:
-        site = web.TCPSite(runner, host, port, ssl_context=context, shutdown_timeout=1.0)
+        site = web.TCPSite(runner, host, port, ssl_context=context)
         try:
             await site.start()
         except OSError as error:
