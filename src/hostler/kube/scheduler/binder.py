@@ -70,6 +70,7 @@ class Binder:
         may_write: Callable[[], bool],
         breaker: Breaker,
         on_bound: Callable[[PodView, str, int], None],
+        on_failed: Callable[[PodView, str], None] = lambda pod, why: None,
         call: BindCall | None = None,
     ) -> None:
         self.counts = BinderCounts()
@@ -82,6 +83,7 @@ class Binder:
         self._may_write = may_write
         self._breaker = breaker
         self._on_bound = on_bound
+        self._on_failed = on_failed
         self._call = call or self._bind
         self._waiting: deque[_Job] = deque()
         self._jobs: dict[str, _Job] = {}
@@ -208,8 +210,15 @@ class Binder:
             self._on_bound(pod, outcome.host, job.decided_at)
         else:
             self.counts.refused += 1
+            self._report(bind.uid, outcome)
         self._finish(job, outcome)
         self._pump()
+
+    def _report(self, uid: str, outcome: Event) -> None:
+        """Let a pod's owner know why its bind failed, if there is still a pod that waits."""
+        pod = self._world.pods.get(uid)
+        if isinstance(outcome, BindFailed) and pod is not None and not pod.node and not pod.is_leaving:
+            self._on_failed(pod, outcome.reason)
 
     async def _send(self, job: _Job, pod: PodView) -> Event | None:
         bind, sent_at = job.bind, self._clock.now()

@@ -123,6 +123,11 @@ class Loop:
                 self._hands.reports.refused(pod, pod.problem)
             self._meters.attempts("error", pod.scheduler_name)
 
+    def refuse(self, pod: PodView, why: str) -> None:
+        """Tell a pod's owner that it could not be placed by no fault of the nodes."""
+        if self._hands is not None and self._hands.statuses.refuse(pod, why, SCHEDULER_ERROR):
+            self._hands.reports.refused(pod, why)
+
     # -- turns -----------------------------------------------------------------------------------------------------
 
     async def run(self, hands: Hands) -> None:
@@ -165,8 +170,8 @@ class Loop:
             self._carry_out(action, hands)
         for uid, why in turn.failed:
             pod = self.world.pods.get(uid)
-            if pod is not None and hands.statuses.refuse(pod, why, SCHEDULER_ERROR):
-                hands.reports.refused(pod, why)
+            if pod is not None:
+                self.refuse(pod, why)
         for uid, why in turn.gathering:
             pod = self.world.pods.get(uid)
             if pod is not None and not pod.node and hands.statuses.refuse(pod, why):

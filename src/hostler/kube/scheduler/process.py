@@ -114,6 +114,7 @@ class Scheduler:
             may_write=self._may_write,
             breaker=self.breaker,
             on_bound=self._bound,
+            on_failed=self.loop.refuse,
             call=binds_through(extenders, client) if extenders is not None else None,
         )
         evictor = Evictor(

@@ -1,0 +1,324 @@
+"""A stage for one scenario: an API server in memory, a kubelet, schedulers, and a script for what goes wrong.
+
+``play(story)`` runs a coroutine function on a stage in virtual time and asserts at its end what must always hold:
+the invariants of the server's history, and that what each leader believes is what the API shows.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from hostler.engine import Registry, find_policy
+from hostler.kube.api.client import Client
+from hostler.kube.scheduler.executor import Inline
+from hostler.kube.scheduler.process import Scheduler
+from hostler.kube.settings import Election, GangRules, Limits, Profile, SchedulerSettings
+from hostler.model import PluginUse, PreemptionRules
+from hostler.testing import invariants
+from hostler.testing.amounts import has_ended
+from hostler.testing.apiserver import ApiServer, DisruptionController, Kubelet
+from hostler.testing.apiserver.log import LogEntry
+from hostler.testing.fault_rates import request_kind
+from hostler.testing.faults import Outage
+from hostler.testing.loop import SimClock, run_simulation
+from tests.kube.faults.script import Script
+
+OURS = "hostler-scheduler"
+SECOND = 1_000_000_000
+_QUEUED = {"active", "backoff", "waiting", "gated"}
+
+Json = dict[str, Any]
+Story = Callable[["Stage"], Awaitable[None]]
+
+
+class Actor:
+    """One scheduler process: its way to the server, and how to end it."""
+
+    task: asyncio.Task[Any]
+
+    def __init__(self, scheduler: Scheduler, script: Script) -> None:
+        self.scheduler = scheduler
+        self.script = script
+        self.stop = asyncio.Event()
+        self.task = asyncio.ensure_future(scheduler.run(self.stop))
+
+    @property
+    def leads(self) -> bool:
+        return self.scheduler.is_synced and self.scheduler.mandate.is_held and not self.task.done()
+
+
+class Supervised:
+    """A scheduler that is started again, ever later, whenever it ends."""
+
+    def __init__(self, stage: "Stage", name: str) -> None:
+        self.current = stage.start(name)
+        self.lives = 1
+        self.task = asyncio.ensure_future(self._live(stage, name))
+
+    @property
+    def leads(self) -> bool:
+        return self.current.leads
+
+    async def _live(self, stage: "Stage", name: str) -> None:
+        while True:
+            await asyncio.wait({self.current.task})
+            await stage.sleep(min(300.0, 10.0 * 2 ** (self.lives - 1)))
+            self.lives += 1
+            self.current = stage.start(name)
+
+
+class Stage:
+    """Everything that a scenario needs. Make it inside the loop."""
+
+    def __init__(
+        self,
+        *,
+        rules: PreemptionRules | None = None,
+        gangs: GangRules | None = None,
+        limits: Limits | None = None,
+        filters: tuple[str, ...] = (),
+        plugins: Mapping[str, Any] | None = None,
+        election: bool = True,
+        kubelet: bool = True,
+        latency_s: float = 0.001,
+        without: tuple[str, ...] = (),
+    ) -> None:
+        self.clock = SimClock()
+        self.server = ApiServer(self.clock, latency_s=latency_s, without=without)
+        self.outage = Outage()
+        self.actors: list[Actor] = []
+        self.kubelet = Kubelet(self.server, end_s=1.0) if kubelet else None
+        DisruptionController(self.server)
+        policy = msgspec.structs.replace(find_policy("kubernetes"), preemption=rules or PreemptionRules())
+        policy = msgspec.structs.replace(policy, filters=policy.filters + tuple(PluginUse(name) for name in filters))
+        self._registry = Registry(plugins)
+        self._settings = SchedulerSettings(
+            profiles=(Profile(OURS, policy.name),),
+            policies=(policy,),
+            election=Election(is_on=election),
+            limits=limits or Limits(max_in_flight=4),
+            gangs=gangs or GangRules(),
+        )
+
+    # -- who acts --------------------------------------------------------------------------------------------------
+
+    def start(self, name: str = "one", *, script: Callable[[Script], Any] = lambda script: None) -> Actor:
+        """Start a scheduler; ``script`` is told about its transport before anything is sent."""
+        transport = Script(self.server, outage=self.outage)
+        script(transport)
+        scheduler = Scheduler(
+            Client(transport),
+            self._settings,
+            clock=self.clock,
+            executor=Inline(),
+            identity=f"{name}-{len(self.actors)}",
+            random=random.Random(len(self.actors)),
+            registry=self._registry,
+        )
+        actor = Actor(scheduler, transport)
+        self.actors.append(actor)
+        return actor
+
+    async def lead(self, name: str = "one", **more: Any) -> Actor:
+        """Start a scheduler and wait until it leads and has listed everything."""
+        actor = self.start(name, **more)
+        await self.until(lambda: actor.leads)
+        return actor
+
+    def supervise(self, name: str = "one") -> "Supervised":
+        """Start a scheduler that is started again whenever it ends, as a Deployment does."""
+        return Supervised(self, name)
+
+    async def crash(self, actor: Actor) -> None:
+        """End a process at once: nothing that it would still do reaches anybody."""
+        actor.script.kill()
+        await self.end(actor)
+
+    async def end(self, actor: Actor) -> None:
+        actor.task.cancel()
+        await asyncio.gather(actor.task, return_exceptions=True)
+        await actor.script.close()
+
+    # -- what there is ---------------------------------------------------------------------------------------------
+
+    def node(self, name: str, cpu: int = 4, **spec: Any) -> Json:
+        amounts = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+        labels = {"kubernetes.io/hostname": name}
+        return self.server.put(
+            {
+                "kind": "Node",
+                "metadata": {"name": name, "labels": labels},
+                "spec": spec,
+                "status": {"allocatable": amounts, "capacity": amounts},
+            }
+        )
+
+    def pod(
+        self,
+        name: str,
+        cpu: float = 1,
+        *,
+        priority: int = 0,
+        group: str = "",
+        on: str = "",
+        grace_s: int = 0,
+        scheduler: str = OURS,
+        labels: Mapping[str, str] | None = None,
+        **spec: Any,
+    ) -> Json:
+        """Put a pod; ``on`` a node, if somebody else placed it there."""
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": f"{int(cpu * 1000)}m"}}}
+        spec = {
+            "schedulerName": scheduler,
+            "priority": priority,
+            "containers": [container],
+            "terminationGracePeriodSeconds": grace_s,
+            **spec,
+        }
+        if on:
+            spec["nodeName"] = on
+        if group:
+            spec["schedulingGroup"] = {"podGroupName": group}
+        return self.server.put({"kind": "Pod", "metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec})
+
+    def group(self, name: str, least: int, priority: int = 0) -> Json:
+        spec = {"schedulingPolicy": {"gang": {"minCount": least}}, "priority": priority}
+        return self.server.put({"kind": "PodGroup", "metadata": {"name": name}, "spec": spec})
+
+    def change_node(self, name: str, *, cpu: int | None = None, **spec: Any) -> None:
+        def how(item: Json) -> Json:
+            status = item["status"]
+            if cpu is not None:
+                status = {**status, "allocatable": {**status["allocatable"], "cpu": str(cpu)}}
+            return {**item, "spec": {**item["spec"], **spec}, "status": status}
+
+        self.server.change("nodes", name, how, "")
+
+    def bind_as_other(self, name: str, node: str) -> None:
+        """Let another scheduler bind a pod."""
+        self.server.change("pods", name, lambda item: {**item, "spec": {**item["spec"], "nodeName": node}})
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    def where(self, name: str) -> str:
+        """Return the node of a pod; nothing: it waits, or is gone."""
+        pod = self.server.get("pods", name)
+        return pod["spec"].get("nodeName", "") if pod is not None else ""
+
+    def placed(self, *names: str) -> int:
+        return sum(bool(self.where(name)) for name in names)
+
+    def uid(self, name: str) -> str:
+        pod = self.server.get("pods", name)
+        assert pod is not None, f"there is no pod {name}"
+        return pod["metadata"]["uid"]
+
+    def why(self, name: str) -> str:
+        """Return what the condition PodScheduled of a waiting pod says."""
+        pod = self.server.get("pods", name) or {"status": {}}
+        known = [one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"]
+        return known[0].get("message", "") if known and known[0]["status"] == "False" else ""
+
+    def nominated(self, name: str) -> str:
+        pod = self.server.get("pods", name) or {"status": {}}
+        return pod["status"].get("nominatedNodeName", "")
+
+    def events(self, name: str) -> list[str]:
+        """Return the reasons of the events about a pod, in order."""
+        return [event["reason"] for event in self.server.objects("events") if event["regarding"]["name"] == name]
+
+    def requests(self, kind: str = "", about: str = "", since: int = 0) -> list[Any]:
+        """Return what our schedulers sent: of a kind, about something, from a time on."""
+        return [
+            entry
+            for entry in self.server.log
+            if entry.user == "hostler"
+            and entry.sent >= since
+            and (not kind or _kind_of(entry) == kind)
+            and (not about or about in entry.path.replace("?", "/").split("/"))
+        ]
+
+    def targets(self, name: str) -> list[str]:
+        """Return the nodes of all binds that were sent for a pod."""
+        return [entry.decoded()["target"]["name"] for entry in self.requests("binding", name)]
+
+    def evicted(self, name: str) -> int:
+        """Return how often we deleted a pod of this name."""
+        return sum(entry.status == 200 for entry in self.requests("delete", name))
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def now(self) -> int:
+        return self.clock.now()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def until(self, condition: Callable[[], object], within_s: float = 120.0) -> None:
+        """Wait for something that must happen; in virtual time, so the limit says nothing about speed."""
+        end = asyncio.get_running_loop().time() + within_s
+        while not condition():
+            assert asyncio.get_running_loop().time() < end, "it never happened"
+            await asyncio.sleep(0.05)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def wrongs(self) -> list[str]:
+        """Return what is broken of that which must always hold."""
+        found = invariants.violations(self.server)
+        for actor in self.actors:
+            if actor.leads:
+                found += self._wrong_views(actor.scheduler)
+        return found
+
+    def _wrong_views(self, leader: Scheduler) -> list[str]:
+        """I4 and I5: the leader's view is the API's, and every waiting pod of ours is in one state of its queue."""
+        pods = [pod for pod in self.server.objects("pods") if not has_ended(pod)]
+        engine, found = leader.core.engine, []
+        known = {uid: engine.decision(uid) for uid in engine.guests()}
+        shown = {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in pods}
+        believed = {uid: view.node for uid, view in leader.world.pods.items() if not view.has_ended}
+        if shown != believed:
+            found.append(f"the world differs from the API: {sorted(set(shown.items()) ^ set(believed.items()))}")
+        running = {uid: node for uid, node in shown.items() if node}
+        booked = {uid: decision.host for uid, decision in known.items() if decision.host}
+        if running != booked:
+            found.append(f"the engine's books differ: {sorted(set(running.items()) ^ set(booked.items()))}")
+        for pod in pods:
+            spec, uid, name = pod["spec"], pod["metadata"]["uid"], pod["metadata"]["name"]
+            is_ours = spec["schedulerName"] == OURS and not spec.get("nodeName") and not spec.get("schedulingGates")
+            view = leader.world.pods.get(uid)
+            if not is_ours or pod["metadata"].get("deletionTimestamp") or (view is not None and view.problem):
+                continue
+            if uid not in known or known[uid].state not in _QUEUED:
+                found.append(f"{name} waits and is {known[uid].state if uid in known else 'unknown'}")
+        if leader.binder.backlog:
+            found.append(f"{leader.binder.backlog} binds are not finished")
+        return found
+
+
+def play(story: Story, *, seed: int = 1, steps: int = 2_000_000, is_clean: bool = True, **options: Any) -> None:
+    """Play a story; ``is_clean`` off: its end is not judged, because somebody else overcommitted on purpose."""
+
+    async def run() -> None:
+        stage = Stage(**options)
+        try:
+            await story(stage)
+            await stage.sleep(5.0)
+            if is_clean:
+                assert stage.wrongs() == []
+        finally:
+            for actor in stage.actors:
+                await stage.end(actor)
+
+    run_simulation(run, seed, limit_steps=steps)
+
+
+def _kind_of(entry: LogEntry) -> str:
+    from hostler.kube.api.transport import Request
+
+    is_stream = "watch=1" in entry.path
+    return request_kind(Request(method=entry.method, path=entry.path, is_stream=is_stream))
