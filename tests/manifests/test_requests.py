@@ -4,6 +4,7 @@ import pytest
 
 from hostler.errors import QuantityError
 from hostler.manifests import pod_requests, read_pod
+from hostler.manifests.requests import scored_requests
 from tests.manifests.samples import container as c
 from tests.manifests.samples import pod
 
@@ -294,3 +295,23 @@ def test_a_bad_quantity_is_refused_with_its_path(fields, path):
 def test_a_sum_beyond_2_62_is_refused():
     with pytest.raises(QuantityError, match="memory"):
         asked(containers=[c(memory="3Ei"), c(memory="3Ei")])
+
+
+def scored(**fields):
+    spec = read_pod(pod(**fields))
+    return dict(scored_requests(spec, pod_requests(spec)))
+
+
+def test_every_container_that_asks_for_no_memory_is_scored_by_some():
+    containers = [c(cpu="1", memory="500Mi"), c(cpu="1")]
+    assert scored(containers=containers) == {"cpu": 2000, "memory": 700 * MI}
+
+
+def test_a_pod_that_asks_as_a_whole_is_scored_by_what_it_asks_for():
+    containers = [c(cpu="1", memory="500Mi"), c(cpu="1")]
+    assert scored(containers=containers, resources={"requests": {"cpu": "4"}}) == {}
+
+
+def test_a_pod_that_asks_as_a_whole_is_scored_by_some_memory_when_nobody_in_it_asks_for_any():
+    containers = [c(cpu="1"), c(cpu="1")]
+    assert scored(containers=containers, resources={"requests": {"cpu": "4"}}) == {"cpu": 4000, "memory": 400 * MI}

@@ -14,7 +14,7 @@ amount is rounded up to its unit before it is added. Used by ``pods``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from hostler.manifests.objects import Container, ContainerStatus, Pod, ResourceLists
 from hostler.manifests.places import parse_quantities
@@ -24,6 +24,7 @@ from hostler.model.guests import UNASKED
 __all__ = ["pod_requests", "scored_requests"]
 
 Sums: TypeAlias = dict[str, int]
+Value = TypeVar("Value")
 _HUGE_PAGES = "hugepages-"
 
 
@@ -44,8 +45,14 @@ def pod_requests(pod: Pod, unasked: Mapping[str, int] | None = None) -> Amounts:
 
 
 def scored_requests(pod: Pod, requests: Amounts) -> Amounts:
-    """Return the cpu and memory that kube-scheduler scores a pod by; empty when they follow from the requests."""
-    scored = pod_requests(pod, UNASKED)
+    """Return the cpu and memory that kube-scheduler scores a pod by; empty when they follow from the requests.
+
+    A pod that asks for something as a whole is scored by more than it asks for only where it leaves a resource out.
+    """
+    lists = pod.spec.resources
+    asks_as_a_whole = bool(_at_pod_level({**(lists.limits or {}), **(lists.requests or {})}))
+    asked = {name for name, _ in requests} if asks_as_a_whole else set()
+    scored = pod_requests(pod, {name: amount for name, amount in UNASKED.items() if name not in asked})
     amounts_to_score = {name: amount_of(scored, name) for name in UNASKED}
     if all(amount == (amount_of(requests, name) or UNASKED[name]) for name, amount in amounts_to_score.items()):
         return ()
@@ -138,7 +145,7 @@ def _pod_level(pod: Pod, declared: Sums) -> Sums:
     return _most(allocated, actual) if _is_resize_infeasible(pod) else _most(own, allocated, actual)
 
 
-def _at_pod_level(values: Sums) -> Sums:
+def _at_pod_level(values: Mapping[str, Value]) -> dict[str, Value]:
     """Keep the resources that a pod may ask for as a whole."""
     return {name: amount for name, amount in values.items() if name in (CPU, MEMORY) or name.startswith(_HUGE_PAGES)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,10 @@ from tests.kube.oracle.process import Onlooker, kube_scheduler
 __all__ = ["Answer", "Asked", "Asker", "asker"]
 
 SETTLE_S = 0.03  # for its caches, which follow several watches, to have seen the cluster; see `testing`
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
+_ENOUGH_S = 3.0  # to be bound when all victims are gone
+_QUIET_S = 0.2  # after which nobody else is told to go
+_VICTIMS = re.compile(r"preempting (\d+) victim")
 _LISTED = (NAMESPACES, SERVICES, REPLICA_SETS, BUDGETS, NODES)
 
 Objects = dict[str, list[Any]]  # by kind
@@ -50,7 +54,7 @@ class Answer(msgspec.Struct):
     node: str = ""  # where it was bound
     message: str = ""  # why it fitted nowhere at first
     nominated: str = ""
-    victims: list[str] = []
+    victims: list[str] = []  # those that were told to go for it
 
 
 class Asked(msgspec.Struct):
@@ -71,6 +75,7 @@ class Asker:
         self._onlooker = onlooker
         self._states: dict[str, list[Seen]] = {}  # of each pod, by uid, in order
         self._gone: list[str] = []
+        self._leaving: dict[str, str] = {}  # pods that were told to go, and where they are
         self._news = asyncio.Event()
 
     def prepare(self) -> None:
@@ -91,7 +96,7 @@ class Asker:
             for body in case.pending:
                 objects = listed | await self._list((PODS,))
                 pod = await self._client.create(PODS, body["metadata"]["namespace"], body)
-                found.append(Asked(await self._answer(pod), objects, pod))
+                found.append(Asked(await self._answer(pod, is_slow=case.is_slow), objects, pod))
             return found
         finally:
             await self._clear(case)
@@ -106,35 +111,57 @@ class Asker:
                         self._gone.append(_place(change.item))
                     elif isinstance(change.item, Seen):
                         self._states.setdefault(change.item.metadata.uid, []).append(change.item)
+                        if change.item.metadata.deletion_timestamp:
+                            self._leaving.setdefault(_place(change.item), _node(change.item))
                 self._news.set()
 
     # -- one pod ---------------------------------------------------------------------------------------------------
 
-    async def _answer(self, pod: Any) -> Answer:
+    async def _answer(self, pod: Any, *, is_slow: bool) -> Answer:
         uid, place = pod.metadata.uid, _place(pod)
         states = self._states.setdefault(uid, [])
-        gone = len(self._gone)
+        gone, leaving = len(self._gone), set(self._leaving)
         await self._until(lambda: any(_node(one) or _message(one) for one in states), f"a verdict on {place}")
-        answer = Answer(place, message=next((_message(one) for one in states if _message(one)), ""))
-        if answer.message:
-            answer.nominated = next((one.status.get("nominatedNodeName", "") for one in states if _message(one)), "")
-            if answer.nominated:
-                await self._until(lambda: any(map(_node, states)), f"{place} to be bound to {answer.nominated}")
-                answer.victims = sorted(self._gone[gone:])
-            else:
-                # Else it would be tried again when something changes, between the pods that come after it.
-                await self._client.delete(PODS, pod.metadata.namespace, pod.metadata.name, grace_s=0)
-                await self._until(lambda: place in self._gone[gone:], f"{place} to go")
-        else:
+        refused = next((one for one in states if _message(one)), None)
+        if refused is None:
             await self._until(lambda: place in self._log.bound, f"the log to tell that {place} is bound")
-            answer.feasible = sorted(self._onlooker.passed.get(uid, [[]])[0])
-            answer.scores = self._log.scores.get(place, {})
-        answer.node = next((_node(one) for one in states if _node(one)), "")
+            passed, scores = self._onlooker.passed.get(uid, [[]])[0], self._log.scores.get(place, {})
+            return Answer(place, sorted(passed), scores, _node(states[-1]))
+        answer = Answer(place, message=_message(refused), nominated=refused.status.get("nominatedNodeName", ""))
+        if not answer.nominated:
+            await self._take_away(pod)
+        elif is_slow:
+            answer.victims = await self._told_to_go(answer, leaving)
+        else:
+            count = _victim_count(answer)
+            await self._until(lambda: len(self._gone) - gone >= count, f"{count} victims of {place} to go")
+            answer.victims = sorted(self._gone[gone:])
+            try:
+                await self._until(lambda: any(map(_node, states)), f"{place} to be bound", _ENOUGH_S)
+                answer.node = _node(states[-1])
+            except AssertionError:
+                # Its queue forgets such a pod for minutes when the victim that mattered goes before the last one.
+                await self._take_away(pod)
         return answer
 
-    async def _until(self, is_so: Callable[[], bool], what: str) -> None:
+    async def _take_away(self, pod: Any) -> None:
+        """Delete a pod that waits: else it would be tried again when something changes, between those after it."""
+        place = _place(pod)
+        await self._client.delete(PODS, pod.metadata.namespace, pod.metadata.name, grace_s=0)
+        await self._until(lambda: place in self._gone, f"{place} to go")
+
+    async def _told_to_go(self, answer: Answer, before: set[str]) -> list[str]:
+        """Wait until all victims were told to go, and name them; those that are going already are not told again."""
+        at_node = sum(self._leaving[place] == answer.nominated for place in before)
+        count = _victim_count(answer) - at_node
+        await self._until(lambda: len(self._leaving) - len(before) >= count, f"victims of {answer.pod} to go")
+        if at_node:
+            await asyncio.sleep(_QUIET_S)
+        return sorted(set(self._leaving) - before)
+
+    async def _until(self, is_so: Callable[[], bool], what: str, patience_s: float = _PATIENCE_S) -> None:
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(patience_s):
                 while not is_so():
                     self._news.clear()
                     with contextlib.suppress(TimeoutError):
@@ -142,7 +169,7 @@ class Asker:
         except TimeoutError:
             last = "\n".join(self._log.others[-20:])
             seen = f"it had seen {sorted(self._gone)} go; the log ends"
-            raise AssertionError(f"waited {_PATIENCE_S:.0f} s for {what}; {seen}\n{last}") from None
+            raise AssertionError(f"waited {patience_s:.0f} s for {what}; {seen}\n{last}") from None
 
     # -- the cluster -----------------------------------------------------------------------------------------------
 
@@ -193,6 +220,7 @@ class Asker:
         await asyncio.gather(*(self._delete(kind, place_of(body)) for kind, bodies in named for body in bodies))
         self._states.clear()
         self._gone.clear()
+        self._leaving.clear()
         self._log.forget()
         self._onlooker.passed.clear()
 
@@ -220,6 +248,12 @@ async def asker(cluster: LocalCluster, folder: Path) -> AsyncIterator[Asker]:
                     await asyncio.gather(following, return_exceptions=True)
     finally:
         await client.close()
+
+
+def _victim_count(answer: Answer) -> int:
+    found = _VICTIMS.search(answer.message)
+    assert found is not None, answer.message
+    return int(found[1])
 
 
 def _place(pod: Any) -> str:

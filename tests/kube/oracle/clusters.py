@@ -32,6 +32,8 @@ Body = dict[str, Any]
 class Case(msgspec.Struct):
     """A cluster, and the pods to schedule one after the other. ``leaving`` names running pods that are being deleted.
 
+    In a slow one nobody who is told to go does so while the case lasts: whoever was to take the room waits for it.
+
     Statuses are kept apart, because the API server takes them only by themselves: by the place ``namespace/name``.
     """
 
@@ -44,13 +46,14 @@ class Case(msgspec.Struct):
     budgets: list[Body] = []
     statuses: dict[str, Body] = {}
     leaving: list[str] = []
+    is_slow: bool = False
 
 
 def make_case(seed: int) -> Case:
     """Make the case of a seed; the same one always."""
     draw = random.Random(seed)
     may_evict = draw.random() < 0.4
-    case = Case(seed)
+    case = Case(seed, is_slow=may_evict and draw.random() < 0.3)
     case.nodes = [
         _node(draw, f"n{i}-{seed}", may_evict=may_evict)
         for i in range(draw.randint(3, 7) if may_evict else draw.randint(3, 12))
@@ -60,6 +63,8 @@ def make_case(seed: int) -> Case:
     for i, hour in enumerate(draw.sample(range(count), count)):
         pod = running_pod(draw, f"r{i}-{seed}", draw.choice(names), names)
         case.running.append(pod)
+        if case.is_slow:
+            pod["spec"]["terminationGracePeriodSeconds"] = 300
         if (may_evict and hour) or draw.random() < 0.1:  # one has not started yet
             case.statuses[place_of(pod)] = running_status(draw, hour)
         if not may_evict and draw.random() < 0.06:
@@ -69,7 +74,7 @@ def make_case(seed: int) -> Case:
     case.pending = [pending_pod(draw, f"p{i}-{seed}", names, priorities[i]) for i in range(draw.choice((1, 2, 2, 3)))]
     if may_evict and draw.random() < 0.5:
         case.budgets = [_budget(draw, f"b{i}-{seed}") for i in range(draw.choice((1, 1, 2, 3)))]
-        case.statuses |= {place_of(one): {"disruptionsAllowed": draw.choice((0, 0, 1, 2))} for one in case.budgets}
+        case.statuses |= {place_of(one): _budget_status(draw, one, case) for one in case.budgets}
     if draw.random() < 0.35:
         _add_owners(draw, case)
     return case
@@ -123,6 +128,14 @@ def _budget(draw: random.Random, name: str) -> Body:
     if draw.random() < 0.95:
         spec["selector"] = label_selector(draw)
     return {"metadata": {"name": name, "namespace": draw.choice((NAMESPACES[0], *NAMESPACES))}, "spec": spec}
+
+
+def _budget_status(draw: random.Random, budget: Body, case: Case) -> Body:
+    status: Body = {"disruptionsAllowed": draw.choice((0, 0, 1, 2))}
+    if draw.random() < 0.2:
+        names = [pod["metadata"]["name"] for pod in draw.sample(case.running, 3)]
+        status["disruptedPods"] = dict.fromkeys(names, "2026-01-01T00:00:00Z")
+    return status
 
 
 def _add_owners(draw: random.Random, case: Case) -> None:

@@ -36,6 +36,8 @@ def meant_to_differ(pod: Any) -> set[str]:
 def _differences(theirs: Answer, ours: Ours, aside: set[str]) -> Iterator[str]:
     if ours.problems:
         yield f"{theirs.pod}: we could not read {ours.problems}"
+    if ours.others:
+        yield f"{theirs.pod}: we evict {ours.others} for a pod whose victims are going already"
     if theirs.feasible != ours.feasible:
         only_theirs = sorted(set(theirs.feasible) - set(ours.feasible))
         only_ours = sorted(set(ours.feasible) - set(theirs.feasible))
@@ -68,7 +70,7 @@ def _different_victims(theirs: Answer, ours: Ours) -> Iterator[str]:
         return
     if not theirs.nominated:
         return
-    if theirs.node != theirs.nominated:
+    if theirs.node not in ("", theirs.nominated):
         yield f"{theirs.pod}: nominated for {theirs.nominated}, bound to {theirs.node}"
     choice = ours.choices.get(theirs.nominated)
     if choice is None or choice.victims != theirs.victims:

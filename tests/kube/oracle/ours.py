@@ -42,6 +42,7 @@ class Ours(msgspec.Struct):
     victims: list[str] = []
     choices: dict[str, Choice] = {}  # what could be evicted, by node
     problems: dict[str, str] = {}
+    others: list[str] = []  # who would be evicted for a pod that waits for its victims already
 
 
 def answer_of_ours(asked: Asked) -> Ours:
@@ -65,18 +66,21 @@ def answer_of_ours(asked: Asked) -> Ours:
     )
     if ours.message:
         ours.choices = _choices(engine, uid)
-    names = {guest.metadata.uid: "/".join(_key(guest)) for guest in asked.objects["Pod"]}
+    pods = asked.objects["Pod"]
+    names = {pod.metadata.uid: "/".join(_key(pod)) for pod in pods}
+    leaving = {names[pod.metadata.uid] for pod in pods if pod.metadata.deletion_timestamp}
     for action in engine.step(_NOW):
         match action:
             case Bind(uid=bound) if bound == uid:
                 ours.node = action.host
-            case Nominate():
+            case Nominate(uid=nominated) if nominated == uid:
                 ours.nominated = action.host
             case Evict():
-                ours.victims.append(names[action.uid])
-    ours.victims.sort()
+                (ours.victims if action.preemptor == uid else ours.others).append(names[action.uid])
+    # Those who are going already are not told again.
+    ours.victims = sorted(set(ours.victims) - leaving)
     for choice in ours.choices.values():
-        choice.victims = sorted(names[victim] for victim in choice.victims)
+        choice.victims = sorted({names[victim] for victim in choice.victims} - leaving)
     return ours
 
 
