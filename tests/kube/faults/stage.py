@@ -83,6 +83,7 @@ class Stage:
         plugins: Mapping[str, Any] | None = None,
         election: bool = True,
         kubelet: bool = True,
+        collect_s: float | None = None,
         latency_s: float = 0.001,
         without: tuple[str, ...] = (),
     ) -> None:
@@ -90,7 +91,7 @@ class Stage:
         self.server = ApiServer(self.clock, latency_s=latency_s, without=without)
         self.outage = Outage()
         self.actors: list[Actor] = []
-        self.kubelet = Kubelet(self.server, end_s=1.0) if kubelet else None
+        self.kubelet: Any = Kubelet(self.server, end_s=1.0, collect_s=collect_s) if kubelet else None
         DisruptionController(self.server)
         policy = msgspec.structs.replace(find_policy("kubernetes"), preemption=rules or PreemptionRules())
         policy = msgspec.structs.replace(policy, filters=policy.filters + tuple(PluginUse(name) for name in filters))
@@ -207,6 +208,11 @@ class Stage:
         """Return the node of a pod; nothing: it waits, or is gone."""
         pod = self.server.get("pods", name)
         return pod["spec"].get("nodeName", "") if pod is not None else ""
+
+    def runs(self, name: str) -> bool:
+        """Say whether the kubelet has started a pod."""
+        pod = self.server.get("pods", name)
+        return pod is not None and pod["status"]["phase"] == "Running"
 
     def placed(self, *names: str) -> int:
         return sum(bool(self.where(name)) for name in names)

@@ -105,6 +105,7 @@ class Loop:
                 if type(event) is GuestLeft:
                     hands.statuses.forget(event.uid)
                     hands.reports.forget(event.uid)
+                    hands.outside.forget(event.uid)
         self._inbox.extend(events)
         self._wake.set()
 

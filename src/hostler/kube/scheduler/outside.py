@@ -48,6 +48,13 @@ class Outside:
         if task is not None:
             task.cancel()
 
+    def forget(self, uid: str) -> None:
+        """Stop asking and preparing for a guest that is gone: nobody waits for the answer."""
+        for what in ("ask", "prepare"):
+            task = self._tasks.get((what, uid))
+            if task is not None:
+                task.cancel()
+
     async def abort(self) -> None:
         """Drop everything at once."""
         tasks = list(self._tasks.values())
