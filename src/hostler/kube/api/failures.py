@@ -76,7 +76,7 @@ class ApiError(UnavailableError):
     @property
     def may_have_acted(self) -> bool:
         """Say whether the outcome is unknown: the server failed or gave up somewhere on the way."""
-        return self.status in (408, 500, 502, 504)
+        return self.status in (408, 500, 502, 503, 504)
 
     @property
     def is_worth_retrying(self) -> bool:

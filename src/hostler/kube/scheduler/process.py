@@ -175,12 +175,14 @@ class Scheduler:
         """Go on by other settings; say what was taken over, and what needs a new start."""
         old, self.settings = self.settings, settings
         said: list[str] = []
-        if settings.policies != old.policies:
-            self.loop.tell(PolicyChanged(policies=self._policies(settings)))
-            said.append("policies changed")
-        if settings.profiles != old.profiles:
+        if settings.policies != old.policies or settings.profiles != old.profiles:
+            # Pods change their policies in between, while both the old ones and the new ones are known.
+            wanted = self._policies(settings)
+            known = {policy.name: policy for policy in (*self._policies(old), *wanted)}
+            self.loop.tell(PolicyChanged(policies=(*wanted, *(p for p in known.values() if p not in wanted))))
             self.loop.adopt({profile.scheduler_name: profile.policy for profile in settings.profiles})
-            said.append("profiles changed")
+            self.loop.tell(PolicyChanged(policies=wanted))
+            said.append("policies and profiles changed")
         said += [
             f"{name} changed: that needs a new start"
             for name in ("queue", "election", "limits", "extenders", "gangs", "seed_annotations", "seed", "listen")

@@ -11,7 +11,8 @@ from hostler.config import prepare_kernel_cache
 
 prepare_kernel_cache()
 
-from hostler.testing.campaign.play import play  # noqa: E402 - after the kernels' folder is set
+from hostler.testing.campaign.plan import draw_plan  # noqa: E402 - after the kernels' folder is set
+from hostler.testing.campaign.play import play  # noqa: E402
 
 
 def main() -> int:
@@ -19,11 +20,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m hostler.testing.campaign")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1, help="how many seeds")
+    parser.add_argument("--severity", type=float, help="how bad the network is, from 0 to 1; drawn if not given")
     chosen = parser.parse_args()
     began, wrong = time.perf_counter(), 0
     for seed in range(chosen.seed, chosen.seed + chosen.count):
         try:
-            ended = play(seed)
+            ended = play(seed, plan=draw_plan(seed, chosen.severity))
         except Exception:
             wrong += 1
             sys.stdout.write(f"seed {seed}: {traceback.format_exc()[-1500:]}\n")

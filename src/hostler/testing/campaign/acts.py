@@ -128,11 +128,8 @@ class Outsiders:
             if nodes:
                 name = self._rng.choice(nodes)["metadata"]["name"]
                 self.touched.add(name)
-                self._server.change(
-                    "pods",
-                    pod["metadata"]["name"],
-                    lambda item, to=name: {**item, "spec": {**item["spec"], "nodeName": to}},
-                )
+                spec = {**pod["spec"], "nodeName": name}
+                self._server.put({**pod, "kind": "Pod", "spec": spec})
 
     def _has_room(self, node: Json, pod: Json) -> bool:
         room = allocatable_of(node)

@@ -51,8 +51,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     strict_budgets: bool
 
 
-def draw_plan(seed: int) -> Plan:
-    """Draw a campaign; the same seed gives the same one."""
+def draw_plan(seed: int, severity: float | None = None) -> Plan:
+    """Draw a campaign; the same seed gives the same one, but for the severity where one is given."""
     rng = random.Random(seed)
     nodes = tuple(node_json(f"n{number}", rng) for number in range(rng.randint(3, 10)))
     has_rival = rng.random() < 0.2
@@ -67,7 +67,7 @@ def draw_plan(seed: int) -> Plan:
         acts=tuple(acts),
         crashes=crashes,
         replicas=rng.choice([1, 1, 1, 2, 3]),
-        severity=rng.choice([0.0, 0.2, 0.5, 1.0]),
+        severity=rng.choice([0.0, 0.2, 0.5, 1.0]) if severity is None else severity,
         policy=rng.choice(["kubernetes", "kubernetes", "pack", "spread"]),
         has_rival=has_rival,
         strict_budgets=rng.random() < 0.3,

@@ -43,8 +43,10 @@ def judge(plan: Plan, server: ApiServer, leader: Scheduler | None, outsiders: Ou
     """Look at everything."""
     pods = [pod for pod in server.objects("pods") if not has_ended(pod)]
     wrongs = [
-        *invariants.violations(server),
-        *(wrong for wrong in invariants.overcommitted_nodes(server) if wrong.split()[1] not in outsiders.touched),
+        *invariants.double_bindings(server),
+        *invariants.unguarded_writes(server, "hostler"),
+        *invariants.hasty_bindings(server, "hostler"),
+        *_overcommitted(server, outsiders.touched),
         *(f"the kubelet refused {name}" for name in kubelet.refused if not outsiders.touched),
     ]
     if leader is None:
@@ -65,6 +67,13 @@ def judge(plan: Plan, server: ApiServer, leader: Scheduler | None, outsiders: Ou
         evicted=evicted,
         requests=len(server.log),
     )
+
+
+def _overcommitted(server: ApiServer, touched: set[str]) -> Iterator[str]:
+    """I2, at every bind and at the end; nodes that others filled or shrank aside."""
+    for wrong in (*invariants.overcommitted_nodes(server), *invariants.overcommitting_bindings(server)):
+        if wrong.partition("node ")[2].split()[0].rstrip(",") not in touched:
+            yield wrong
 
 
 def _other_view(server: ApiServer, leader: Scheduler, pods: list[Json]) -> Iterator[str]:

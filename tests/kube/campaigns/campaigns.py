@@ -1,0 +1,29 @@
+"""Plays blocks of campaigns and fails with the seeds that went wrong."""
+
+from __future__ import annotations
+
+from hostler.testing.campaign.plan import draw_plan
+from hostler.testing.campaign.play import play
+
+__all__ = ["BLOCK", "blocks", "play_block"]
+
+BLOCK = 25
+
+
+def blocks(first: int, count: int) -> list[int]:
+    """Return the first seeds of blocks."""
+    return list(range(first, first + count, BLOCK))
+
+
+def play_block(first: int, severity: float | None, size: int = BLOCK) -> None:
+    """Play a block; a seed that goes wrong is played again by ``python -m hostler.testing.campaign``."""
+    option = "" if severity is None else f" --severity {severity:g}"
+    wrongs = []
+    for seed in range(first, first + size):
+        try:
+            ended = play(seed, plan=draw_plan(seed, severity))
+        except Exception as error:
+            wrongs.append(f"--seed {seed}{option}: {type(error).__name__}: {error}")
+        else:
+            wrongs += [f"--seed {seed}{option}: {wrong}" for wrong in ended.wrongs]
+    assert not wrongs, "\n".join(wrongs)
