@@ -26,19 +26,19 @@ _AT_ONCE = 4
 async def list_all(client: Client) -> Listings:
     """List all kinds, a few at a time; a kind that the server does not have is empty where it may be."""
     room = asyncio.Semaphore(_AT_ONCE)
-    found: dict[tuple[str, str], Sequence[Any | Broken]] = {}
 
-    async def one(kind: Kind) -> None:
+    async def one(kind: Kind) -> Sequence[Any | Broken]:
         async with room:
-            found[kind.resource.group, kind.resource.plural] = await _list(client, kind)
+            return await _list(client, kind)
 
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for kind in KINDS:
-                tasks.create_task(one(kind))
-    except BaseExceptionGroup as group:
-        raise _first(group) from None
-    return found
+    # All are awaited, also where one fails: what is cut off in the middle leaves a connection behind.
+    found = await asyncio.gather(*map(one, KINDS), return_exceptions=True)
+    _raise_failures(found)
+    return {
+        (kind.resource.group, kind.resource.plural): items
+        for kind, items in zip(KINDS, found, strict=True)
+        if not isinstance(items, BaseException)
+    }
 
 
 def missing_right(verb: str, resource: str, error: ApiError) -> UnavailableError:
@@ -53,21 +53,36 @@ def missing_right(verb: str, resource: str, error: ApiError) -> UnavailableError
     )
 
 
+def _raise_failures(found: Sequence[object]) -> None:
+    """Raise the first failure; rights that are missing are named all at once."""
+    failures = [(kind, one) for kind, one in zip(KINDS, found, strict=True) if isinstance(one, BaseException)]
+    if not failures:
+        return
+    error = failures[0][1]
+    if not (isinstance(error, ApiError) and error.is_forbidden):
+        raise error
+    names = [_name(kind) for kind, one in failures if isinstance(one, ApiError) and one.is_forbidden]
+    raise missing_right("list", ", ".join(names), error) from error
+
+
 async def _list(client: Client, kind: Kind) -> Sequence[Any | Broken]:
-    resource = kind.resource
     try:
-        return (await client.list(resource)).items
+        return (await client.list(kind.resource)).items
     except ApiError as error:
-        if error.is_gone and kind.is_optional:
+        if kind.is_optional and (error.is_gone or (error.status == 403 and await _is_absent(client, kind))):
             return ()
-        if error.is_forbidden:
-            where = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-            raise missing_right("list", where, error) from error
         raise
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+async def _is_absent(client: Client, kind: Kind) -> bool:
+    """Say whether the server has no such API at all: who may not read it is not told that there is nothing to read."""
+    try:
+        await client.read(f"/apis/{kind.resource.api_version}")
+    except ApiError as error:
+        return error.is_gone
+    return False
+
+
+def _name(kind: Kind) -> str:
+    resource = kind.resource
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural

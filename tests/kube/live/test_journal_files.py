@@ -1,0 +1,119 @@
+"""Journal files: each replayable alone, bounded in number, and a full disk ends nothing but the recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hostler.cli.files import load_journal
+from hostler.engine import Engine, find_policy
+from hostler.engine.journal import Recorder, replay
+from hostler.errors import InputError
+from hostler.kube.scheduler.journal_files import JournalFiles
+from hostler.model import Guest, GuestArrived, GuestLeft, GuestSpec, Host, HostJoined, amounts
+
+
+def run(files, guests=60):
+    """Let guests come and go on four hosts, and return all decisions."""
+    recorder = Recorder(Engine([find_policy("spread")]), files.write)
+    files.recorder = recorder
+    for number in range(4):
+        recorder.apply(HostJoined(host=Host(name=f"h{number}", capacity=amounts({"cpu": 4000}))))
+    decided = []
+    for number in range(guests):
+        spec = GuestSpec(requests=amounts({"cpu": 1000}))
+        recorder.apply(GuestArrived(guest=Guest(name=f"g{number}", uid=f"g{number}", spec=spec), at=number))
+        decided += [(action.uid, getattr(action, "host", "")) for action in recorder.step(number)]
+        if number >= 10:
+            recorder.apply(GuestLeft(uid=f"g{number - 10}", at=number))
+    return decided
+
+
+def replayed(path):
+    """Replay a file, and return its decisions."""
+    found = load_journal(str(path))
+    result = replay(found)
+    assert result.difference is None, result.difference
+    assert result.steps > 0
+    return [
+        (action.uid, getattr(action, "host", "")) for entry in found.entries for action in getattr(entry, "actions", ())
+    ]
+
+
+def in_order(folder):
+    """Return the files of a journal, the oldest first."""
+    numbered = sorted(folder.glob("run.journal.*"), key=lambda path: int(path.suffix[1:]))
+    return [*numbered, *folder.glob("run.journal")]
+
+
+def test_without_a_limit_there_is_one_file(tmp_path):
+    files = JournalFiles(tmp_path / "run.journal")
+    decided = run(files)
+    files.close()
+    assert in_order(tmp_path) == [tmp_path / "run.journal"]
+    assert replayed(tmp_path / "run.journal") == decided
+
+
+def test_full_files_get_a_number_and_each_is_replayed_alone(tmp_path):
+    files = JournalFiles(tmp_path / "run.journal", limit=4000, keep=0)
+    decided = run(files)
+    files.close()
+    found = in_order(tmp_path)
+    assert len(found) > 3
+    assert [one for path in found for one in replayed(path)] == decided
+
+
+def test_only_so_many_full_files_are_kept(tmp_path):
+    files = JournalFiles(tmp_path / "run.journal", limit=2000, keep=2)
+    decided = run(files)
+    files.close()
+    numbers = [int(path.suffix[1:]) for path in tmp_path.glob("run.journal.*")]
+    assert len(numbers) == 2
+    assert max(numbers) == files.rotations + (0 if (tmp_path / "run.journal").exists() else 1)
+    tail = [one for path in in_order(tmp_path) for one in replayed(path)]
+    assert tail == decided[-len(tail) :]
+
+
+def test_a_journal_of_an_earlier_process_is_set_aside(tmp_path):
+    for _ in range(2):
+        files = JournalFiles(tmp_path / "run.journal")
+        decided = run(files, guests=3)
+        files.close()
+    assert [path.name for path in in_order(tmp_path)] == ["run.journal.1", "run.journal"]
+    assert all(replayed(path) == decided for path in in_order(tmp_path))
+
+
+def test_a_full_disk_ends_the_recording_with_one_word_and_nothing_else(tmp_path):
+    warnings = []
+    full = JournalFiles(Path("/dev/full"), warn=warnings.append)
+    good = JournalFiles(tmp_path / "run.journal")
+    assert run(full) == run(good)
+    full.close()
+    good.close()
+    assert full.is_stopped
+    assert warnings == ["the journal /dev/full ends here, and scheduling goes on: no space left on device"]
+
+
+def test_a_folder_that_vanishes_ends_the_recording_too(tmp_path):
+    folder = tmp_path / "there"
+    folder.mkdir()
+    warnings = []
+    files = JournalFiles(folder / "run.journal", limit=2000, warn=warnings.append)
+    (folder / "run.journal").unlink()
+    folder.rmdir()
+    assert len(run(files)) == 60
+    files.close()
+    assert files.is_stopped
+    assert len(warnings) == 1
+
+
+def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path):
+    with pytest.raises(InputError, match="cannot be written"):
+        JournalFiles(tmp_path / "nowhere" / "run.journal")
+
+
+def test_only_the_owner_reads_a_journal(tmp_path):
+    files = JournalFiles(tmp_path / "run.journal")
+    files.close()
+    assert (tmp_path / "run.journal").stat().st_mode & 0o077 == 0

@@ -1,0 +1,119 @@
+"""Journals of live clusters: of a scheduler at work, and of a shadow that only watches; both replay bit for bit."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+
+from hostler.cli.files import load_journal
+from hostler.engine.journal import replay
+from hostler.kube.api.client import Client
+from hostler.kube.api.clock import SteadyClock
+from hostler.kube.api.connect import client_for
+from hostler.kube.configuration import default_settings
+from hostler.kube.live.recording import Shadow
+from hostler.kube.scheduler.executor import OwnThread
+from hostler.kube.scheduler.journal_files import JournalFiles
+from hostler.kube.scheduler.process import Scheduler
+from tests.cli.running import hostler
+from tests.kube.live.objects import OURS, pod
+from tests.kube.service.serving import node, server_with, until
+
+
+def decisions_of(path):
+    """Replay a journal and return how often it decided."""
+    result = replay(load_journal(str(path)))
+    assert result.difference is None, result.difference
+    return result.decisions
+
+
+def test_a_journal_of_a_scheduler_on_a_real_cluster_replays_identically(cluster, create, tmp_path):
+    files = JournalFiles(tmp_path / "run.journal")
+    create("before", "1")
+    create("huge", "100")
+
+    async def main():
+        client, executor = client_for(cluster.kubeconfig("hostler")), OwnThread()
+        scheduler = Scheduler(
+            client, default_settings(), clock=SteadyClock(), executor=executor, identity="me",
+            random=random.Random(1), journal=files.write,
+        )  # fmt: skip
+        stop = asyncio.Event()
+        running = asyncio.ensure_future(scheduler.run(stop))
+        await until(lambda: scheduler.is_synced)
+        for number in range(5):
+            await asyncio.to_thread(create, f"web-{number}", "2")
+        await until(lambda: scheduler.binder.counts.bound == 6)
+        stop.set()
+        assert await running == "stopped"
+        executor.close()
+        await client.close()
+
+    asyncio.run(main())
+    files.close()
+    assert decisions_of(tmp_path / "run.journal") >= 7
+    assert hostler("journal", "replay", tmp_path / "run.journal").lines[0].endswith("identical")
+
+
+def bind(cluster, name, to):
+    target = {"apiVersion": "v1", "kind": "Node", "name": to}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    with cluster.api() as api:
+        api.call("POST", f"/api/v1/namespaces/default/pods/{name}/binding", body)
+
+
+def test_a_recorded_cluster_replays_and_was_not_touched(cluster, create, on, tmp_path):
+    create("waits", "100")
+    late = threading.Timer(2.0, lambda: (create("late"), time.sleep(0.3), bind(cluster, "late", "node-2")))
+    late.start()
+    path = tmp_path / "cluster.journal"
+    found = hostler("journal", "record", "-o", path, "--for", "4s", *on)
+    late.join()
+    assert found.code == 0, found.err
+    assert decisions_of(path) >= 2
+    shown = hostler("journal", "show", path).out
+    assert "late" in shown
+    with cluster.api() as api:
+        waits = api.call("GET", "/api/v1/namespaces/default/pods/waits")
+    assert "nodeName" not in waits["spec"]
+    assert not [one for one in waits["status"].get("conditions", []) if one.get("reason") == "Unschedulable"]
+
+
+def test_a_redacted_recording_has_no_names_and_replays(create, on, tmp_path):
+    create("secret-project")
+    path = tmp_path / "cluster.journal"
+    found = hostler("journal", "record", "-o", path, "--for", "1s", "--redact", *on)
+    assert found.code == 0, found.err
+    assert [one.name for one in tmp_path.iterdir()] == ["cluster.journal"]
+    assert b"secret-project" not in path.read_bytes()
+    assert b"node-1" not in path.read_bytes()
+    assert decisions_of(path) >= 1
+
+
+def test_a_shadow_compares_its_decisions_with_what_others_do(tmp_path):
+    server = server_with(node("n"), pod("a"), pod("b"))
+    files = JournalFiles(tmp_path / "run.journal")
+
+    async def main():
+        client = Client(server.transport("watcher"))
+        shadow = Shadow(client, default_settings(), files, clock=server.clock, random=random.Random(1))
+        stop = asyncio.Event()
+        running = asyncio.ensure_future(shadow.run(stop))
+        await until(lambda: shadow.counts.decisions == 2)
+        server.put(node("m"))
+        for name, to in (("a", "n"), ("b", "m")):
+            server.change("pods", name, lambda item, to=to: item | {"spec": item["spec"] | {"nodeName": to}})
+        await until(lambda: shadow.counts.agreed + shadow.counts.differed == 2)
+        stop.set()
+        await running
+        await client.close()
+        return shadow.counts
+
+    counts = asyncio.run(main())
+    files.close()
+    assert (counts.agreed, counts.differed, counts.refused) == (1, 1, 0)
+    assert not [entry for entry in server.log if entry.method != "GET"]
+    assert decisions_of(tmp_path / "run.journal") == 2
+    assert OURS in {profile.scheduler_name for profile in default_settings().profiles}

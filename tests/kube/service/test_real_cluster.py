@@ -1,0 +1,142 @@
+"""The service on a real API server: its reviews decide, also through its own service proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from hostler.kube.api.access import read_access
+from hostler.kube.api.clock import SteadyClock
+from hostler.kube.api.connect import client_for
+from hostler.kube.configuration import default_settings
+from hostler.kube.live.via import ask_scheduler
+from hostler.kube.scheduler.executor import OwnThread
+from hostler.kube.scheduler.process import Scheduler
+from hostler.kube.service.serving import serve
+from tests.kube.service.serving import pod, until
+
+
+@asynccontextmanager
+async def scheduling(cluster, listen="127.0.0.1:0", **options):
+    """Run a scheduler with the rights that a scheduler has, and serve its pages."""
+    client, executor, clock = client_for(cluster.kubeconfig("hostler")), OwnThread(), SteadyClock()
+    scheduler = Scheduler(
+        client, default_settings(), clock=clock, executor=executor, identity="me", random=random.Random(1)
+    )
+    stop = asyncio.Event()
+    try:
+        async with serve(scheduler, client, listen, executor=executor, clock=clock, **options) as address:
+            running = asyncio.ensure_future(scheduler.run(stop))
+            await until(lambda: scheduler.is_synced)
+            yield address
+            stop.set()
+            await running
+    finally:
+        executor.close()
+        await client.close()
+
+
+def test_the_api_server_says_who_gets_in(control_plane, namespace):
+    body = pod("huge", "100", namespace)
+    with control_plane.api() as api:
+        api.call("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+
+    async def main():
+        found = {}
+        async with scheduling(control_plane) as address, aiohttp.ClientSession() as session:
+            for user in ("admin", "nobody", "made-up"):
+                token = control_plane.token(user) if user != "made-up" else user
+                for path in ("/metrics", f"/v1/explain/{namespace}/huge"):
+                    headers = {"Authorization": f"Bearer {token}"}
+                    async with session.get(address + path, headers=headers) as answer:
+                        found[user, path.split("/")[-1]] = answer.status, await answer.text()
+        return found
+
+    found = asyncio.run(main())
+    assert {key: status for key, (status, _) in found.items()} == {
+        ("admin", "metrics"): 200,
+        ("admin", "huge"): 200,
+        ("nobody", "metrics"): 403,
+        ("nobody", "huge"): 403,
+        ("made-up", "metrics"): 401,
+        ("made-up", "huge"): 401,
+    }
+    assert "user nobody may not get /metrics" in found["nobody", "metrics"][1]
+    assert f"user nobody may not get pods in namespace {namespace}" in found["nobody", "huge"][1]
+
+
+def own_address():
+    """Return an address of this machine that is not the loopback: API servers do not proxy to that."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.254", 9))  # sends nothing
+        except OSError:
+            pytest.skip("this machine has no address but the loopback")
+        return probe.getsockname()[0]
+
+
+def publish(cluster, namespace, address, port):
+    """Make a service whose only pod says that it is at our address, as a kubelet and a controller would."""
+    spaces = f"/api/v1/namespaces/{namespace}"
+    with cluster.api() as api:
+        api.call("POST", f"{spaces}/pods", pod("scheduler", namespace=namespace, schedulerName="nobody"))
+        status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
+        api.call("PATCH", f"{spaces}/pods/scheduler/status", {"status": status})
+        ports = [{"name": "http", "port": 80, "targetPort": port}]
+        api.call("POST", f"{spaces}/services", {"metadata": {"name": "scheduler"}, "spec": {"ports": ports}})
+        content = {
+            "metadata": {"name": "scheduler", "labels": {"kubernetes.io/service-name": "scheduler"}},
+            "addressType": "IPv4",
+            "ports": [{"name": "http", "port": port}],
+            "endpoints": [
+                {
+                    "addresses": [address],
+                    "conditions": {"ready": True},
+                    "targetRef": {"kind": "Pod", "namespace": namespace, "name": "scheduler"},
+                }
+            ],
+        }
+        api.call("POST", f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices", content)
+
+
+def test_the_service_is_reached_through_the_api_server_with_the_callers_own_rights(control_plane, namespace):
+    host = own_address()
+    access = read_access(control_plane.kubeconfig())
+    proxied = f"/api/v1/namespaces/{namespace}/services/scheduler:http/proxy"
+
+    async def main():
+        async with scheduling(control_plane, f"{host}:0", is_insecure=True) as address:
+            publish(control_plane, namespace, host, int(address.rpartition(":")[2]))
+            client = client_for(control_plane.kubeconfig())
+            try:
+                async with asyncio.timeout(20):
+                    while True:  # until the API server has seen the endpoint
+                        try:
+                            ready = await client.read(f"{proxied}/readyz")
+                            break
+                        except Exception:
+                            await asyncio.sleep(0.1)
+                refused = await _status(client, f"{proxied}/v1/queue")
+            finally:
+                await client.close()
+            return ready, refused, await ask_scheduler(access, f"{namespace}/scheduler:http", "/v1/queue")
+
+    ready, refused, found = asyncio.run(main())
+    assert ready == b"ok, leading"
+    assert refused == 401  # the administrator's token stayed with the API server
+    assert found["from"] == "scheduler"
+
+
+async def _status(client, path):
+    from hostler.kube.api.failures import ApiError
+
+    try:
+        await client.read(path)
+    except ApiError as error:
+        return error.status
+    return 200
