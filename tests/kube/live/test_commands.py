@@ -105,7 +105,7 @@ def test_somebody_who_may_only_read_what_there_is_gets_an_answer(cluster, create
     create("web")
     rules = [
         {"apiGroups": ["", "apps", "policy", "storage.k8s.io"], "resources": ["*"], "verbs": ["get", "list"]},
-        {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": ["list"]},
+        {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses", "podgroups"], "verbs": ["list"]},
     ]
     group = "rbac.authorization.k8s.io"
     binding = {

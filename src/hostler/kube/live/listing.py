@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
+
 from hostler.errors import UnavailableError
 from hostler.kube.api.client import Broken, Client
 from hostler.kube.api.failures import ApiError
@@ -21,6 +23,14 @@ __all__ = ["Listings", "list_all", "missing_right"]
 Listings: TypeAlias = Mapping[tuple[str, str], Sequence[Any | Broken]]
 
 _AT_ONCE = 4
+
+
+class _Served(msgspec.Struct):
+    name: str = ""
+
+
+class _Discovery(msgspec.Struct):
+    resources: list[_Served] = []
 
 
 async def list_all(client: Client) -> Listings:
@@ -77,10 +87,10 @@ async def _list(client: Client, kind: Kind) -> Sequence[Any | Broken]:
 async def _is_absent(client: Client, kind: Kind) -> bool:
     """Say whether the server has no such API at all: who may not read it is not told that there is nothing to read."""
     try:
-        await client.read(f"/apis/{kind.resource.api_version}")
+        found = msgspec.json.decode(await client.read(f"/apis/{kind.resource.api_version}"), type=_Discovery)
     except ApiError as error:
         return error.is_gone
-    return False
+    return all(one.name != kind.resource.plural for one in found.resources)
 
 
 def _name(kind: Kind) -> str:
