@@ -252,6 +252,13 @@ def test_a_resized_sidecar_counts_with_what_its_node_reports():
     assert held == {"cpu": 3000}
 
 
+@pytest.mark.parametrize(("conditions", "millis"), [([], 5000), (INFEASIBLE, 1000)], ids=["feasible", "infeasible"])
+def test_a_container_without_a_report_counts_by_its_spec_unless_that_is_infeasible(conditions, millis):
+    status = {"conditions": conditions, "containerStatuses": [report("x", actual={"cpu": "1"})]}
+    held = asked(containers=[c("x", cpu="1"), c("y", cpu="4")], nodeName="n1", status=status)
+    assert held == {"cpu": millis}
+
+
 @pytest.mark.parametrize(("conditions", "millis"), [([], 8000), (INFEASIBLE, 3000)], ids=["feasible", "infeasible"])
 def test_a_pod_level_resize_follows_the_same_rule(conditions, millis):
     status = {

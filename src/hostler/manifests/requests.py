@@ -7,8 +7,8 @@
 
 A sidecar is an init container that always restarts. A limit without a request stands in for it, as the
 API server would have filled it in. A pod that runs holds, during a resize in place, the most of what its
-spec says, what its node allocated and what is set up; an infeasible resize leaves the spec out. Each
-amount is rounded up to its unit before it is added. Used by ``pods``.
+spec says, what its node allocated and what is set up; an infeasible resize leaves the spec out, unless its node reports
+nothing at all. Each amount is rounded up to its unit before it is added. Used by ``pods``.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _declared(lists: ResourceLists, path: str) -> Sums:
 
 def _held(pod: Pod, declared: Sums, unasked: Mapping[str, int]) -> Sums:
     """Add up what an assigned pod holds: the most of declared, allocated and set up."""
-    status = pod.status
+    status, is_infeasible = pod.status, _is_resize_infeasible(pod)
     if status.allocated_resources is not None and status.resources.requests is not None:
         allocated = parse_quantities(status.allocated_resources, "status.allocatedResources")
         actual = parse_quantities(status.resources.requests, "status.resources.requests")
@@ -96,9 +96,16 @@ def _held(pod: Pod, declared: Sums, unasked: Mapping[str, int]) -> Sums:
         reports = _reports(pod)
         if not reports:
             return dict(declared)
-        allocated = _total(pod, lambda container, path: _reported(container, path, reports, actual=False), unasked)
-        actual = _total(pod, lambda container, path: _reported(container, path, reports, actual=True), unasked)
-    return _most(allocated, actual) if _is_resize_infeasible(pod) else _most(declared, allocated, actual)
+
+        def reported(container: Container, path: str, *, actual: bool) -> Sums:
+            found = _reported(container, reports, actual=actual)
+            if found is None:  # as kube-scheduler has it: what was refused is no stand-in for what is not known
+                return {} if is_infeasible else _declared(container.resources, f"{path}.resources")
+            return found
+
+        allocated = _total(pod, lambda container, path: reported(container, path, actual=False), unasked)
+        actual = _total(pod, lambda container, path: reported(container, path, actual=True), unasked)
+    return _most(allocated, actual) if is_infeasible else _most(declared, allocated, actual)
 
 
 def _reports(pod: Pod) -> dict[str, tuple[str, ContainerStatus]]:
@@ -116,17 +123,15 @@ def _reports(pod: Pod) -> dict[str, tuple[str, ContainerStatus]]:
     return found
 
 
-def _reported(
-    container: Container, path: str, reports: dict[str, tuple[str, ContainerStatus]], *, actual: bool
-) -> Sums:
-    """Read what the node allocated to a container, or set up for it; without a report: as declared."""
+def _reported(container: Container, reports: dict[str, tuple[str, ContainerStatus]], *, actual: bool) -> Sums | None:
+    """Read what the node allocated to a container, or set up for it; None where it does not say."""
     if container.name in reports:
         at, status = reports[container.name]
         if actual and status.resources.requests is not None:
             return parse_quantities(status.resources.requests, f"{at}.resources.requests")
         if status.allocated_resources is not None:
             return parse_quantities(status.allocated_resources, f"{at}.allocatedResources")
-    return _declared(container.resources, f"{path}.resources")
+    return None
 
 
 def _pod_level(pod: Pod, declared: Sums) -> Sums:

@@ -13,7 +13,17 @@ import msgspec
 
 from hostler.kube.api.client import Broken, Client
 from hostler.kube.api.connect import client_for
-from hostler.kube.api.resources import BUDGETS, NAMESPACES, NODES, PODS, REPLICA_SETS, SERVICES, Resource
+from hostler.kube.api.resources import (
+    BUDGETS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
 from hostler.kube.local import LocalCluster
 from hostler.kube.local.setup import Api
 from hostler.manifests.metadata import Metadata, Read
@@ -29,7 +39,10 @@ _PATIENCE_S = 60.0
 _ENOUGH_S = 3.0  # to be bound when all victims are gone
 _QUIET_S = 0.2  # after which nobody else is told to go
 _VICTIMS = re.compile(r"preempting (\d+) victim")
-_LISTED = (NAMESPACES, SERVICES, REPLICA_SETS, BUDGETS, NODES)
+_OWNERS: dict[str, Resource[Any]] = {
+    kind.kind: kind for kind in (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
+}
+_LISTED = (NAMESPACES, *_OWNERS.values(), BUDGETS, NODES)
 
 Objects = dict[str, list[Any]]  # by kind
 
@@ -176,8 +189,7 @@ class Asker:
     async def _make(self, case: Case) -> None:
         await self._create(
             *((NODES, body) for body in case.nodes),
-            *((SERVICES, body) for body in case.services),
-            *((REPLICA_SETS, body) for body in case.replica_sets),
+            *((_OWNERS[body["kind"]], body) for body in case.owners),
             *((BUDGETS, body) for body in case.budgets),
         )
         await self._create(*((PODS, body) for body in case.running))
@@ -212,12 +224,8 @@ class Asker:
 
     async def _clear(self, case: Case) -> None:
         await asyncio.to_thread(self._clear_collections)
-        named: tuple[tuple[Resource[Any], list[dict[str, Any]]], ...] = (
-            (SERVICES, case.services),
-            (REPLICA_SETS, case.replica_sets),
-            (BUDGETS, case.budgets),
-        )
-        await asyncio.gather(*(self._delete(kind, place_of(body)) for kind, bodies in named for body in bodies))
+        named = [*((_OWNERS[body["kind"]], body) for body in case.owners), *((BUDGETS, body) for body in case.budgets)]
+        await asyncio.gather(*(self._delete(kind, place_of(body)) for kind, body in named))
         self._states.clear()
         self._gone.clear()
         self._leaving.clear()

@@ -41,8 +41,7 @@ class Case(msgspec.Struct):
     nodes: list[Body] = []
     running: list[Body] = []
     pending: list[Body] = []
-    services: list[Body] = []
-    replica_sets: list[Body] = []
+    owners: list[Body] = []  # services and controllers
     budgets: list[Body] = []
     statuses: dict[str, Body] = {}
     leaving: list[str] = []
@@ -66,7 +65,7 @@ def make_case(seed: int) -> Case:
         if case.is_slow:
             pod["spec"]["terminationGracePeriodSeconds"] = 300
         if (may_evict and hour) or draw.random() < 0.1:  # one has not started yet
-            case.statuses[place_of(pod)] = running_status(draw, hour)
+            case.statuses[place_of(pod)] = running_status(draw, pod, hour)
         if not may_evict and draw.random() < 0.06:
             case.leaving.append(place_of(pod))
             pod["spec"]["terminationGracePeriodSeconds"] = 300
@@ -97,6 +96,8 @@ def _node(draw: random.Random, name: str, *, may_evict: bool) -> Body:
         "memory": draw.choice(("2Gi", "4Gi", "8000Mi", "16Gi")),
         "pods": str(draw.choice((3, 5, 20, 110))),
     }
+    if draw.random() < 0.04:
+        amounts[draw.choice(("cpu", "memory", "pods"))] = "0"
     if draw.random() < 0.6:
         amounts["ephemeral-storage"] = f"{draw.randint(4, 40)}Gi"
     if draw.random() < 0.4:
@@ -110,12 +111,15 @@ def _node(draw: random.Random, name: str, *, may_evict: bool) -> Body:
     if draw.random() < 0.06:
         spec["unschedulable"] = True
     images = [
-        {"names": [image if ":" in image else f"{image}:latest"], "sizeBytes": size}
-        for image, size in IMAGES.items()
-        if draw.random() < 0.3
+        {"names": _image_names(draw, image), "sizeBytes": size} for image, size in IMAGES.items() if draw.random() < 0.3
     ]
     status = {"capacity": amounts, "allocatable": amounts, "images": images}
     return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
+
+
+def _image_names(draw: random.Random, image: str) -> list[str]:
+    name = image if ":" in image else f"{image}:latest"
+    return [name, f"mirror.example/{name}"] if draw.random() < 0.3 else [name]
 
 
 def _taint(draw: random.Random) -> Body:
@@ -139,24 +143,25 @@ def _budget_status(draw: random.Random, budget: Body, case: Case) -> Body:
 
 
 def _add_owners(draw: random.Random, case: Case) -> None:
-    """Add services and replica sets, whose pods are spread by default."""
+    """Add services and controllers, whose pods are spread by default."""
     for i in range(draw.choice((1, 1, 2))):
         namespace, labels = draw.choice((NAMESPACES[0], *NAMESPACES)), {"app": draw.choice(APPS)}
+        kind = draw.choice(("Service", "Service", "ReplicaSet", "StatefulSet", "ReplicationController"))
         metadata = {"name": f"o{i}-{case.seed}", "namespace": namespace}
-        if draw.random() < 0.5:
-            case.services.append({"metadata": metadata, "spec": {"selector": labels, "ports": [{"port": 80}]}})
+        case.owners.append({"kind": kind, "metadata": metadata, "spec": _owner_spec(kind, labels)})
+        if kind == "Service":
             continue
-        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "img-a"}]}}
-        spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
-        case.replica_sets.append({"metadata": metadata, "spec": spec})
-        owner = {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "name": metadata["name"],
-            "uid": "u",
-            "controller": True,
-        }
+        version = "v1" if kind == "ReplicationController" else "apps/v1"
+        owner = {"apiVersion": version, "kind": kind, "name": metadata["name"], "uid": "u", "controller": True}
         for pod in (*case.running, *case.pending):
             own = pod["metadata"]
             if own["namespace"] == namespace and labels.items() <= own["labels"].items() and draw.random() < 0.8:
                 own["ownerReferences"] = [owner]
+
+
+def _owner_spec(kind: str, labels: dict[str, str]) -> Body:
+    if kind == "Service":
+        return {"selector": labels, "ports": [{"port": 80}]}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "img-a"}]}}
+    selector: Body = labels if kind == "ReplicationController" else {"matchLabels": labels}
+    return {"replicas": 0, "selector": selector, "template": template}

@@ -44,11 +44,28 @@ def pending_pod(draw: random.Random, name: str, nodes: list[str], priority: int 
     return pod
 
 
-def running_status(draw: random.Random, hour: int) -> Body:
-    """Make what a kubelet would say of a pod that started in this hour; some have ended."""
+def running_status(draw: random.Random, pod: Body, hour: int) -> Body:
+    """Make what a kubelet would say of a pod that started in this hour; some have ended, some are being resized."""
     if draw.random() < 0.05:
         return {"phase": draw.choice(("Succeeded", "Failed"))}
-    return {"phase": "Running", "startTime": f"2026-01-{1 + hour // 24:02d}T{hour % 24:02d}:00:00Z"}
+    status: Body = {"phase": "Running", "startTime": f"2026-01-{1 + hour // 24:02d}T{hour % 24:02d}:00:00Z"}
+    if draw.random() < 0.12:
+        status["containerStatuses"] = [_container_status(draw, one["name"]) for one in pod["spec"]["containers"]]
+        reason = draw.choice(("", "Infeasible", "Deferred"))
+        if reason:
+            status["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
+    return status
+
+
+def _container_status(draw: random.Random, name: str) -> Body:
+    found: Body = {"name": name, "image": "i", "imageID": "i", "ready": True, "restartCount": 0}
+    has_allocated = draw.random() < 0.7
+    if has_allocated:
+        found["allocatedResources"] = {"cpu": f"{draw.randint(1, 8) * 100}m", "memory": f"{draw.randint(1, 8) * 100}Mi"}
+    if draw.random() < 0.7 or not has_allocated:
+        amounts = {"cpu": f"{draw.randint(1, 8) * 100}m", "memory": f"{draw.randint(1, 8) * 100}Mi"}
+        found["resources"] = {"requests": amounts}
+    return found
 
 
 def _pod(draw: random.Random, name: str, nodes: list[str], *, odds: float, size: int) -> Body:
@@ -91,6 +108,8 @@ def _add_containers(draw: random.Random, spec: Body, size: int) -> None:
             one.pop("ports", None)
             if draw.random() < 0.4:
                 one["restartPolicy"] = "Always"
+    if draw.random() < 0.03 and "ports" in spec["containers"][0]:
+        spec["hostNetwork"] = True
     if draw.random() < 0.1:
         spec["runtimeClassName"] = RUNTIME_CLASS
     if draw.random() < 0.06:
@@ -110,7 +129,11 @@ def _container(draw: random.Random, name: str, size: int) -> Body:
         limits[WIDGET] = str(draw.randint(1, 2))
     if "memory" in asks and draw.random() < 0.05:
         limits[HUGE] = f"{draw.choice((2, 4, 16))}Mi"
-    container: Body = {"name": name, "image": draw.choice((*IMAGES, "unknown")), "resources": {"requests": asks}}
+    container: Body = {
+        "name": name,
+        "image": draw.choice((*IMAGES, "mirror.example/img-b:2", "unknown")),
+        "resources": {"requests": asks},
+    }
     if limits:
         container["resources"] = {"requests": asks | limits, "limits": limits}
     if draw.random() < 0.12:

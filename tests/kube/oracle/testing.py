@@ -16,7 +16,7 @@ __all__ = ["Finding", "examine", "shrink"]
 # kube-scheduler hears of nodes, pods and budgets by separate watches, and nothing tells when it has heard all. A
 # difference counts only where it stays when there is time enough for that.
 _PATIENT_S = 0.5
-_PARTS = ("pending", "running", "nodes", "budgets", "services", "replica_sets")
+_PARTS = ("pending", "running", "nodes", "budgets", "owners")
 
 
 class Finding(msgspec.Struct):
