@@ -12,8 +12,9 @@ from hostler.engine.victims import VictimSet
 from hostler.kube.api.resources import PODS
 from hostler.kube.api.store import Update
 from hostler.kube.facts import World
+from hostler.kube.scheduler.wording import hold_message
 from hostler.manifests.messages import scheduler_message
-from hostler.model import Bind, Evict, Nominate
+from hostler.model import Bind, Evict, Hold, Nominate
 from tests.kube.oracle.asking import Asked
 from tests.kube.oracle.names import SCHEDULER
 
@@ -37,7 +38,8 @@ class Ours(msgspec.Struct):
     scores: dict[str, dict[str, int | float]] = {}
     totals: dict[str, int | float] = {}
     node: str = ""
-    message: str = ""
+    message: str = ""  # the whole explanation in kube-scheduler's words
+    condition: str = ""  # what our scheduler writes into the pod's condition
     nominated: str = ""
     victims: list[str] = []
     choices: dict[str, Choice] = {}  # what could be evicted, by node
@@ -75,6 +77,8 @@ def answer_of_ours(asked: Asked) -> Ours:
                 ours.node = action.host
             case Nominate(uid=nominated) if nominated == uid:
                 ours.nominated = action.host
+            case Hold(uid=held) if held == uid:
+                ours.condition = hold_message(action)
             case Evict():
                 (ours.victims if action.preemptor == uid else ours.others).append(names[action.uid])
     # Those who are going already are not told again.
