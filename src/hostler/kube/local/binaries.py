@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from hostler.kube.local.build import build
-from hostler.kube.local.modules import build_folder, recipe_of
+from hostler.kube.local.build import TESTS, build, recipe_for
+from hostler.kube.local.modules import build_folder
 
 __all__ = ["ASSETS_VARIABLE", "Binary", "find_binaries", "version_of"]
 
@@ -93,6 +93,8 @@ def _first_usable(name: str, report: Callable[[str], None]) -> Binary | None:
 
 
 def _places(name: str) -> Iterator[tuple[Path, str]]:
+    if name == TESTS:
+        return  # it tells no version, and only those of our own server's version say anything about it
     assets = os.environ.get(ASSETS_VARIABLE, "")
     if assets and (Path(assets) / name).is_file():
         yield Path(assets) / name, ASSETS_VARIABLE
@@ -101,6 +103,6 @@ def _places(name: str) -> Iterator[tuple[Path, str]]:
 
 
 def _pinned(name: str) -> tuple[int, int, int]:
-    match = _VERSION.search(recipe_of(name).version)
+    match = _VERSION.search(recipe_for(name).version)
     assert match is not None
     return int(match[1]), int(match[2]), int(match[3])

@@ -14,11 +14,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from hostler.errors import UnavailableError
 from hostler.kube.local.locks import locked
 from hostler.kube.local.modules import Recipe, build_folder, modules_folder, recipe_of
 
-__all__ = ["build", "find_go"]
+__all__ = ["TESTS", "build", "find_go", "recipe_for"]
+
+# Kubernetes' own tests: no part of a cluster, so only built where they are asked for by name.
+TESTS = "e2e.test"
 
 _HOUR_S = 3600.0
 _TICK_S = 1.0
@@ -39,6 +44,14 @@ def find_go(usual: Path = _USUAL_GO) -> Path:
     )
 
 
+def recipe_for(name: str) -> Recipe:
+    """Return how a binary of a control plane is built, or the tests of the same Kubernetes."""
+    if name != TESTS:
+        return recipe_of(name)
+    server = recipe_of("kube-apiserver")
+    return msgspec.structs.replace(server, binary=TESTS, package="k8s.io/kubernetes/test/e2e", stamp="")
+
+
 def build(names: Sequence[str], report: Callable[[str], None]) -> None:
     """Build these binaries unless somebody else has meanwhile; ``report`` takes lines of progress."""
     folder = build_folder()
@@ -52,13 +65,14 @@ def build(names: Sequence[str], report: Callable[[str], None]) -> None:
     with locked(folder / "lock", patience_s=_HOUR_S, busy="somebody else builds; waiting for that", report=report):
         wanted = [name for name in names if not (folder / name).exists()]
         for number, name in enumerate(wanted, start=1):
-            _build_one(go, recipe_of(name), folder, f"building {name} ({number} of {len(wanted)})", report)
+            _build_one(go, recipe_for(name), folder, f"building {name} ({number} of {len(wanted)})", report)
 
 
 def _build_one(go: Path, recipe: Recipe, folder: Path, label: str, report: Callable[[str], None]) -> None:
     part = folder / f"{recipe.binary}.part"
     log = folder / f"{recipe.binary}.log"
-    words = [str(go), "build", "-trimpath", "-ldflags", f"-s -w {recipe.stamp}".strip(), "-o", str(part)]
+    verb = ["test", "-c"] if recipe.binary == TESTS else ["build"]
+    words = [str(go), *verb, "-trimpath", "-ldflags", f"-s -w {recipe.stamp}".strip(), "-o", str(part)]
     report(f"{label}; this happens once and takes minutes")
     start = time.monotonic()
     with log.open("wb") as output:
