@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hostler.kube.api import clock as clocks
+from hostler.kube.api.clock import SteadyClock
 from hostler.kube.settings import Limits
 from tests.kube.faults.script import lost, slow, throttled, unanswered
 from tests.kube.faults.stage import SECOND, Stage, play
@@ -96,8 +96,8 @@ def test_17_a_process_that_stood_still_for_a_minute_does_no_harm_when_it_goes_on
 def test_18_the_clock_of_a_scheduler_does_not_follow_a_wall_clock_that_is_set(monkeypatch):
     async def main() -> None:
         wall = [1_700_000_000 * SECOND]
-        monkeypatch.setattr(clocks.time, "time_ns", lambda: wall[0])
-        clock = clocks.SteadyClock()
+        monkeypatch.setattr("hostler.kube.api.clock.time.time_ns", lambda: wall[0])
+        clock = SteadyClock()
         start = clock.now()
         assert abs(start - wall[0]) < SECOND
         for jump_s in (3600, -7200, 86_400):

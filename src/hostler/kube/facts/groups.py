@@ -7,6 +7,8 @@ Used by ``pods`` and ``world``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from hostler.errors import InputError
@@ -112,6 +114,10 @@ class GroupBook:
             self._quiet.pop(key, None)
             self._counted.pop(key, None)
         return self._tell(key, now)
+
+    def members(self, key: str) -> Iterable[str]:
+        """Return the uids of the members that the engine knows."""
+        return self._members.get(key, {}).keys()
 
     def is_built_in(self, key: str) -> bool:
         """Say whether there is an object of the built-in form."""

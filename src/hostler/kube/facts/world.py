@@ -100,6 +100,11 @@ class World:
         """The gangs that the engine was told of, by namespace and name."""
         return self._groups.told
 
+    def is_short(self, group: str, least: int) -> bool:
+        """Say whether so few members of a gang are there, none of them placed, that it must not be started."""
+        members = list(self._groups.members(group))
+        return len(members) < least and not any(guest.host for uid in members if (guest := self._pods.told(uid)))
+
     def is_built_in(self, group: str) -> bool:
         """Say whether a gang is a PodGroup of the form that is built into Kubernetes."""
         return self._groups.is_built_in(group)

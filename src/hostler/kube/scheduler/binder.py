@@ -46,11 +46,12 @@ class BinderCounts(msgspec.Struct):
 
 
 class _Job(msgspec.Struct):
-    """One bind on its way; ``host`` is the node as it was when it was chosen."""
+    """One bind on its way; ``host`` is the node as it was when it was chosen, ``least`` what its gang needed then."""
 
     bind: Bind
     host: object
     decided_at: int
+    least: int = 0
     is_sent: bool = False
     done: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
@@ -112,10 +113,16 @@ class Binder:
 
     def submit(self, bind: Bind) -> None:
         """Take a bind; it is sent when the window allows."""
-        job = _Job(bind, self._world.hosts.get(bind.host), self._clock.now())
+        job = _Job(bind, self._world.hosts.get(bind.host), self._clock.now(), self._least(bind.uid))
         self._jobs[bind.uid] = job
         self._waiting.append(job)
         self._pump()
+
+    def _least(self, uid: str) -> int:
+        """Return how many members a pod's gang needs; 0 where it has none."""
+        pod = self._world.pods.get(uid)
+        gang = self._world.gangs.get(pod.group) if pod is not None and pod.group else None
+        return gang.min_count if gang is not None else 0
 
     def withdraw(self, uid: str) -> bool:
         """Take back a bind that was not sent; say whether that was possible."""
@@ -188,6 +195,9 @@ class Binder:
             return "the pod is going away"
         if pod.node:
             return f"the pod runs on {pod.node} already"
+        least = min(job.least, self._least(pod.uid))
+        if least and self._world.is_short(pod.group, least):
+            return f"its gang {pod.group} has lost members"
         host = self._world.hosts.get(job.bind.host)
         if host is None:
             return f"node {job.bind.host} is gone"

@@ -6,14 +6,24 @@ error and tried again later, and does not stop the others. Used by ``loop``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
 
 from hostler.engine.engine import Engine
 from hostler.errors import HostlerError
-from hostler.model import Action, Event, GangChanged, GangLeft, GuestArrived, GuestChanged, GuestFailed
+from hostler.model import (
+    Action,
+    BindFailed,
+    Event,
+    GangChanged,
+    GangLeft,
+    GuestArrived,
+    GuestChanged,
+    GuestFailed,
+    GuestLeft,
+)
 
 __all__ = ["Core", "Driver", "Turn"]
 
@@ -58,12 +68,16 @@ class Core:
         began = self._timer()
         refused: list[tuple[Event, str]] = []
         failed: list[tuple[str, str]] = []
+        gangs: dict[str, None] = {}
         for event in events:
+            gang = self._gang_of(event)  # before a member that leaves is forgotten
+            if gang:
+                gangs[gang] = None
             try:
                 self._driver.apply(event)
             except HostlerError as error:
                 refused.append((event, error.message))
-        gathering = self._gathering(events)
+        gathering = self._gathering(gangs)
         actions = self._decide(now, limit, failed) if limit > 0 else []
         return Turn(actions, refused, failed, gathering, self.engine.next_due(), self._timer() - began)
 
@@ -83,16 +97,18 @@ class Core:
             failed.append((uid, why))
             return []
 
-    def _gathering(self, events: Sequence[Event]) -> list[tuple[str, str]]:
+    def _gang_of(self, event: Event) -> str:
+        """Return the gang that a fact may keep from being tried, or nothing."""
+        if isinstance(event, GuestArrived | GuestChanged):
+            return event.guest.gang
+        if isinstance(event, GuestLeft | BindFailed):
+            record = self.engine.state.guests.get(event.uid)
+            return record.guest.gang if record is not None else ""
+        if isinstance(event, GangChanged):
+            return event.gang.key
+        return event.key if isinstance(event, GangLeft) else ""
+
+    def _gathering(self, keys: Iterable[str]) -> list[tuple[str, str]]:
         """Find the members of the gangs at hand that wait for others, and what for."""
-        keys: dict[str, None] = {}
-        for event in events:
-            if isinstance(event, GuestArrived | GuestChanged):
-                if event.guest.gang:
-                    keys[event.guest.gang] = None
-            elif isinstance(event, GangChanged):
-                keys[event.gang.key] = None
-            elif isinstance(event, GangLeft):
-                keys[event.key] = None
         gangs = self.engine.state.gangs
         return [(uid, why) for key in keys if (why := gangs.why_not_ready(key)) for uid in gangs.pending(key)]
