@@ -165,12 +165,16 @@ class Asker:
 
     async def _told_to_go(self, answer: Answer, before: set[str]) -> list[str]:
         """Wait until all victims were told to go, and name them; those that are going already are not told again."""
-        at_node = sum(self._leaving[place] == answer.nominated for place in before)
-        count = _victim_count(answer) - at_node
-        await self._until(lambda: len(self._leaving) - len(before) >= count, f"victims of {answer.pod} to go")
-        if at_node:
+
+        # A pod that loses its node to this one may look for others to evict elsewhere.
+        def here() -> set[str]:
+            return {place for place, node in self._leaving.items() if node == answer.nominated}
+
+        count = _victim_count(answer) - len(here() & before)
+        await self._until(lambda: len(here() - before) >= count, f"victims of {answer.pod} to go")
+        if here() & before:
             await asyncio.sleep(_QUIET_S)
-        return sorted(set(self._leaving) - before)
+        return sorted(here() - before)
 
     async def _until(self, is_so: Callable[[], bool], what: str, patience_s: float = _PATIENCE_S) -> None:
         try:
