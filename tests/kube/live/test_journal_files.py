@@ -64,6 +64,20 @@ def test_full_files_get_a_number_and_each_is_replayed_alone(tmp_path):
     assert [one for path in found for one in replayed(path)] == decided
 
 
+def test_a_file_ends_with_a_step_however_many_facts_come_before_it(tmp_path):
+    files = JournalFiles(tmp_path / "run.journal", limit=500, keep=0)
+    recorder = files.recorder = Recorder(Engine([find_policy("spread")]), files.write)
+    for number in range(50):
+        recorder.apply(HostJoined(host=Host(name=f"h{number}", capacity=amounts({"cpu": 4000}))))
+    for number in range(50):
+        spec = GuestSpec(requests=amounts({"cpu": 1000}))
+        recorder.apply(GuestArrived(guest=Guest(name=f"g{number}", uid=f"g{number}", spec=spec)))
+    recorder.step(1)
+    files.close()
+    assert [path.name for path in in_order(tmp_path)] == ["run.journal.1"]
+    assert len(replayed(tmp_path / "run.journal.1")) == 50
+
+
 def test_only_so_many_full_files_are_kept(tmp_path):
     files = JournalFiles(tmp_path / "run.journal", limit=2000, keep=2)
     decided = run(files)

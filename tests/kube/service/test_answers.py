@@ -58,7 +58,9 @@ def test_the_explanation_is_the_object_that_the_command_prints():
 
 def test_a_pod_of_another_scheduler_is_explained_as_if_it_were_ours():
     server = server_with(node("n", "2"), pod("theirs", "10", schedulerName="other"))
-    (found,) = ask(server, "/v1/explain/default/theirs")
+    path = "/v1/explain/default/theirs"
+    found, again = ask(server, path, path)
+    assert again == found
     assert found["message"] == "0/1 nodes are available: 1 Insufficient cpu."
     assert found["notes"] == ["the pod names scheduler other: it is explained as if it were ours to place"]
 
@@ -77,6 +79,20 @@ def test_explaining_changes_no_decision():
 
     before, after = asyncio.run(main())
     assert before == after
+
+
+def test_many_questions_at_once_are_all_answered():
+    server = server_with(node("n", "2"), *(pod(f"huge-{number}", "10") for number in range(8)))
+
+    async def main():
+        async with scheduling(server) as pages:
+            await until(lambda: has_decided(pages.scheduler))
+            paths = [f"/v1/explain/default/huge-{number}" for number in range(8)] + ["/v1/explain/default/none"]
+            return await asyncio.gather(*map(pages.get, paths))
+
+    answers = asyncio.run(main())
+    assert [status for status, _ in answers] == [200] * 8 + [404]
+    assert [body["guest"] for _, body in answers[:8]] == [f"huge-{number}" for number in range(8)]
 
 
 def test_candidates_are_the_nodes_that_fit_and_the_reasons_of_the_others():
@@ -98,6 +114,16 @@ def test_the_queue_shows_states_reasons_and_next_tries():
     assert rows["huge"]["reason"] == "0/1 nodes are available: 1 Insufficient cpu."
     assert rows["huge"]["next_try"]
     assert (rows["gated"]["state"], rows["gated"]["next_try"]) == ("gated", None)
+
+
+def test_a_gang_that_is_not_complete_is_gated_in_the_queue():
+    group = {"kind": "PodGroup", "metadata": {"name": "crew"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+    server = server_with(node("n"), group, pod("one", schedulingGroup={"podGroupName": "crew"}))
+    queue, text = ask(server, "/v1/queue", "/metrics", ready=has_decided)
+    (row,) = queue["pods"]
+    assert (row["name"], row["state"]) == ("one", "gated")
+    assert "1 of 2" in row["reason"] or "1/2" in row["reason"]
+    assert metrics_of(text)['hostler_pending_pods{queue="gated"}'] == 1
 
 
 def test_the_queue_of_a_namespace_has_no_others():

@@ -9,6 +9,7 @@ import msgspec
 from hostler.engine import Engine
 from hostler.engine.gang_book import GANG
 from hostler.engine.queue import QUEUE_NAMES, WAITING
+from hostler.manifests.messages import gang_message
 
 __all__ = ["Numbers", "Pending", "count", "pending"]
 
@@ -23,7 +24,6 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     unschedulable: int = 0
     gathering: int = 0  # members of gangs that are not complete
     refused_by: tuple[tuple[str, int], ...] = ()  # plugin, and how many waiting guests it keeps from some host
-    assumed: int = 0
     waiting: tuple[str, ...] = ()  # their uids
 
 
@@ -39,27 +39,31 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
 
 def count(engine: Engine) -> Numbers:
     """Count the queue."""
-    counts = Counter[str]()
-    refused = Counter[str]()
+    states = Counter[str]()
+    verdicts = Counter[tuple[tuple[int, int], ...]]()  # guests of one shape share them
     uids: list[str] = []
+    guests = engine.state.guests
     for uid, state, _ in _entries(engine):
-        counts[state] += 1
+        states[state] += 1
         uids.append(uid)
-        record = engine.state.guests[uid]
         if state == UNSCHEDULABLE:
-            reasons = engine.state.tables.reasons.values
-            refused.update({reasons[code].plugin: 1 for code, _ in record.counts})
+            verdicts[guests[uid].counts] += 1
+    reasons = engine.state.tables.reasons.values
+    refused = Counter[str]()
+    for codes, number in verdicts.items():
+        for plugin in {reasons[code].plugin for code, _ in codes}:
+            refused[plugin] += number
     return Numbers(
-        active=counts["active"],
-        backoff=counts["backoff"],
-        unschedulable=counts[UNSCHEDULABLE],
-        gathering=counts["gated"],
+        active=states["active"],
+        backoff=states["backoff"],
+        unschedulable=states[UNSCHEDULABLE],
+        gathering=states["gated"],
         refused_by=tuple(sorted((plugin or "scheduler", number) for plugin, number in refused.items())),
         waiting=tuple(uids),
     )
 
 
-def pending(engine: Engine, limit: int) -> list[Pending]:
+def pending(engine: Engine) -> list[Pending]:
     """Return who waits, in order of priority and age."""
     records = engine.state.guests
     found = sorted(_entries(engine), key=lambda one: (-records[one[0]].guest.spec.priority, records[one[0]].arrival))
@@ -71,12 +75,15 @@ def pending(engine: Engine, limit: int) -> list[Pending]:
             reason=_reason(engine, uid),
             next_try=due,
         )
-        for uid, state, due in found[:limit]
+        for uid, state, due in found
     ]
 
 
 def _entries(engine: Engine) -> list[tuple[str, str, int]]:
-    """Return each pending guest once, with the name of its state and when it is tried at the latest."""
+    """Return each pending guest with the name of its state and when it is tried at the latest.
+
+    Left out are those for whom an answer from outside is awaited: that takes seconds at most.
+    """
     found: list[tuple[str, str, int]] = []
     gangs = engine.state.gangs
     for key, entry in engine.state.queue.entries.items():
@@ -84,17 +91,13 @@ def _entries(engine: Engine) -> list[tuple[str, str, int]]:
         due = entry.flush_at if entry.state == WAITING else entry.until
         members = gangs.pending(key.removeprefix(GANG)) if key.startswith(GANG) else (key,)
         found += [(uid, state, due) for uid in members if uid in engine.state.guests]
-    known = {uid for uid, _, _ in found}
-    for record in engine.state.guests.values():
-        guest = record.guest
-        if not record.host and guest.uid not in known:
-            name = engine.state_of(record)
-            found.append((guest.uid, "gated" if name == "gated" else name, record.deadline))
+    queue = engine.state.queue.entries
+    for key in gangs.members:
+        if GANG + key not in queue:  # a gang that cannot be tried yet is in no queue
+            found += [(uid, engine.state_of(engine.state.guests[uid]), 0) for uid in gangs.pending(key)]
     return found
 
 
 def _reason(engine: Engine, uid: str) -> str:
-    from hostler.manifests.messages import gang_message
-
     decision = engine.decision(uid)
     return (gang_message(decision) if decision.hosts else "") or decision.note

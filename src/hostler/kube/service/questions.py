@@ -80,8 +80,8 @@ class Questions:
 
     async def queue(self, namespace: str, limit: int) -> dict[str, object]:
         """List the pods of our profiles that wait, in the order in which they are tried; gated ones last."""
-        engine, pods, now = self._scheduler.core.engine, self._scheduler.world.pods, self._clock.now()
-        found = await self._in_engine(lambda: pending(engine, len(engine.state.guests)))
+        pods, now = self._scheduler.world.pods, self._clock.now()
+        found = await self._aside(pending)
         rows: list[dict[str, object]] = []
         for one in found:
             pod = pods.get(one.uid)
@@ -167,14 +167,28 @@ class Questions:
         return await self._aside(work)
 
     async def _aside(self, work: Callable[[Engine], T]) -> T:
-        """Do long work on a twin in a thread of its own; it may be looked at but not changed."""
+        """Do long work on a twin in a thread of its own; it may be looked at but not changed.
+
+        Who asked may give up, but a thread cannot: the next question waits until it is done.
+        """
         async with asyncio.timeout(_PATIENCE_S):
-            async with self._one_at_a_time:
+            await self._one_at_a_time.acquire()
+            try:
                 now = self._clock.now()
                 if self._twin is None or now - self._twin[0] > _TWIN_KEPT_NS:
                     self._twin = (now, await self._executor.run(self._scheduler.core.engine.fork))
                 twin = self._twin[1]
-                return await asyncio.get_running_loop().run_in_executor(None, lambda: work(twin))
+                doing = asyncio.get_running_loop().run_in_executor(None, lambda: work(twin))
+            except BaseException:
+                self._one_at_a_time.release()
+                raise
+            doing.add_done_callback(self._done)
+            return await asyncio.shield(doing)
+
+    def _done(self, future: asyncio.Future[Any]) -> None:
+        self._one_at_a_time.release()
+        if not future.cancelled():
+            future.exception()  # whoever asked is told; where he has gone, nobody need complain
 
     async def _in_engine(self, work: Callable[[], T], patience_s: float = _PATIENCE_S) -> T:
         async with asyncio.timeout(patience_s):
