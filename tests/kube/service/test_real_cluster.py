@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import socket
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from hostler.kube.live.via import ask_scheduler
 from hostler.kube.scheduler.executor import OwnThread
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.service.serving import serve
+from tests.cli.running import hostler
 from tests.kube.service.serving import pod, until
 
 
@@ -68,6 +70,35 @@ def test_the_api_server_says_who_gets_in(control_plane, namespace):
     }
     assert "user nobody may not get /metrics" in found["nobody", "metrics"][1]
     assert f"user nobody may not get pods in namespace {namespace}" in found["nobody", "huge"][1]
+
+
+def test_commands_ask_the_scheduler_itself(control_plane, namespace, tmp_path):
+    with control_plane.api() as api:
+        api.call("POST", f"/api/v1/namespaces/{namespace}/pods", pod("huge", "100", namespace))
+    file = tmp_path / "more.json"
+    file.write_text(json.dumps(pod("more", "100", namespace)))
+
+    async def main():
+        async with scheduling(control_plane) as address:
+
+            def ask(*words, user="admin"):
+                more = ("--via", address, "--kubeconfig", control_plane.kubeconfig(user))
+                return asyncio.to_thread(hostler, *words, *more)
+
+            return [
+                await ask("explain", "huge", "-n", namespace),
+                await ask("kube", "queue", "-n", namespace, "-o", "json"),
+                await ask("kube", "plan", "-f", file),
+                await ask("kube", "queue", user="nobody"),
+            ]
+
+    explained, queue, plan, refused = asyncio.run(main())
+    assert explained.code == 0, explained.err
+    assert explained.lines[0].startswith(f"{namespace}/huge (cpu 100) fits nowhere")
+    assert [(row["name"], row["attempts"] is None) for row in queue.json["pods"]] == [("huge", False)]
+    assert (plan.code, plan.lines[-1]) == (1, "0 of 1 pods would be placed, 0 evicted.")
+    assert refused.code == 3
+    assert "user nobody may not list pods everywhere" in refused.error
 
 
 def own_address():

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hostler.cli.kube.viewing import cluster_options, namespace_option
+from hostler.cli.kube.viewing import cluster_options, namespace_option, via_option
 from hostler.cli.options import FILE, examples, output_option
 from hostler.cli.terminal import Column, note, print_data, print_table, say
 
 if TYPE_CHECKING:
     from hostler.kube.live.planning import Plan
+    from hostler.kube.settings import SchedulerSettings
 
 __all__ = ["plan"]
 
@@ -37,13 +40,22 @@ __all__ = ["plan"]
 )
 @namespace_option("The namespace of objects that name none; else the context's.")
 @click.option("--preempt/--no-preempt", default=True, show_default=True, help="Whether others may be evicted.")
+@via_option()
 @cluster_options()
 @output_option("table", "json", "yaml")
 @click.pass_context
 def plan(
-    ctx: click.Context, files: tuple[str, ...], namespace: str, preempt: bool, kubeconfig: Path | None, context: str,
-    config: str, policy: str, output: str,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    files: tuple[str, ...],
+    namespace: str,
+    preempt: bool,
+    via: str,
+    kubeconfig: Path | None,
+    context: str,
+    config: str,
+    policy: str,
+    output: str,
+) -> None:
     """Say where pods would go on a live cluster if they were created now, and who would be evicted for them.
 
     Deployments, ReplicaSets, StatefulSets and Jobs count as the pods that they make; gangs need their PodGroup in the
@@ -53,20 +65,16 @@ def plan(
     from hostler.cli.kernels import kernels
 
     with kernels() as compiled:
-        from hostler.cli.kube.viewing import live_settings, see
-        from hostler.cli.plugins import registry_for
+        from hostler.cli.kube.viewing import live_settings
         from hostler.config import read_documents
-        from hostler.kube.live.planned import read_planned
-        from hostler.kube.live.planning import make_plan
-        from hostler.kube.live.snapshot import open_view
 
-        settings = live_settings(config, policy)
         documents = [document.data for document in read_documents(files)]
-        seen = see(kubeconfig, context)
-        planned = read_planned(documents, settings, namespace or seen.access.namespace)  # type: ignore[arg-type]
-        compiled.announce()
-        view = open_view(seen.listings, settings, seen.at, registry=registry_for(settings.policies))
-        found = make_plan(view.world, view.engine, planned, seen.at, may_evict=preempt)
+        if via:
+            found = _ask(via, documents, namespace, kubeconfig, context, preempt=preempt)
+        else:
+            settings = live_settings(config, policy)
+            compiled.announce()
+            found = _make(settings, documents, namespace, kubeconfig, context, preempt=preempt)
     for line in found.notes:
         note(line)
     if output == "table":
@@ -77,6 +85,43 @@ def plan(
         print_data({**msgspec.to_builtins(found), "complete": found.is_complete}, output)
     if not found.is_complete:
         ctx.exit(1)
+
+
+def _make(
+    settings: SchedulerSettings,
+    documents: Sequence[Any],
+    namespace: str,
+    kubeconfig: Path | None,
+    context: str,
+    *,
+    preempt: bool,
+) -> Plan:
+    from hostler.cli.kube.viewing import see
+    from hostler.cli.plugins import registry_for
+    from hostler.kube.live.planned import read_planned
+    from hostler.kube.live.planning import make_plan
+    from hostler.kube.live.snapshot import open_view
+
+    seen = see(kubeconfig, context)
+    planned = read_planned(documents, settings, namespace or seen.access.namespace)
+    view = open_view(seen.listings, settings, seen.at, registry=registry_for(settings.policies))
+    return make_plan(view.world, view.engine, planned, seen.at, may_evict=preempt)
+
+
+def _ask(
+    via: str, documents: Sequence[Any], namespace: str, kubeconfig: Path | None, context: str, *, preempt: bool
+) -> Plan:
+    """Let the running scheduler plan: it also knows what it assumed and nominated."""
+    import msgspec
+
+    from hostler.kube.api.access import read_access
+    from hostler.kube.live.planning import Plan
+    from hostler.kube.live.via import ask_scheduler
+
+    access = read_access(kubeconfig, context)
+    query = {"namespace": namespace or access.namespace, "preempt": "true" if preempt else "false"}
+    body = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": list(documents)})
+    return msgspec.convert(asyncio.run(ask_scheduler(access, via, "/v1/plan", query=query, body=body)), Plan)
 
 
 def _print(plan: Plan) -> None:
