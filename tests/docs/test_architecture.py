@@ -18,10 +18,16 @@ def test_every_module_of_the_engine_is_on_the_map():
 def test_every_file_on_the_map_exists():
     package = ROOT / "src" / "hostler"
     for name in re.findall(r"`([a-z_/]+(?:\.py|/))`", MAP):
-        assert (ENGINE / name).exists() or (package / name).exists(), name
+        assert (ENGINE / name).exists() or any(package.rglob(name.rstrip("/"))), name
 
 
 def test_every_package_is_on_the_map():
     package = ROOT / "src" / "hostler"
     folders = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
     assert folders <= set(re.findall(r"^\| `([a-z]+/)`", MAP, re.MULTILINE))
+
+
+def test_every_part_of_the_kubernetes_front_is_on_the_map():
+    kube = ROOT / "src" / "hostler" / "kube"
+    folders = {f"{path.parent.name}/" for path in kube.glob("*/__init__.py")}
+    assert folders <= set(re.findall(r"`([a-z]+/)`", MAP))
