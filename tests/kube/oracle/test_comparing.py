@@ -6,6 +6,7 @@ from tests.kube.oracle.clusters import make_case
 from tests.kube.oracle.comparing import differences, differences_in_words
 from tests.kube.oracle.logs import Log
 from tests.kube.oracle.ours import Choice, Ours
+from tests.kube.oracle.testing import without
 
 POD = Pod()
 
@@ -73,6 +74,16 @@ def test_words_are_compared_without_what_is_said_of_preemption():
 def test_a_seed_always_makes_the_same_case():
     assert make_case(7) == make_case(7)
     assert make_case(7) != make_case(8)
+
+
+def test_a_node_that_is_left_out_takes_its_pods_and_their_statuses_along():
+    case = next(case for case in map(make_case, range(100)) if len(case.statuses) > 5)
+    node = case.running[0]["spec"]["nodeName"]
+    at = [one["metadata"]["name"] for one in case.nodes].index(node)
+    smaller = without(case, "nodes", at)
+    assert len(smaller.nodes) == len(case.nodes) - 1
+    assert all(pod["spec"]["nodeName"] != node for pod in smaller.running)
+    assert len(smaller.statuses) < len(case.statuses)
 
 
 def test_the_log_tells_scores_by_pod_node_and_plugin():

@@ -11,7 +11,7 @@ from tests.kube.oracle.clusters import Case, place_of
 from tests.kube.oracle.comparing import differences, differences_in_words
 from tests.kube.oracle.ours import Ours, answer_of_ours
 
-__all__ = ["Finding", "examine", "shrink"]
+__all__ = ["Finding", "examine", "shrink", "without"]
 
 # kube-scheduler hears of nodes, pods and budgets by separate watches, and nothing tells when it has heard all. A
 # difference counts only where it stays when there is time enough for that.
@@ -80,13 +80,14 @@ async def shrink(real: Asker, finding: Finding) -> Finding:
         is_smaller = False
         for part in _PARTS:
             for i in reversed(range(len(getattr(finding.case, part)))):
-                tried = await examine(real, _without(finding.case, part, i))
+                tried = await examine(real, without(finding.case, part, i))
                 if tried.differences:
                     finding, is_smaller = tried, True
     return finding
 
 
-def _without(case: Case, part: str, index: int) -> Case:
+def without(case: Case, part: str, index: int) -> Case:
+    """Leave one object out, and what cannot be without it."""
     items = getattr(case, part)
     smaller = msgspec.structs.replace(case, **{part: items[:index] + items[index + 1 :]})
     if part == "nodes":
