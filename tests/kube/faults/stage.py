@@ -91,7 +91,7 @@ class Stage:
         self.server = ApiServer(self.clock, latency_s=latency_s, without=without)
         self.outage = Outage()
         self.actors: list[Actor] = []
-        self.kubelet: Any = Kubelet(self.server, end_s=1.0, collect_s=collect_s) if kubelet else None
+        self.kubelet: Any = Kubelet(self.server, end_s=600.0, collect_s=collect_s) if kubelet else None
         DisruptionController(self.server)
         policy = msgspec.structs.replace(find_policy("kubernetes"), preemption=rules or PreemptionRules())
         policy = msgspec.structs.replace(policy, filters=policy.filters + tuple(PluginUse(name) for name in filters))

@@ -106,7 +106,7 @@ class Evictor:
         preemptor = self._world.pods.get(evict.preemptor)
         try:
             await self._client.patch(
-                PODS, pod.namespace, pod.name, self._condition(pod, evict), part="status", kind="strategic",
+                PODS, pod.namespace, pod.name, self._condition(pod, preemptor, evict), part="status", kind="strategic",
                 timeout_s=self._timeout_s,
             )  # fmt: skip
             await self._client.delete(PODS, pod.namespace, pod.name, uid=pod.uid, timeout_s=self._timeout_s)
@@ -125,13 +125,14 @@ class Evictor:
         self._reports.preempted(pod, preemptor, evict.host)
         return None
 
-    def _condition(self, pod: PodView, evict: Evict) -> dict[str, object]:
+    def _condition(self, pod: PodView, preemptor: PodView | None, evict: Evict) -> dict[str, object]:
         """Write why the pod goes, as kube-scheduler does, so that its controllers do not count it as a failure."""
+        scheduler = preemptor.scheduler_name if preemptor is not None else ""
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
             "reason": _DISRUPTED,
-            "message": f"{pod.scheduler_name or 'hostler'}: {evict.reason or 'preempting to accommodate another pod'}",
+            "message": f"{scheduler or 'hostler'}: {evict.reason or 'preempting to accommodate another pod'}",
             "lastTransitionTime": second_time(self._clock.now()),
         }
         return {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}

@@ -58,7 +58,8 @@ class Reports:
     def preempted(self, victim: PodView, preemptor: PodView | None, node: str) -> None:
         """Say for whom a pod has to go."""
         whom = f"pod {preemptor.uid}" if preemptor is not None else "a gang or a tenant's guarantee"
-        self._create(victim, "Preempted", "Preempting", "Normal", f"Preempted by {whom} on node {node}")
+        scheduler = preemptor.scheduler_name if preemptor is not None else self._identity
+        self._create(victim, "Preempted", "Preempting", "Normal", f"Preempted by {whom} on node {node}", scheduler)
 
     def warn(self, pod: PodView, reason: str, note: str) -> None:
         """Say something that concerns a pod's owner."""
@@ -88,7 +89,7 @@ class Reports:
     async def _patch(self, namespace: str, name: str, body: Mapping[str, object]) -> None:
         await self._client.patch(EVENTS, namespace, name, body, kind="merge", timeout_s=self._timeout_s)
 
-    def _create(self, pod: PodView, reason: str, action: str, kind: str, note: str) -> str:
+    def _create(self, pod: PodView, reason: str, action: str, kind: str, note: str, by: str = "") -> str:
         now = self._clock.now()
         self._number += 1
         name = f"{pod.name[:200]}.{now + self._number:x}"
@@ -97,7 +98,7 @@ class Reports:
             "kind": "Event",
             "metadata": {"name": name, "namespace": pod.namespace},
             "eventTime": micro_time(now),
-            "reportingController": pod.scheduler_name or self._identity,
+            "reportingController": by or pod.scheduler_name or self._identity,
             "reportingInstance": self._identity[:128],
             "action": action,
             "reason": reason,
