@@ -12,7 +12,7 @@ import asyncio
 import random
 from typing import Protocol
 
-from hostler.errors import InputError
+from hostler.errors import HostlerError, InputError
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
 from hostler.kube.api.failures import ApiError
@@ -42,7 +42,9 @@ def check_times(election: Election, bind_timeout_s: float) -> None:
 
 
 class Mandate(Protocol):
-    """The right to write."""
+    """The right to write. ``last_error``: why it could not be had or kept, as long as that lasts."""
+
+    last_error: str
 
     @property
     def is_held(self) -> bool:
@@ -77,6 +79,7 @@ class Leadership:
     ) -> None:
         self.identity = identity
         self.changes = 0
+        self.last_error = ""
         self._client = client
         self._rules = election
         self._bind_timeout_s = bind_timeout_s
@@ -143,10 +146,13 @@ class Leadership:
             found = await self._read()
         except ApiError as error:
             if not error.is_gone:
+                self._fail(error)
                 return None
             return await self._take(None, began, 0.0)
-        except (TransportError, TimeoutError):
+        except (TransportError, TimeoutError) as error:
+            self._fail(error)
             return None
+        self.last_error = ""
         holder = found.spec.holder_identity
         if holder in ("", self.identity):  # given back, or ours by a write whose answer was lost
             return await self._take(found, began, 0.0)
@@ -167,10 +173,18 @@ class Leadership:
                 )
             else:
                 self._lease = await self._write(found, holder=self.identity, renewed=began)
-        except (ApiError, TransportError):
-            return None  # somebody else was faster, or we shall see it as ours and take it when it expires
-        self._renewed_at = began
+        except (ApiError, TransportError) as error:
+            # Somebody else was faster, or we shall see it as ours and take it when it expires.
+            self._fail(error)
+            return None
+        self._renewed_at, self.last_error = began, ""
         return wait_s
+
+    def _fail(self, error: Exception) -> None:
+        """Remember why the lease could not be read or written, for those who ask."""
+        if not (isinstance(error, ApiError) and error.is_conflict):
+            why = error.message if isinstance(error, HostlerError) else f"no answer within {self._rules.retry_s:g} s"
+            self.last_error = f"the lease {self._rules.namespace}/{self._rules.name}: {why}"
 
     async def _renew(self) -> None:
         """Renew once; after a conflict or an unknown outcome look whose the lease is."""
@@ -179,7 +193,8 @@ class Leadership:
         began = self._clock.now()
         try:
             self._lease = await self._write(self._lease, holder=self.identity, renewed=began)
-        except (ApiError, TransportError):
+        except (ApiError, TransportError) as error:
+            self._fail(error)
             try:
                 found = await self._read()
             except (ApiError, TransportError, TimeoutError):
@@ -187,7 +202,7 @@ class Leadership:
             # Ours still: only the version that we knew was old. It is renewed by the next write that succeeds.
             self._lease = found if found.spec.holder_identity == self.identity else None
             return
-        self._renewed_at = began
+        self._renewed_at, self.last_error = began, ""
 
     async def _read(self) -> Lease:
         """Read the lease; an answer that takes long is asked for again."""
@@ -222,6 +237,7 @@ class NoElection:
     """Writing is always allowed: somebody else sees to it that one scheduler runs."""
 
     is_held = True
+    last_error = ""
 
     async def acquire(self) -> None:
         """There is nothing to wait for."""

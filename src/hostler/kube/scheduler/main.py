@@ -22,7 +22,9 @@ from hostler.errors import HostlerError
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import SteadyClock
 from hostler.kube.extender.calling import HttpCalls
+from hostler.kube.scheduler.complaints import Complaints
 from hostler.kube.scheduler.executor import OwnThread
+from hostler.kube.scheduler.preflight import check_server
 from hostler.kube.scheduler.process import Ending, Scheduler
 from hostler.kube.settings import SchedulerSettings
 from hostler.model import Guest, GuestArrived, GuestSpec, Host, HostJoined, Policy, amounts
@@ -59,7 +61,9 @@ async def run_scheduler(
     stop = asyncio.Event()
     executor = OwnThread()
     client, calls = connect(), HttpCalls()
+    complaining: asyncio.Future[None] | None = None
     try:
+        await check_server(client, settings, say)
         await executor.run(lambda: warm_kernels(settings.policies))
         clock = SteadyClock()
         scheduler = Scheduler(
@@ -75,12 +79,19 @@ async def run_scheduler(
             on_synced=lambda: _settled(say),
         )
         _on_signals(stop, say, lambda: _reload(scheduler, reread, say))
-        say(f"waiting for the lease {settings.election.namespace}/{settings.election.name}")
+        if settings.election.is_on:
+            say(f"waiting for the lease {settings.election.namespace}/{settings.election.name}")
+        complaining = asyncio.ensure_future(Complaints(scheduler, say, clock).watch())
         ending = await scheduler.run(stop)
     finally:
+        if complaining is not None:
+            complaining.cancel()
+            await asyncio.gather(complaining, return_exceptions=True)
         executor.close()
         await calls.close()
         await client.close()
+    if ending == "lost" and scheduler.mandate.last_error:
+        say(scheduler.mandate.last_error)
     say("stopped" if ending == "stopped" else "the lease was lost: another scheduler may write now")
     return ending
 

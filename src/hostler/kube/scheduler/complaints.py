@@ -1,0 +1,62 @@
+"""What goes wrong while a scheduler runs, said aloud: at once when it lasts, then once a minute, and when it is over.
+
+A scheduler that cannot list, or gets no lease, waits and tries again; whoever looks at its log must learn why. Used by
+``main``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from hostler.kube.api.clock import NANOSECONDS, Clock
+from hostler.kube.scheduler.process import Scheduler
+
+__all__ = ["Complaints"]
+
+_EVERY_S = 2.0
+_AGAIN_NS = 60 * NANOSECONDS
+_MOST = 5  # lines each time; an outage has the same reason for all
+
+
+class Complaints:
+    """Looks now and then at what the parts of a scheduler could not do."""
+
+    def __init__(self, scheduler: Scheduler, say: Callable[[str], None], clock: Clock) -> None:
+        self._scheduler = scheduler
+        self._say = say
+        self._clock = clock
+        self._before: set[str] = set()
+        self._said: dict[str, int] = {}  # when each was said last
+        self._refused = 0
+
+    async def watch(self) -> None:
+        """Look for ever; cancelled to end."""
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            self.look()
+
+    def look(self) -> None:
+        """Look once."""
+        now, current = self._clock.now(), self._current()
+        # What is seen twice lasts; a connection that broke once is nobody's business.
+        lasting = [text for text in current if text in self._before]
+        due = [text for text in lasting if now - self._said.get(text, now - _AGAIN_NS) >= _AGAIN_NS]
+        for text in due[:_MOST]:
+            self._say(text)
+            self._said[text] = now
+        self._before = set(current)
+        if self._said and not current:
+            self._said.clear()
+            self._say("that is over: all is well again")
+        self._look_at_writes()
+
+    def _current(self) -> list[str]:
+        failing = [reflector.last_error for reflector in self._scheduler.reflectors.values()]
+        return list(dict.fromkeys(text for text in (self._scheduler.mandate.last_error, *failing) if text))
+
+    def _look_at_writes(self) -> None:
+        counts = self._scheduler.trail.counts
+        if counts.refused >= max(1, 2 * self._refused):  # at every doubling: each write may be refused
+            self._refused = counts.refused
+            self._say(f"{counts.refused} conditions or events were refused, the last: {counts.last_refusal}")
