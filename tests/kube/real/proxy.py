@@ -1,0 +1,206 @@
+"""A proxy in front of a real API server that does to calls what bad networks and tired servers do.
+
+It ends TLS with the server's own certificate, so that clients cannot tell, looks at each call, and plays the first
+fault that wants it. Its loop runs in a thread of its own; tests plan faults from theirs and see what passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import aiohttp
+from aiohttp import web
+
+from hostler.kube.local import LocalCluster
+
+_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive"}
+_PATIENCE_S = 10.0
+
+Kind = Literal["refuse", "stall", "swallow", "cut", "mute", "delay"]
+
+
+@dataclass
+class Fault:
+    """What happens to calls that it wants: the first ``skip`` pass, the next ``times`` suffer, the others pass again.
+
+    refuse: answered with ``status`` and not passed on. stall: taken and never answered nor passed on. swallow: done by
+    the server, and the connection ends instead of the answer. cut: the answer ends after ``size`` bytes. mute: nothing
+    of the answer comes, and the connection stays open. delay: passed on after ``seconds``.
+    """
+
+    kind: Kind
+    wants: Callable[[str, str], bool]
+    times: int = 1_000_000
+    skip: int = 0
+    status: int = 503
+    retry_after: int = 0
+    size: int = 0
+    seconds: float = 0.0
+    done: int = 0
+
+    def takes(self, method: str, path: str) -> bool:
+        """Say whether this call suffers, and count it."""
+        if not self.wants(method, path) or self.done - self.skip >= self.times:
+            return False
+        self.done += 1
+        return self.done > self.skip
+
+
+def binding(method: str, path: str) -> bool:
+    """Say whether a call binds a pod."""
+    return method == "POST" and "/binding" in path
+
+
+def watching(plural: str) -> Callable[[str, str], bool]:
+    """Return what wants the watches on a collection."""
+    return lambda method, path: method == "GET" and f"/{plural}?" in path and "watch=1" in path
+
+
+@dataclass
+class Sent:
+    """Binds that arrived: the targets of each pod's, by uid, in order."""
+
+    targets: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, body: bytes) -> None:
+        """Take the body of a bind."""
+        content = json.loads(body)
+        self.targets.setdefault(content["metadata"]["uid"], []).append(content["target"]["name"])
+
+
+class Proxy:
+    """Stands in front of the API server of a cluster while its ``with`` block is open."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.faults: list[Fault] = []
+        self.binds = Sent()
+        self.port = 0
+        self._cluster = cluster
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Proxy:
+        self._thread.start()
+        self._wait(self._open())
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        self._wait(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_PATIENCE_S)
+        self._loop.close()
+
+    def plan(self, fault: Fault) -> Fault:
+        """Play a fault from now on."""
+        self.faults.append(fault)
+        return fault
+
+    def part(self) -> None:
+        """Cut every connection and take no new one."""
+        self._wait(self._part())
+
+    def mend(self) -> None:
+        """Take connections again, at the same port."""
+        self._wait(self._listen())
+
+    # -- in the loop's thread --------------------------------------------------------------------------------------
+
+    def _wait(self, work: Any) -> None:
+        future: Future[None] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future.result(_PATIENCE_S)
+
+    async def _open(self) -> None:
+        upstream = ssl.create_default_context(cafile=str(self._cluster.ca_file))
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=upstream, limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+        )
+        app = web.Application(client_max_size=4 * 2**20)
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+        await self._runner.setup()
+        await self._listen()
+
+    async def _listen(self) -> None:
+        own = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        own.load_cert_chain(self._cluster.folder / "server.crt", self._cluster.folder / "server.key")
+        self._site = web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=own, reuse_address=True)
+        await self._site.start()
+        self.port = self._runner.addresses[-1][1]
+
+    async def _part(self) -> None:
+        await self._site.stop()
+        server = self._runner.server
+        assert server is not None
+        for connection in list(server.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+
+    async def _close(self) -> None:
+        await self._part()
+        await self._runner.cleanup()
+        await self._session.close()
+        await asyncio.sleep(0.05)  # connections that are cut say so to the loop once more
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        fault = next((one for one in list(self.faults) if one.takes(request.method, request.path_qs)), None)
+        kind = fault.kind if fault is not None else ""
+        if fault is not None and kind == "refuse":
+            return _refusal(fault)
+        if kind == "stall":
+            await asyncio.Event().wait()
+        if fault is not None and kind == "delay":
+            await asyncio.sleep(fault.seconds)
+        if binding(request.method, request.path):
+            self.binds.add(body)
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in (*_HOP, "host")}
+        address = f"{self._cluster.url}{request.raw_path}"
+        try:
+            async with self._session.request(request.method, address, headers=headers, data=body or None) as answer:
+                if kind == "swallow":
+                    await answer.read()
+                    return _hang_up(request)
+                if kind == "mute":
+                    await asyncio.Event().wait()
+                return await self._pass_on(request, answer, fault.size if fault is not None and kind == "cut" else None)
+        except aiohttp.ClientError:
+            return _hang_up(request)
+
+    async def _pass_on(
+        self, request: web.Request, answer: aiohttp.ClientResponse, most: int | None
+    ) -> web.StreamResponse:
+        headers = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
+        passed = web.StreamResponse(status=answer.status, headers=headers)
+        passed.enable_chunked_encoding()
+        await passed.prepare(request)
+        async for piece in answer.content.iter_any():
+            if most is not None and len(piece) >= most:
+                await passed.write(piece[:most])
+                return _hang_up(request, passed)
+            most = None if most is None else most - len(piece)
+            await passed.write(piece)
+        await passed.write_eof()
+        return passed
+
+
+def _refusal(fault: Fault) -> web.Response:
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": fault.status}
+    status |= {"reason": "TooManyRequests" if fault.status == 429 else "ServiceUnavailable", "message": "by the test"}
+    headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after else {}
+    return web.json_response(status, status=fault.status, headers=headers)
+
+
+def _hang_up(request: web.Request, answer: web.StreamResponse | None = None) -> web.StreamResponse:
+    """End the connection without another byte."""
+    if request.transport is not None:
+        request.transport.abort()
+    return answer or web.Response()

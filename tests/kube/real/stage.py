@@ -1,0 +1,272 @@
+"""A stage on a real API server: nodes and pods of one test, schedulers as processes of their own, and the truth.
+
+Every test has its own scheduler name, lease, namespace and labelled nodes, so that several share one control plane.
+There is no kubelet: bound pods count where they are bound, and pods that are to end do so when the test says so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hostler.kube.local import LocalCluster
+from tests.kube.local.watching import eventually
+from tests.kube.real.history import History
+
+_HOSTLER = (sys.executable, "-c", "import sys; from hostler.cli.main import main; sys.exit(main())")
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+_LABEL = "stage"
+_QUIET_S = 1.5
+
+Json = dict[str, Any]
+
+
+class Running:
+    """One scheduler process."""
+
+    def __init__(self, command: list[str], log: Path) -> None:
+        self._log = log
+        with log.open("wb") as file:
+            self.process = subprocess.Popen(command, stdout=file, stderr=file, preexec_fn=_die_with_us)
+
+    @property
+    def said(self) -> str:
+        """Return what it wrote so far."""
+        return self._log.read_text()
+
+    def until(self, words: str) -> Running:
+        """Wait until it said something; it must be alive then."""
+        eventually(lambda: words in self.said or self.process.poll() is not None)
+        assert words in self.said, self.said
+        return self
+
+    def ended(self) -> int:
+        """Wait for its end and return the status."""
+        return self.process.wait(60)
+
+    def signal(self, number: signal.Signals) -> Running:
+        """Send a signal."""
+        self.process.send_signal(number)
+        return self
+
+    def kill(self) -> None:
+        """End it as a crash of its machine would."""
+        self.process.kill()
+        self.process.wait()
+
+
+class Stage:
+    """Where one test plays."""
+
+    def __init__(self, cluster: LocalCluster, name: str, folder: Path) -> None:
+        self.cluster, self.name, self.folder = cluster, name, folder
+        self.running: list[Running] = []
+        self.history = History(cluster, name)
+        self._nodes: list[str] = []
+
+    def close(self) -> None:
+        """End what was started and take the nodes away."""
+        for one in self.running:
+            one.kill()
+        self.history.close()
+        with self.cluster.api() as api:
+            for node in self._nodes:
+                api.send("DELETE", f"/api/v1/nodes/{node}")
+
+    # -- objects ---------------------------------------------------------------------------------------------------
+
+    def call(self, method: str, path: str, body: Json | None = None) -> Json:
+        """Ask the API server as the administrator."""
+        with self.cluster.api() as api:
+            return api.call(method, path, body)
+
+    def add_nodes(self, count: int, **allocatable: str) -> list[str]:
+        """Make nodes of two CPUs, unless told otherwise."""
+        return [self.add_node({"cpu": "2", "memory": "8Gi", "pods": "110"} | allocatable) for _ in range(count)]
+
+    def add_node(self, allocatable: Mapping[str, str] | None) -> str:
+        """Make a node; without amounts it is one that its kubelet has not reported on yet."""
+        name = f"{self.name}-n{len(self._nodes)}"
+        status = {} if allocatable is None else {"allocatable": allocatable, "capacity": allocatable}
+        conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
+        metadata = {"name": name, "labels": {_LABEL: self.name, "kubernetes.io/hostname": name}}
+        self._nodes.append(name)
+        self.call("POST", "/api/v1/nodes", {"metadata": metadata, "status": {**status, "conditions": conditions}})
+        return name
+
+    def pod(self, name: str, cpu: str = "500m", *, metadata: Json | None = None, **spec: Any) -> Json:
+        """Write a pod of ours."""
+        requests = {"cpu": cpu, **spec.pop("requests", {})}
+        limits = {key: value for key, value in requests.items() if "/" in key}
+        container = {"name": "main", "image": "none", "resources": {"requests": requests, "limits": limits}}
+        basis = {
+            "schedulerName": self.name,
+            "nodeSelector": {_LABEL: self.name},
+            "containers": [container],
+            "terminationGracePeriodSeconds": 0,
+        }
+        return {"metadata": {"name": name, **(metadata or {})}, "spec": {**basis, **spec}}
+
+    def create(self, *pods: Json) -> None:
+        """Make pods."""
+        with self.cluster.api() as api:
+            for pod in pods:
+                api.call("POST", self.path("pods"), pod)
+
+    def add_pods(self, count: int, prefix: str = "pod", cpu: str = "10m", **spec: Any) -> None:
+        """Make many alike."""
+        self.create(*(self.pod(f"{prefix}-{number}", cpu, **spec) for number in range(count)))
+
+    def add_gang(self, name: str, count: int, cpu: str) -> None:
+        """Make a group that needs all its pods, and the pods."""
+        group = {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": count}}}}
+        group |= {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup"}
+        self.call("POST", f"/apis/scheduling.k8s.io/v1beta1/namespaces/{self.name}/podgroups", group)
+        self.add_pods(count, name, cpu, schedulingGroup={"podGroupName": name})
+
+    def add_priority(self, name: str, value: int) -> None:
+        """Make a priority class, unless there is one."""
+        body = {"metadata": {"name": name}, "value": value}
+        with self.cluster.api() as api:
+            api.create("/apis/scheduling.k8s.io/v1/priorityclasses", body)
+
+    def remove(self, pod: str) -> None:
+        """End a pod at once, as its kubelet does when its grace period is over."""
+        self.call("DELETE", f"{self.path('pods')}/{pod}", {"gracePeriodSeconds": 0})
+
+    def path(self, plural: str) -> str:
+        """Return the path of a collection in our namespace."""
+        return f"/api/v1/namespaces/{self.name}/{plural}"
+
+    # -- schedulers ------------------------------------------------------------------------------------------------
+
+    def start(self, *, port: int = 0, kubeconfig: Path | None = None, awaited: bool = True) -> Running:
+        """Start a scheduler, through a proxy's port if one is given; wait until it schedules."""
+        number = len(self.running)
+        path = kubeconfig or self.cluster.kubeconfig("hostler")
+        if port:
+            access = path.read_text().replace(str(self.cluster.state.ports.apiserver), str(port))
+            path = self.folder / f"kubeconfig-{number}"
+            path.write_text(access)
+        words = ["kube", "schedule", "--config", str(self._config()), "--kubeconfig", str(path)]
+        running = Running([*_HOSTLER, *words], self.folder / f"scheduler-{number}.log")
+        self.running.append(running)
+        return running.until("\nscheduling\n") if awaited else running
+
+    def _config(self) -> Path:
+        path = self.folder / "scheduler.yaml"
+        content = {
+            "apiVersion": "hostler/v1",
+            "kind": "Scheduler",
+            "profiles": [{"scheduler_name": self.name, "policy": "kubernetes"}],
+            "election": {"name": self.name, "lease": "4s", "renew": "2500ms", "retry": "500ms"},
+            "limits": {"bind_timeout": "1s", "call_timeout": "5s"},
+            "queue": {"backoff_initial": "200ms", "backoff_max": "1s"},
+            "listen": "",
+        }
+        path.write_text(yaml.safe_dump(content))
+        return path
+
+    # -- the truth -------------------------------------------------------------------------------------------------
+
+    def pods(self) -> dict[str, Json]:
+        """Return all pods by name."""
+        return {pod["metadata"]["name"]: pod for pod in self.call("GET", self.path("pods"))["items"]}
+
+    def bound(self) -> dict[str, str]:
+        """Return where pods are, by name."""
+        return {name: node for name, pod in self.pods().items() if (node := pod["spec"].get("nodeName"))}
+
+    def why(self, pod: str) -> tuple[str, str]:
+        """Return reason and message of the condition that says why a pod waits; nothing where there is none."""
+        for condition in self.pods()[pod].get("status", {}).get("conditions", ()):
+            if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                return condition.get("reason", ""), condition.get("message", "")
+        return "", ""
+
+    def events(self, reason: str) -> list[Json]:
+        """Return the events with a reason."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.name}/events?fieldSelector=reason={reason}"
+        found: list[Json] = self.call("GET", path)["items"]
+        return found
+
+    def wait_for(self, count: int, prefix: str = "") -> dict[str, str]:
+        """Wait until so many pods have a node."""
+        return eventually(lambda: found if len(found := self._bound_as(prefix)) >= count else {})
+
+    def _bound_as(self, prefix: str) -> dict[str, str]:
+        return {name: node for name, node in self.bound().items() if name.startswith(prefix)}
+
+    def settle(self, **minimums: int) -> dict[str, str]:
+        """Wait until nothing happens any more, check what must always hold, and return where pods are."""
+
+        def look() -> bool:
+            before = _outcome(self.pods())
+            if not all(before.values()):
+                return False
+            time.sleep(_QUIET_S)
+            return _outcome(self.pods()) == before
+
+        eventually(look, patience_s=90)
+        self.check(minimums)
+        return self.bound()
+
+    def check(self, minimums: Mapping[str, int]) -> None:
+        """Check by what the API shows: no node overcommitted, no pod bound twice, gangs whole, waiting explained."""
+        pods, used = self.pods(), Counter[str]()
+        for pod in pods.values():
+            requests = [one["resources"].get("requests", {}) for one in pod["spec"]["containers"]]
+            used[pod["spec"].get("nodeName", "")] += sum(_milli(one.get("cpu", "0")) for one in requests)
+        for node in self._nodes:
+            free = self.call("GET", f"/api/v1/nodes/{node}").get("status", {}).get("allocatable", {}).get("cpu", "0")
+            assert used[node] <= _milli(free), f"{node} is overcommitted"
+        assert self.history.problems == []
+        moved = {uid: nodes for uid, nodes in self.history.nodes.items() if len(nodes) > 1}
+        assert moved == {}
+        told = Counter(event["regarding"]["uid"] for event in self.events("Scheduled"))
+        assert [uid for uid, count in told.items() if count > 1] == []
+        for gang, minimum in minimums.items():
+            placed = len(self._bound_as(f"{gang}-"))
+            assert placed == 0 or placed >= minimum, f"{gang} has {placed} of {minimum}"
+        assert all(_outcome(pods).values())
+
+
+def _outcome(pods: Mapping[str, Json]) -> dict[str, str]:
+    """Return what became of each pod: its node, or why it has none, or nothing."""
+    return {
+        name: pod["spec"].get("nodeName", "")
+        or next(
+            (
+                condition.get("message", "")
+                for condition in pod.get("status", {}).get("conditions", ())
+                if condition["type"] == "PodScheduled" and condition["status"] == "False"
+            ),
+            "",
+        )
+        for name, pod in pods.items()
+    }
+
+
+def _milli(cpu: str) -> int:
+    return int(cpu[:-1]) if cpu.endswith("m") else 1000 * int(float(cpu.replace("k", "e3").replace("E", "e18")))
+
+
+def size_of(content: Json) -> int:
+    """Return how many bytes an object has as JSON."""
+    return len(json.dumps(content))
+
+
+def _die_with_us() -> None:
+    os.setpgid(0, 0)  # a terminal's interrupt is ours, not the scheduler's
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)

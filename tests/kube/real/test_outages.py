@@ -1,0 +1,122 @@
+"""API servers and etcd that die and come back, and a network that fails in all its ways, on a real API server."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.kube.local.watching import eventually
+from tests.kube.real.proxy import Fault, binding, watching
+
+
+@pytest.mark.parametrize("part", ["apiserver", "etcd"])
+@pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.long)])
+def test_a_control_plane_that_is_killed_and_comes_back_finds_every_pod_placed_once(mortal_stage, part, count):
+    stage = mortal_stage
+    stage.add_nodes(4)
+    running = stage.start()
+    stage.add_pods(3, "early")
+    stage.wait_for(3)
+    stage.add_gang("crew", 3, "100m")
+    stage.add_pods(count)
+    stage.cluster.kill(part)
+    time.sleep(1)  # shorter than its lease: the leader may go on
+    stage.cluster.restart(part)
+    if running.process.poll() is not None or not eventually(lambda: _is_serving(stage)):
+        assert "the lease was lost" in running.said
+    time.sleep(3)
+    if running.process.poll() is not None:
+        assert running.process.returncode == 3
+        stage.start()
+    stage.wait_for(count + 6)
+    stage.settle(crew=3)
+
+
+def _is_serving(stage):
+    with stage.cluster.api() as api:
+        return api.send("GET", "/readyz")[0] == 200
+
+
+@pytest.mark.parametrize("seconds", [6, pytest.param(20, marks=pytest.mark.long)])
+def test_after_an_outage_longer_than_its_lease_a_new_start_places_what_came_meanwhile(stage, proxy, seconds):
+    stage.add_nodes(2)
+    running = stage.start(port=proxy.port)
+    stage.add_pods(5, "early")
+    stage.wait_for(5)
+    proxy.part()
+    stage.add_pods(10, "meanwhile")
+    time.sleep(seconds)
+    assert running.ended() == 3  # somebody else may hold the lease by now
+    assert "connection refused" in running.said
+    proxy.mend()
+    stage.start(port=proxy.port)
+    stage.wait_for(15)
+    stage.settle()
+
+
+def test_an_outage_shorter_than_the_lease_is_survived(stage, proxy):
+    stage.add_nodes(2)
+    running = stage.start(port=proxy.port)
+    proxy.part()
+    stage.add_pods(10)
+    proxy.mend()
+    stage.wait_for(10)
+    stage.settle()
+    assert running.process.poll() is None
+
+
+def test_binds_whose_answers_are_swallowed_are_found_out_and_sent_nowhere_else(stage, proxy):
+    stage.add_nodes(6)
+    swallowing = proxy.plan(Fault("swallow", binding, times=8))
+    stage.start(port=proxy.port)
+    stage.add_gang("crew", 4, "1500m")
+    stage.add_pods(12, cpu="100m")
+    stage.wait_for(16)
+    stage.settle(crew=4)
+    assert swallowing.done == 8
+    assert [targets for targets in proxy.binds.targets.values() if len(set(targets)) > 1] == []
+    assert eventually(lambda: len(stage.events("Scheduled")) == 16)
+
+
+def test_a_server_that_asks_for_time_gets_it_and_all_pods_are_placed(stage, proxy):
+    stage.add_nodes(2)
+    busy = proxy.plan(Fault("refuse", binding, times=5, status=429, retry_after=1))
+    ill = proxy.plan(Fault("refuse", binding, times=5, status=503))
+    stage.start(port=proxy.port)
+    stage.add_pods(30)
+    stage.wait_for(30)
+    stage.settle()
+    assert busy.done == ill.done == 5
+
+
+def test_binds_that_are_never_answered_do_not_hold_up_the_others(stage, proxy):
+    stage.add_nodes(2)
+    stalled = proxy.plan(Fault("stall", binding, times=3))
+    stage.start(port=proxy.port)
+    stage.add_pods(20)
+    stage.wait_for(20)
+    stage.settle()
+    assert stalled.done == 3
+
+
+def test_watches_that_are_cut_in_the_middle_of_an_event_are_taken_up_where_they_were(stage, proxy):
+    stage.add_nodes(2)
+    cutting = proxy.plan(Fault("cut", watching("pods"), times=4, size=1500))
+    running = stage.start(port=proxy.port)
+    stage.add_pods(20)
+    stage.wait_for(20)
+    stage.settle()
+    assert cutting.done >= 2
+    assert running.process.poll() is None
+
+
+@pytest.mark.long
+def test_a_watch_that_says_nothing_is_opened_anew(stage, proxy):
+    stage.add_nodes(2)
+    proxy.plan(Fault("mute", watching("pods"), times=1))
+    running = stage.start(port=proxy.port)
+    stage.add_pods(3)
+    eventually(lambda: len(stage.bound()) == 3, patience_s=240)
+    stage.settle()
+    assert running.process.poll() is None
