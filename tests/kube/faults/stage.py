@@ -15,7 +15,7 @@ from hostler.engine import Registry, find_policy
 from hostler.kube.api.client import Client
 from hostler.kube.scheduler.executor import Inline
 from hostler.kube.scheduler.process import Scheduler
-from hostler.kube.settings import Election, GangRules, Limits, Profile, SchedulerSettings
+from hostler.kube.settings import Election, ExtenderSettings, GangRules, Limits, Profile, SchedulerSettings
 from hostler.model import PluginUse, PreemptionRules
 from hostler.testing import invariants
 from hostler.testing.amounts import has_ended
@@ -81,6 +81,8 @@ class Stage:
         limits: Limits | None = None,
         filters: tuple[str, ...] = (),
         plugins: Mapping[str, Any] | None = None,
+        extenders: tuple[ExtenderSettings, ...] = (),
+        calls: Any = None,
         election: bool = True,
         kubelet: bool = True,
         collect_s: float | None = None,
@@ -102,7 +104,9 @@ class Stage:
             election=Election(is_on=election),
             limits=limits or Limits(max_in_flight=4),
             gangs=gangs or GangRules(),
+            extenders=extenders,
         )
+        self._calls = calls
 
     # -- who acts --------------------------------------------------------------------------------------------------
 
@@ -118,6 +122,7 @@ class Stage:
             identity=f"{name}-{len(self.actors)}",
             random=random.Random(len(self.actors)),
             registry=self._registry,
+            calls=self._calls,
         )
         actor = Actor(scheduler, transport)
         self.actors.append(actor)

@@ -1,4 +1,4 @@
-"""Faults 24 to 28 of the catalogue: victims that stay, room that is stolen, loops, budgets, and pods that never evict."""
+"""Faults 24 to 28 of the catalogue: victims that stay, room that is stolen, loops, budgets, pods that never evict."""
 
 from hostler.model import PreemptionRules
 from tests.kube.faults.script import failed_after, lost, refused

@@ -85,8 +85,6 @@ class Loop:
     def open(self) -> None:
         """Take all that was seen before everything was listed."""
         self._take(self.world.open(self._clock.now()))
-        for pod in self.world.pods.values():
-            self._report_problem(pod)
 
     def adopt(self, profiles: Mapping[str, str]) -> None:
         """Place the pods of other scheduler names from now on."""
@@ -134,6 +132,8 @@ class Loop:
     async def run(self, hands: Hands) -> None:
         """Turn for ever; cancelled to end."""
         self._hands = hands
+        for pod in self.world.pods.values():  # those that were there before anybody could be told
+            self._report_problem(pod)
         hands.binder.on_room = self.nudge
         while True:
             await self._wait(hands.binder)

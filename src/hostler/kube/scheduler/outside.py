@@ -76,8 +76,8 @@ class Outside:
             return
         try:
             self._tell(await self._answer(ask))
-        except HostlerError as error:
-            self._tell(Answered(uid=ask.uid, ask=ask.ask, error=error.message))
+        except Exception as error:  # whoever answers may be anybody's code: his mistake delays one guest
+            self._tell(Answered(uid=ask.uid, ask=ask.ask, error=_text_of(error)))
 
     async def _get_ready(self, prepare: Prepare) -> None:
         if self._prepare is None:
@@ -86,5 +86,9 @@ class Outside:
             return
         try:
             self._tell(await self._prepare(prepare))
-        except HostlerError as error:
-            self._tell(Prepared(uid=prepare.uid, host=prepare.host, error=error.message))
+        except Exception as error:
+            self._tell(Prepared(uid=prepare.uid, host=prepare.host, error=_text_of(error)))
+
+
+def _text_of(error: Exception) -> str:
+    return error.message if isinstance(error, HostlerError) else f"{type(error).__name__}: {error}"
