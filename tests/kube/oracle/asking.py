@@ -108,8 +108,11 @@ class Asker:
             found = []
             for body in case.pending:
                 objects = listed | await self._list((PODS,))
+                # Before the pod is there: its victims may be gone before we hear that it was created.
+                gone, leaving = len(self._gone), set(self._leaving)
                 pod = await self._client.create(PODS, body["metadata"]["namespace"], body)
-                found.append(Asked(await self._answer(pod, is_slow=case.is_slow), objects, pod))
+                answer = await self._answer(pod, gone, leaving, is_slow=case.is_slow)
+                found.append(Asked(answer, objects, pod))
             return found
         finally:
             await self._clear(case)
@@ -130,10 +133,9 @@ class Asker:
 
     # -- one pod ---------------------------------------------------------------------------------------------------
 
-    async def _answer(self, pod: Any, *, is_slow: bool) -> Answer:
+    async def _answer(self, pod: Any, gone: int, leaving: set[str], *, is_slow: bool) -> Answer:
         uid, place = pod.metadata.uid, _place(pod)
         states = self._states.setdefault(uid, [])
-        gone, leaving = len(self._gone), set(self._leaving)
         await self._until(lambda: any(_node(one) or _message(one) for one in states), f"a verdict on {place}")
         refused = next((one for one in states if _message(one)), None)
         if refused is None:
