@@ -105,6 +105,10 @@ class Binder:
         """Return how many binds were sent and not answered."""
         return self._in_flight
 
+    def has(self, uid: str) -> bool:
+        """Say whether a pod's bind is not finished."""
+        return uid in self._jobs
+
     def room(self) -> int:
         """Return how many decisions are worth making now: a short queue keeps them fresh and in order of priority."""
         if self._breaker.is_open or not self._may_write():
