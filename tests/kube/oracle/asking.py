@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from hostler.kube.api.client import Broken, Client
 from hostler.kube.api.connect import client_for
@@ -26,56 +23,32 @@ from hostler.kube.api.resources import (
 )
 from hostler.kube.local import LocalCluster
 from hostler.kube.local.setup import Api
-from hostler.manifests.metadata import Metadata, Read
+from tests.kube.oracle.answers import (
+    SEEN,
+    Answer,
+    Asked,
+    Objects,
+    Seen,
+    message_of,
+    node_of,
+    place_of_pod,
+    victim_count,
+)
 from tests.kube.oracle.clusters import Case, place_of
 from tests.kube.oracle.logs import Log
 from tests.kube.oracle.names import NAMESPACE_LABELS, OVERHEAD, RUNTIME_CLASS
 from tests.kube.oracle.process import Onlooker, kube_scheduler
 
-__all__ = ["Answer", "Asked", "Asker", "asker"]
+__all__ = ["Asker", "asker"]
 
 SETTLE_S = 0.03  # for its caches, which follow several watches, to have seen the cluster; see `testing`
 _PATIENCE_S = 60.0
 _ENOUGH_S = 3.0  # to be bound when all victims are gone
 _QUIET_S = 0.2  # after which nobody else is told to go
-_VICTIMS = re.compile(r"preempting (\d+) victim")
 _OWNERS: dict[str, Resource[Any]] = {
     kind.kind: kind for kind in (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
 }
 _LISTED = (NAMESPACES, *_OWNERS.values(), BUDGETS, NODES)
-
-Objects = dict[str, list[Any]]  # by kind
-
-
-class Seen(Read, frozen=True):
-    """What a watch shows of a pod."""
-
-    metadata: Metadata = Metadata()
-    spec: dict[str, Any] = msgspec.field(default_factory=dict)
-    status: dict[str, Any] = msgspec.field(default_factory=dict)
-
-
-SEEN = Resource(struct=Seen, kind="Pod", plural="pods")
-
-
-class Answer(msgspec.Struct):
-    """What kube-scheduler did with a pod. Without a message it fitted at once."""
-
-    pod: str
-    feasible: list[str] = []
-    scores: dict[str, dict[str, int]] = {}
-    node: str = ""  # where it was bound
-    message: str = ""  # why it fitted nowhere at first
-    nominated: str = ""
-    victims: list[str] = []  # those that were told to go for it
-
-
-class Asked(msgspec.Struct):
-    """An answer, and the objects that were there when the pod came; the pod as it was created beside them."""
-
-    answer: Answer
-    objects: Objects
-    pod: Any
 
 
 class Asker:
@@ -124,36 +97,36 @@ class Asker:
             async for batch in self._client.watch(SEEN, version, timeout_s=3600, silence_s=3600):
                 for change in batch:
                     if isinstance(change.item, Seen) and change.kind == "deleted":
-                        self._gone.append(_place(change.item))
+                        self._gone.append(place_of_pod(change.item))
                     elif isinstance(change.item, Seen):
                         self._states.setdefault(change.item.metadata.uid, []).append(change.item)
                         if change.item.metadata.deletion_timestamp:
-                            self._leaving.setdefault(_place(change.item), _node(change.item))
+                            self._leaving.setdefault(place_of_pod(change.item), node_of(change.item))
                 self._news.set()
 
     # -- one pod ---------------------------------------------------------------------------------------------------
 
     async def _answer(self, pod: Any, gone: int, leaving: set[str], *, is_slow: bool) -> Answer:
-        uid, place = pod.metadata.uid, _place(pod)
+        uid, place = pod.metadata.uid, place_of_pod(pod)
         states = self._states.setdefault(uid, [])
-        await self._until(lambda: any(_node(one) or _message(one) for one in states), f"a verdict on {place}")
-        refused = next((one for one in states if _message(one)), None)
+        await self._until(lambda: any(node_of(one) or message_of(one) for one in states), f"a verdict on {place}")
+        refused = next((one for one in states if message_of(one)), None)
         if refused is None:
             await self._until(lambda: place in self._log.bound, f"the log to tell that {place} is bound")
             passed, scores = self._onlooker.passed.get(uid, [[]])[0], self._log.scores.get(place, {})
-            return Answer(place, sorted(passed), scores, _node(states[-1]))
-        answer = Answer(place, message=_message(refused), nominated=refused.status.get("nominatedNodeName", ""))
+            return Answer(place, sorted(passed), scores, node_of(states[-1]))
+        answer = Answer(place, message=message_of(refused), nominated=refused.status.get("nominatedNodeName", ""))
         if not answer.nominated:
             await self._take_away(pod)
         elif is_slow:
             answer.victims = await self._told_to_go(answer, leaving)
         else:
-            count = _victim_count(answer)
+            count = victim_count(answer)
             await self._until(lambda: len(self._gone) - gone >= count, f"{count} victims of {place} to go")
             answer.victims = sorted(self._gone[gone:])
             try:
-                await self._until(lambda: any(map(_node, states)), f"{place} to be bound", _ENOUGH_S)
-                answer.node = _node(states[-1])
+                await self._until(lambda: any(map(node_of, states)), f"{place} to be bound", _ENOUGH_S)
+                answer.node = node_of(states[-1])
             except AssertionError:
                 # Its queue forgets such a pod for minutes when the victim that mattered goes before the last one.
                 await self._take_away(pod)
@@ -161,7 +134,7 @@ class Asker:
 
     async def _take_away(self, pod: Any) -> None:
         """Delete a pod that waits: else it would be tried again when something changes, between those after it."""
-        place = _place(pod)
+        place = place_of_pod(pod)
         await self._client.delete(PODS, pod.metadata.namespace, pod.metadata.name, grace_s=0)
         await self._until(lambda: place in self._gone, f"{place} to go")
 
@@ -172,7 +145,7 @@ class Asker:
         def here() -> set[str]:
             return {place for place, node in self._leaving.items() if node == answer.nominated}
 
-        count = _victim_count(answer) - len(here() & before)
+        count = victim_count(answer) - len(here() & before)
         await self._until(lambda: len(here() - before) >= count, f"victims of {answer.pod} to go")
         if here() & before:
             await asyncio.sleep(_QUIET_S)
@@ -262,24 +235,3 @@ async def asker(cluster: LocalCluster, folder: Path) -> AsyncIterator[Asker]:
                     await asyncio.gather(following, return_exceptions=True)
     finally:
         await client.close()
-
-
-def _victim_count(answer: Answer) -> int:
-    found = _VICTIMS.search(answer.message)
-    assert found is not None, answer.message
-    return int(found[1])
-
-
-def _place(pod: Any) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
-def _node(pod: Seen) -> str:
-    return str(pod.spec.get("nodeName", ""))
-
-
-def _message(pod: Seen) -> str:
-    for condition in pod.status.get("conditions") or ():
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return str(condition.get("message") or condition.get("reason"))
-    return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.kube.oracle.asking import Answer
+from tests.kube.oracle.answers import Answer
 from tests.kube.oracle.ours import Ours
 
 __all__ = ["differences", "differences_in_words"]

@@ -15,7 +15,7 @@ from hostler.kube.facts import World
 from hostler.kube.scheduler.wording import hold_message
 from hostler.manifests.messages import scheduler_message
 from hostler.model import Bind, Evict, Hold, Nominate
-from tests.kube.oracle.asking import Asked
+from tests.kube.oracle.answers import Asked
 from tests.kube.oracle.names import SCHEDULER
 
 __all__ = ["Choice", "Ours", "answer_of_ours"]

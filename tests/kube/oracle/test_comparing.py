@@ -1,7 +1,7 @@
 """The comparison itself sees what it is there for."""
 
 from hostler.manifests.objects import Pod
-from tests.kube.oracle.asking import Answer
+from tests.kube.oracle.answers import Answer
 from tests.kube.oracle.clusters import make_case
 from tests.kube.oracle.comparing import differences, differences_in_words
 from tests.kube.oracle.logs import Log

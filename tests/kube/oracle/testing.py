@@ -6,7 +6,8 @@ from collections import Counter
 
 import msgspec
 
-from tests.kube.oracle.asking import Answer, Asker
+from tests.kube.oracle.answers import Answer
+from tests.kube.oracle.asking import Asker
 from tests.kube.oracle.clusters import Case, place_of
 from tests.kube.oracle.comparing import differences, differences_in_words
 from tests.kube.oracle.ours import Ours, answer_of_ours
