@@ -1,0 +1,56 @@
+"""Kubernetes' own scheduling tests, with our scheduler in the place of kube-scheduler.
+
+What each spec did with either scheduler, and why some cannot pass without kubelets, is in ``docs/kubernetes-e2e.md``;
+``python -m tests.kube.e2e --scheduler kube-scheduler`` asks the real one.
+"""
+
+import pytest
+
+from hostler.kube.local.binaries import find_binaries
+from hostler.kube.local.build import TESTS
+from hostler.kube.local.modules import build_folder
+from tests.kube.e2e.running import e2e_cluster, run_specs
+
+CONFORMANCE = 11
+OTHERS = 24
+
+# Specs that do not pass, with what they say; kube-scheduler does not pass them here either.
+EXCEPTIONS: dict[str, str] = {}
+
+
+def differences(outcomes):
+    """Return the specs that did otherwise than expected, with what they said."""
+    found = {}
+    for name, outcome in outcomes.items():
+        words = next((words for part, words in EXCEPTIONS.items() if part in name), None)
+        is_expected = outcome.state == "passed" if words is None else words in outcome.message
+        if not is_expected:
+            found[name] = f"{outcome.state}: {outcome.message}"
+    return found
+
+
+def test_a_node_selector_is_respected_as_kubernetes_itself_tests_it(tmp_path):
+    binary = build_folder() / TESTS
+    if not binary.exists():
+        pytest.skip("Kubernetes' own tests are not built; the long tests build them")
+    with e2e_cluster("ours", tmp_path) as cluster:
+        outcomes = run_specs(binary, cluster, "NodeSelector is respected if matching", tmp_path / "specs", limit_s=300)
+    assert [outcome.state for outcome in outcomes.values()] == ["passed"], outcomes
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("focus", "skip", "count"),
+    [
+        (r"sig-scheduling.*\[Conformance\]", "", CONFORMANCE),
+        ("sig-scheduling.*(SchedulerPredicates|SchedulerPriorities|Multi-AZ)", r"\[Conformance\]", 14),
+        ("sig-scheduling.*(SchedulerPreemption|GenericWorkload)", r"\[Conformance\]", 10),
+    ],
+    ids=["conformance", "filters and scores", "preemption and gangs"],
+)
+def test_kubernetes_own_scheduling_tests_pass(focus, skip, count, tmp_path):
+    binary = find_binaries([TESTS], print)[TESTS].path
+    with e2e_cluster("ours", tmp_path) as cluster:
+        outcomes = run_specs(binary, cluster, focus, tmp_path / "specs", skip=skip, limit_s=2400)
+    assert differences(outcomes) == {}
+    assert len(outcomes) == count
