@@ -89,13 +89,24 @@ class Bookings:
         changed = msgspec.structs.replace(
             record, guest=guest, shape=shape, state=state, host=host, devices=devices, decided_spec=decided
         )
-        self._swap(record, changed, strict=bool(guest.on_devices))
+        if (shape, host, devices) == (record.shape, record.host, record.devices):
+            self._keep_booking(record, changed)
+        else:
+            self._swap(record, changed, strict=bool(guest.on_devices))
         if guest.host:
             self._state.ready.pop(guest.uid, None)
             if host == record.host:
                 self._state.turns.confirm(record.turn, record.seq)
             else:
                 self._state.turns.forget(record.turn, record.seq)
+
+    def _keep_booking(self, before: GuestRecord, after: GuestRecord) -> None:
+        """Take a fact that moves nothing: nobody is woken, but who is the youngest victim may have changed."""
+        state = self._state
+        state.guests[after.guest.uid] = after
+        row = state.cluster.row_of.get(after.host)
+        if row is not None and before.guest.started != after.guest.started:
+            state.cluster.touch(row)
 
     def _swap(self, before: GuestRecord, after: GuestRecord, *, strict: bool = True) -> None:
         """Release one booking and make the other, or refuse and leave everything as it was."""
