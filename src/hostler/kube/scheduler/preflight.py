@@ -75,15 +75,7 @@ def rights_for(election: Election) -> tuple[Right, ...]:
 
 async def check_server(client: Client, settings: SchedulerSettings, say: Callable[[str], None]) -> None:
     """Say what is unusual about the server and our rights; raise where it makes no sense to start."""
-    try:
-        version = await with_patience(
-            lambda: _version(client, say), _TRIES, random.Random(), is_worth=is_worth_retrying
-        )
-    except ApiError as error:
-        if error.status == 401:
-            raise UnavailableError(f"the server does not know who we are: {error.message}", hint=_WHO) from None
-        raise
-    warning = check_version(version)
+    warning = check_version(await _reach(client, say))
     if warning:
         say(warning)
     missing = await missing_rights(client, rights_for(settings.election))
@@ -134,9 +126,19 @@ async def _is_allowed(client: Client, right: Right) -> bool:
         raise TransportError("the answer to a review cannot be read", may_have_acted=False) from None
 
 
-async def _version(client: Client, say: Callable[[str], None]) -> str:
+async def _reach(client: Client, say: Callable[[str], None]) -> str:
+    """Return the server's version; one that is just starting is given time, and what fails is said once."""
+    said: set[str] = set()
+
+    def is_worth(error: Exception) -> bool:
+        if is_worth_retrying(error) and str(error) not in said:
+            said.add(str(error))
+            say(f"{error}; trying again")
+        return is_worth_retrying(error)
+
     try:
-        return await read_version(client)
-    except TransportError as error:
-        say(error.message)
+        return await with_patience(lambda: read_version(client), _TRIES, random.Random(), is_worth=is_worth)
+    except ApiError as error:
+        if error.status == 401:
+            raise UnavailableError(f"the server does not know who we are: {error.message}", hint=_WHO) from None
         raise
