@@ -5,7 +5,17 @@ import itertools
 import pytest
 
 from hostler.kube.settings import Limits
-from tests.kube.faults.script import failed_after, just_before, lost, refused, slow, throttled, unanswered, unreachable
+from tests.kube.faults.script import (
+    failed_after,
+    just_before,
+    lost,
+    refused,
+    slow,
+    stalled_after,
+    throttled,
+    unanswered,
+    unreachable,
+)
 from tests.kube.faults.stage import SECOND, Stage, play
 
 RATE_NOTE = "admission webhook denied the request: not on a Sunday"
@@ -50,6 +60,21 @@ def test_07_a_pod_that_another_scheduler_bound_first_is_counted_where_it_is_and_
         stage.pod("b", cpu=2)
         await stage.until(lambda: stage.where("b"))
         assert stage.where("b") == "n1", "the room that was assumed for the first pod is free again"
+
+    play(story)
+
+
+def test_07_a_pod_that_another_scheduler_bound_first_is_read_back_when_the_watch_does_not_tell():
+    async def story(stage: Stage) -> None:
+        stage.node("n1", cpu=2)
+        stage.node("n2", cpu=2)
+        leader = await stage.lead(script=lambda script: script.next("watch", stalled_after(1), about="pods"))
+        leader.script.next("binding", just_before(lambda: stage.bind_as_other("a", "n2")), about="a")
+        stage.pod("a", cpu=2, nodeSelector={"kubernetes.io/hostname": "n1"})
+        await stage.sleep(60)
+        assert stage.targets("a") == ["n1"]
+        assert leader.scheduler.core.engine.decision(stage.uid("a")).host == "n2"
+        await stage.sleep(60)
 
     play(story)
 
@@ -203,6 +228,24 @@ def test_10_five_minutes_without_a_server_cost_few_requests_and_the_queue_drains
         assert all(len(stage.targets(name)) <= 2 for name in names)
 
     play(story, election=election, limits=Limits(max_in_flight=16))
+
+
+def test_10_binds_that_meet_no_server_are_tried_one_at_a_time_ever_more_rarely():
+    async def story(stage: Stage) -> None:
+        stage.node("n1", cpu=64)
+        await stage.lead()
+        names = [f"p{number}" for number in range(60)]
+        for name in names:
+            stage.pod(name)
+        await stage.until(lambda: stage.requests("binding"))
+        stage.outage.begin(300.0)
+        await stage.sleep(30.0)
+        begun = stage.now()
+        await stage.sleep(260.0)
+        assert len(stage.requests("binding", since=begun)) <= 30
+        await stage.until(lambda: stage.placed(*names) == 60, within_s=180)
+
+    play(story, election=False, latency_s=0.2, limits=Limits(max_in_flight=8))
 
 
 def test_10_nobody_is_evicted_while_the_server_is_away():

@@ -81,13 +81,15 @@ def test_24_a_preemption_goes_on_after_a_crash_without_a_second_victim():
         stage.node("n1", cpu=2)
         stage.node("n2", cpu=2)
         stage.pod("v1", cpu=2, on="n1", grace_s=100)
-        stage.pod("v2", cpu=2, on="n2", grace_s=100)
+        stage.pod("v2", cpu=2, on="n2", priority=5, grace_s=100)
         first = await stage.lead("first")
         await stage.until(lambda: stage.runs("v1") and stage.runs("v2"))
         stage.pod("high", cpu=2, priority=10)
-        await stage.until(lambda: stage.nominated("high"))
-        await stage.until(lambda: _leaves(stage, "v1") or _leaves(stage, "v2"))
+        await stage.until(lambda: stage.nominated("high") == "n1")
+        await stage.until(lambda: _leaves(stage, "v1"))
         await stage.crash(first)
+        stage.server.delete("pods", "v2", grace_s=0)
+        stage.pod("cheaper", cpu=2, on="n2", priority=-10, grace_s=100)
         await stage.lead("second")
         await stage.until(lambda: stage.where("high"), within_s=300)
         assert len(stage.requests("delete")) == 1
@@ -97,13 +99,13 @@ def test_24_a_preemption_goes_on_after_a_crash_without_a_second_victim():
 
 def test_25_room_that_victims_leave_is_kept_from_pods_of_the_same_priority():
     async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=2)
+        stage.node("n1", cpu=3)
         stage.pod("victim", cpu=2, on="n1", grace_s=30)
         await stage.lead()
         await stage.until(lambda: stage.runs("victim"))
-        stage.pod("high", cpu=2, priority=10)
+        stage.pod("high", cpu=3, priority=10)
         await stage.until(lambda: stage.nominated("high") == "n1")
-        for number in range(3):
+        for number in range(3):  # each would fit beside the victim, now
             stage.pod(f"equal{number}", cpu=1, priority=10)
             stage.pod(f"low{number}", cpu=1, priority=1)
         await stage.until(lambda: stage.where("high") == "n1")
