@@ -10,6 +10,8 @@ import json
 import pytest
 import yaml
 
+from hostler.kube.configuration import read_settings
+from hostler.kube.scheduler.preflight import rights_for
 from tests.kube.deploy.clusters import ROOT, Kubectl, one, pod, rendered, scheduling, whole_cluster
 from tests.kube.local.watching import eventually
 
@@ -29,6 +31,12 @@ ELSEWHERE = {
     ("create", "authentication.k8s.io", "tokenreviews"): "somebody asks for explanations or metrics",
     ("create", "authorization.k8s.io", "subjectaccessreviews"): "somebody asks for explanations or metrics",
 }
+
+# What every account may do by itself: ask what it may do.
+EVERYBODYS = {("create", "authorization.k8s.io", "selfsubjectaccessreviews")}
+
+# Every server grants this to everybody.
+COMMON = {("create", "authorization.k8s.io", "selfsubjectaccessreviews")}
 
 
 class Site:
@@ -115,10 +123,37 @@ def test_under_its_own_account_it_places_preempts_explains_and_binds_volumes(sit
     assert not kubectl("get", "lease", "hostler-scheduler", "-n", SYSTEM, "-o", "jsonpath={.spec.holderIdentity}")
     asked = list(site.asked())
     assert {code for _, code in asked if code in (401, 403)} == set()
-    used = {deed for deed, _ in asked}
+    used = {deed for deed, _ in asked} - EVERYBODYS
     rights = granted(rendered(KUSTOMIZE / "base", kubectl))
     assert used <= rights
     assert rights - used <= set(ELSEWHERE)
+
+
+def test_what_the_scheduler_asks_for_at_its_start_is_granted(site):
+    election = read_settings(str(site.config)).election
+    wanted = {(right.verb, right.group, right.resource) for right in rights_for(election)}
+    assert wanted <= granted(rendered(KUSTOMIZE / "base", site.kubectl))
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"), [("create", "pods/binding"), ("watch", "nodes"), ("patch", "pods/status"), ("delete", "pods")]
+)
+def test_a_verb_that_is_missing_is_named(site, verb, resource):
+    objects = rendered(KUSTOMIZE / "base", site.kubectl)
+    role = one(objects, "ClusterRole")
+    less = [
+        {**rule, "resources": [name], "verbs": [word for word in rule["verbs"] if (word, name) != (verb, resource)]}
+        for rule in role["rules"]
+        for name in rule["resources"]
+    ]
+    try:
+        site.kubectl(
+            "replace", "-f", "-", stdin=yaml.safe_dump({**role, "rules": [rule for rule in less if rule["verbs"]]})
+        )
+        with site.run(is_awaited=False) as running:
+            eventually(lambda: f"not allowed to {verb} {resource}" in running.log)
+    finally:
+        site.kubectl("replace", "-f", "-", stdin=yaml.safe_dump(role))
 
 
 def _place_a_gang(kubectl):
