@@ -29,6 +29,7 @@ class Complaints:
         self._before: set[str] = set()
         self._said: dict[str, int] = {}  # when each was said last
         self._refused = 0
+        self._odd: dict[str, str] = {}  # objects that are left out, and why
 
     async def watch(self) -> None:
         """Look for ever; cancelled to end."""
@@ -50,6 +51,7 @@ class Complaints:
             self._said.clear()
             self._say("that is over: all is well again")
         self._look_at_writes()
+        self._look_at_objects()
 
     def _current(self) -> list[str]:
         failing = [reflector.last_error for reflector in self._scheduler.reflectors.values()]
@@ -60,3 +62,13 @@ class Complaints:
         if counts.refused >= max(1, 2 * self._refused):  # at every doubling: each write may be refused
             self._refused = counts.refused
             self._say(f"{counts.refused} conditions or events were refused, the last: {counts.last_refusal}")
+
+    def _look_at_objects(self) -> None:
+        """Name nodes and others that are left out; pods are told by their conditions, and anybody can make many."""
+        odd = {place: why for place, why in self._scheduler.world.problems().items() if not place.startswith("pod ")}
+        new = [f"{place}: {why}" for place, why in odd.items() if self._odd.get(place) != why]
+        for text in new[:_MOST]:
+            self._say(text)
+        if len(new) > _MOST:
+            self._say(f"and {len(new) - _MOST} more objects that cannot be taken as they are")
+        self._odd = odd
