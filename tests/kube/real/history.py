@@ -52,6 +52,8 @@ class History:
         query = f"?watch=1&allowWatchBookmarks=true&resourceVersion={self._version}&timeoutSeconds=600"
         connection.request("GET", self._path + query, headers={"Authorization": f"Bearer {self._cluster.token()}"})
         answer = connection.getresponse()
+        if answer.status == 410:
+            self._begin_anew({"code": 410})
         if answer.status != 200:
             time.sleep(0.2)
             return
@@ -68,11 +70,23 @@ class History:
     def _take(self, event: dict[str, Any]) -> None:
         kind, pod = event["type"], event["object"]
         if kind == "ERROR":
-            self.problems.append(pod.get("message", ""))
+            self._begin_anew(pod)
             return
         self._version = pod["metadata"]["resourceVersion"]
-        if kind == "BOOKMARK":
-            return
+        if kind != "BOOKMARK":
+            self._note(kind, pod)
+
+    def _begin_anew(self, error: dict[str, Any]) -> None:
+        """List: a server that was started again no longer knows how things came to be."""
+        if error.get("code") != 410:
+            self.problems.append(str(error))
+        with self._cluster.api() as api:
+            listing = api.call("GET", self._path)
+        for pod in listing["items"]:
+            self._note("ADDED", pod)
+        self._version = listing["metadata"]["resourceVersion"]
+
+    def _note(self, kind: str, pod: dict[str, Any]) -> None:
         seen = self.nodes.setdefault(pod["metadata"]["uid"], [])
         node = pod["spec"].get("nodeName", "")
         if node and seen[-1:] != [node]:

@@ -30,7 +30,7 @@ Kind = Literal["refuse", "stall", "swallow", "cut", "mute", "delay"]
 class Fault:
     """What happens to calls that it wants: the first ``skip`` pass, the next ``times`` suffer, the others pass again.
 
-    refuse: answered with ``status`` and not passed on. stall: taken and never answered nor passed on. swallow: done by
+    refuse: answered with ``status``, and with ``body`` if there is one, and not passed on. stall: taken and never answered nor passed on. swallow: done by
     the server, and the connection ends instead of the answer. cut: the answer ends after ``size`` bytes. mute: nothing
     of the answer comes, and the connection stays open. delay: passed on after ``seconds``.
     """
@@ -40,6 +40,7 @@ class Fault:
     times: int = 1_000_000
     skip: int = 0
     status: int = 503
+    body: dict[str, Any] | None = None
     retry_after: int = 0
     size: int = 0
     seconds: float = 0.0
@@ -196,7 +197,7 @@ def _refusal(fault: Fault) -> web.Response:
     status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": fault.status}
     status |= {"reason": "TooManyRequests" if fault.status == 429 else "ServiceUnavailable", "message": "by the test"}
     headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after else {}
-    return web.json_response(status, status=fault.status, headers=headers)
+    return web.json_response(fault.body or status, status=fault.status, headers=headers)
 
 
 def _hang_up(request: web.Request, answer: web.StreamResponse | None = None) -> web.StreamResponse:

@@ -7,7 +7,6 @@ There is no kubelet: bound pods count where they are bound, and pods that are to
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import signal
 import subprocess
@@ -101,8 +100,8 @@ class Stage:
         status = {} if allocatable is None else {"allocatable": allocatable, "capacity": allocatable}
         conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
         metadata = {"name": name, "labels": {_LABEL: self.name, "kubernetes.io/hostname": name}}
-        self._nodes.append(name)
         self.call("POST", "/api/v1/nodes", {"metadata": metadata, "status": {**status, "conditions": conditions}})
+        self._nodes.append(name)
         return name
 
     def pod(self, name: str, cpu: str = "500m", *, metadata: Json | None = None, **spec: Any) -> Json:
@@ -205,6 +204,18 @@ class Stage:
         """Wait until so many pods have a node."""
         return eventually(lambda: found if len(found := self._bound_as(prefix)) >= count else {})
 
+    def wait_supervised(self, count: int) -> None:
+        """Wait until so many pods have a node; a scheduler that lost its lease is started again, as a kubelet would."""
+
+        def look() -> bool:
+            status = self.running[-1].process.poll()
+            if status is not None:
+                assert status == 3, self.running[-1].said
+                self.start()
+            return len(self.bound()) >= count
+
+        eventually(look, patience_s=120)
+
     def _bound_as(self, prefix: str) -> dict[str, str]:
         return {name: node for name, node in self.bound().items() if name.startswith(prefix)}
 
@@ -259,12 +270,9 @@ def _outcome(pods: Mapping[str, Json]) -> dict[str, str]:
 
 
 def _milli(cpu: str) -> int:
-    return int(cpu[:-1]) if cpu.endswith("m") else 1000 * int(float(cpu.replace("k", "e3").replace("E", "e18")))
-
-
-def size_of(content: Json) -> int:
-    """Return how many bytes an object has as JSON."""
-    return len(json.dumps(content))
+    """Read an amount of CPUs as the server writes it."""
+    powers = {"m": 0, "k": 6, "M": 9, "G": 12, "T": 15, "P": 18, "E": 21}
+    return int(float(cpu[:-1]) * 10 ** powers[cpu[-1]]) if cpu[-1] in powers else int(float(cpu) * 1000)
 
 
 def _die_with_us() -> None:
