@@ -26,6 +26,7 @@ Scheduler = Literal["ours", "kube-scheduler"]
 
 NODES = 4
 _AGENTS = "kube-proxy-fluentd-elasticsearch-node-problem-detector"
+_FAKE_RESOURCE = "example.com/beardsecond"
 _READY = "scheduling"
 _PATIENCE_S = 240.0  # on a new machine the kernels are compiled first
 _TO_CLEAN_UP_S = 90.0  # what a spec that ran out of time gets to take away what it made
@@ -69,7 +70,7 @@ def e2e_cluster(scheduler: Scheduler, folder: Path) -> Iterator[LocalCluster]:
         LocalCluster.start(f"e2e-{scheduler}", folder / "cluster", nodes=NODES, parts=parts, dies_with_us=True) as made,
         _ours(made, folder / "hostler.log") if scheduler == "ours" else contextlib.nullcontext(),
     ):
-        _run_agents(made)
+        _furnish(made)
         yield made
 
 
@@ -112,13 +113,20 @@ def run_specs(
     return {spec.name: Outcome(spec.state, spec.failure.message, round(spec.run_time / _SECOND, 1)) for spec in ran}
 
 
-def _run_agents(cluster: LocalCluster) -> None:
-    """Give every node a pod with the names of the agents that most specs look for, each for a minute in vain."""
+def _furnish(cluster: LocalCluster) -> None:
+    """Give the nodes what kubelets and their people would: disks, and the agents that most specs wait a minute for.
+
+    One spec adds a resource to the capacity of a node and expects the kubelet to offer it; one node does so already.
+    """
+    disk = {"ephemeral-storage": "100Gi"}
     with cluster.api() as api:
+        api.call("PATCH", "/api/v1/nodes/node-0/status", {"status": {"allocatable": {_FAKE_RESOURCE: "1000"}}})
         for node in api.call("GET", "/api/v1/nodes")["items"]:
             name = node["metadata"]["name"]
+            api.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": {"capacity": disk, "allocatable": disk}})
+            # Placed by the scheduler: without a kubelet nobody else would tell that it is scheduled.
             spec = {
-                "nodeName": name,
+                "nodeSelector": {"kubernetes.io/hostname": name},
                 "priorityClassName": "system-node-critical",
                 "tolerations": [{"operator": "Exists"}],
                 "containers": [{"name": "main", "image": "registry.example/none:1"}],
