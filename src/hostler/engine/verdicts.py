@@ -25,10 +25,13 @@ __all__ = ["device_failures", "failures_on"]
 NOMINATION = "nomination:"  # what the hold for a nominated guest is called before its uid
 
 
-def failures_on(state: State, profile: Profile, shape: Shape, row: int, gang: str = "") -> tuple[Failure, ...]:
+def failures_on(
+    state: State, profile: Profile, shape: Shape, row: int, gang: str = "", own_hold: str = ""
+) -> tuple[Failure, ...]:
     """Return every filter of the policy that the host in a row fails, in filter order.
 
-    A member that is tried with its ``gang`` takes room that is held for others by the gang's rights.
+    A member that is tried with its ``gang`` takes room that is held for others by the gang's rights. ``own_hold``
+    is the name of what is held for the guest itself.
     """
     host = state.cluster.host(row)
     found: list[Failure] = []
@@ -45,7 +48,7 @@ def failures_on(state: State, profile: Profile, shape: Shape, row: int, gang: st
             found += _affinity(shape, host)
         else:
             found.append(Failure(reason=state.tables.reasons.values[int(verdict[0])]))
-    found += _resources(state, profile, shape, row, gang)
+    found += _resources(state, profile, shape, row, gang, own_hold)
     found += device_failures(state, shape.spec, row, host)
     found += guest_failures(state, state.cache.slot(shape, state.profiles.number(shape.spec.policy)), row)
     return tuple(found)
@@ -64,13 +67,13 @@ def _affinity(shape: Shape, host: Host) -> Iterator[Failure]:
         yield Failure(reason=about(Reason(HostAffinity.name, AFFINITY_MISMATCH), spec))
 
 
-def _resources(state: State, profile: Profile, shape: Shape, row: int, gang: str) -> Iterator[Failure]:
+def _resources(state: State, profile: Profile, shape: Shape, row: int, gang: str, own_hold: str) -> Iterator[Failure]:
     passes = set(state.passes(shape.spec, gang))
     priority = state.gangs.priority(gang) if gang else shape.spec.priority
     holds = [
         (_holder(state, name), hold)
         for name, hold in state.cluster.holds.on(row)
-        if hold.priority >= priority and hold.pass_number not in passes
+        if name != own_hold and hold.priority >= priority and hold.pass_number not in passes
     ]
     for resource, amount in shape.amounts:
         free = state.cluster.limit(row, resource, profile.limit_set) - state.cluster.used(row, resource)

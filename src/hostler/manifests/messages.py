@@ -8,12 +8,12 @@ daemon's does, are not looked at. Used by ``place`` and ``explain``, and later b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hostler.manifests.unevaluated import RESOURCE_CLAIMS, VOLUME_CLAIMS
 from hostler.model import GUESTS, Decision, Explanation, Failure, GuestSpec, Reason
 
-__all__ = ["gang_message", "scheduler_message"]
+__all__ = ["counted_message", "gang_message", "named_hosts", "scheduler_message"]
 
 NO_NODES = "no nodes available to schedule pods"
 NOT_LOOKED_AT = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
@@ -59,7 +59,7 @@ def scheduler_message(explanation: Explanation, spec: GuestSpec) -> str:
     if spec.unsupported and _is_sentence(spec.unsupported[0]):
         # Said before any node is looked at, so it does not count nodes.
         return f"0/{len(verdicts)} nodes are available: {spec.unsupported[0]}."
-    named = _named_hosts(spec)
+    named = named_hosts(spec)
     if named is not None and not named:
         return f"0/{len(verdicts)} nodes are available: {CONFLICT}."
     counts = Counter(
@@ -70,6 +70,27 @@ def scheduler_message(explanation: Explanation, spec: GuestSpec) -> str:
     # kube-scheduler sorts the finished words, so "10 ..." stands before "2 ...".
     reasons = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
     return f"0/{len(verdicts)} nodes are available: {reasons}."
+
+
+def counted_message(hosts: int, refusals: Iterable[tuple[Sequence[Reason], int]], spec: GuestSpec) -> str:
+    """Say the same from hosts counted by all that they say; only those that :func:`named_hosts` names were asked."""
+    if not hosts:
+        return NO_NODES
+    if spec.unsupported and _is_sentence(spec.unsupported[0]):
+        return f"0/{hosts} nodes are available: {spec.unsupported[0]}."
+    named = named_hosts(spec)
+    if named is not None and not named:
+        return f"0/{hosts} nodes are available: {CONFLICT}."
+    counts: Counter[str] = Counter()
+    looked_at = 0
+    for reasons, count in refusals:
+        looked_at += count
+        for text in _texts([Failure(reason=reason) for reason in reasons]):
+            counts[text] += count
+    if named is not None and hosts > looked_at:
+        counts[NOT_LOOKED_AT] += hosts - looked_at
+    reasons_said = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
+    return f"0/{hosts} nodes are available: {reasons_said}."
 
 
 def gang_message(decision: Decision) -> str:
@@ -89,7 +110,7 @@ def gang_message(decision: Decision) -> str:
     return f"0/{decision.hosts} nodes are available: {reasons}."
 
 
-def _named_hosts(spec: GuestSpec) -> set[str] | None:
+def named_hosts(spec: GuestSpec) -> set[str] | None:
     """Return the hosts that the affinity names, when each of its terms names some; None when all are looked at."""
     found: set[str] = set()
     for term in spec.host_affinity:

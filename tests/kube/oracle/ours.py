@@ -12,9 +12,9 @@ from hostler.engine.victims import VictimSet
 from hostler.kube.api.resources import PODS
 from hostler.kube.api.store import Update
 from hostler.kube.facts import World
-from hostler.kube.scheduler.wording import hold_message
+from hostler.kube.scheduler.wording import hold_messages
 from hostler.manifests.messages import scheduler_message
-from hostler.model import Bind, Evict, Hold, Nominate
+from hostler.model import Bind, Evict, Nominate
 from tests.kube.oracle.answers import Asked
 from tests.kube.oracle.names import SCHEDULER
 
@@ -71,14 +71,14 @@ def answer_of_ours(asked: Asked) -> Ours:
     pods = asked.objects["Pod"]
     names = {pod.metadata.uid: "/".join(_key(pod)) for pod in pods}
     leaving = {names[pod.metadata.uid] for pod in pods if pod.metadata.deletion_timestamp}
-    for action in engine.step(_NOW):
+    actions = engine.step(_NOW)
+    ours.condition = hold_messages(engine, actions).get(uid, "")
+    for action in actions:
         match action:
             case Bind(uid=bound) if bound == uid:
                 ours.node = action.host
             case Nominate(uid=nominated) if nominated == uid:
                 ours.nominated = action.host
-            case Hold(uid=held) if held == uid:
-                ours.condition = hold_message(action)
             case Evict():
                 (ours.victims if action.preemptor == uid else ours.others).append(names[action.uid])
     # Those who are going already are not told again.

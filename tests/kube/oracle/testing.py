@@ -42,12 +42,10 @@ class Finding(msgspec.Struct):
     def counts(self) -> Counter[str]:
         """Count the pods by what became of them, so that one sees whether the cases are worth asking."""
         kinds: Counter[str] = Counter()
-        for theirs, ours in self.answers:
+        for theirs, _ in self.answers:
             kinds["pods"] += 1
             kinds["evictions"] += bool(theirs.victims)
             kinds["refused"] += bool(theirs.message) and not theirs.nominated
-            # Our scheduler names only the first reason of a node, so it says less where several resources lack.
-            kinds["shorter_conditions"] += bool(ours.condition) and ours.condition != ours.message
             kinds["scored"] += len(theirs.scores) > 1
         return kinds
 
@@ -71,6 +69,8 @@ async def _examine(real: Asker, case: Case, **options: float) -> Finding:
         finding.answers.append((theirs, ours))
         finding.differences += differences(theirs, ours, asked.pod)
         finding.words += differences_in_words(theirs, ours)
+        if ours.condition and ours.condition != ours.message:
+            finding.words.append(f"our scheduler says {ours.condition!r}, the explanation {ours.message!r}")
     return finding
 
 

@@ -6,13 +6,14 @@ error and tried again later, and does not stop the others. Used by ``loop``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from hostler.engine.engine import Engine
 from hostler.errors import HostlerError
+from hostler.kube.scheduler.wording import hold_messages
 from hostler.model import (
     Action,
     BindFailed,
@@ -44,13 +45,15 @@ class Turn(msgspec.Struct, frozen=True):
     """What one turn brought.
 
     ``refused`` are facts that the engine did not take, ``failed`` guests that it could not decide, ``gathering``
-    members of gangs that cannot be tried yet; each with the reason. ``due`` says when the next turn is worth while.
+    members of gangs that cannot be tried yet; each with the reason. ``messages`` says why pods were refused, by uid.
+    ``due`` says when the next turn is worth while.
     """
 
     actions: Sequence[Action]
     refused: Sequence[tuple[Event, str]] = ()
     failed: Sequence[tuple[str, str]] = ()
     gathering: Sequence[tuple[str, str]] = ()
+    messages: Mapping[str, str] = msgspec.field(default_factory=dict)
     due: int | None = None
     took_ns: int = 0
 
@@ -79,7 +82,8 @@ class Core:
                 refused.append((event, error.message))
         gathering = self._gathering(gangs)
         actions = self._decide(now, limit, failed) if limit > 0 else []
-        return Turn(actions, refused, failed, gathering, self.engine.next_due(), self._timer() - began)
+        messages = hold_messages(self.engine, actions)
+        return Turn(actions, refused, failed, gathering, messages, self.engine.next_due(), self._timer() - began)
 
     def _decide(self, now: int, limit: int, failed: list[tuple[str, str]]) -> list[Action]:
         try:

@@ -27,7 +27,6 @@ from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.outside import Outside
 from hostler.kube.scheduler.reports import Reports
 from hostler.kube.scheduler.statuses import Statuses
-from hostler.kube.scheduler.wording import hold_message
 from hostler.model import Abandon, Action, Ask, Bind, Event, Evict, GuestBound, GuestLeft, Hold, Nominate, Prepare
 
 __all__ = ["Hands", "Loop"]
@@ -168,7 +167,10 @@ class Loop:
     def _after(self, turn: Turn, hands: Hands) -> None:
         self._meters.turn(turn)
         for action in turn.actions:
-            self._carry_out(action, hands)
+            if isinstance(action, Hold):
+                self._refuse(action, turn.messages.get(action.uid, ""), hands)
+            else:
+                self._carry_out(action, hands)
         for uid, why in turn.failed:
             pod = self.world.pods.get(uid)
             if pod is not None:
@@ -184,8 +186,6 @@ class Loop:
             case Bind():
                 hands.statuses.forget(action.uid)
                 hands.binder.submit(action)
-            case Hold():
-                self._refuse(action, hands)
             case Evict():
                 hands.evictor.submit(action)
             case Nominate():
@@ -199,12 +199,11 @@ class Loop:
             case Abandon():
                 hands.outside.abandon(action)
 
-    def _refuse(self, hold: Hold, hands: Hands) -> None:
+    def _refuse(self, hold: Hold, message: str, hands: Hands) -> None:
         pod = self.world.pods.get(hold.uid)
-        if pod is None:
+        if pod is None or not message:
             return
         self._meters.attempts("unschedulable", pod.scheduler_name)
-        message = hold_message(hold)
         hands.statuses.refuse(pod, message)
         hands.reports.refused(pod, message)
         hands.groups.refused(pod, message)

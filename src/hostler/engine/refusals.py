@@ -1,0 +1,69 @@
+"""Why hosts refuse a guest, counted: the short form of an explanation, for fronts that tell owners of many guests.
+
+A host is counted under everything that its amounts lack, not only under the first reason, as people and tools expect it
+of a scheduler's message. Whole columns are compared at once; only hosts where more than amounts matters are looked at
+one by one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from typing import TypeAlias
+
+import numpy as np
+
+from hostler.engine.kernels_layout import Int64s
+from hostler.engine.profile import Profile
+from hostler.engine.reasons import named_reason
+from hostler.engine.records import GuestRecord
+from hostler.engine.shapes import Shape
+from hostler.engine.state import State
+from hostler.engine.verdicts import NOMINATION, failures_on
+from hostler.model import Reason
+
+__all__ = ["Refusals", "refusals_of"]
+
+Refusals: TypeAlias = tuple[tuple[tuple[Reason, ...], int], ...]  # what hosts say, and how many of them
+
+_ROOM = "resources"
+_MAX_MASKED = 62  # resources that fit into one mask
+
+
+def refusals_of(state: State, record: GuestRecord, policy: int, only: Collection[str] | None = None) -> Refusals:
+    """Count the hosts by what they say to a guest; ``only``: of these hosts."""
+    shape, profile = state.shape(record), state.profiles.profiles[policy]
+    codes, _ = state.cache.codes(state.cache.slot(shape, policy))
+    rows = np.flatnonzero(codes)
+    if only is not None:
+        wanted = [state.cluster.row_of[name] for name in only if name in state.cluster.row_of]
+        rows = rows[np.isin(rows, wanted)]
+    values = state.tables.reasons.values
+    is_room = np.array([reason.plugin == _ROOM for reason in values])[codes[rows]]
+    found: Counter[tuple[Reason, ...]] = Counter()
+    for code, hosts in zip(*np.unique(codes[rows[~is_room]], return_counts=True), strict=True):
+        found[(named_reason(state.tables, int(code), shape.spec),)] += int(hosts)
+    for reasons, hosts in _lacking(state, shape, profile, rows[is_room], NOMINATION + record.guest.uid):
+        found[reasons] += hosts
+    return tuple(found.items())
+
+
+def _lacking(
+    state: State, shape: Shape, profile: Profile, rows: Int64s, own_hold: str
+) -> Iterator[tuple[tuple[Reason, ...], int]]:
+    """Group hosts that lack room by everything that counts against them; what is held for the guest itself does not."""
+    cluster = state.cluster
+    alone = bool(shape.spec.ports or shape.asks) or len(shape.amounts) > _MAX_MASKED
+    singly = [row for row in rows.tolist() if alone or any(name != own_hold for name, _ in cluster.holds.on(row))]
+    for row in singly:
+        yield tuple(failure.reason for failure in failures_on(state, profile, shape, row, own_hold=own_hold)), 1
+    plain = rows[~np.isin(rows, singly)]
+    columns = cluster.columns()
+    mask = np.zeros(len(plain), dtype=np.int64)
+    for bit, (resource, amount) in enumerate(shape.amounts):
+        free = columns.limit[profile.limit_set, plain, resource] - columns.used[plain, resource]
+        mask |= (amount > free).astype(np.int64) << bit
+    for bits, hosts in zip(*np.unique(mask, return_counts=True), strict=True):
+        lacks = [resource for bit, (resource, _) in enumerate(shape.amounts) if int(bits) >> bit & 1]
+        if lacks:
+            yield tuple(state.tables.reasons.values[state.tables.insufficient(one)] for one in lacks), int(hosts)
