@@ -12,7 +12,7 @@ from hostler.manifests.kinds import struct_of
 from tests.cli.running import hostler
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "guides" / "kubernetes.md").read_text()
+TEXT = (ROOT / "docs" / "guides" / "manifests.md").read_text()
 COMMANDS = re.findall(r"^\$ hostler (.*?)(?: # exit ([0-9]))?$", TEXT, re.MULTILINE)
 GROUPS, OLDER_GROUPS, ANNOTATED, FLEET = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 FILES = {"groups.yaml": GROUPS, "older-groups.yaml": OLDER_GROUPS}

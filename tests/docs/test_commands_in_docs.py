@@ -129,7 +129,7 @@ def test_the_quickstart_shows_what_strict_budgets_change():
 
 
 def test_every_page_reads_a_cluster_in_the_same_way():
-    pages = ("README.md", "docs/quickstart.md", "docs/guides/kubernetes.md", "demo/run")
+    pages = ("README.md", "docs/quickstart.md", "docs/guides/manifests.md", "demo/run")
     lines = [re.findall(r"^ *(kubectl get .*)$", _page(name), re.MULTILINE) for name in pages]
     assert [len(found) for found in lines] == [1] * len(pages)
     assert len({line for found in lines for line in found}) == 1

@@ -1,0 +1,56 @@
+"""The guide from nothing to a scheduled gang is true: all of its commands are typed, in one shell, in its order."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from hostler.config import parse_documents
+from hostler.kube.configuration import read_document
+from tests.cli.running import hostler
+from tests.kube.deploy.clusters import ROOT, Kubectl
+from tests.kube.deploy.pages import Shell, play
+
+GUIDE = ROOT / "docs" / "guides" / "kubernetes.md"
+TEXT = GUIDE.read_text()
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    """Give a shell for a user who has no cluster yet; what it starts ends with it."""
+    for name in ("KUBECONFIG", "HOSTLER_CONFIG", "HOSTLER_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    with Shell(tmp_path, Kubectl(tmp_path).program) as found:
+        yield found
+    hostler("kube", "down", "--all")
+
+
+def test_every_command_can_be_typed_and_prints_what_is_shown(shell):
+    play(TEXT.replace("$ pip install 'hostler[kube]'\n", ""), shell)
+
+
+def test_its_scheduler_file_is_read():
+    found = [text for text in re.findall(r"^```yaml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE) if "Scheduler" in text]
+    (document,) = parse_documents(found[0].encode(), "guide")
+    assert [profile.policy for profile in read_document(document).profiles] == ["kubernetes", "pack"]
+
+
+def test_its_overlay_renders_when_it_lies_in_the_root(tmp_path):
+    (text,) = [text for text in re.findall(r"^```yaml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE) if "images:" in text]
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    (tmp_path / "kustomization.yaml").write_text(text)
+    objects = list(yaml.safe_load_all(Kubectl(tmp_path)("kustomize", str(tmp_path))))
+    (deployment,) = [item for item in objects if item["kind"] == "Deployment"]
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.your.org/hostler:0.1.0"
+
+
+def test_every_part_of_the_deployment_is_described_and_every_link_leads_somewhere():
+    parts = re.findall(r"^\| `(base|components/[a-z-]+)` \|", TEXT, re.MULTILINE)
+    there = {f"components/{path.name}" for path in (ROOT / "deploy" / "kustomize" / "components").iterdir()}
+    assert set(parts) == there | {"base"}
+    for target in re.findall(r"\]\(([^)#:]+)\)", TEXT):
+        assert (GUIDE.parent / target).exists(), target
