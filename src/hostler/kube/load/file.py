@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from hostler.config import means
 from hostler.kube.settings import DEFAULT_SCHEDULER_NAME
 
-__all__ = ["ChurnEntry", "GangsEntry", "LoadFile", "NodesEntry", "PodsEntry"]
+__all__ = ["LoadChurn", "LoadFile", "LoadGangs", "LoadNodes", "LoadPods"]
 
 Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 Size = Annotated[int, Meta(ge=1, le=10_000)]
@@ -23,7 +23,7 @@ Template = dict[str, Any]
 _TEMPLATE = "What differs from ours, as a part of the object: metadata (labels, annotations), spec"
 
 
-class NodesEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LoadNodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Nodes without machines; kwok or nobody looks after them."""
 
     count: Annotated[Count, means("How many.")]
@@ -32,7 +32,7 @@ class NodesEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = {}
 
 
-class PodsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LoadPods(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Pods that stay."""
 
     count: Annotated[Count, means("How many.")]
@@ -40,7 +40,7 @@ class PodsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     template: Annotated[Template, means(f"{_TEMPLATE}. Ours: one container, 100m of CPU and 128 MiB.")] = {}
 
 
-class GangsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LoadGangs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Groups of pods that are placed together, or not at all."""
 
     count: Annotated[Count, means("How many groups.")]
@@ -54,7 +54,7 @@ class GangsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     template: Annotated[Template, means(f"{_TEMPLATE}; of the pods.")] = {}
 
 
-class ChurnEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LoadChurn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Pods that come and go for as long as the load lasts."""
 
     rate: Annotated[float, Meta(gt=0, le=100_000), means("How many come a second.")]
@@ -72,7 +72,7 @@ class LoadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     name: Annotated[str, means("How all objects begin, and the value of their label hostler.dev/load.")] = "load"
     namespace: Annotated[str, means("Where pods and groups are created; it exists already.")] = "default"
     scheduler_name: Annotated[str, means("What pods have in spec.schedulerName.")] = DEFAULT_SCHEDULER_NAME
-    nodes: Annotated[NodesEntry | UnsetType, means("Created first. Unset: none.")] = UNSET
-    pods: Annotated[PodsEntry | UnsetType, means("Unset: none.")] = UNSET
-    gangs: Annotated[GangsEntry | UnsetType, means("Unset: none.")] = UNSET
-    churn: Annotated[ChurnEntry | UnsetType, means("Unset: none.")] = UNSET
+    nodes: Annotated[LoadNodes | UnsetType, means("Created first. Unset: none.")] = UNSET
+    pods: Annotated[LoadPods | UnsetType, means("Unset: none.")] = UNSET
+    gangs: Annotated[LoadGangs | UnsetType, means("Unset: none.")] = UNSET
+    churn: Annotated[LoadChurn | UnsetType, means("Unset: none.")] = UNSET
