@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import uvloop
 
 from hostler.cli.terminal import note
 from hostler.kube.api.client import Client
 from hostler.kube.api.http import AiohttpTransport
+from hostler.kube.scheduler.journal_files import JournalFiles
 from hostler.kube.scheduler.main import run_scheduler
-from hostler.kube.scheduler.process import Ending
+from hostler.kube.service.serving import check_listen, serve
 
 if TYPE_CHECKING:
     from hostler.kube.api.access import Access
+    from hostler.kube.api.clock import Clock
+    from hostler.kube.scheduler.executor import Executor
+    from hostler.kube.scheduler.process import Ending, Scheduler
     from hostler.kube.settings import SchedulerSettings
 
-__all__ = ["run_until_told"]
+__all__ = ["Extras", "run_until_told"]
+
+
+class Extras(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line adds to the settings."""
+
+    journal: str = ""
+    journal_limit: int = 0
+    tls: tuple[Path, Path] | None = None  # certificate and key
+    is_insecure: bool = False
+    has_shared_metrics: bool = False
 
 
 def run_until_told(
-    access: Access, settings: SchedulerSettings, *, journal: str, reread: Callable[[], SchedulerSettings] | None
+    access: Access, settings: SchedulerSettings, extras: Extras, reread: Callable[[], SchedulerSettings] | None
 ) -> Ending:
     """Schedule on the cluster that ``access`` leads to."""
 
@@ -31,8 +46,33 @@ def run_until_told(
         connections = settings.limits.max_in_flight + 64  # beside binds: watches, events, the lease
         return Client(AiohttpTransport(access, max_connections=connections), user_agent="hostler-scheduler")
 
+    def tell(text: str) -> None:
+        note(text, label="")
+
+    def pages(
+        scheduler: Scheduler, client: Client, executor: Executor, clock: Clock
+    ) -> AbstractAsyncContextManager[object]:
+        return serve(
+            scheduler,
+            client,
+            settings.listen,
+            executor=executor,
+            clock=clock,
+            tls=extras.tls,
+            is_insecure=extras.is_insecure,
+            with_shared_metrics=extras.has_shared_metrics,
+            say=tell,
+        )
+
+    if settings.listen:
+        check_listen(settings.listen, has_tls=extras.tls is not None, is_insecure=extras.is_insecure)
     with ExitStack() as files:
-        write = files.enter_context(Path(journal).open("ab")).write if journal else None
+        journal = None
+        if extras.journal:
+            journal = JournalFiles(Path(extras.journal), limit=extras.journal_limit, warn=note)
+            files.enter_context(closing(journal))
         return uvloop.run(
-            run_scheduler(connect, settings, say=lambda text: note(text, label=""), journal=write, reread=reread)
+            run_scheduler(
+                connect, settings, say=tell, journal=journal, serve=pages if settings.listen else None, reread=reread
+            )
         )

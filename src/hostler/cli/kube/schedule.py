@@ -45,6 +45,18 @@ EXIT_LOST = 3
     "--leader-elect/--no-leader-elect", default=None, help="Whether a Lease decides who schedules.  [default: yes]"
 )
 @click.option("--journal", metavar="FILE", default="", help="Record all facts and decisions.")
+@click.option(
+    "--journal-limit",
+    metavar="MEGABYTES",
+    type=click.IntRange(0, 1_000_000),
+    default=256,
+    show_default=True,
+    help="Begin a new file of the journal after so much; ten are kept. 0: never.",
+)
+@click.option("--tls-cert", metavar="FILE", default="", help="The certificate of the address to listen on.")
+@click.option("--tls-key", metavar="FILE", default="", help="The key of that certificate.")
+@click.option("--insecure-listen", is_flag=True, help="Serve beyond this machine without TLS.")
+@click.option("--scheduler-metrics", is_flag=True, help="Give metrics under kube-scheduler's own names too.")
 @click.option("--lenient", is_flag=True, help="Go on where a KubeSchedulerConfiguration asks for what is not done.")
 def schedule(
     config: str,
@@ -55,6 +67,11 @@ def schedule(
     listen: str | None,
     leader_elect: bool | None,
     journal: str,
+    journal_limit: int,
+    tls_cert: str,
+    tls_key: str,
+    insecure_listen: bool,
+    scheduler_metrics: bool,
     lenient: bool,
 ) -> int:
     """Place the pods of a live cluster until told to stop.
@@ -74,9 +91,18 @@ def schedule(
         for line in wanted.notes:
             note(line)
         compiled.announce()
-        from hostler.cli.kube.running import run_until_told
+        from hostler.cli.kube.running import Extras, run_until_told
 
-        ending = run_until_told(access, wanted, journal=journal, reread=settings if config else None)
+        if bool(tls_cert) != bool(tls_key):
+            raise InputError("--tls-cert and --tls-key go together", hint="give both, or none")
+        extras = Extras(
+            journal=journal,
+            journal_limit=journal_limit * 2**20,
+            tls=(Path(tls_cert), Path(tls_key)) if tls_cert else None,
+            is_insecure=insecure_listen,
+            has_shared_metrics=scheduler_metrics,
+        )
+        ending = run_until_told(access, wanted, extras, settings if config else None)
     return 0 if ending == "stopped" else EXIT_LOST
 
 

@@ -27,7 +27,20 @@ from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.outside import Outside
 from hostler.kube.scheduler.reports import Reports
 from hostler.kube.scheduler.statuses import Statuses
-from hostler.model import Abandon, Action, Ask, Bind, Event, Evict, GuestBound, GuestLeft, Hold, Nominate, Prepare
+from hostler.model import (
+    Abandon,
+    Action,
+    Ask,
+    Bind,
+    Event,
+    Evict,
+    GuestArrived,
+    GuestBound,
+    GuestLeft,
+    Hold,
+    Nominate,
+    Prepare,
+)
 
 __all__ = ["Hands", "Loop"]
 
@@ -103,6 +116,9 @@ class Loop:
                     hands.statuses.forget(event.uid)
                     hands.reports.forget(event.uid)
                     hands.outside.forget(event.uid)
+        arrived = sum(type(event) is GuestArrived and not event.guest.host for event in events)
+        if arrived:
+            self._meters.incoming("PodAdd", "active", arrived)
         self._inbox.extend(events)
         self._wake.set()
 

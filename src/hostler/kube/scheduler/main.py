@@ -15,23 +15,26 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from typing import TypeAlias
 
 from hostler.engine.engine import Engine
 from hostler.errors import HostlerError
 from hostler.kube.api.client import Client
-from hostler.kube.api.clock import SteadyClock
+from hostler.kube.api.clock import Clock, SteadyClock
 from hostler.kube.extender.calling import HttpCalls
 from hostler.kube.scheduler.complaints import Complaints
-from hostler.kube.scheduler.executor import OwnThread
+from hostler.kube.scheduler.executor import Executor, OwnThread
+from hostler.kube.scheduler.journal_files import JournalFiles
 from hostler.kube.scheduler.preflight import check_server
 from hostler.kube.scheduler.process import Ending, Scheduler
 from hostler.kube.settings import SchedulerSettings
 from hostler.model import Guest, GuestArrived, GuestSpec, Host, HostJoined, Policy, amounts
 
-__all__ = ["new_identity", "run_scheduler", "warm_kernels"]
+__all__ = ["Serve", "new_identity", "run_scheduler", "warm_kernels"]
 
-Say = Callable[[str], None]
+Say: TypeAlias = Callable[[str], None]
+Serve: TypeAlias = Callable[[Scheduler, Client, Executor, Clock], AbstractAsyncContextManager[object]]
 
 
 def new_identity() -> str:
@@ -54,14 +57,16 @@ async def run_scheduler(
     settings: SchedulerSettings,
     *,
     say: Say,
-    journal: Callable[[bytes], object] | None = None,
+    journal: JournalFiles | None = None,
+    serve: Serve | None = None,
     reread: Callable[[], SchedulerSettings] | None = None,
 ) -> Ending:
-    """Schedule until a signal or the loss of the lease ends it."""
+    """Schedule until a signal or the loss of the lease ends it; ``serve`` opens the pages about it."""
     stop = asyncio.Event()
     executor = OwnThread()
     client, calls = connect(), HttpCalls()
     complaining: asyncio.Future[None] | None = None
+    pages = AsyncExitStack()
     try:
         await check_server(client, settings, say)
         await executor.run(lambda: warm_kernels(settings.policies))
@@ -73,11 +78,15 @@ async def run_scheduler(
             executor=executor,
             identity=new_identity(),
             random=random.Random(os.urandom(8)),
-            journal=journal,
+            journal=journal.write if journal is not None else None,
             calls=calls,
             timer=time.perf_counter_ns,
             on_synced=lambda: _settled(say),
         )
+        if journal is not None:
+            journal.recorder = scheduler.recorder
+        if serve is not None:
+            await pages.enter_async_context(serve(scheduler, client, executor, clock))
         _on_signals(stop, say, lambda: _reload(scheduler, reread, say))
         if settings.election.is_on:
             say(f"waiting for the lease {settings.election.namespace}/{settings.election.name}")
@@ -87,6 +96,7 @@ async def run_scheduler(
         if complaining is not None:
             complaining.cancel()
             await asyncio.gather(complaining, return_exceptions=True)
+        await pages.aclose()
         executor.close()
         await calls.close()
         await client.close()

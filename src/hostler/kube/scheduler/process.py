@@ -19,6 +19,7 @@ from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
 from hostler.kube.api.reflector import Reflector
 from hostler.kube.api.resources import NODES, PODS
+from hostler.kube.configuration import with_mixes
 from hostler.kube.extender.answering import answers_from
 from hostler.kube.extender.asking import Call, Extenders, with_extenders
 from hostler.kube.facts.kinds import KINDS
@@ -86,7 +87,8 @@ class Scheduler:
         )
         extenders = Extenders(settings.extenders, calls) if settings.extenders and calls is not None else None
         engine = Engine(self._policies(settings), clock.now(), settings.seed, rules=settings.queue, registry=registry)
-        self.core = Core(engine, Recorder(engine, journal) if journal is not None else None, timer)
+        self.recorder = Recorder(engine, journal) if journal is not None else None
+        self.core = Core(engine, self.recorder, timer)
         self.loop = Loop(self.core, self.world, clock, executor, self.meters)
         self.breaker = Breaker()
         self.reflectors: dict[str, Reflector[Any]] = {
@@ -192,7 +194,7 @@ class Scheduler:
 
     @staticmethod
     def _policies(settings: SchedulerSettings) -> tuple[Policy, ...]:
-        return with_extenders(settings.policies, settings.extenders)
+        return with_extenders(with_mixes(settings.policies), settings.extenders)
 
     async def _synced(self) -> None:
         for reflector in self.reflectors.values():
