@@ -196,6 +196,7 @@ def test_16_a_node_that_shrinks_below_what_runs_there_gets_nothing_more_and_nobo
         stage.pod("a", cpu=6)
         await stage.until(lambda: stage.runs("a"))
         stage.change_node("n1", cpu=2)
+        await stage.sleep(1)
         stage.pod("b", cpu=1)
         await stage.until(lambda: "Insufficient cpu" in stage.why("b"))
         await stage.sleep(400)
