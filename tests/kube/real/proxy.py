@@ -30,9 +30,10 @@ Kind = Literal["refuse", "stall", "swallow", "cut", "mute", "delay"]
 class Fault:
     """What happens to calls that it wants: the first ``skip`` pass, the next ``times`` suffer, the others pass again.
 
-    refuse: answered with ``status``, and with ``body`` if there is one, and not passed on. stall: taken and never answered nor passed on. swallow: done by
-    the server, and the connection ends instead of the answer. cut: the answer ends after ``size`` bytes. mute: nothing
-    of the answer comes, and the connection stays open. delay: passed on after ``seconds``.
+    refuse: answered with ``status``, and ``body`` if there is one, and not passed on. stall: taken and never answered
+    nor passed on. swallow: done by the server, and the connection ends instead of the answer. cut: the answer ends
+    after ``size`` bytes. mute: nothing of the answer comes, and the connection stays open. delay: passed on after
+    ``seconds``.
     """
 
     kind: Kind
