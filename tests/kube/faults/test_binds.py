@@ -299,3 +299,33 @@ def test_11_a_condition_that_a_webhook_forbids_does_not_keep_a_pod_from_its_node
         await stage.until(lambda: stage.where("a") == "n1")
 
     play(story)
+
+
+def test_11_news_about_a_pod_never_arrives_after_newer_news():
+    """Two writes of one status must not be under way at once: the first may be held up and win."""
+
+    async def story(stage: Stage) -> None:
+        stage.node("n1", cpu=1)
+        leader = await stage.lead()
+        line = leader.script.next("status", slow(3.0))
+        stage.pod("a", group="team")  # its gang is not known yet
+        await stage.until(lambda: line.played)
+        stage.group("team", least=4)
+        await stage.sleep(30)
+        assert "1/4 members" in stage.why("a")
+
+    play(story)
+
+
+def test_11_a_status_that_was_refused_once_is_written_when_there_is_other_news():
+    async def story(stage: Stage) -> None:
+        stage.node("n1", cpu=1)
+        leader = await stage.lead()
+        line = leader.script.next("status", refused(403, "Forbidden", RATE_NOTE))
+        stage.pod("a", cpu=2)
+        await stage.until(lambda: line.played)
+        await stage.sleep(20)
+        stage.node("n2", cpu=1)
+        await stage.until(lambda: stage.why("a").startswith("0/2 nodes"), within_s=600)
+
+    play(story)

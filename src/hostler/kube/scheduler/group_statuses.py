@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
+from hostler.kube.api.failures import ApiError
+from hostler.kube.api.patience import is_worth_retrying
 from hostler.kube.api.resources import POD_GROUPS
+from hostler.kube.api.transport import TransportError
 from hostler.kube.facts.views import PodView
 from hostler.kube.facts.world import World
 from hostler.kube.scheduler.times import second_time
@@ -30,6 +33,8 @@ class GroupStatuses:
         self._trail = trail
         self._timeout_s = timeout_s
         self._bound: dict[str, set[str]] = {}  # members that we bound, by group
+        self._conditions: dict[str, dict[str, str]] = {}  # not written yet
+        self._writing: set[str] = set()
         self._said: dict[str, str] = {}  # by group: the last message, or nothing when it was scheduled
 
     def placed(self, pod: PodView) -> None:
@@ -62,10 +67,33 @@ class GroupStatuses:
             "message": message or "the minimum of its pods is bound",
             "lastTransitionTime": second_time(self._clock.now()),
         }
-        namespace, _, name = group.partition("/")
-        self._trail.later(lambda: self._write(namespace, name, {"status": {"conditions": [condition]}}))
+        is_first = group not in self._conditions and group not in self._writing
+        self._conditions[group] = condition
+        if is_first:
+            self._trail.later(lambda: self._write(group))
 
-    async def _write(self, namespace: str, name: str, body: dict[str, object]) -> None:
-        await self._client.patch(
-            POD_GROUPS, namespace, name, body, part="status", kind="strategic", timeout_s=self._timeout_s
-        )
+    async def _write(self, group: str) -> None:
+        """Write the newest condition; one at a time, so that no older one arrives after it."""
+        condition = self._conditions.pop(group, None)
+        if condition is None:
+            return
+        namespace, _, name = group.partition("/")
+        body = {"status": {"conditions": [condition]}}
+        self._writing.add(group)
+        try:
+            await self._client.patch(
+                POD_GROUPS, namespace, name, body, part="status", kind="strategic", timeout_s=self._timeout_s
+            )
+        except (ApiError, TransportError) as error:
+            self._writing.discard(group)
+            if is_worth_retrying(error):
+                self._conditions.setdefault(group, condition)  # the trail calls us again
+            else:
+                self._go_on(group)
+            raise
+        self._writing.discard(group)
+        self._go_on(group)
+
+    def _go_on(self, group: str) -> None:
+        if group in self._conditions:
+            self._trail.later(lambda: self._write(group))

@@ -1,6 +1,7 @@
 """What a pod's status tells its owner: the condition PodScheduled, and the node that is kept for it.
 
-For each pod only the newest wish counts: what was not written yet is replaced. Used by ``loop``.
+For each pod only the newest wish counts: what was not written yet is replaced, and while one is being written the next
+waits, so that no older news arrives after it. Used by ``loop``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ import msgspec
 
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
+from hostler.kube.api.failures import ApiError
+from hostler.kube.api.patience import is_worth_retrying
 from hostler.kube.api.resources import PODS
+from hostler.kube.api.transport import TransportError
 from hostler.kube.facts.views import PodView
 from hostler.kube.facts.world import World
 from hostler.kube.scheduler.times import second_time
@@ -37,6 +41,7 @@ class Statuses:
         self._trail = trail
         self._timeout_s = timeout_s
         self._wishes: dict[str, _Wish] = {}
+        self._writing: set[str] = set()
         self._said: dict[str, tuple[str, str]] = {}  # conditions that we wrote, which the watch may not show yet
 
     def refuse(self, pod: PodView, message: str, reason: str = UNSCHEDULABLE) -> bool:
@@ -61,7 +66,8 @@ class Statuses:
         wish = self._wishes.get(uid)
         if wish is None:
             wish = self._wishes[uid] = _Wish()
-            self._trail.soon(lambda: self._write(uid))
+            if uid not in self._writing:
+                self._trail.soon(lambda: self._write(uid))
         return wish
 
     async def _write(self, uid: str) -> None:
@@ -69,6 +75,7 @@ class Statuses:
         pod = self._world.pods.get(uid)
         if wish is None or pod is None or pod.node:
             return
+        self._writing.add(uid)
         try:
             await self._client.patch(
                 PODS,
@@ -79,14 +86,26 @@ class Statuses:
                 kind="strategic",
                 timeout_s=self._timeout_s,
             )
-        except BaseException:
-            newer = self._wishes.get(uid)
-            if newer is None:
-                self._wishes[uid] = wish  # the trail calls us again
+        except (ApiError, TransportError) as error:
+            self._writing.discard(uid)
+            if is_worth_retrying(error):
+                self._wish_again(uid, wish)  # the trail calls us again
             else:
-                newer.condition = newer.condition or wish.condition
-                newer.nominated = wish.nominated if newer.nominated is None else newer.nominated
+                self._go_on(uid)
             raise
+        self._writing.discard(uid)
+        self._go_on(uid)
+
+    def _go_on(self, uid: str) -> None:
+        """Write what was wished for meanwhile."""
+        if uid in self._wishes:
+            self._trail.soon(lambda: self._write(uid))
+
+    def _wish_again(self, uid: str, wish: _Wish) -> None:
+        """Keep what could not be written, as far as nothing newer was wished for."""
+        newer = self._wishes.setdefault(uid, wish)
+        newer.condition = newer.condition or wish.condition
+        newer.nominated = wish.nominated if newer.nominated is None else newer.nominated
 
     def _patch(self, pod: PodView, wish: _Wish) -> dict[str, object]:
         status: dict[str, object] = {}
