@@ -29,6 +29,7 @@ __all__ = ["Comparer", "ComparerCounts", "Difference", "follow"]
 _SETTLE_S = 5.0  # between two looks: longer than a bind or a watch takes to tell
 _EVERY_S = 600.0
 _UNKNOWN = "nothing"
+_ORDER = ("collection", "world", "engine")
 
 Cure = Callable[[], None]
 
@@ -123,17 +124,24 @@ class Comparer:
                 self._say("what we believe is what the API server shows")
 
     async def compare(self) -> tuple[Difference, ...]:
-        """Compare, put right what differs, and return it."""
+        """Compare, put right what differs, and return it.
+
+        Each copy is made from the one before it. Where several differ, a later one may be right and merely differ from
+        a wrong one, so only the first is put right now, and the others are looked at again soon.
+        """
         self.counts.rounds += 1
         found = await self._look()
         if found:
             await asyncio.sleep(self._settle_s)
             again = await self._look()
             found = {difference: cure for difference, cure in again.items() if difference in found}
-        for cure in dict.fromkeys(found.values()):
+        first = min((difference.copy for difference in found), key=_ORDER.index, default="")
+        self.last = tuple(difference for difference in found if difference.copy == first)
+        for cure in dict.fromkeys(found[difference] for difference in self.last):
             cure()
-        self.last = tuple(found)
-        self.counts.found += len(found)
+        if len(self.last) < len(found):
+            self.ask()
+        self.counts.found += len(self.last)
         return self.last
 
     async def _look(self) -> dict[Difference, Cure]:
