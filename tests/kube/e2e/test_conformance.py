@@ -11,22 +11,19 @@ from hostler.kube.local.build import TESTS
 from hostler.kube.local.modules import build_folder
 from tests.kube.e2e.running import e2e_cluster, run_specs
 
-CONFORMANCE = 11
-OTHERS = 24
-
-# Specs that do not pass, with what they say; kube-scheduler does not pass them here either.
-EXCEPTIONS: dict[str, str] = {}
+# Specs that a local cluster may fail whichever the scheduler, with what they say then: kwok deletes by name, and so
+# sometimes the second pod of a name instead of the first, which was gone already.
+EXCEPTIONS = {"PodTopologySpread": 'pods "without-label" not found'}
 
 
 def differences(outcomes):
     """Return the specs that did otherwise than expected, with what they said."""
-    found = {}
-    for name, outcome in outcomes.items():
-        words = next((words for part, words in EXCEPTIONS.items() if part in name), None)
-        is_expected = outcome.state == "passed" if words is None else words in outcome.message
-        if not is_expected:
-            found[name] = f"{outcome.state}: {outcome.message}"
-    return found
+    return {
+        name: f"{outcome.state}: {outcome.message}"
+        for name, outcome in outcomes.items()
+        if outcome.state != "passed"
+        and not any(part in name and words in outcome.message for part, words in EXCEPTIONS.items())
+    }
 
 
 def test_a_node_selector_is_respected_as_kubernetes_itself_tests_it(tmp_path):
@@ -42,7 +39,7 @@ def test_a_node_selector_is_respected_as_kubernetes_itself_tests_it(tmp_path):
 @pytest.mark.parametrize(
     ("focus", "skip", "count"),
     [
-        (r"sig-scheduling.*\[Conformance\]", "", CONFORMANCE),
+        (r"sig-scheduling.*\[Conformance\]", "", 11),
         ("sig-scheduling.*(SchedulerPredicates|SchedulerPriorities|Multi-AZ)", r"\[Conformance\]", 14),
         ("sig-scheduling.*(SchedulerPreemption|GenericWorkload)", r"\[Conformance\]", 10),
     ],
