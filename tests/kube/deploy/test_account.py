@@ -6,6 +6,11 @@ The API server writes down what the account asks for, so that rights and deeds c
 from __future__ import annotations
 
 import json
+import re
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
 
 import pytest
 import yaml
@@ -14,9 +19,11 @@ from hostler.kube.configuration import read_settings
 from hostler.kube.scheduler.preflight import rights_for
 from tests.kube.deploy.clusters import ROOT, Kubectl, one, pod, rendered, scheduling, whole_cluster
 from tests.kube.local.watching import eventually
+from tools.dashboards import RULES, metrics_in
 
 KUSTOMIZE = ROOT / "deploy" / "kustomize"
 SYSTEM = "hostler-system"
+ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 ACCOUNT = f"system:serviceaccount:{SYSTEM}:hostler-scheduler"
 AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
@@ -51,12 +58,22 @@ class Site:
         access["users"][0]["user"] = {"token": token}
         self.kubeconfig = folder / "account"
         self.kubeconfig.write_text(yaml.safe_dump(access))
-        file = one(rendered(KUSTOMIZE / "base", self.kubectl), "ConfigMap")["data"]["scheduler.yaml"]
+        objects = rendered(KUSTOMIZE / "base", self.kubectl)
         self.config = folder / "scheduler.yaml"
-        self.config.write_text(file.replace("0.0.0.0:10359", "127.0.0.1:0"))
+        self.config.write_text(
+            one(objects, "ConfigMap")["data"]["scheduler.yaml"].replace("0.0.0.0:10359", "127.0.0.1:0")
+        )
+        self.spec = one(objects, "Deployment")["spec"]["template"]["spec"]
+        certificate = next(c for c in self.spec["initContainers"] if c["name"] == "certificate")
+        subprocess.run(self.here(certificate["command"]), check=True, capture_output=True)
+
+    def here(self, words):
+        """Return words of a container with its folders replaced by ours."""
+        return [re.sub("/(etc|run)/hostler/", f"{self.folder}/", word) for word in words]
 
     def run(self, **options):
-        return scheduling(self.kubeconfig, self.folder, ["--config", str(self.config)], **options)
+        """Run the container's command outside of it."""
+        return scheduling(self.kubeconfig, self.folder, self.here(self.spec["containers"][0]["args"]), **options)
 
     def asked(self):
         """Return what the account asked for: user's verb, group and resource, and the status of the answer."""
@@ -127,6 +144,34 @@ def test_under_its_own_account_it_places_preempts_explains_and_binds_volumes(sit
     rights = granted(rendered(KUSTOMIZE / "base", kubectl))
     assert used <= rights
     assert rights - used <= set(ELSEWHERE)
+
+
+def test_probes_are_answered_and_metrics_are_for_those_who_may(site):
+    token = {name: site.cluster.token(name) for name in ("admin", "nobody")}
+    with site.run() as running:
+        (address,) = re.findall(r"at (https://127\.0\.0\.1:[0-9]+)", running.log)
+        (container,) = site.spec["containers"]
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert ask(address + container[probe]["httpGet"]["path"])[0] == 200
+        assert ask(f"{address}/metrics")[0] == 401
+        assert ask(f"{address}/metrics", token["nobody"])[0] == 403
+        status, text = ask(f"{address}/metrics", token["admin"])
+    assert status == 200
+    asked = {name for rule in ALERTS for name in metrics_in(rule["expr"])}
+    assert {name for name in asked if name.removesuffix("_bucket") not in text} == set()
+
+
+def ask(url, token=""):
+    """Get a page from a server whose certificate nobody signed."""
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.urlopen(request, context=trusting, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
 def test_what_the_scheduler_asks_for_at_its_start_is_granted(site):

@@ -26,7 +26,7 @@ def run(cluster, tmp_path):
         folder = ROOT / "examples" / name
         text = (folder / "README.md").read_text()
         file = re.search(r"^hostler kube schedule --config (\S+)$", text, re.MULTILINE)
-        words = ["--config", str(folder / file[1])] if file else []
+        words = ["--listen", "127.0.0.1:0", *(["--config", str(folder / file[1])] if file else [])]
         kubectl = Kubectl(cluster.kubeconfig())
         with (
             scheduling(cluster.kubeconfig("hostler"), tmp_path, words),

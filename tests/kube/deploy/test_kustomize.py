@@ -85,9 +85,10 @@ def test_probes_and_the_service_reach_the_port_that_is_listened_on(kubectl, name
     (container,) = pod_spec(objects)["containers"]
     listen = yaml.safe_load(one(objects, "ConfigMap")["data"]["scheduler.yaml"])["listen"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert str(ports["metrics"]) == listen.rpartition(":")[2]
+    assert str(ports["https"]) == listen.rpartition(":")[2]
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[probe]["httpGet"]["port"] in ports
+        assert container[probe]["httpGet"]["scheme"] == "HTTPS"
     assert {port["targetPort"] for port in one(objects, "Service")["spec"]["ports"]} <= set(ports)
     selector = one(objects, "Service")["spec"]["selector"]
     labels = one(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
