@@ -32,7 +32,7 @@ class Fault:
 
     refuse: answered with ``status``, and ``body`` if there is one, and not passed on. stall: taken and never answered
     nor passed on. swallow: done by the server, and the connection ends instead of the answer. cut: the answer ends
-    after ``size`` bytes. mute: nothing of the answer comes, and the connection stays open. delay: passed on after
+    after ``size`` bytes. mute: only the headers come, and the connection stays open. delay: passed on after
     ``seconds``.
     """
 
@@ -172,6 +172,7 @@ class Proxy:
                     await answer.read()
                     return _hang_up(request)
                 if kind == "mute":
+                    await web.StreamResponse(status=answer.status, headers=_kept(answer)).prepare(request)
                     await asyncio.Event().wait()
                 return await self._pass_on(request, answer, fault.size if fault is not None and kind == "cut" else None)
         except aiohttp.ClientError:
@@ -180,8 +181,7 @@ class Proxy:
     async def _pass_on(
         self, request: web.Request, answer: aiohttp.ClientResponse, most: int | None
     ) -> web.StreamResponse:
-        headers = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
-        passed = web.StreamResponse(status=answer.status, headers=headers)
+        passed = web.StreamResponse(status=answer.status, headers=_kept(answer))
         passed.enable_chunked_encoding()
         await passed.prepare(request)
         async for piece in answer.content.iter_any():
@@ -192,6 +192,10 @@ class Proxy:
             await passed.write(piece)
         await passed.write_eof()
         return passed
+
+
+def _kept(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
 
 
 def _refusal(fault: Fault) -> web.Response:
