@@ -40,8 +40,8 @@ def test_a_node_selector_is_respected_as_kubernetes_itself_tests_it(tmp_path):
     ("focus", "skip", "count"),
     [
         (r"sig-scheduling.*\[Conformance\]", "", 11),
-        ("sig-scheduling.*(SchedulerPredicates|SchedulerPriorities|Multi-AZ)", r"\[Conformance\]", 14),
-        ("sig-scheduling.*(SchedulerPreemption|GenericWorkload)", r"\[Conformance\]", 10),
+        ("sig-scheduling.*(SchedulerPredicates|SchedulerPriorities|Multi-AZ)", r"\[Conformance\]", 15),
+        ("sig-scheduling.*(SchedulerPreemption|GenericWorkload)", r"\[Conformance\]", 9),
     ],
     ids=["conformance", "filters and scores", "preemption and gangs"],
 )
