@@ -62,7 +62,6 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     attempts: dict[str, Attempts] = {}
     cascades: list[tuple[GuestSpec, int, int]] = []
     gangs: list[Gang] = []
-    gangs_reached: list[str] = []
     gangs_broken: dict[str, int] = {}
     gangs_refused: dict[str, int] = {}
     gang_reserving: str = ""
@@ -113,7 +112,6 @@ def save(state: State) -> bytes:
             attempts=state.attempts,
             cascades=[(spec, depth, at) for spec, (depth, at) in state.cascades.items()],
             gangs=list(state.gangs.gangs.values()),
-            gangs_reached=list(state.gangs.reached),
             gangs_broken=state.gangs.broken_since,
             gangs_refused=state.gangs.refusals,
             gang_reserving=state.gangs.reserving,
@@ -198,7 +196,6 @@ def _rebuild(saved: Checkpoint, registry: Registry) -> State:
     state.cascades = {spec: (depth, at) for spec, depth, at in saved.cascades}
     for gang in saved.gangs:
         state.gangs.put(gang)
-    state.gangs.reached = dict.fromkeys(saved.gangs_reached)
     state.gangs.broken_since = saved.gangs_broken
     state.gangs.refusals = saved.gangs_refused
     state.gangs.reserving = saved.gang_reserving

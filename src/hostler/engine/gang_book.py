@@ -20,7 +20,6 @@ class GangBook:
         self.gangs: dict[str, Gang] = {}
         self.members: dict[str, dict[str, None]] = {}
         self.units: dict[str, None] = {}  # gangs that are only evicted as a whole
-        self.reached: dict[str, None] = {}  # gangs that had their minimum placed once
         self.broken_since: dict[str, int] = {}
         self.refusals: dict[str, int] = {}  # in a row
         self.reserving = ""  # the gang that holds the room it could use while it waits
@@ -36,7 +35,6 @@ class GangBook:
         """Forget a gang; its members stay."""
         self.gangs.pop(key, None)
         self.units.pop(key, None)
-        self.reached.pop(key, None)
         self.broken_since.pop(key, None)
         self.refusals.pop(key, None)
 
@@ -94,7 +92,6 @@ class GangBook:
         twin.gangs = self.gangs.copy()
         twin.members = {key: members.copy() for key, members in self.members.items()}
         twin.units = self.units.copy()
-        twin.reached = self.reached.copy()
         twin.broken_since = self.broken_since.copy()
         twin.refusals = self.refusals.copy()
         twin.reserving = self.reserving

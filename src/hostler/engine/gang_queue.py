@@ -36,10 +36,6 @@ class GangQueue:
         state = self._state
         gangs = state.gangs
         name = GANG + key
-        if gangs.why_not_ready(key) and key not in gangs.reached:
-            state.queue.remove(name)
-            drop_gang_holds(state, key)
-            return
         pending = [uid for uid in gangs.pending(key) if state.guests[uid].state == GROUPED]
         if gangs.why_not_ready(key) or not pending:
             state.queue.remove(name)
@@ -110,13 +106,10 @@ class GangQueue:
         if gang is None:
             return
         placed = len(gangs.placed(key))
-        if placed >= gang.min_count:
-            gangs.reached[key] = None
+        if placed >= gang.min_count or not placed:
             gangs.broken_since.pop(key, None)
-        elif not placed:
-            gangs.reached.pop(key, None)
-            gangs.broken_since.pop(key, None)
-        elif key in gangs.reached and key not in gangs.broken_since:
+        elif key not in gangs.broken_since:
+            # One that was half-placed before the engine's time counts too: nobody can tell whether it ran.
             gangs.broken_since[key] = state.now
             if gang.when_broken == "release_after":
                 state.add_deadline(state.after(gang.release_after_ns), 0, GANG + key)

@@ -240,7 +240,6 @@ def _tenancy(saved: checkpoint.Checkpoint, names: Names) -> None:
     saved.namespaces = {names.namespace(key): redact_labels(own, names) for key, own in saved.namespaces.items()}
     saved.budgets = [redact_budget(budget, names) for budget in saved.budgets]
     saved.gangs = [redact_gang(gang, names) for gang in saved.gangs]
-    saved.gangs_reached = [path(key) for key in saved.gangs_reached]
     saved.gangs_broken = {path(key): since for key, since in saved.gangs_broken.items()}
     saved.nominations = {
         entry(uid): _replace(found, host=name(found.host), victims=tuple(map(entry, found.victims)))

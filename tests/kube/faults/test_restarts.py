@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from hostler.kube.api.clock import SteadyClock
-from hostler.kube.settings import Limits
+from hostler.kube.settings import GangRules, Limits
 from tests.kube.faults.script import lost, slow, throttled, unanswered
 from tests.kube.faults.stage import SECOND, Stage, play
 
@@ -251,3 +251,25 @@ def test_32_a_scheduler_that_never_got_the_lease_stops_at_once():
         assert _lease(stage)["holderIdentity"] == "first-0"
 
     play(story)
+
+
+def test_19_a_half_bound_gang_that_cannot_be_completed_is_released_by_its_rule():
+    async def story(stage: Stage) -> None:
+        stage.node("n1", cpu=2)
+        stage.node("n2", cpu=2)
+        first = await stage.lead("first")
+        stage.group("team", least=2)
+        first.script.next("binding", lost(), about="m1", times=None)
+        stage.pod("m0", cpu=2, group="team")
+        stage.pod("m1", cpu=2, group="team")
+        await stage.until(lambda: stage.where("m0") and stage.targets("m1"))
+        await stage.crash(first)
+        free = next(node for node in ("n1", "n2") if node != stage.where("m0"))
+        stage.server.delete("nodes", free, "")
+
+        await stage.lead("second")
+        await stage.until(lambda: stage.server.get("pods", "m0") is None)
+        assert stage.evicted("m0") == 1
+        await stage.until(lambda: stage.why("m1"))
+
+    play(story, gangs=GangRules(when_broken="release_after", release_after_s=30.0))

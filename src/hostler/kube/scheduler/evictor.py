@@ -111,9 +111,10 @@ class Evictor:
             )  # fmt: skip
             await self._client.delete(PODS, pod.namespace, pod.name, uid=pod.uid, timeout_s=self._timeout_s)
         except ApiError as error:
-            if error.is_worth_retrying:
+            if error.is_worth_retrying or error.is_conflict:
+                # A conflict means that another pod has the name: the watch will say so before we ask again.
                 return max(_AGAIN_S, error.retry_after_s or 0.0)
-            if error.is_gone or error.is_conflict:
+            if error.is_gone:
                 self.counts.moot += 1
                 return None
             self.counts.refused += 1

@@ -1,7 +1,7 @@
 """The process around a scheduler: signals, the lease's identity, the journal's files, the page of probes.
 
-SIGTERM and SIGINT stop it cleanly, a second one at once; SIGHUP reads the configuration again. Used by the command
-``hostler kube schedule``.
+SIGTERM and SIGINT stop it cleanly, a second one at once; SIGHUP reads the configuration again; SIGUSR2 compares our
+view with the API. Used by the command ``hostler kube schedule``.
 """
 
 from __future__ import annotations
@@ -82,12 +82,13 @@ async def run_scheduler(
             calls=calls,
             timer=time.perf_counter_ns,
             on_synced=lambda: _settled(say),
+            say=say,
         )
         if journal is not None:
             journal.recorder = scheduler.recorder
         if serve is not None:
             await pages.enter_async_context(serve(scheduler, client, executor, clock))
-        _on_signals(stop, say, lambda: _reload(scheduler, reread, say))
+        _on_signals(stop, say, lambda: _reload(scheduler, reread, say), scheduler.comparer.ask)
         if settings.election.is_on:
             say(f"waiting for the lease {settings.election.namespace}/{settings.election.name}")
         complaining = asyncio.ensure_future(Complaints(scheduler, say, clock).watch())
@@ -114,7 +115,7 @@ def _settled(say: Say) -> None:
     say("scheduling")
 
 
-def _on_signals(stop: asyncio.Event, say: Say, reload: Callable[[], None]) -> None:
+def _on_signals(stop: asyncio.Event, say: Say, reload: Callable[[], None], compare: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
 
     def end(name: str) -> None:
@@ -127,6 +128,7 @@ def _on_signals(stop: asyncio.Event, say: Say, reload: Callable[[], None]) -> No
         loop.add_signal_handler(number, end, number.name)
     with suppress(AttributeError):
         loop.add_signal_handler(signal.SIGHUP, reload)
+        loop.add_signal_handler(signal.SIGUSR2, compare)
 
 
 def _reload(scheduler: Scheduler, reread: Callable[[], SchedulerSettings] | None, say: Say) -> None:

@@ -26,6 +26,7 @@ from hostler.kube.facts.kinds import KINDS
 from hostler.kube.facts.views import PodView
 from hostler.kube.facts.world import World
 from hostler.kube.scheduler.binder import Binder
+from hostler.kube.scheduler.comparer import Comparer, follow
 from hostler.kube.scheduler.core import Core
 from hostler.kube.scheduler.election import Leadership, Mandate, NoElection, check_times
 from hostler.kube.scheduler.evictor import Evictor
@@ -69,6 +70,7 @@ class Scheduler:
         timer: Callable[[], int] = lambda: 0,
         on_synced: Callable[[], None] = lambda: None,
         registry: Registry | None = None,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
         limits = settings.limits
         self.settings = settings
@@ -133,6 +135,10 @@ class Scheduler:
         answer = answers_from(extenders, self.world, client, clock) if extenders is not None else None
         outside = Outside(self.loop.tell, answer=answer, prepare=preparer)
         groups = GroupStatuses(client, self.world, clock, self.trail, limits.call_timeout_s)
+        self._doubts = {name: asyncio.Event() for name in self.reflectors}
+        self.comparer = Comparer(
+            client, self.reflectors, self.loop, self.binder, executor, relist=self._relist, say=say
+        )
         self.hands = Hands(self.binder, evictor, statuses, groups, reports, outside)
 
     # -- running ---------------------------------------------------------------------------------------------------
@@ -147,7 +153,7 @@ class Scheduler:
                 return ending
             keeping = asyncio.ensure_future(self.mandate.keep())
             tasks.append(keeping)
-            tasks += [asyncio.ensure_future(reflector.run()) for reflector in self.reflectors.values()]
+            tasks += [asyncio.ensure_future(follow(one, self._doubts[name])) for name, one in self.reflectors.items()]
             synced = asyncio.ensure_future(self._synced())
             tasks.append(synced)
             await asyncio.wait({stopping, keeping, synced}, return_when=asyncio.FIRST_COMPLETED)
@@ -156,7 +162,7 @@ class Scheduler:
                 self.is_synced = True
                 self._on_synced()
                 turning = asyncio.ensure_future(self.loop.run(self.hands))
-                tasks.append(turning)
+                tasks += [turning, asyncio.ensure_future(self.comparer.run())]
                 await asyncio.wait({stopping, keeping, turning}, return_when=asyncio.FIRST_COMPLETED)
                 if turning.done():
                     turning.result()
@@ -206,6 +212,10 @@ class Scheduler:
         for part in (self.binder, self.hands.evictor, self.hands.outside, self.trail):
             await part.abort()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _relist(self, reflector: Reflector[Any]) -> None:
+        """Let a reflector list anew: its copy was found wrong."""
+        self._doubts[reflector.resource.kind + reflector.resource.group].set()
 
     # -- rules -----------------------------------------------------------------------------------------------------
 

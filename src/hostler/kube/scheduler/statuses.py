@@ -6,6 +6,8 @@ waits, so that no older news arrives after it. Used by ``loop``.
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from hostler.kube.api.client import Client
@@ -22,6 +24,7 @@ from hostler.kube.scheduler.trail import Trail
 __all__ = ["UNSCHEDULABLE", "Statuses"]
 
 UNSCHEDULABLE = "Unschedulable"
+_LOOK_AGAIN_S = 0.5  # after somebody else changed the pod: until the watch shows it
 
 
 class _Wish(msgspec.Struct):
@@ -42,6 +45,7 @@ class Statuses:
         self._timeout_s = timeout_s
         self._wishes: dict[str, _Wish] = {}
         self._writing: set[str] = set()
+        self._versions: dict[str, str] = {}  # of pods as we wrote them, which the watch may not show yet
         self._said: dict[str, tuple[str, str]] = {}  # conditions that we wrote, which the watch may not show yet
 
     def refuse(self, pod: PodView, message: str, reason: str = UNSCHEDULABLE) -> bool:
@@ -61,6 +65,7 @@ class Statuses:
         """Say nothing more about a pod: it was placed, or is gone."""
         self._wishes.pop(uid, None)
         self._said.pop(uid, None)
+        self._versions.pop(uid, None)
 
     def _wish(self, uid: str) -> _Wish:
         wish = self._wishes.get(uid)
@@ -77,7 +82,7 @@ class Statuses:
             return
         self._writing.add(uid)
         try:
-            await self._client.patch(
+            written = await self._client.patch(
                 PODS,
                 pod.namespace,
                 pod.name,
@@ -90,10 +95,14 @@ class Statuses:
             self._writing.discard(uid)
             if is_worth_retrying(error):
                 self._wish_again(uid, wish)  # the trail calls us again
+            elif isinstance(error, ApiError) and error.is_conflict:
+                self._wish_again(uid, wish)
+                asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._go_on, uid)
             else:
                 self._go_on(uid)
             raise
         self._writing.discard(uid)
+        self._versions[uid] = str(written.metadata.resource_version)
         self._go_on(uid)
 
     def _go_on(self, uid: str) -> None:
@@ -119,4 +128,10 @@ class Statuses:
             status["conditions"] = [condition]
         if wish.nominated is not None:
             status["nominatedNodeName"] = wish.nominated or None
-        return {"metadata": {"uid": pod.uid}, "status": status}
+        # The version keeps a late patch from saying of a pod that was bound meanwhile that it waits.
+        version = max(pod.version, self._versions.get(pod.uid, ""), key=_age)
+        return {"metadata": {"uid": pod.uid, "resourceVersion": version}, "status": status}
+
+
+def _age(version: str) -> int:
+    return int(version) if version.isdecimal() else 0

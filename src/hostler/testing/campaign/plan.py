@@ -49,6 +49,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     has_rival: bool  # another scheduler binds pods to the same nodes
     strict_budgets: bool
+    releases_gangs: bool  # those that stay below their minimum are ended
 
 
 def draw_plan(seed: int, severity: float | None = None) -> Plan:
@@ -71,6 +72,7 @@ def draw_plan(seed: int, severity: float | None = None) -> Plan:
         policy=rng.choice(["kubernetes", "kubernetes", "pack", "spread"]),
         has_rival=has_rival,
         strict_budgets=rng.random() < 0.3,
+        releases_gangs=rng.random() < 0.5,
     )
 
 

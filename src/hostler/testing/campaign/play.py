@@ -17,7 +17,7 @@ from hostler.engine import find_policy
 from hostler.kube.api.client import Client
 from hostler.kube.scheduler.executor import Inline
 from hostler.kube.scheduler.process import Scheduler
-from hostler.kube.settings import Election, Limits, Profile, SchedulerSettings
+from hostler.kube.settings import Election, GangRules, Limits, Profile, SchedulerSettings
 from hostler.model import PreemptionRules
 from hostler.testing.apiserver import ApiServer
 from hostler.testing.apiserver.disruption import DisruptionController
@@ -50,6 +50,7 @@ def settings_of(plan: Plan) -> SchedulerSettings:
         policies=(policy,),
         election=Election(),
         limits=Limits(max_in_flight=4),
+        gangs=GangRules(when_broken="release_after" if plan.releases_gangs else "keep", release_after_s=30.0),
         seed=plan.seed,
     )
 

@@ -47,6 +47,8 @@ def judge(plan: Plan, server: ApiServer, leader: Scheduler | None, outsiders: Ou
         *invariants.unguarded_writes(server, "hostler"),
         *invariants.hasty_bindings(server, "hostler"),
         *_overcommitted(server, outsiders.touched),
+        *_wrong_conditions(pods),
+        *(invariants.broken_gangs(server) if plan.releases_gangs else ()),
         *(f"the kubelet refused {name}" for name in kubelet.refused if not outsiders.touched),
     ]
     if leader is None:
@@ -74,6 +76,14 @@ def _overcommitted(server: ApiServer, touched: set[str]) -> Iterator[str]:
     for wrong in (*invariants.overcommitted_nodes(server), *invariants.overcommitting_bindings(server)):
         if wrong.partition("node ")[2].split()[0].rstrip(",") not in touched:
             yield wrong
+
+
+def _wrong_conditions(pods: list[Json]) -> Iterator[str]:
+    """What was said of a pod while it waited is not said any more when it has a node."""
+    for pod in pods:
+        for one in pod["status"].get("conditions") or ():
+            if one["type"] == "PodScheduled" and one["status"] == "False" and pod["spec"].get("nodeName"):
+                yield f"{pod['metadata']['name']} has a node and says that it has none: {one.get('message')}"
 
 
 def _other_view(server: ApiServer, leader: Scheduler, pods: list[Json]) -> Iterator[str]:
