@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -85,7 +86,7 @@ DISK = {
 }
 GROUP = {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 3, "disruptionMode": {"all": {}}}
 SELECTOR = {"selector": {"matchLabels": {"app": "web"}}}
-OBJECTS = [
+OBJECTS: list[tuple[Any, Any]] = [
     (PODS, RICH),
     (NODES, node(labels={"zone": "a"}, allocatable={"alibabacloud.com/gpu-count": "2"})),
     (NAMESPACES, named("default", metadata={"labels": {"a": "b"}})),

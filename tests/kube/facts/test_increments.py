@@ -1,6 +1,7 @@
 """Change by change or all at once: a world that followed every change tells an engine what a fresh one would."""
 
 import copy
+from typing import Any
 
 import msgspec
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hostler.kube.api.resources import BUDGETS, NAMESPACES, NODES, POD_GROUPS, P
 from hostler.kube.facts.kinds import CSI_NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from tests.kube.facts.cluster import Cluster, named, node, pod
 
-NONSENSE = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}
+NONSENSE: Any = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}
 BOUND = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
 ZONE = "topology.kubernetes.io/zone"
 GPU = {"alibabacloud.com/gpu-milli": "500", "alibabacloud.com/gpu-index": "1"}
@@ -128,7 +129,9 @@ def next_step(draw, data):
 @st.composite
 def histories(draw):
     """A list of (resource, key, data or None), and after how many the world is opened."""
-    pods, others, changes = {}, {}, []
+    pods: dict = {}
+    others: dict = {}
+    changes: list = []
     for at in range(draw(st.integers(1, 25))):
         if draw(st.booleans()):
             name = draw(st.sampled_from(["a", "b", "c"]))
@@ -194,7 +197,7 @@ def booked(cluster):
 @given(histories())
 def test_changes_one_by_one_book_the_same_as_all_at_once(history):
     changes, opened_after = history
-    last = {}
+    last: dict = {}
     for resource, key, data in changes:
         last.pop((resource.path(), key), None)
         if data is not None:

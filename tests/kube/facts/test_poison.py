@@ -1,12 +1,14 @@
 """Objects that make no sense: left out and named, or counted as far as they can be; nobody else suffers."""
 
+from typing import Any
+
 import pytest
 
 from hostler.kube.api.resources import BUDGETS, NAMESPACES, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, SERVICES
 from tests.kube.facts.cluster import Cluster, kinds, named, node, pod
 
 RUNS = {"nodeName": "n1"}
-NONSENSE = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}}
+NONSENSE: Any = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}}
 ODD = {"priority": "high"}  # does not even decode
 
 

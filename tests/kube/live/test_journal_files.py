@@ -99,7 +99,7 @@ def test_a_journal_of_an_earlier_process_is_set_aside(tmp_path):
 
 
 def test_a_full_disk_ends_the_recording_with_one_word_and_nothing_else(tmp_path):
-    warnings = []
+    warnings: list[str] = []
     full = JournalFiles(Path("/dev/full"), warn=warnings.append)
     good = JournalFiles(tmp_path / "run.journal")
     assert run(full) == run(good)
@@ -112,7 +112,7 @@ def test_a_full_disk_ends_the_recording_with_one_word_and_nothing_else(tmp_path)
 def test_a_folder_that_vanishes_ends_the_recording_too(tmp_path):
     folder = tmp_path / "there"
     folder.mkdir()
-    warnings = []
+    warnings: list[str] = []
     files = JournalFiles(folder / "run.journal", limit=2000, warn=warnings.append)
     (folder / "run.journal").unlink()
     folder.rmdir()

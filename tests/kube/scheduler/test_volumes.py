@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.kube.faults.stage import Stage, play
 
 LOCAL, CLOUD = "local", "cloud"
@@ -62,9 +64,18 @@ def pod_with(stage: Stage, name: str, *claims: str, **more) -> None:
     stage.pod(name, volumes=volumes, **more)
 
 
+def found(stage: Stage, resource: str, name: str, namespace: str = "default") -> dict[str, Any]:
+    item = stage.server.get(resource, name, namespace)
+    assert item is not None
+    return item
+
+
 def selected(stage: Stage, name: str) -> str:
-    found = stage.server.get("persistentvolumeclaims", name)
-    return found["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node", "")
+    return (
+        found(stage, "persistentvolumeclaims", name)["metadata"]
+        .get("annotations", {})
+        .get("volume.kubernetes.io/selected-node", "")
+    )
 
 
 def test_a_provisioner_is_told_the_node_and_the_pod_is_bound_when_the_claim_is():
@@ -94,8 +105,8 @@ def test_the_smallest_local_volume_that_will_do_is_reserved():
         claim(stage, "data", LOCAL)
         await stage.lead()
         pod_with(stage, "db", "data")
-        await stage.until(lambda: stage.server.get("persistentvolumes", "fits", "")["spec"].get("claimRef"))
-        reference = stage.server.get("persistentvolumes", "fits", "")["spec"]["claimRef"]
+        await stage.until(lambda: found(stage, "persistentvolumes", "fits", "")["spec"].get("claimRef"))
+        reference = found(stage, "persistentvolumes", "fits", "")["spec"]["claimRef"]
         assert (reference["namespace"], reference["name"]) == ("default", "data")
         bound(stage, "data", "fits")
         await stage.until(lambda: stage.where("db") == "b")
@@ -113,7 +124,7 @@ def test_a_pod_without_a_volume_it_could_have_waits_with_the_reason():
         await stage.until(lambda: stage.why("db"))
         assert "didn't find available persistent volumes" in stage.why("db")
         volume(stage, "disk", "a")
-        await stage.until(lambda: stage.server.get("persistentvolumes", "disk", "")["spec"].get("claimRef"))
+        await stage.until(lambda: found(stage, "persistentvolumes", "disk", "")["spec"].get("claimRef"))
         bound(stage, "data", "disk")
         await stage.until(lambda: stage.where("db") == "a")
 
