@@ -97,7 +97,7 @@ def test_completion_prints_a_script(shell):
     ("line", "expected"),
     [
         ("hostler pl", ["plain,place", "plain,plugins"]),
-        ("hostler journal r", ["plain,redact", "plain,replay"]),
+        ("hostler journal r", ["plain,record", "plain,redact", "plain,replay"]),
         ("hostler place --policy fg", ["plain,fgd"]),
         ("hostler place -f x", ["file,x"]),
         ("hostler place -o j", ["plain,json"]),

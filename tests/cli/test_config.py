@@ -109,7 +109,7 @@ def test_show_says_where_each_value_comes_from(tmp_path, monkeypatch):
 def test_the_schema_is_one_for_all_kinds():
     schema = hostler("config", "schema").json
     assert {option["$ref"] for option in schema["oneOf"]} == {
-        f"#/$defs/{kind}File" for kind in ("Fleet", "Config", "Scenario", "Sweep", "Scheduler")
+        f"#/$defs/{kind}File" for kind in ("Fleet", "Config", "Scenario", "Sweep", "Scheduler", "Load")
     }
 
 

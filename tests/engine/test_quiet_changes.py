@@ -10,6 +10,7 @@ from hostler.model import (
     Guest,
     GuestArrived,
     GuestChanged,
+    GuestLeft,
     GuestSpec,
     Hold,
     Host,
@@ -59,3 +60,26 @@ def test_dry_runs_are_made_anew_when_a_start_becomes_known():
     engine.apply(GuestChanged(guest=small(other, host="a", started=9 * SECOND)))
     engine.apply(GuestArrived(guest=first))
     assert [action.uid for action in engine.step(0) if isinstance(action, Evict)] == [other]
+
+
+def test_a_guest_that_is_asked_to_leave_wakes_nobody_before_it_is_gone():
+    engine = full_engine()
+    engine.apply(GuestArrived(guest=small("waits")))
+    assert isinstance(engine.step(0)[0], Hold)
+    leaving = GuestSpec(requests=amounts({"cpu": 2000}), is_leaving=True)
+    engine.apply(GuestChanged(guest=msgspec.structs.replace(small("young", host="a"), spec=leaving)))
+    assert engine.step(60 * SECOND) == []
+    engine.apply(GuestLeft(uid="young"))
+    (bind,) = engine.step(61 * SECOND)
+    assert (bind.uid, bind.host) == ("waits", "a")
+
+
+def test_a_guest_that_shrinks_makes_room_at_once():
+    engine = full_engine()
+    engine.apply(GuestArrived(guest=small("waits")))
+    engine.step(0)
+    less = GuestSpec(requests=amounts({"cpu": 100}))
+    engine.apply(GuestChanged(guest=msgspec.structs.replace(small("young", host="a"), spec=less)))
+    engine.apply(GuestChanged(guest=msgspec.structs.replace(small("old", host="a"), spec=less)))
+    (bind,) = engine.step(60 * SECOND)
+    assert bind.uid == "waits"

@@ -17,6 +17,7 @@ from hostler.model import (
     GuestSpec,
     Host,
     HostJoined,
+    HostLeft,
     HostPort,
     PreemptionRules,
     Taint,
@@ -70,6 +71,17 @@ def test_only_some_hosts_can_be_asked_about():
     engine.apply(GuestArrived(guest=Guest(name="g", uid="g", spec=spec)))
     engine.step(0)
     assert sum(count for _, count in engine.refusals("g", {"a", "c", "nowhere"})) == 2
+
+
+def test_hosts_that_left_are_not_counted():
+    engine = Engine([find_policy("kubernetes")])
+    for name in ("a", "b"):
+        taints = (Taint("gpu", "", "NoSchedule"),) if name == "b" else ()
+        engine.apply(HostJoined(host=Host(name=name, capacity=amounts({"cpu": 1000, "guests": 5}), taints=taints)))
+    engine.apply(GuestArrived(guest=Guest(name="g", uid="g", spec=GuestSpec(requests=amounts({"cpu": 2000})))))
+    engine.step(0)
+    engine.apply(HostLeft(name="b"))
+    assert [count for _, count in engine.refusals("g")] == [1]
 
 
 def test_a_guest_that_nobody_knows_has_no_refusals():

@@ -38,7 +38,8 @@ def config() -> None:
     )
 )
 @click.argument("files", metavar="FILE...", type=FILE, nargs=-1, required=True)
-def validate(files: tuple[str, ...]) -> None:
+@click.option("--lenient", is_flag=True, help="Name what a KubeSchedulerConfiguration asks for in vain, and go on.")
+def validate(files: tuple[str, ...], lenient: bool) -> None:
     """Check files of any kind: fleets, scenarios, configurations, schedulers and Kubernetes manifests, together."""
     from hostler.config import merge, prepare_kernel_cache, read_documents
 
@@ -53,7 +54,7 @@ def validate(files: tuple[str, ...]) -> None:
     lines += [_check_scenario(document, known) for document in documents if _is_of(document, "Scenario")]
     lines += [_check_sweep(document, known) for document in documents if _is_of(document, "Sweep")]
     lines += [_check_load(document) for document in documents if _is_of(document, "Load")]
-    lines += [_check_scheduler(document) for document in documents if is_scheduler_file(document)]
+    lines += [_check_scheduler(document, lenient=lenient) for document in documents if is_scheduler_file(document)]
     others = [d for d in documents if not is_scheduler_file(d) and not any(_is_of(d, kind) for kind in _KINDS)]
     parts = read_parts(others, known)
     sources = dict.fromkeys(document.source for document in others)
@@ -137,12 +138,12 @@ def _check_sweep(document: Document, known: dict[str, Policy]) -> str:
     return f"{document.source}: a sweep of {plural(len(file.policies), 'policy')} with {seeds}"
 
 
-def _check_scheduler(document: Document) -> str:
+def _check_scheduler(document: Document, *, lenient: bool) -> str:
     from hostler.cli.terminal import note
     from hostler.cli.wording import plural
     from hostler.kube.configuration import read_document, with_mixes
 
-    settings = read_document(document)
+    settings = read_document(document, lenient=lenient)
     _build(with_mixes(settings.policies))
     for line in settings.notes:
         note(line)

@@ -39,7 +39,7 @@ COMMANDS: Table = {
     "capacity": ("hostler.cli.capacity", "capacity", "Count how many more guests fit, or how many hosts are needed."),
     "sim": ("hostler.cli.sim", "sim", "Simulate traces and scenarios, and compare policies on them."),
     "kube": ("hostler.cli.kube", "kube", "Schedule pods on Kubernetes, and run local control planes."),
-    "journal": ("hostler.cli.journal", "journal", "Replay, show, compare and redact recorded runs."),
+    "journal": ("hostler.cli.journal", "journal", "Record, replay, show, compare and redact runs."),
     "policies": ("hostler.cli.about", "policies", "List the policies."),
     "plugins": ("hostler.cli.about", "plugins", "List the plugins that policies are made of."),
     "config": ("hostler.cli.configuration", "config", "Check files, show settings, print the schema."),

@@ -119,6 +119,19 @@ class Bookings:
             self._put_back(before, was_parked=was_parked)
             state.improved_rows, state.quota_freed = improved, freed
             raise
+        if self._holds_as_much(before, after):
+            state.improved_rows = improved  # those who look at other guests are told by ``moved``
+
+    def _holds_as_much(self, before: GuestRecord, after: GuestRecord) -> bool:
+        """Say whether a changed guest leaves no more room than before, such as one that is only asked to leave."""
+        state = self._state
+        old, new = before.guest.spec, after.guest.spec
+        return (
+            before.host == after.host
+            and not state.is_parked(before)
+            and state.shape(before).amounts == state.shape(after).amounts
+            and (old.devices, old.ports) == (new.devices, new.ports)
+        )
 
     def _put_back(self, record: GuestRecord, *, was_parked: bool) -> None:
         """Book a guest exactly as it was, with the devices it had, whatever would be chosen for it now."""

@@ -34,7 +34,7 @@ def refusals_of(state: State, record: GuestRecord, policy: int, only: Collection
     """Count the hosts by what they say to a guest; ``only``: of these hosts."""
     shape, profile = state.shape(record), state.profiles.profiles[policy]
     codes, _ = state.cache.codes(state.cache.slot(shape, policy))
-    rows = np.flatnonzero(codes)
+    rows = np.flatnonzero((codes != 0) & state.cluster.columns().present[: len(codes)].astype(bool))
     if only is not None:
         wanted = [state.cluster.row_of[name] for name in only if name in state.cluster.row_of]
         rows = rows[np.isin(rows, wanted)]

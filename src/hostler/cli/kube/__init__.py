@@ -15,6 +15,11 @@ COMMANDS: Table = {
     "candidates": ("hostler.cli.kube.candidates", "candidates", "Show which nodes would take a pod, and why not."),
     "queue": ("hostler.cli.kube.queue", "queue", "Show the pods that wait, and why."),
     "capacity": ("hostler.cli.kube.capacity", "capacity", "Count how many more of a pod fit."),
+    "extender": (
+        "hostler.cli.kube.extender",
+        "extender",
+        "Place by a policy of ours under an unmodified kube-scheduler.",
+    ),
     "up": ("hostler.cli.kube.up", "up", "Start a local control plane, or what is missing of it."),
     "status": ("hostler.cli.kube.status", "status", "Show the local control planes and how they are."),
     "logs": ("hostler.cli.kube.logs", "logs", "Show what the parts of a local control plane write."),
@@ -27,7 +32,13 @@ COMMANDS: Table = {
 @click.group(
     cls=LazyGroup,
     table=COMMANDS,
-    epilog=examples("hostler kube up --nodes 5", "hostler kube status", "hostler kube down"),
+    epilog=examples(
+        "hostler kube up --nodes 5",
+        "hostler kube schedule --kubeconfig FILE",
+        "hostler kube plan -f pods.yaml",
+        "hostler kube queue",
+        "hostler kube down",
+    ),
     short_help="Schedule pods on Kubernetes, and run local control planes.",
 )
 def kube() -> None:

@@ -138,7 +138,7 @@ def _print(plan: Plan) -> None:
         say()
         headings: list[Column] = [("EVICTED", "left"), ("FROM", "left"), ("FOR", "left"), ("WHY", "left")]
         print_table(
-            headings, [[f"{one.namespace}/{one.name}", one.node, one.preemptor, one.reason] for one in plan.evicted]
+            headings, [[f"{one.namespace}/{one.name}", one.node, one.preemptor, one.why] for one in plan.evicted]
         )
     placed = sum(bool(pod.node) for pod in plan.pods)
     say()

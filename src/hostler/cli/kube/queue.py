@@ -25,7 +25,7 @@ FROM_API = "read from the API: --via asks the scheduler itself, which knows queu
 
 
 @click.command(
-    epilog=examples("hostler kube queue", "hostler kube queue --via kube-system/hostler-scheduler:https -o json"),
+    epilog=examples("hostler kube queue", "hostler kube queue --via http://127.0.0.1:10359 -o json"),
     short_help="Show the pods that wait, and why.",
 )
 @namespace_option("Only pods of this namespace; else of all.")

@@ -139,6 +139,10 @@ def view_pod(seen: Seen, settings: SchedulerSettings, wanted: str, namespace: st
     if not pod.spec.node_name and pod.spec.scheduling_gates:
         gates = ", ".join(str(gate.get("name", "?")) for gate in pod.spec.scheduling_gates)
         note(f"the pod waits for its scheduling gates ({gates}): it is explained as if they were gone")
+    said = [one for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False"]
+    if not pod.spec.node_name and said:
+        note(f"its scheduler says: {said[0].message}")
+        note("where that differs from what follows, its configuration does: give --config, or ask itself by --via")
     registry = registry_for(settings.policies)
     view = open_view(seen.listings, settings, seen.at, change=as_ours(settings, uid), registry=registry)
     if uid not in view.engine.state.guests:

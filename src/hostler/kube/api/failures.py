@@ -14,6 +14,7 @@ from hostler.errors import UnavailableError
 
 __all__ = ["ApiError", "Status", "error_of"]
 
+_LONGEST_WAIT_S = 60.0  # that we wait because a server says so: it may be wrong, and others wait with us
 _RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
 _TOO_NEW = "too large resource version"
 
@@ -79,6 +80,11 @@ class ApiError(UnavailableError):
         return self.status in (408, 500, 502, 503, 504)
 
     @property
+    def is_away(self) -> bool:
+        """Say whether nobody was there to answer but a proxy; an error of the server's own is an answer."""
+        return self.status in (502, 503, 504)
+
+    @property
     def is_worth_retrying(self) -> bool:
         """Say whether the same call may succeed later."""
         return self.status in _RETRYABLE
@@ -87,14 +93,20 @@ class ApiError(UnavailableError):
 _read_status = msgspec.json.Decoder(Status).decode
 
 
+def _bounded(wait: str | int) -> float:
+    """Return the seconds that a server asks us to wait, as far as we obey."""
+    is_long = len(wait) > 6 if isinstance(wait, str) else wait > _LONGEST_WAIT_S
+    return _LONGEST_WAIT_S if is_long else min(float(wait), _LONGEST_WAIT_S)
+
+
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """Read a refusal; a body that is no Status, such as a proxy's page, becomes the message."""
     wait = headers.get("retry-after", "")
-    retry_after_s = float(wait) if wait.isdigit() else None
+    retry_after_s = _bounded(wait) if wait.isascii() and wait.isdecimal() else None
     try:
         answer = _read_status(body)
     except msgspec.MsgspecError:
         answer = Status(message=" ".join(body[:200].decode("utf-8", "replace").split()) or "no message")
     if retry_after_s is None and answer.details is not None and answer.details.retry_after_seconds > 0:
-        retry_after_s = float(answer.details.retry_after_seconds)
+        retry_after_s = _bounded(answer.details.retry_after_seconds)
     return ApiError(status, answer.reason, answer.message, retry_after_s=retry_after_s)

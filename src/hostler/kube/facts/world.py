@@ -105,6 +105,11 @@ class World:
         members = list(self._groups.members(group))
         return len(members) < least and not any(guest.host for uid in members if (guest := self._pods.told(uid)))
 
+    def placed_in(self, group: str, besides: str) -> int:
+        """Count the members of a gang that have nodes, and one more that was bound just now."""
+        members = set(self._groups.members(group))
+        return sum(uid == besides or bool((guest := self._pods.told(uid)) and guest.host) for uid in members)
+
     def is_built_in(self, group: str) -> bool:
         """Say whether a gang is a PodGroup of the form that is built into Kubernetes."""
         return self._groups.is_built_in(group)

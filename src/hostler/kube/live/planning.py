@@ -46,6 +46,12 @@ class PlannedEviction(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     preemptor: str
     reason: str
+    broken_budgets: tuple[str, ...] = ()  # that allow no more evictions
+
+    @property
+    def why(self) -> str:
+        """Return the reason, with the budgets that it breaks."""
+        return "; ".join((self.reason, *(f"breaks budget {name}" for name in self.broken_budgets)))
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,9 +82,12 @@ def make_plan(world: World, engine: Engine, planned: Planned, now: int, *, may_e
         refused += apply_all(engine, world.take(resource, [Update(key, None, item)], now))
     later = now + 2_000_000_000  # groups that only annotations name are told when they were quiet for a while
     refused += apply_all(engine, world.tick(later))
+    budgets = _Budgets(engine)
     actions = run_to_rest(engine, later)
     pods = tuple(_planned_pod(world, engine, uid) for uid in planned.uids)
-    evicted = tuple(_eviction(world, action) for action in actions if isinstance(action, Evict))
+    evicted = tuple(
+        _eviction(world, action, budgets.charge(action.uid)) for action in actions if isinstance(action, Evict)
+    )
     return Plan(pods=pods, evicted=evicted, notes=(*planned.notes, *dict.fromkeys(refused)))
 
 
@@ -138,7 +147,31 @@ def _planned_pod(world: World, engine: Engine, uid: str) -> PlannedPod:
     )
 
 
-def _eviction(world: World, action: Evict) -> PlannedEviction:
+class _Budgets:
+    """What disruption budgets still allow, as evictions are counted against them one by one."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._guests = {uid: engine.state.guests[uid].guest for uid in engine.guests()}
+        self._budgets = dict(engine.state.budgets)
+        self._left = {key: budget.allowed for key, budget in self._budgets.items()}
+
+    def charge(self, uid: str) -> tuple[str, ...]:
+        """Count an eviction; return the budgets that it breaks."""
+        guest = self._guests.get(uid)
+        if guest is None:
+            return ()
+        broken = []
+        for key, budget in self._budgets.items():
+            is_meant = budget.selector is not None and budget.selector.matches(guest.spec.labels)
+            if not is_meant or budget.namespace != guest.spec.namespace or guest.name in budget.disrupted:
+                continue
+            self._left[key] -= 1
+            if self._left[key] < 0:
+                broken.append(key)
+        return tuple(broken)
+
+
+def _eviction(world: World, action: Evict, broken: tuple[str, ...]) -> PlannedEviction:
     pod = world.pods.get(action.uid)
     preemptor = world.pods.get(action.preemptor)
     return PlannedEviction(
@@ -147,4 +180,5 @@ def _eviction(world: World, action: Evict) -> PlannedEviction:
         node=action.host,
         preemptor=f"{preemptor.namespace}/{preemptor.name}" if preemptor is not None else action.preemptor,
         reason=action.reason,
+        broken_budgets=broken,
     )

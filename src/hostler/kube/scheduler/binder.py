@@ -111,8 +111,13 @@ class Binder:
 
     def room(self) -> int:
         """Return how many decisions are worth making now: a short queue keeps them fresh and in order of priority."""
-        if self._breaker.is_open or not self._may_write():
+        if not self._may_write():
             return 0
+        if self._breaker.is_open:  # one decision at a time finds out whether the server is back
+            wait_s = self._breaker.wait_s(self._clock.now())
+            if wait_s > 0:
+                self._pump_in(wait_s)
+            return 1 if wait_s <= 0 and not self._jobs else 0
         return max(0, 2 * self.window.most - len(self._jobs))
 
     def submit(self, bind: Bind) -> None:
@@ -143,13 +148,18 @@ class Binder:
         if job is not None:
             await job.done.wait()
 
-    async def drain(self) -> None:
-        """Send nothing more and wait for what was sent; what was not sent is dropped."""
+    async def drain(self, seconds: float) -> bool:
+        """Send nothing more and wait for what was sent, at most so long; say whether all outcomes are known."""
         while self._waiting:
             job = self._waiting.popleft()
             self._finish(job, BindFailed(uid=job.bind.uid, host=job.bind.host, reason="the scheduler stops"))
-        while self._tasks:
-            await asyncio.wait(set(self._tasks))
+        try:
+            async with asyncio.timeout(seconds):
+                while self._tasks:
+                    await asyncio.wait(set(self._tasks))
+        except TimeoutError:
+            return False
+        return True
 
     async def abort(self) -> None:
         """Drop everything at once: somebody else may write now."""
@@ -247,7 +257,11 @@ class Binder:
                 return BindFailed(uid=bind.uid, host=bind.host, reason=error.message)
             return await self._find_out(job, pod, error.message, sent_at + self._patience_ns())
         except HostlerError as error:  # an extender that binds in our place said no
+            self._breaker.succeed()
             return BindFailed(uid=bind.uid, host=bind.host, reason=error.message)
+        except Exception as error:  # a bug of ours must not leave the pod without an outcome
+            why = f"{type(error).__name__}: {error}"
+            return await self._find_out(job, pod, why, sent_at + self._patience_ns())
         self._breaker.succeed()
         self.window.grow()
         return GuestBound(uid=bind.uid, host=bind.host)
@@ -263,7 +277,10 @@ class Binder:
             self.window.shrink(now, error.retry_after_s or 1.0)
             return None
         if error.status >= 500 or error.may_have_acted:
-            self._breaker.fail(now)
+            if error.is_away:
+                self._breaker.fail(now)
+            else:
+                self._breaker.succeed()
             self.window.shrink(now, error.retry_after_s or 0.0)
             return await self._find_out(job, pod, error.message, sent_at + self._patience_ns())
         self._breaker.succeed()
@@ -286,7 +303,7 @@ class Binder:
                 if error.is_gone:
                     return BindFailed(uid=bind.uid, host=bind.host, reason="the pod is gone")
                 await asyncio.sleep(max(_READ_AGAIN_S, error.retry_after_s or 0.0))
-            except TransportError:
+            except Exception:  # no answer, or none that can be read
                 await asyncio.sleep(_READ_AGAIN_S)
             else:
                 break

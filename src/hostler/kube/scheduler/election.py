@@ -17,7 +17,6 @@ from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
 from hostler.kube.api.failures import ApiError
 from hostler.kube.api.resources import LEASES, Lease
-from hostler.kube.api.transport import TransportError
 from hostler.kube.scheduler.times import micro_time
 from hostler.kube.settings import Election
 
@@ -127,7 +126,7 @@ class Leadership:
             return
         try:
             await self._write(lease, holder="", renewed=self._clock.now())
-        except (ApiError, TransportError):
+        except HostlerError:
             return
 
     # -- internals -------------------------------------------------------------------------------------------------
@@ -148,8 +147,9 @@ class Leadership:
             if not error.is_gone:
                 self._fail(error)
                 return None
-            return await self._take(None, began, 0.0)
-        except (TransportError, TimeoutError) as error:
+            # Where there was one, its holder may still write: somebody deleted it under his hands.
+            return await self._take(None, began, self._bind_timeout_s if self._seen[0] else 0.0)
+        except (HostlerError, TimeoutError) as error:
             self._fail(error)
             return None
         self.last_error = ""
@@ -173,7 +173,7 @@ class Leadership:
                 )
             else:
                 self._lease = await self._write(found, holder=self.identity, renewed=began)
-        except (ApiError, TransportError) as error:
+        except HostlerError as error:
             # Somebody else was faster, or we shall see it as ours and take it when it expires.
             self._fail(error)
             return None
@@ -193,11 +193,11 @@ class Leadership:
         began = self._clock.now()
         try:
             self._lease = await self._write(self._lease, holder=self.identity, renewed=began)
-        except (ApiError, TransportError) as error:
+        except HostlerError as error:
             self._fail(error)
             try:
                 found = await self._read()
-            except (ApiError, TransportError, TimeoutError):
+            except (HostlerError, TimeoutError):
                 return
             # Ours still: only the version that we knew was old. It is renewed by the next write that succeeds.
             self._lease = found if found.spec.holder_identity == self.identity else None

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from hostler.errors import HostlerError
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
 from hostler.kube.api.failures import ApiError
 from hostler.kube.api.resources import PODS
-from hostler.kube.api.transport import TransportError
 from hostler.kube.facts.views import PodView
 from hostler.kube.facts.world import World
 from hostler.kube.scheduler.binder import Binder
@@ -88,18 +88,18 @@ class Evictor:
 
     async def _carry_out(self, evict: Evict) -> None:
         await self._binder.settled(evict.uid)
-        async with self._room:
-            while True:
-                while not self._may_evict():
-                    await asyncio.sleep(_AGAIN_S)
-                pod = self._world.pods.get(evict.uid)
-                if pod is None or pod.is_leaving or pod.has_ended:
-                    self.counts.moot += 1
-                    return
+        while True:
+            while not self._may_evict():
+                await asyncio.sleep(_AGAIN_S)
+            pod = self._world.pods.get(evict.uid)
+            if pod is None or pod.is_leaving or pod.has_ended:
+                self.counts.moot += 1
+                return
+            async with self._room:
                 wait_s = await self._try(pod, evict)
-                if wait_s is None:
-                    return
-                await asyncio.sleep(wait_s)
+            if wait_s is None:
+                return
+            await asyncio.sleep(wait_s)
 
     async def _try(self, pod: PodView, evict: Evict) -> float | None:
         """Try once; return how long to wait before the next try, or None when it is settled."""
@@ -120,7 +120,7 @@ class Evictor:
             self.counts.refused += 1
             self._tell(EvictFailed(uid=pod.uid, reason=error.message))
             return None
-        except TransportError:
+        except HostlerError:  # no answer, or none that can be read
             return _AGAIN_S
         self.counts.evicted += 1
         self._reports.preempted(pod, preemptor, evict.host)

@@ -32,21 +32,21 @@ class GroupStatuses:
         self._clock = clock
         self._trail = trail
         self._timeout_s = timeout_s
-        self._bound: dict[str, set[str]] = {}  # members that we bound, by group
         self._conditions: dict[str, dict[str, str]] = {}  # not written yet
         self._writing: set[str] = set()
         self._said: dict[str, str] = {}  # by group: the last message, or nothing when it was scheduled
 
     def placed(self, pod: PodView) -> None:
-        """Count a member that was bound."""
+        """Say that a group was scheduled, once its minimum is bound."""
         gang = self._world.gangs.get(pod.group)
         if gang is None or self._said.get(pod.group) == "":
             return
-        members = self._bound.setdefault(pod.group, set())
-        members.add(pod.uid)
-        if len(members) >= gang.min_count:
-            del self._bound[pod.group]
+        if self._world.placed_in(pod.group, pod.uid) >= gang.min_count:
             self._say(pod.group, "True", "Scheduled", "")
+
+    def forget(self, group: str) -> None:
+        """Say nothing more about a group that is gone; another may come under its name."""
+        self._said.pop(group, None)
 
     def refused(self, pod: PodView, message: str) -> None:
         """Say why a group of which nothing was placed yet waits."""

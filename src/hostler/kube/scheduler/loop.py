@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from hostler.kube.api.clock import Clock
+from hostler.kube.api.decoding import uid_of
 from hostler.kube.api.reflector import Update
 from hostler.kube.api.resources import PODS, Resource
 from hostler.kube.facts.views import PodView
@@ -34,6 +35,7 @@ from hostler.model import (
     Bind,
     Event,
     Evict,
+    GangLeft,
     GuestArrived,
     GuestBound,
     GuestLeft,
@@ -113,9 +115,10 @@ class Loop:
         if hands is not None:
             for event in events:
                 if type(event) is GuestLeft:
-                    hands.statuses.forget(event.uid)
-                    hands.reports.forget(event.uid)
+                    self._forget(event.uid)
                     hands.outside.forget(event.uid)
+                elif type(event) is GangLeft:
+                    hands.groups.forget(event.key)
         arrived = sum(type(event) is GuestArrived and not event.guest.host for event in events)
         if arrived:
             self._meters.incoming("PodAdd", "active", arrived)
@@ -124,11 +127,21 @@ class Loop:
 
     def _report_problems(self, updates: Sequence[Update[Any]]) -> None:
         for update in updates:
+            if update.new is None:
+                if update.old is not None:
+                    self._forget(uid_of(update.old))
+                continue
             metadata = getattr(update.new, "metadata", None)
             uid = update.new.uid if metadata is None and update.new is not None else getattr(metadata, "uid", "")
             pod = self.world.pods.get(uid)
             if pod is not None and pod.problem:
                 self._report_problem(pod)
+
+    def _forget(self, uid: str) -> None:
+        """Keep nothing about a pod that is gone; one that was never told to the engine included."""
+        if self._hands is not None:
+            self._hands.statuses.forget(uid)
+            self._hands.reports.forget(uid)
 
     def _report_problem(self, pod: PodView) -> None:
         """Tell a pod's owner why it was not even looked at."""

@@ -7,6 +7,8 @@ Used by every pool that writes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 __all__ = ["Breaker", "Window"]
 
 _SECOND = 1_000_000_000
@@ -55,6 +57,7 @@ class Breaker:
         self._opened = 0  # how often in a row
         self._closed_until = 0
         self._is_trying = False
+        self.on_close: Callable[[], None] = lambda: None
 
     @property
     def is_open(self) -> bool:
@@ -80,8 +83,11 @@ class Breaker:
 
     def succeed(self) -> None:
         """Note that the server answered, whatever it said."""
+        was_open = self.is_open
         self._failures = self._opened = 0
         self._is_trying = False
+        if was_open:
+            self.on_close()
 
     def fail(self, now: int) -> None:
         """Note that no answer came."""

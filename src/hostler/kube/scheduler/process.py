@@ -12,6 +12,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
+import msgspec
+
 from hostler.engine.engine import Engine
 from hostler.engine.journal import Recorder
 from hostler.engine.registry import Registry
@@ -103,8 +105,10 @@ class Scheduler:
         self._clock = clock
         self._executor = executor
         self._on_synced = on_synced
+        self.breaker.on_close = self.loop.nudge
+        # Its own breaker: where only statuses and events go wrong, pods are bound all the same.
         self.trail = Trail(
-            clock, most=32, is_busy=lambda: self.binder.backlog > 0, may_write=self._may_write, breaker=self.breaker
+            clock, most=32, is_busy=lambda: self.binder.backlog > 0, may_write=self._may_write, breaker=Breaker()
         )
         reports = Reports(client, clock, self.trail, identity=identity, timeout_s=limits.call_timeout_s)
         statuses = Statuses(client, self.world, clock, self.trail, limits.bind_timeout_s)
@@ -148,6 +152,7 @@ class Scheduler:
         stopping = asyncio.ensure_future(stop.wait())
         tasks: list[asyncio.Future[Any]] = [stopping]
         ending: Ending = "stopped"
+        is_settled = True
         try:
             if not await _before(stopping, self.mandate.acquire()):
                 return ending
@@ -171,17 +176,21 @@ class Scheduler:
                 keeping.result()
                 ending = "lost"
             elif stop.is_set():
-                await self.binder.drain()
+                is_settled = await self.binder.drain(3 * self.settings.limits.bind_timeout_s)
                 await self.trail.drain(_LAST_WORDS_S)
         finally:
             await self._end(tasks)
-        if ending == "stopped":
+        if ending == "stopped" and is_settled:  # else whoever comes next must wait for our last binds
             await self.mandate.release()
         return ending
 
     def adopt(self, settings: SchedulerSettings) -> list[str]:
         """Go on by other settings; say what was taken over, and what needs a new start."""
-        old, self.settings = self.settings, settings
+        old, wanted_settings = self.settings, settings
+        settings = msgspec.structs.replace(
+            old, policies=settings.policies, profiles=settings.profiles, notes=settings.notes
+        )
+        self.settings = settings
         said: list[str] = []
         if settings.policies != old.policies or settings.profiles != old.profiles:
             # Pods change their policies in between, while both the old ones and the new ones are known.
@@ -194,7 +203,7 @@ class Scheduler:
         said += [
             f"{name} changed: that needs a new start"
             for name in ("queue", "election", "limits", "extenders", "gangs", "seed_annotations", "seed", "listen")
-            if getattr(settings, name) != getattr(old, name)
+            if getattr(wanted_settings, name) != getattr(old, name)
         ]
         return said or ["nothing changed"]
 

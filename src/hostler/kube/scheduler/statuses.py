@@ -10,12 +10,12 @@ import asyncio
 
 import msgspec
 
+from hostler.errors import HostlerError
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
 from hostler.kube.api.failures import ApiError
 from hostler.kube.api.patience import is_worth_retrying
 from hostler.kube.api.resources import PODS
-from hostler.kube.api.transport import TransportError
 from hostler.kube.facts.views import PodView
 from hostler.kube.facts.world import World
 from hostler.kube.scheduler.times import second_time
@@ -91,7 +91,7 @@ class Statuses:
                 kind="strategic",
                 timeout_s=self._timeout_s,
             )
-        except (ApiError, TransportError) as error:
+        except HostlerError as error:
             self._writing.discard(uid)
             if is_worth_retrying(error):
                 self._wish_again(uid, wish)  # the trail calls us again

@@ -25,7 +25,15 @@ Write: TypeAlias = Callable[[], Awaitable[None]]
 
 _WHILE_BUSY = 2
 _PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
 _NO_LONGER_THERE = (404, 409)  # the object is gone or another one; an event that we wrote already
+
+
+class _Job(msgspec.Struct):
+    """A write, and how often it was tried in vain."""
+
+    write: Write
+    tries: int = 0
 
 
 class TrailCounts(msgspec.Struct):
@@ -56,24 +64,26 @@ class Trail:
         self._is_busy = is_busy
         self._may_write = may_write
         self._breaker = breaker
-        self._urgent: deque[Write] = deque()
-        self._later: deque[Write] = deque()
+        self._urgent: deque[_Job] = deque()
+        self._later: deque[_Job] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._resting: dict[int, asyncio.TimerHandle] = {}  # writes that are tried again later
+        self._number = 0
 
     @property
     def backlog(self) -> int:
         """Return how many writes are not done."""
-        return len(self._urgent) + len(self._later) + len(self._tasks)
+        return len(self._urgent) + len(self._later) + len(self._tasks) + len(self._resting)
 
     def soon(self, write: Write) -> None:
         """Take a write that others may wait for."""
-        self._urgent.append(write)
+        self._urgent.append(_Job(write))
         self.pump()
 
     def later(self, write: Write) -> None:
         """Take a write that nobody waits for."""
-        self._later.append(write)
+        self._later.append(_Job(write))
         self.pump()
 
     def pump(self) -> None:
@@ -110,6 +120,9 @@ class Trail:
             self._timer.cancel()
         self._urgent.clear()
         self._later.clear()
+        for timer in self._resting.values():
+            timer.cancel()
+        self._resting.clear()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -127,17 +140,19 @@ class Trail:
         if not task.cancelled() and task.exception() is None:
             self.pump()
 
-    async def _carry_out(self, write: Write, lane: deque[Write]) -> None:
+    async def _carry_out(self, job: _Job, lane: deque[_Job]) -> None:
         now = self._clock.now
         try:
-            await write()
+            await job.write()
         except ApiError as error:
-            if error.status >= 500:
+            if error.is_away:
                 self._breaker.fail(now())
             else:
                 self._breaker.succeed()
+            if error.status == 429:
+                self.window.shrink(now(), error.retry_after_s or _PAUSE_S)
             if error.is_worth_retrying:
-                self._again(write, lane, error.retry_after_s or _PAUSE_S)
+                self._again(job, lane, error.retry_after_s or 0.0)
             elif error.status in _NO_LONGER_THERE:
                 self.counts.moot += 1
             else:
@@ -145,13 +160,28 @@ class Trail:
                 self.counts.last_refusal = error.message
         except TransportError:
             self._breaker.fail(now())
-            self._again(write, lane, _PAUSE_S)
+            self.window.shrink(now(), _PAUSE_S)
+            self._again(job, lane, 0.0)
+        except Exception as error:  # an answer that cannot be read, or a bug of ours: others must not suffer
+            self._breaker.succeed()
+            self.counts.refused += 1
+            self.counts.last_refusal = f"{type(error).__name__}: {error}"
         else:
             self._breaker.succeed()
             self.window.grow()
             self.counts.written += 1
 
-    def _again(self, write: Write, lane: deque[Write], wait_s: float) -> None:
+    def _again(self, job: _Job, lane: deque[_Job], wait_s: float) -> None:
+        """Try a write again behind the others, ever later: what one object refuses must not hold up the rest."""
         self.counts.repeated += 1
-        self.window.shrink(self._clock.now(), wait_s)
-        lane.appendleft(write)
+        job.tries += 1
+        self._number += 1
+        number = self._number
+
+        def come_back() -> None:
+            self._resting.pop(number, None)
+            lane.append(job)
+            self.pump()
+
+        pause_s = max(wait_s, min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** min(job.tries - 1, 6)))
+        self._resting[number] = asyncio.get_running_loop().call_later(pause_s, come_back)

@@ -26,14 +26,17 @@ def hold_messages(engine: Engine, actions: Iterable[Action]) -> dict[str, str]:
         record = engine.state.guests.get(action.uid)
         if record is None:
             continue
+        found[action.uid] = _counted(action)
         if record.guest.gang or not _is_about_hosts(action):
-            found[action.uid] = _counted(action)
             continue
         key = (record.shape, Hold("", "", 0, action.hosts, action.reasons, 0))
         if key not in known:
             spec = record.guest.spec
-            refusals = engine.refusals(action.uid, named_hosts(spec))
-            known[key] = counted_message(action.hosts, refusals, spec)
+            try:
+                refusals = engine.refusals(action.uid, named_hosts(spec))
+                known[key] = counted_message(action.hosts, refusals, spec)
+            except Exception:  # a plugin that fails when asked again: the decision's own counts will do
+                known[key] = found[action.uid]
         found[action.uid] = known[key]
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from aiohttp import web
@@ -19,7 +20,7 @@ from hostler.kube.service.reviews import Attributes, Reviews, of_path, of_pods
 
 __all__ = ["Pages"]
 
-_MAX_BODY = 8 * 2**20
+_MAX_BODY = 2 * 2**20
 _MAX_ROWS = 10_000
 _SHOWN = 100
 
@@ -106,7 +107,9 @@ class Pages:
 
     async def plan(self, request: web.Request) -> web.Response:
         """Say where pods would go."""
-        documents = [document.data for document in parse_documents(await request.read(), "the request")]
+        body = await request.read()
+        read = await asyncio.to_thread(parse_documents, body, "the request")  # megabytes of YAML take seconds
+        documents = [document.data for document in read]
         may_evict = request.query.get("preempt", "true") != "false"
         return as_json(await self._questions.plan(documents, request.query.get("namespace", ""), may_evict=may_evict))
 

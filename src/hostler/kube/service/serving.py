@@ -82,7 +82,9 @@ async def serve(
         try:
             await site.start()
         except OSError as error:
-            raise InputError(f"cannot listen on {listen}: {error.strerror}", hint="choose another port") from error
+            raise InputError(
+                f"cannot listen on {listen}: {error.strerror}", hint="name another address, or none, by --listen"
+            ) from error
         taken = runner.addresses[0]
         address = f"{'https' if context else 'http'}://{f'[{taken[0]}]' if ':' in taken[0] else taken[0]}:{taken[1]}"
         say(f"probes, metrics and explanations at {address}")

@@ -129,7 +129,8 @@ class Outsiders:
                 name = self._rng.choice(nodes)["metadata"]["name"]
                 self.touched.add(name)
                 spec = {**pod["spec"], "nodeName": name}
-                self._server.put({**pod, "kind": "Pod", "spec": spec})
+                status = {**pod["status"], "conditions": [{"type": "PodScheduled", "status": "True"}]}
+                self._server.put({**pod, "kind": "Pod", "spec": spec, "status": status})
 
     def _has_room(self, node: Json, pod: Json) -> bool:
         room = allocatable_of(node)
