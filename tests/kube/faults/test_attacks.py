@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import pytest
 
@@ -98,7 +100,7 @@ def test_a_group_of_the_same_name_is_told_anew():
             names = [f"crew-{life}-{number}" for number in range(2)]
             for name in names:
                 stage.pod(name, group="crew")
-            await stage.until(lambda names=names: stage.placed(*names) == 2)
+            await stage.until(partial(_all_placed, stage, names))
             await stage.until(lambda: _condition(stage) == "True")
             for name in names:
                 stage.server.delete("pods", name, grace_s=0)
@@ -106,6 +108,10 @@ def test_a_group_of_the_same_name_is_told_anew():
             await stage.sleep(3)
 
     play(story)
+
+
+def _all_placed(stage: Stage, names: list[str]) -> bool:
+    return stage.placed(*names) == len(names)
 
 
 def _condition(stage: Stage) -> str:
