@@ -135,6 +135,7 @@ def publish(cluster, namespace, address, port):
         api.call("POST", f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices", content)
 
 
+@pytest.mark.long  # it listens on an address of this machine beside the loopback, so it does not run by default
 def test_the_service_is_reached_through_the_api_server_with_the_callers_own_rights(control_plane, namespace):
     host = own_address()
     access = read_access(control_plane.kubeconfig())
