@@ -25,6 +25,7 @@ __all__ = [
 
 Json = dict[str, Any]
 _SECOND = 1_000_000_000
+_SEEN = (200, 404)  # that a pod is gone is as good an answer as where it is
 
 
 def violations(server: ApiServer, user: str = "hostler", *, is_quiet: bool = False) -> list[str]:
@@ -165,7 +166,7 @@ def hasty_bindings(server: ApiServer, user: str) -> list[str]:
     """
     found = []
     earlier: dict[str, list[tuple[LogEntry, str]]] = {}
-    looks = [entry for entry in server.log if entry.user == user and entry.told == 200 and _looks_at_pods(entry)]
+    looks = [entry for entry in server.log if entry.user == user and entry.told in _SEEN and _looks_at_pods(entry)]
     for entry in server.log:
         if entry.user == user and entry.is_bind:
             body = entry.decoded()
