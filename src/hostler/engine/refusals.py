@@ -63,7 +63,10 @@ def _lacking(
     for bit, (resource, amount) in enumerate(shape.amounts):
         free = columns.limit[profile.limit_set, plain, resource] - columns.used[plain, resource]
         mask |= (amount > free).astype(np.int64) << bit
-    for bits, hosts in zip(*np.unique(mask, return_counts=True), strict=True):
+    for row in plain[mask == 0].tolist():  # only what is held for the guest itself is in its way, or more than amounts
+        reasons = tuple(failure.reason for failure in failures_on(state, profile, shape, row, own_hold=own_hold))
+        if reasons:
+            yield reasons, 1
+    for bits, hosts in zip(*np.unique(mask[mask != 0], return_counts=True), strict=True):
         lacks = [resource for bit, (resource, _) in enumerate(shape.amounts) if int(bits) >> bit & 1]
-        if lacks:
-            yield tuple(state.tables.reasons.values[state.tables.insufficient(one)] for one in lacks), int(hosts)
+        yield tuple(state.tables.reasons.values[state.tables.insufficient(one)] for one in lacks), int(hosts)
