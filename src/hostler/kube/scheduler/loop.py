@@ -47,6 +47,7 @@ from hostler.model import (
 __all__ = ["Hands", "Loop"]
 
 _SECOND = 1_000_000_000
+_LOOK_AGAIN_NS = _SECOND  # while nothing may be sent
 SCHEDULER_ERROR = "SchedulerError"
 
 
@@ -179,7 +180,10 @@ class Loop:
         """Wait for facts, for a time that matters, or for room to carry out more."""
         if self._wake.is_set():
             return
-        times = [t for t in (self._due if binder.room() > 0 else None, self.world.due()) if t is not None]
+        due = self._due
+        if due is not None and binder.room() <= 0:  # nobody tells when the mandate comes back: look now and then
+            due = max(due, self._clock.now() + _LOOK_AGAIN_NS)
+        times = [t for t in (due, self.world.due()) if t is not None]
         if not times:
             await self._wake.wait()
             return

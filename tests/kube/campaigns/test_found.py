@@ -1,0 +1,12 @@
+"""Seeds that once went wrong: a lease that came back unseen, evictions given up, gangs left half-placed, and more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kube.campaigns.campaigns import play_block
+
+
+@pytest.mark.parametrize("seed", [3, 13, 17, 53, 103, 171, 239, 5014, 200550, 204306])
+def test_what_once_went_wrong_goes_well(seed):
+    play_block(seed, None, size=1)
