@@ -151,7 +151,7 @@ def _why_by_guests_alone(fit: Fit) -> str:
 
 
 def _fit_as_data(fit: Fit) -> dict[str, object]:
-    from hostler.cli.place import decision_as_data
+    from hostler.model.plain_data import decision_as_data
 
     return {
         "guest": fit.guest.name,

@@ -14,7 +14,6 @@ import msgspec
 from hostler.cli.arrivals import arrive_fleet
 from hostler.cli.inputs import Inputs, with_preemption
 from hostler.cli.kernels import Kernels
-from hostler.cli.place import decision_as_data
 from hostler.cli.plugins import registry_for
 from hostler.cli.preemptions import Eviction, Preemptions
 from hostler.cli.runs import Run, decide, find_guest, open_engine
@@ -27,15 +26,13 @@ from hostler.model import (
     Ask,
     Decision,
     Evict,
-    EvictionAdvice,
     Explanation,
-    GangAdvice,
     Guest,
-    HostVerdict,
     Nominate,
     Policy,
     PolicyChanged,
 )
+from hostler.model.plain_data import explanation_as_data
 
 __all__ = ["Explained", "as_data", "explain_from_files", "explain_from_journal"]
 
@@ -104,46 +101,10 @@ def explain_from_journal(journal: Journal, kernels: Kernels, wanted: str) -> Exp
 
 
 def as_data(explained: Explained) -> dict[str, object]:
-    """Return the explanation object with its feasible hosts and weighted scores at the top."""
-    explanation = explained.explanation
-    fitting = [verdict for verdict in explanation.verdicts if verdict.fits]
-    data: dict[str, object] = {
-        "guest": explained.decision.guest,
-        "uid": explained.decision.uid,
-        "chosen": explained.decision.host or None,
-        "feasible": [verdict.host for verdict in fitting],
-        "scores": {verdict.host: {s.plugin: s.weighted + 0 for s in verdict.scores} for verdict in fitting},
-    }
-    if explained.message is not None:
-        data["message"] = explained.message or None
-    verdicts = tuple(_without_minus_zero(verdict) for verdict in explanation.verdicts)
-    rest: dict[str, object] = msgspec.to_builtins(msgspec.structs.replace(explanation, verdicts=verdicts))
-    return {
-        **data,
-        **rest,
-        "decision": decision_as_data(explained.decision, explained.guest.spec.namespace),
-        "verdicts": rest.get("verdicts", []),
-        "near_misses": list(explanation.near_misses),
-        "cure": rest.get("cure"),
-        "eviction": _whole(explanation.eviction),
-        "gang": _whole(explanation.gang),
-        "wakes": list(explanation.wakes),
-        "evicted": None if explained.eviction is None else msgspec.to_builtins(explained.eviction),
-    }
-
-
-def _whole(advice: EvictionAdvice | GangAdvice | None) -> dict[str, object] | None:
-    """Return advice with all its keys, also those that are empty."""
-    if advice is None:
-        return None
-    return {name: msgspec.to_builtins(getattr(advice, name)) for name in advice.__struct_fields__}
-
-
-def _without_minus_zero(verdict: HostVerdict) -> HostVerdict:
-    """Return the verdict without -0.0, which a negative weight makes of 0."""
-    replace = msgspec.structs.replace
-    scores = tuple(replace(score, raw=score.raw + 0, weighted=score.weighted + 0) for score in verdict.scores)
-    return replace(verdict, scores=scores, total=None if verdict.total is None else verdict.total + 0)
+    """Return the explanation object as it is printed."""
+    return explanation_as_data(
+        explained.explanation, explained.guest.spec.namespace, explained.message, explained.eviction
+    )
 
 
 class _Found(NamedTuple):

@@ -171,6 +171,7 @@ def _as_data(placement: Placement, *, preempt: bool) -> dict[str, object]:
     import msgspec
 
     from hostler.config import write_fleet
+    from hostler.model.plain_data import decision_as_data
 
     inputs = placement.inputs
     data = write_fleet(
@@ -202,16 +203,3 @@ def _as_data(placement: Placement, *, preempt: bool) -> dict[str, object]:
         }
     data["summary"] = summary
     return data
-
-
-def decision_as_data(decision: Decision, namespace: str) -> dict[str, object]:
-    """Return a decision with all its keys, also those that are empty, and with the guest's namespace."""
-    import msgspec
-
-    data: dict[str, object] = msgspec.to_builtins(decision)
-    whole: dict[str, object] = {"guest": decision.guest, "namespace": namespace}
-    whole |= {name: data.get(name, getattr(decision, name)) for name in decision.__struct_fields__}
-    whole["host"] = decision.host or None
-    if isinstance(decision.total, float):
-        whole["total"] = decision.total + 0.0  # never -0.0
-    return whole

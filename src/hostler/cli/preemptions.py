@@ -102,7 +102,7 @@ class Preemptions:
     def _break(self, guest: Guest) -> Iterator[str]:
         """Count an eviction against budgets, and name those that did not allow it; one that goes anyway is counted."""
         for key, budget in self._budgets.items() if not guest.spec.is_leaving else ():
-            if _counts(budget, guest):
+            if budget.concerns(guest):
                 self._left[key] -= 1
                 if self._left[key] < 0:
                     yield budget.name if budget.namespace == "default" else key
@@ -118,9 +118,3 @@ class Preemptions:
             reason=reason,
             broken_budgets=tuple(self._break(guest)),
         )
-
-
-def _counts(budget: Budget, guest: Guest) -> bool:
-    """Say whether a guest's eviction counts against a budget."""
-    is_selected = budget.selector is not None and budget.selector.matches(guest.spec.labels)
-    return is_selected and budget.namespace == guest.spec.namespace and guest.name not in budget.disrupted

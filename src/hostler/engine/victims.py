@@ -83,14 +83,7 @@ def _start(record: GuestRecord) -> int:
 def budgets_of(state: State, uid: str) -> list[Budget]:
     """Return the budgets that a guest's eviction counts against."""
     guest = state.guests[uid].guest
-    return [
-        budget
-        for budget in state.budgets.values()
-        if budget.namespace == guest.spec.namespace
-        and budget.selector is not None
-        and budget.selector.matches(guest.spec.labels)
-        and guest.name not in budget.disrupted
-    ]
+    return [budget for budget in state.budgets.values() if budget.concerns(guest)]
 
 
 def order(state: State, uid: str) -> None:

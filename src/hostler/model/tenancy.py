@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from hostler.model.constraints import Selector
+from hostler.model.guests import Guest
 from hostler.model.resources import Amounts
 from hostler.model.selectors import Term
 
@@ -55,6 +56,15 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def key(self) -> str:
         """Return namespace and name."""
         return f"{self.namespace}/{self.name}"
+
+    def concerns(self, guest: Guest) -> bool:
+        """Say whether a guest's eviction counts against this budget; not where it is counted in ``allowed`` already."""
+        return (
+            self.namespace == guest.spec.namespace
+            and self.selector is not None
+            and self.selector.matches(guest.spec.labels)
+            and guest.name not in self.disrupted
+        )
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -116,7 +116,7 @@ def _print(fit: Fit) -> None:
 
 
 def _as_data(fit: Fit) -> dict[str, object]:
-    from hostler.kube.live.answers import decision_as_data
+    from hostler.model.plain_data import decision_as_data
 
     return {
         "pod": fit.guest.name,

@@ -86,8 +86,8 @@ def schedule(
         def settings() -> SchedulerSettings:
             return _settings(config, scheduler_name, policy, listen, leader_elect, lenient)
 
-        access = read_access(kubeconfig, context)
         wanted = settings()
+        access = read_access(kubeconfig or (Path(wanted.kubeconfig) if wanted.kubeconfig else None), context)
         for line in wanted.notes:
             note(line)
         compiled.announce()

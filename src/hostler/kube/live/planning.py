@@ -162,8 +162,7 @@ class _Budgets:
             return ()
         broken = []
         for key, budget in self._budgets.items():
-            is_meant = budget.selector is not None and budget.selector.matches(guest.spec.labels)
-            if not is_meant or budget.namespace != guest.spec.namespace or guest.name in budget.disrupted:
+            if not budget.concerns(guest):
                 continue
             self._left[key] -= 1
             if self._left[key] < 0:

@@ -103,6 +103,7 @@ class Scheduler:
         }
         self.is_synced = False
         self._clock = clock
+        self._random = random
         self._executor = executor
         self._on_synced = on_synced
         self.breaker.on_close = self.loop.nudge
@@ -110,9 +111,19 @@ class Scheduler:
         self.trail = Trail(
             clock, most=32, is_busy=lambda: self.binder.backlog > 0, may_write=self._may_write, breaker=Breaker()
         )
-        reports = Reports(client, clock, self.trail, identity=identity, timeout_s=limits.call_timeout_s)
+        self.hands = self._make_hands(client, extenders)
+        self.binder = self.hands.binder
+        self._doubts = {name: asyncio.Event() for name in self.reflectors}
+        self.comparer = Comparer(
+            client, self.reflectors, self.loop, self.binder, executor, relist=self._relist, say=say
+        )
+
+    def _make_hands(self, client: Client, extenders: Extenders | None) -> Hands:
+        """Make everything that carries out actions."""
+        limits, clock = self.settings.limits, self._clock
+        reports = Reports(client, clock, self.trail, identity=self.identity, timeout_s=limits.call_timeout_s)
         statuses = Statuses(client, self.world, clock, self.trail, limits.bind_timeout_s)
-        self.binder = Binder(
+        binder = Binder(
             client,
             self.world,
             clock,
@@ -130,20 +141,16 @@ class Scheduler:
             self.world,
             clock,
             self.loop.tell,
-            self.binder,
+            binder,
             reports,
             may_evict=self._may_evict,
             timeout_s=limits.bind_timeout_s,
         )
-        preparer = VolumePreparer(self.world, client, limits.call_timeout_s)
+        preparer = VolumePreparer(self.world, client, limits.call_timeout_s, self._random)
         answer = answers_from(extenders, self.world, client, clock) if extenders is not None else None
         outside = Outside(self.loop.tell, answer=answer, prepare=preparer)
         groups = GroupStatuses(client, self.world, clock, self.trail, limits.call_timeout_s)
-        self._doubts = {name: asyncio.Event() for name in self.reflectors}
-        self.comparer = Comparer(
-            client, self.reflectors, self.loop, self.binder, executor, relist=self._relist, say=say
-        )
-        self.hands = Hands(self.binder, evictor, statuses, groups, reports, outside)
+        return Hands(binder, evictor, statuses, groups, reports, outside)
 
     # -- running ---------------------------------------------------------------------------------------------------
 

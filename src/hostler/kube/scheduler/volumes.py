@@ -9,12 +9,12 @@ Used by ``process``.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 
 from hostler.errors import HostlerError, UnavailableError
 from hostler.kube.api.client import Client
-from hostler.kube.api.failures import ApiError
-from hostler.kube.api.transport import TransportError
+from hostler.kube.api.patience import Patience, with_patience
 from hostler.kube.facts.index import ClaimKey
 from hostler.kube.facts.kinds import VOLUME_CLAIMS, VOLUMES
 from hostler.kube.facts.volume_store import class_of, is_bound
@@ -30,16 +30,16 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _BOUND_BY = "pv.kubernetes.io/bound-by-controller"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _LOOK_AGAIN_S = 0.2
-_TRY_AGAIN_S = 1.0
 
 
 class VolumePreparer:
     """Gets the volumes of pods ready."""
 
-    def __init__(self, world: World, client: Client, timeout_s: float) -> None:
+    def __init__(self, world: World, client: Client, timeout_s: float, random: random.Random) -> None:
         self._world = world
         self._client = client
         self._timeout_s = timeout_s
+        self._random = random
         self._reserved: dict[str, ClaimKey] = {}  # volumes that the watch may still show as free
 
     async def __call__(self, prepare: Prepare) -> Prepared:
@@ -125,17 +125,7 @@ class VolumePreparer:
 
     async def _patiently(self, call: Callable[[], Awaitable[object]]) -> None:
         """Call until the server answers; what it refuses is an error."""
-        while True:
-            try:
-                await call()
-            except ApiError as error:
-                if not error.is_worth_retrying:
-                    raise
-                await asyncio.sleep(max(_TRY_AGAIN_S, error.retry_after_s or 0.0))
-            except TransportError:
-                await asyncio.sleep(_TRY_AGAIN_S)
-            else:
-                return
+        await with_patience(call, Patience(), self._random)
 
 
 def _key(need: str) -> ClaimKey:

@@ -17,7 +17,7 @@ from hostler.engine import Engine
 from hostler.errors import UnknownNameError
 from hostler.kube.api.clock import NANOSECONDS, Clock
 from hostler.kube.facts.views import PodView
-from hostler.kube.live.answers import candidates_as_data, decision_as_data, explanation_as_data
+from hostler.kube.live.answers import candidates_as_data
 from hostler.kube.live.planned import read_planned
 from hostler.kube.live.planning import make_plan
 from hostler.kube.live.snapshot import as_ours, open_world
@@ -28,6 +28,7 @@ from hostler.kube.service.numbers import Numbers, count, pending
 from hostler.kube.service.problems import RefusedError
 from hostler.manifests.messages import gang_message, scheduler_message
 from hostler.model import Explanation, GuestArrived
+from hostler.model.plain_data import decision_as_data, explanation_as_data
 
 __all__ = ["Questions"]
 
