@@ -127,7 +127,12 @@ class _Now(Collector):
         for outcome in counts.__struct_fields__:
             binds.add_metric([outcome], getattr(counts, outcome))
         yield binds
-        yield _total("evictions", "Pods that were evicted.", scheduler.hands.evictor.counts.evicted)
+        text = "Binds that were taken although the node was gone, or went within seconds."
+        yield _total("binds_to_vanished_nodes", text, scheduler.binder.to_vanished)
+        evictions = scheduler.hands.evictor.counts
+        yield _total("evictions", "Pods that were evicted.", evictions.evicted)
+        text = "Evictions for a pod or gang on a node that was cleared for it before, in vain."
+        yield _total("repeated_evictions", text, evictions.repeated)
 
     def _view(self) -> Iterator[Metric]:
         now = self._clock.now()

@@ -39,7 +39,10 @@ class Guard:
             route = resource.canonical if resource is not None else ""
             if route in OPEN_PATHS:
                 return await handler(request)
-            user = await self._reviews.user_of(_token(request))
+            token = _token(request)
+            if not _is_text(request.path_qs, *request.match_info.values(), *request.query.values()):
+                raise RefusedError(400, "the address is not UTF-8")
+            user = await self._reviews.user_of(token)
             need = self._needs.get(route)
             if need is None:  # no page, or one that nobody thought about
                 raise RefusedError(404, f"there is no page {request.path}")
@@ -52,10 +55,22 @@ class Guard:
 def _token(request: web.Request) -> str:
     for name in (TOKEN_HEADER, "Authorization"):
         kind, _, token = request.headers.get(name, "").partition(" ")
-        if kind.lower() == "bearer" and token.strip():
-            return token.strip()
+        token = token.strip()
+        if kind.lower() != "bearer" or not token:
+            continue
+        if not (token.isascii() and token.isprintable()):
+            raise RefusedError(401, "the token has characters that no token has", hint="send it as it was given")
+        return token
     raise RefusedError(
         401,
         "no token was sent",
         hint=f"send 'Authorization: Bearer TOKEN', or {TOKEN_HEADER} through the API server's proxy",
     )
+
+
+def _is_text(*words: str) -> bool:
+    try:
+        "".join(words).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -14,6 +14,7 @@ from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.service.collector import METRICS_TYPE, metrics_text
 from hostler.kube.service.guard import OPEN_PATHS, Guard, Need
 from hostler.kube.service.health import Health
+from hostler.kube.service.listening import Limits, mark_busy, read_body
 from hostler.kube.service.problems import Handler, answer_errors, as_json
 from hostler.kube.service.questions import Questions
 from hostler.kube.service.reviews import Attributes, Reviews, of_path, of_pods
@@ -37,6 +38,7 @@ class Pages:
         *,
         missing_events: Callable[[], int | None] = lambda: None,
         with_shared_metrics: bool = False,
+        body_s: float = Limits().body_s,
     ) -> None:
         self._scheduler = scheduler
         self._questions = questions
@@ -44,6 +46,7 @@ class Pages:
         self._clock = clock
         self._missing_events = missing_events
         self._with_shared_metrics = with_shared_metrics
+        self._body_s = body_s
 
     def app(self, reviews: Reviews) -> web.Application:
         """Put the pages behind the door."""
@@ -58,7 +61,8 @@ class Pages:
             ("POST", "/v1/plan", self.plan, _planning),
         ]
         guard = Guard(reviews, {path: need for _, path, _, need in routes})
-        app = web.Application(client_max_size=_MAX_BODY, middlewares=[answer_errors, guard.middleware])  # type: ignore[list-item]
+        doors = [mark_busy, answer_errors, guard.middleware]
+        app = web.Application(client_max_size=_MAX_BODY, middlewares=doors)  # type: ignore[arg-type]
         for path in sorted(OPEN_PATHS):
             app.router.add_get(path, self.ready if path == "/readyz" else self.live)
         for method, path, handler, _ in routes:
@@ -101,13 +105,14 @@ class Pages:
     async def queue(self, request: web.Request) -> web.Response:
         """List the pods that wait."""
         limit = request.query.get("limit", "1000")
-        if not limit.isascii() or not limit.isdecimal() or not 0 < int(limit) <= _MAX_ROWS:
-            raise InputError(f"limit is {limit[:40]!r}", hint=f"give a number up to {_MAX_ROWS}")
+        is_number = limit.isascii() and limit.isdecimal() and len(limit) <= len(str(_MAX_ROWS))
+        if not is_number or not 0 < int(limit) <= _MAX_ROWS:
+            raise InputError(f"limit is {limit[:40]!r}", hint=f"give a number from 1 to {_MAX_ROWS}")
         return as_json(await self._questions.queue(request.query.get("namespace", ""), int(limit)))
 
     async def plan(self, request: web.Request) -> web.Response:
         """Say where pods would go."""
-        body = await request.read()
+        body = await read_body(request, self._body_s)
         read = await asyncio.to_thread(parse_documents, body, "the request")  # megabytes of YAML take seconds
         documents = [document.data for document in read]
         may_evict = request.query.get("preempt", "true") != "false"

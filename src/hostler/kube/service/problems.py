@@ -24,9 +24,10 @@ class RefusedError(HostlerError):
         self.status = status
 
 
-def problem(status: int, title: str, detail: str, hint: str = "") -> web.Response:
-    """Make the answer to a request that is refused."""
-    body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+def problem(status: int, detail: str, *, code: str = "", hint: str = "") -> web.Response:
+    """Make the answer to a request that is refused; ``code`` is what programs may rely on."""
+    title, usual = _KINDS.get(status, ("Error", "error"))
+    body = {"type": "about:blank", "title": title, "status": status, "code": code or usual, "detail": _clean(detail)}
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     return web.Response(
         body=msgspec.json.encode(body | ({"hint": hint} if hint else {})),
@@ -47,28 +48,35 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
     try:
         return await handler(request)
     except web.HTTPException as error:
-        return problem(error.status, error.reason, f"{request.method} {request.path}: {error.reason}")
+        return problem(error.status, f"{request.method} {request.path}: {error.reason}")
+    except RefusedError as error:
+        return problem(error.status, error.message, hint=error.hint)
     except HostlerError as error:
-        status = _status_of(error)
-        return problem(status, _TITLES.get(status, "Error"), error.message, error.hint)
+        return problem(_status_of(error), error.message, code=error.code, hint=error.hint)
     except TimeoutError:
-        return problem(503, _TITLES[503], "the engine is busy: try again")
+        return problem(503, "the engine is busy: try again")
 
 
-_TITLES = {
-    400: "Bad request",
-    401: "Not authenticated",
-    403: "Not allowed",
-    404: "Not found",
-    409: "Conflict",
-    429: "Too many requests",
-    503: "Unavailable",
+_KINDS = {  # status: title, code
+    400: ("Bad request", "bad_request"),
+    401: ("Not authenticated", "not_authenticated"),
+    403: ("Not allowed", "not_allowed"),
+    404: ("Not found", "not_found"),
+    405: ("Method not allowed", "method_not_allowed"),
+    408: ("Too slow", "too_slow"),
+    409: ("Conflict", "conflict"),
+    413: ("Too large", "too_large"),
+    429: ("Too many requests", "too_many_requests"),
+    503: ("Unavailable", "unavailable"),
 }
 
 
+def _clean(text: str) -> str:
+    """Return text that can be written: bytes that are no UTF-8 come in as halves of characters."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def _status_of(error: HostlerError) -> int:
-    if isinstance(error, RefusedError):
-        return error.status
     if isinstance(error, UnknownNameError):
         return 404
     if isinstance(error, InputError):

@@ -17,6 +17,7 @@ from hostler.kube.api.clock import Clock
 from hostler.kube.scheduler.executor import Executor
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.service.health import Health
+from hostler.kube.service.listening import Limits, Listener
 from hostler.kube.service.missing import MissingEvents
 from hostler.kube.service.pages import Pages
 from hostler.kube.service.questions import Questions
@@ -25,6 +26,7 @@ from hostler.kube.service.reviews import Reviews
 __all__ = ["check_listen", "serve"]
 
 _EXAMPLE = "127.0.0.1:10359"
+_USUAL = Limits()
 
 
 def check_listen(listen: str, *, has_tls: bool, is_insecure: bool) -> tuple[str, int]:
@@ -52,6 +54,7 @@ async def serve(
     tls: tuple[Path, Path] | None = None,
     is_insecure: bool = False,
     with_shared_metrics: bool = False,
+    limits: Limits = _USUAL,
     say: Callable[[str], None] = lambda text: None,
 ) -> AsyncIterator[str]:
     """Serve the pages of a scheduler while the context is open; give the address that was taken.
@@ -70,22 +73,22 @@ async def serve(
         clock,
         missing_events=lambda: missing.count,
         with_shared_metrics=with_shared_metrics,
+        body_s=limits.body_s,
     )
     scheduler.meters.group_of = lambda uid: pod.group if (pod := scheduler.world.pods.get(uid)) is not None else ""
-    runner = web.AppRunner(
-        pages.app(Reviews(client, clock)), access_log=None, handle_signals=False, shutdown_timeout=1.0
-    )
+    runner = web.AppRunner(pages.app(Reviews(client, clock)), handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
+    assert runner.server is not None
     tasks = [asyncio.ensure_future(health.watch()), asyncio.ensure_future(missing.find())]
+    listening: asyncio.Server | None = None
     try:
-        site = web.TCPSite(runner, host, port, ssl_context=context)
         try:
-            await site.start()
+            listening = await Listener(runner.server, limits).start(host, port, context)
         except OSError as error:
             raise InputError(
                 f"cannot listen on {listen}: {error.strerror}", hint="name another address, or none, by --listen"
             ) from error
-        taken = runner.addresses[0]
+        taken = listening.sockets[0].getsockname()
         address = f"{'https' if context else 'http'}://{f'[{taken[0]}]' if ':' in taken[0] else taken[0]}:{taken[1]}"
         say(f"probes, metrics and explanations at {address}")
         yield address
@@ -93,6 +96,8 @@ async def serve(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if listening is not None:
+            listening.close()
         await runner.cleanup()
 
 
