@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import socket
 from pathlib import Path
 
 import pytest
@@ -98,15 +101,47 @@ def test_a_journal_of_an_earlier_process_is_set_aside(tmp_path):
     assert all(replayed(path) == decided for path in in_order(tmp_path))
 
 
-def test_a_full_disk_ends_the_recording_with_one_word_and_nothing_else(tmp_path):
+def test_a_disk_that_takes_no_more_ends_the_recording_with_one_word_and_nothing_else(tmp_path):
     warnings: list[str] = []
-    full = JournalFiles(Path("/dev/full"), warn=warnings.append)
-    good = JournalFiles(tmp_path / "run.journal")
-    assert run(full) == run(good)
-    full.close()
+    good = JournalFiles(tmp_path / "good.journal")
+    decided = run(good)
     good.close()
+    full = JournalFiles(tmp_path / "full.journal", warn=warnings.append)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+    try:
+        assert run(full) == decided
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    full.close()
     assert full.is_stopped
-    assert warnings == ["the journal /dev/full ends here, and scheduling goes on: no space left on device"]
+    assert warnings == [f"the journal {full.path} ends here, and scheduling goes on: file too large"]
+
+
+def make_pipe(path):
+    os.mkfifo(path)
+
+
+def make_socket(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (Path.mkdir, "a folder"),
+        (make_pipe, "a pipe"),
+        (make_socket, "a socket"),
+        (lambda path: path.symlink_to("/dev/full"), "a device"),
+    ],
+)
+def test_what_is_no_file_is_refused_before_anything_begins(tmp_path, make, kind):
+    path = tmp_path / "run.journal"
+    make(path)
+    with pytest.raises(InputError, match=f"is {kind}, and a journal is a file") as caught:
+        JournalFiles(path)
+    assert caught.value.hint
 
 
 def test_a_folder_that_vanishes_ends_the_recording_too(tmp_path):

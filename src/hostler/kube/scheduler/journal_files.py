@@ -8,6 +8,7 @@ checkpoint. A disk that is full ends the recording with a word, and nothing else
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +20,13 @@ __all__ = ["JournalFiles"]
 
 Finished = Callable[[Path], None]
 _STEP = b'"entry":"stepped"'
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 
 
 class JournalFiles:
@@ -52,6 +60,8 @@ class JournalFiles:
         self._since_open = 0
         self._is_rotating = False
         self._stream: BinaryIO | None = None
+        for file in {path, self._current}:
+            _check_kind(file)
         try:
             self._set_aside(path)  # a journal of an earlier process: two of them in one file could not be read
             self._stream = self._open()
@@ -142,6 +152,17 @@ class JournalFiles:
         prefix = f"{self.path.name}."
         found = (path.name.removeprefix(prefix) for path in self.path.parent.glob(f"{self.path.name}.*"))
         return [int(word) for word in found if word.isascii() and word.isdecimal()]
+
+
+def _check_kind(path: Path) -> None:
+    """Refuse what is no file: a pipe would block us until somebody reads it, and a device keeps nothing."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # not there yet; or opening it says what is wrong
+    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "no plain file")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{path}: is {kind}, and a journal is a file", hint="name a file that does not exist yet")
 
 
 def _for_its_owner(path: str, flags: int) -> int:
