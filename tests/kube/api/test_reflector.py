@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler.kube.api.client import Broken, Client
-from hostler.kube.api.clock import SteadyClock
+from hostler.kube.api.clock import NANOSECONDS, SteadyClock
 from hostler.kube.api.decoding import uid_of, version_of
 from hostler.kube.api.reflector import Reflector, Update
 from hostler.kube.api.resources import POD_GROUPS, PODS
@@ -313,6 +313,49 @@ def test_a_stalled_watch_is_noticed_and_taken_up_again():
             await asyncio.sleep(50)
             assert follower.story() == [("new", "a")]
             assert reflector.heard_at > heard
+
+    run_virtually(main())
+
+
+async def silence(*lines: bytes):
+    """Stream some lines, and then nothing for longer than anybody waits."""
+    if lines:
+        yield list(lines)
+    await asyncio.sleep(10_000)
+    yield []
+
+
+def test_a_collection_where_nothing_happens_is_no_failure_and_its_view_is_not_old():
+    async def main() -> None:
+        server = ModelServer()
+        server.put("a")
+        server.answers = [listing(server.objects["a"], version=11)]
+        clock = SteadyClock()
+        # As real servers do it: no bookmark that is not newer than where the watch began.
+        server.answers += [Answer(200, stream=silence()), Answer(200, stream=silence())]
+        async with reflecting(server) as (reflector, follower):
+            for _ in range(30):
+                await asyncio.sleep(10)
+                assert (reflector.failures, reflector.last_error) == (0, "")
+                assert clock.now() - reflector.heard_at < 100 * NANOSECONDS
+            assert server.calls[:4] == ["list", "watch", "watch", "list"]
+            assert follower.story() == [("new", "a")]
+
+    run_virtually(main())
+
+
+def test_a_watch_that_has_spoken_and_falls_silent_is_counted_and_is_over_when_another_is_open():
+    async def main() -> None:
+        server = ModelServer()
+        stream = silence(line("BOOKMARK", pod("", 12)).strip())
+        server.answers = [listing(version=10), Answer(200, stream=stream), TransportError("down", may_have_acted=False)]
+        async with reflecting(server) as (reflector, _follower):
+            await asyncio.sleep(80)
+            assert (reflector.failures, reflector.last_error) == (0, "")
+            await asyncio.sleep(11.5)
+            assert reflector.failures >= 1
+            await asyncio.sleep(10)
+            assert (reflector.failures, reflector.last_error) == (2, "")
 
     run_virtually(main())
 

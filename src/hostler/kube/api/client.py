@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import types
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Final, Generic, Literal
 from urllib.parse import quote, urlencode
 
@@ -22,7 +22,7 @@ from hostler.kube.api.failures import ApiError, error_of
 from hostler.kube.api.resources import PODS, Item, Resource
 from hostler.kube.api.transport import Request, Response, Transport, TransportError
 
-__all__ = ["Broken", "Change", "Client", "Listing"]
+__all__ = ["Broken", "Change", "Client", "Listing", "SilentError"]
 
 ChangeKind = Literal["added", "modified", "deleted", "bookmark"]
 _CHANGES: Final[Mapping[str, ChangeKind]] = {
@@ -54,6 +54,10 @@ class Change(msgspec.Struct, Generic[Item]):
     kind: ChangeKind
     item: Item | Broken | None
     version: str
+
+
+class SilentError(TransportError):
+    """A watch on which nothing came for so long that the connection may be dead."""
 
 
 class Client:
@@ -104,10 +108,12 @@ class Client:
         fields: str = "",
         timeout_s: float = 300.0,
         silence_s: float = 90.0,
+        opened: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[builtins.list[Change[Item]], None]:
         """Follow a collection from a version on, in batches as they arrive; ends when the server ends the stream.
 
-        An error event raises ApiError. No byte for ``silence_s`` raises TransportError: the connection may be dead.
+        ``opened`` is called when the server takes the watch. An error event raises ApiError. No byte for ``silence_s``
+        raises SilentError: the connection may be dead.
         """
         query = {
             "watch": "1",
@@ -117,6 +123,7 @@ class Client:
             "fieldSelector": fields,
         }
         response = await self._send("GET", _with_query(resource.path(namespace), query), is_stream=True)
+        opened()
         batches = response.line_batches()
         try:
             while True:
@@ -126,7 +133,7 @@ class Client:
                 except StopAsyncIteration:
                     return
                 except TimeoutError as error:
-                    raise TransportError(
+                    raise SilentError(
                         f"the watch on {resource.plural} was silent for {silence_s:g} s", may_have_acted=False
                     ) from error
                 yield [_change_of(resource, line) for line in lines]

@@ -14,7 +14,7 @@ from contextlib import aclosing
 from typing import Generic
 
 from hostler.errors import HostlerError
-from hostler.kube.api.client import Broken, Client
+from hostler.kube.api.client import Broken, Client, SilentError
 from hostler.kube.api.clock import NANOSECONDS, Clock
 from hostler.kube.api.failures import ApiError
 from hostler.kube.api.patience import Backoff, Patience
@@ -130,6 +130,7 @@ class Reflector(Generic[Item]):
             fields=self._fields,
             timeout_s=timeout_s,
             silence_s=self._silence_s,
+            opened=self._hear,  # it tells all that is newer from now on, or breaks
         )
         is_mute = True
         try:
@@ -143,6 +144,11 @@ class Reflector(Generic[Item]):
                         if is_newer(change.version, self.version):
                             self.version = change.version
                     self._tell(updates)
+        except SilentError:
+            # Of a collection where nothing happens a server need not say a word: it sends no bookmark that is not newer
+            # than where the watch began. One that has spoken sends them each minute, and its silence is odd.
+            if not is_mute:
+                raise
         finally:
             is_long = self._clock.now() - start >= _LONG_NS
             has_worked = self.version != start_version or is_long
