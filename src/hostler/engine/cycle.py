@@ -328,7 +328,8 @@ class Cycle:
         if evicts:
             outcome = self._evictions.make_room(refused, policy, actions)
             if outcome:
-                state.guests[guest.uid] = msgspec.structs.replace(refused, note=outcome)
+                said = f"{note}; {outcome}" if note else outcome  # what was answered is not known from anywhere else
+                state.guests[guest.uid] = msgspec.structs.replace(refused, note=said)
 
     def _refuse_for_all(self, record: GuestRecord, policy: int, reason: Reason, actions: list[Action]) -> None:
         """Refuse a guest on all hosts for a reason that is not theirs."""
