@@ -8,7 +8,7 @@ before. What the server surely did not do (429) is sent again to the same node. 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
@@ -22,6 +22,7 @@ from hostler.kube.api.resources import PODS
 from hostler.kube.api.transport import TransportError
 from hostler.kube.facts.views import PodView
 from hostler.kube.facts.world import World
+from hostler.kube.scheduler.log import QUIET, Log
 from hostler.kube.scheduler.pressure import Breaker, Window
 from hostler.manifests.gpus import GPU_INDEX
 from hostler.model import Bind, BindFailed, Event, GuestBound
@@ -33,6 +34,7 @@ BindCall: TypeAlias = Callable[[PodView, str, Mapping[str, str], float], Awaitab
 _SECOND = 1_000_000_000
 _MARGIN_S = 0.5  # beyond the time-out that a bind carried, before its outcome is read
 _READ_AGAIN_S = 1.0
+_LOST_WITHIN_NS = 5 * _SECOND  # a node whose end the watch shows so soon after a bind was gone, or as good as gone
 
 
 class BinderCounts(msgspec.Struct):
@@ -75,6 +77,8 @@ class Binder:
         call: BindCall | None = None,
     ) -> None:
         self.counts = BinderCounts()
+        self.to_vanished = 0  # binds that the server took although the node was gone
+        self.log: Log = QUIET
         self.window = Window(most, start=min(most, 32))
         self._client = client
         self._world = world
@@ -90,6 +94,7 @@ class Binder:
         self._jobs: dict[str, _Job] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_flight = 0
+        self._recent: OrderedDict[str, tuple[int, PodView, str]] = OrderedDict()  # binds just now, by uid
         self._timer: asyncio.TimerHandle | None = None
         self.on_room: Callable[[], None] = lambda: None
 
@@ -126,6 +131,21 @@ class Binder:
         self._jobs[bind.uid] = job
         self._waiting.append(job)
         self._pump()
+
+    def lost(self, node: str) -> None:
+        """Take note that a node is gone: what was bound to it just now was bound to nothing."""
+        self._tidy()
+        for uid, (_, pod, host) in list(self._recent.items()):
+            if host == node:
+                del self._recent[uid]
+                self.to_vanished += 1
+                self.log.warn("bound to a node that is gone", pod=f"{pod.namespace}/{pod.name}", node=node)
+
+    def _tidy(self) -> None:
+        """Forget binds that are no longer recent."""
+        since = self._clock.now() - _LOST_WITHIN_NS
+        while self._recent and next(iter(self._recent.values()))[0] < since:
+            self._recent.popitem(last=False)
 
     def _least(self, uid: str) -> int:
         """Return how many members a pod's gang needs; 0 where it has none."""
@@ -230,19 +250,33 @@ class Binder:
             self._pump()
             return
         if isinstance(outcome, GuestBound):
-            self.counts.bound += 1
-            self._on_bound(pod, outcome.host, job.decided_at)
+            self._bound(pod, outcome.host, job.decided_at)
         else:
             self.counts.refused += 1
-            self._report(bind.uid, outcome)
+            self._report(bind, outcome)
         self._finish(job, outcome)
         self._pump()
 
-    def _report(self, uid: str, outcome: Event) -> None:
+    def _bound(self, pod: PodView, node: str, decided_at: int) -> None:
+        self.counts.bound += 1
+        self._tidy()
+        self._recent[pod.uid] = (self._clock.now(), pod, node)
+        if node not in self._world.hosts:
+            self.lost(node)
+        if self.counts.bound == 1:
+            self.log.info("first pod bound", pod=f"{pod.namespace}/{pod.name}", node=node)
+        elif self.log.has_details:
+            self.log.detail("bound", pod=f"{pod.namespace}/{pod.name}", node=node)
+        self._on_bound(pod, node, decided_at)
+
+    def _report(self, bind: Bind, outcome: Event) -> None:
         """Let a pod's owner know why its bind failed, if there is still a pod that waits."""
-        pod = self._world.pods.get(uid)
-        if isinstance(outcome, BindFailed) and pod is not None and not pod.node and not pod.is_leaving:
-            self._on_failed(pod, outcome.reason)
+        pod = self._world.pods.get(bind.uid)
+        if isinstance(outcome, BindFailed):
+            name = f"{pod.namespace}/{pod.name}" if pod is not None else bind.guest
+            self.log.warn("bind refused", pod=name, node=bind.host, why=outcome.reason)
+            if pod is not None and not pod.node and not pod.is_leaving:
+                self._on_failed(pod, f"binding to node {bind.host} failed: {outcome.reason}")
 
     async def _send(self, job: _Job, pod: PodView) -> Event | None:
         bind, sent_at = job.bind, self._clock.now()

@@ -12,12 +12,14 @@ from typing import Protocol
 import msgspec
 
 from hostler.engine.engine import Engine
+from hostler.engine.victims import allowed_now, budgets_of
 from hostler.errors import HostlerError
-from hostler.kube.scheduler.wording import hold_messages
+from hostler.kube.scheduler.wording import gang_reasons, hold_messages
 from hostler.model import (
     Action,
     BindFailed,
     Event,
+    Evict,
     GangChanged,
     GangLeft,
     GuestArrived,
@@ -44,16 +46,19 @@ class Driver(Protocol):
 class Turn(msgspec.Struct, frozen=True):
     """What one turn brought.
 
-    ``refused`` are facts that the engine did not take, ``failed`` guests that it could not decide, ``gathering``
-    members of gangs that cannot be tried yet; each with the reason. ``messages`` says why pods were refused, by uid.
-    ``due`` says when the next turn is worth while.
+    ``refused`` are facts that the engine did not take, ``failed`` guests that it could not decide, with the reasons.
+    ``gathering`` are the gangs at hand: why they cannot be tried yet (nothing: they can), and who waits in them.
+    ``messages`` says why pods were refused, by uid, ``gang_messages`` why gangs were, by key. ``broken`` are victims
+    and the disruption budgets that forbade it. ``due`` says when the next turn is worth while.
     """
 
     actions: Sequence[Action]
     refused: Sequence[tuple[Event, str]] = ()
     failed: Sequence[tuple[str, str]] = ()
-    gathering: Sequence[tuple[str, str]] = ()
+    gathering: Mapping[str, tuple[str, Sequence[str]]] = msgspec.field(default_factory=dict)
     messages: Mapping[str, str] = msgspec.field(default_factory=dict)
+    gang_messages: Mapping[str, str] = msgspec.field(default_factory=dict)
+    broken: Sequence[tuple[str, str]] = ()
     due: int | None = None
     took_ns: int = 0
 
@@ -82,8 +87,18 @@ class Core:
                 refused.append((event, error.message))
         gathering = self._gathering(gangs)
         actions = self._decide(now, limit, failed) if limit > 0 else []
-        messages = hold_messages(self.engine, actions)
-        return Turn(actions, refused, failed, gathering, messages, self.engine.next_due(), self._timer() - began)
+        gangs_said = gang_reasons(self.engine, actions)
+        return Turn(
+            actions,
+            refused,
+            failed,
+            gathering,
+            hold_messages(self.engine, actions, gangs_said),
+            gangs_said,
+            self._broken(actions),
+            self.engine.next_due(),
+            self._timer() - began,
+        )
 
     def _decide(self, now: int, limit: int, failed: list[tuple[str, str]]) -> list[Action]:
         try:
@@ -112,7 +127,20 @@ class Core:
             return event.gang.key
         return event.key if isinstance(event, GangLeft) else ""
 
-    def _gathering(self, keys: Iterable[str]) -> list[tuple[str, str]]:
-        """Find the members of the gangs at hand that wait for others, and what for."""
+    def _gathering(self, keys: Iterable[str]) -> dict[str, tuple[str, Sequence[str]]]:
+        """Find out which of the gangs at hand wait for members, and who waits in them."""
         gangs = self.engine.state.gangs
-        return [(uid, why) for key in keys if (why := gangs.why_not_ready(key)) for uid in gangs.pending(key)]
+        return {key: (why, gangs.pending(key) if why else ()) for key in keys for why in (gangs.why_not_ready(key),)}
+
+    def _broken(self, actions: Sequence[Action]) -> list[tuple[str, str]]:
+        """Find the victims whose budgets allow it no more, now that all are counted; the last ones broke them."""
+        state = self.engine.state
+        victims = [action.uid for action in actions if isinstance(action, Evict)] if state.budgets else []
+        left = allowed_now(state) if victims else {}
+        found: list[tuple[str, str]] = []
+        for uid in reversed(victims):
+            for budget in budgets_of(state, uid):
+                if left[budget.key] < 0:
+                    left[budget.key] += 1
+                    found.append((uid, budget.key))
+        return found

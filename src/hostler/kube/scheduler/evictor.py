@@ -19,6 +19,7 @@ from hostler.kube.api.resources import PODS
 from hostler.kube.facts.views import PodView
 from hostler.kube.facts.world import World
 from hostler.kube.scheduler.binder import Binder
+from hostler.kube.scheduler.log import QUIET, Log
 from hostler.kube.scheduler.reports import Reports
 from hostler.kube.scheduler.times import second_time
 from hostler.model import Event, Evict, EvictFailed
@@ -28,6 +29,7 @@ __all__ = ["Evictor", "EvictorCounts"]
 _AGAIN_S = 1.0
 _AT_ONCE = 16
 _DISRUPTED = "PreemptionByScheduler"
+_MOST_REMEMBERED = 4096
 
 
 class EvictorCounts(msgspec.Struct):
@@ -37,6 +39,7 @@ class EvictorCounts(msgspec.Struct):
     withdrawn: int = 0  # taken back before they were bound
     moot: int = 0  # gone already
     refused: int = 0
+    repeated: int = 0  # for a preemptor on a node where others took the room that earlier evictions made
 
 
 class Evictor:
@@ -55,6 +58,7 @@ class Evictor:
         timeout_s: float,
     ) -> None:
         self.counts = EvictorCounts()
+        self.log: Log = QUIET
         self._client = client
         self._world = world
         self._clock = clock
@@ -65,6 +69,7 @@ class Evictor:
         self._timeout_s = timeout_s
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._rounds: dict[tuple[str, str], list[int]] = {}  # decisions to evict, by preemptor and node
 
     @property
     def backlog(self) -> int:
@@ -73,12 +78,35 @@ class Evictor:
 
     def submit(self, evict: Evict) -> None:
         """Take an eviction."""
+        self._count_round(evict)
         if self._binder.withdraw(evict.uid):
             self.counts.withdrawn += 1
             return
         task = asyncio.get_running_loop().create_task(self._carry_out(evict))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _count_round(self, evict: Evict) -> None:
+        """Tell when a node is cleared for somebody again: others took the room, and it may go on like that."""
+        if not evict.preemptor:
+            return
+        key = (evict.preemptor, evict.host)
+        rounds = self._rounds.pop(key, [])
+        self._rounds[key] = rounds
+        while len(self._rounds) > _MOST_REMEMBERED:
+            del self._rounds[next(iter(self._rounds))]
+        is_new = evict.seq not in rounds
+        if is_new:
+            rounds.append(evict.seq)
+        if len(rounds) < 2:
+            return
+        self.counts.repeated += 1
+        if is_new:
+            self.log.warn("evicting again for the same", preemptor=evict.preemptor, node=evict.host, times=len(rounds))
+            pod = self._world.pods.get(evict.preemptor)
+            if pod is not None:
+                note = f"node {evict.host} is cleared for this pod again ({len(rounds)} times now): "
+                self._reports.warn(pod, "PreemptionRepeated", note + "others took the room that was made before")
 
     async def abort(self) -> None:
         """Drop everything at once; what was evicted already is not undone."""
@@ -118,12 +146,14 @@ class Evictor:
                 self.counts.moot += 1
                 return None
             self.counts.refused += 1
+            self.log.warn("eviction refused", pod=f"{pod.namespace}/{pod.name}", node=evict.host, why=error.message)
             self._tell(EvictFailed(uid=pod.uid, reason=error.message))
             return None
         except HostlerError:  # no answer, or none that can be read
             return _AGAIN_S
         self.counts.evicted += 1
-        self._reports.preempted(pod, preemptor, evict.host)
+        self.log.info("evicted", pod=f"{pod.namespace}/{pod.name}", node=evict.host, why=evict.reason)
+        self._reports.preempted(pod, preemptor, evict.host, evict.reason)
         return None
 
     def _condition(self, pod: PodView, preemptor: PodView | None, evict: Evict) -> dict[str, object]:

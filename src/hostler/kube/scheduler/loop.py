@@ -23,7 +23,9 @@ from hostler.kube.scheduler.binder import Binder
 from hostler.kube.scheduler.core import Core, Turn
 from hostler.kube.scheduler.evictor import Evictor
 from hostler.kube.scheduler.executor import Executor
+from hostler.kube.scheduler.gatherings import Gatherings
 from hostler.kube.scheduler.group_statuses import GroupStatuses
+from hostler.kube.scheduler.log import QUIET, Log
 from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.outside import Outside
 from hostler.kube.scheduler.reports import Reports
@@ -40,6 +42,7 @@ from hostler.model import (
     GuestBound,
     GuestLeft,
     Hold,
+    HostLeft,
     Nominate,
     Prepare,
 )
@@ -69,10 +72,13 @@ class Loop:
         self.core = core
         self.world = world
         self.last_turn_at = 0
+        self.log: Log = QUIET
         self._clock = clock
         self._executor = executor
         self._meters = meters
         self._hands: Hands | None = None
+        self._gatherings: Gatherings | None = None
+        self._gangs_said: dict[str, str] = {}  # what the log says of gangs
         self._inbox: list[Event] = []
         self._wake = asyncio.Event()
         self._due: int | None = None
@@ -88,6 +94,8 @@ class Loop:
         """Take a fact for the next turn."""
         if type(event) is GuestBound:
             self.world.bound(event.uid, event.host)
+        if self.log.has_facts:
+            self.log.fact("fact", fact=event)
         self._inbox.append(event)
         self._wake.set()
 
@@ -120,9 +128,15 @@ class Loop:
                     hands.outside.forget(event.uid)
                 elif type(event) is GangLeft:
                     hands.groups.forget(event.key)
+                    self._gangs_said.pop(event.key, None)
+                elif type(event) is HostLeft:
+                    hands.binder.lost(event.name)
         arrived = sum(type(event) is GuestArrived and not event.guest.host for event in events)
         if arrived:
             self._meters.incoming("PodAdd", "active", arrived)
+        if self.log.has_facts:
+            for event in events:
+                self.log.fact("fact", fact=event)
         self._inbox.extend(events)
         self._wake.set()
 
@@ -164,6 +178,14 @@ class Loop:
         for pod in self.world.pods.values():  # those that were there before anybody could be told
             self._report_problem(pod)
         hands.binder.on_room = self.nudge
+        gatherings = Gatherings(self.world, hands.statuses, hands.groups, hands.reports, self._meters)
+        gatherings.log = self.log
+        try:
+            await self._turn_for_ever(hands, gatherings)
+        finally:
+            gatherings.close()
+
+    async def _turn_for_ever(self, hands: Hands, gatherings: Gatherings) -> None:
         while True:
             await self._wait(hands.binder)
             self._wake.clear()
@@ -175,6 +197,7 @@ class Loop:
             self._due = turn.due
             self.last_turn_at = self._clock.now()
             self._after(turn, hands)
+            gatherings.take(turn.gathering)
 
     async def _wait(self, binder: Binder) -> None:
         """Wait for facts, for a time that matters, or for room to carry out more."""
@@ -201,18 +224,42 @@ class Loop:
         self._meters.turn(turn)
         for action in turn.actions:
             if isinstance(action, Hold):
-                self._refuse(action, turn.messages.get(action.uid, ""), hands)
+                self._refuse(action, turn, hands)
             else:
                 self._carry_out(action, hands)
         for uid, why in turn.failed:
             pod = self.world.pods.get(uid)
             if pod is not None:
-                self.refuse(pod, why)
-        for uid, why in turn.gathering:
-            pod = self.world.pods.get(uid)
-            if pod is not None and not pod.node and hands.statuses.refuse(pod, why):
-                hands.reports.refused(pod, why)
-                hands.groups.refused(pod, why)
+                self.log.warn("a pod could not be decided", pod=f"{pod.namespace}/{pod.name}", why=why)
+                self.refuse(pod, f"the scheduler failed on this pod: {why}")
+        for event, why in turn.refused:
+            self.log.warn("a fact was not taken", fact=type(event).__name__, why=why)
+        for uid, budget in turn.broken:
+            self._tell_broken(uid, budget, hands)
+        self._log_gangs(turn)
+
+    def _tell_broken(self, uid: str, budget: str, hands: Hands) -> None:
+        """Tell a victim's owner that its budget was not kept, because nothing else made room."""
+        pod = self.world.pods.get(uid)
+        if pod is not None:
+            self.log.warn("disruption budget broken", budget=budget, pod=f"{pod.namespace}/{pod.name}")
+            note = f"preempted although the disruption budget {budget} allows no more: nothing else made room"
+            hands.reports.warn(pod, "DisruptionBudgetBroken", note)
+
+    def _log_gangs(self, turn: Turn) -> None:
+        """Log what was decided of gangs; the same refusal again is no news."""
+        placed: dict[str, int] = {}
+        for action in turn.actions:
+            pod = self.world.pods.get(action.uid) if isinstance(action, Bind) else None
+            if pod is not None and pod.group:
+                placed[pod.group] = placed.get(pod.group, 0) + 1
+        for gang, members in placed.items():
+            self._gangs_said.pop(gang, None)
+            self.log.info("gang placed", gang=gang, members=members)
+        for gang, why in turn.gang_messages.items():
+            if self._gangs_said.get(gang) != why:
+                self._gangs_said[gang] = why
+                self.log.info("gang refused", gang=gang, why=why)
 
     def _carry_out(self, action: Action, hands: Hands) -> None:
         match action:
@@ -232,11 +279,13 @@ class Loop:
             case Abandon():
                 hands.outside.abandon(action)
 
-    def _refuse(self, hold: Hold, message: str, hands: Hands) -> None:
-        pod = self.world.pods.get(hold.uid)
+    def _refuse(self, hold: Hold, turn: Turn, hands: Hands) -> None:
+        pod, message = self.world.pods.get(hold.uid), turn.messages.get(hold.uid, "")
         if pod is None or not message:
             return
+        if self.log.has_details:
+            self.log.detail("refused", pod=f"{pod.namespace}/{pod.name}", attempt=hold.attempt, why=message)
         self._meters.attempts("unschedulable", pod.scheduler_name)
         hands.statuses.refuse(pod, message)
         hands.reports.refused(pod, message)
-        hands.groups.refused(pod, message)
+        hands.groups.refused(pod, turn.gang_messages.get(pod.group, message))

@@ -55,6 +55,12 @@ class Meters:
         self.podgroup_attempts = Counter(
             f"{prefix}_podgroup_schedule_attempts", "Tries to place a gang, or more of it.", ["result"], registry=r
         )
+        self.gang_timeouts = Counter(
+            f"{prefix}_gang_wait_timeouts", "Gangs that waited too long for their minimum of members.", registry=r
+        )
+        self.broken_budgets = Counter(
+            f"{prefix}_disruption_budgets_broken", "Evictions that a disruption budget forbade.", registry=r
+        )
         self.group_of: Callable[[str], str] = lambda uid: ""  # of a pod, by its uid
         self._longest_ns = 0
 
@@ -68,6 +74,8 @@ class Meters:
             self.refused_facts.inc(len(turn.refused))
         if turn.failed:
             self.failed_decisions.inc(len(turn.failed))
+        if turn.broken:
+            self.broken_budgets.inc(len(turn.broken))
         self._count_actions(turn)
 
     def incoming(self, event: str, queue: str, count: int = 1) -> None:

@@ -51,15 +51,17 @@ class Reports:
         self._create(pod, "Scheduled", "Binding", "Normal", note)
         self.forget(pod.uid)
 
-    def refused(self, pod: PodView, note: str) -> None:
-        """Say why a pod was given none."""
-        self._repeatable(pod, "FailedScheduling", "Scheduling", "Warning", note)
+    def refused(self, pod: PodView, note: str, topic: str = "") -> None:
+        """Say why a pod was given none; notes on one ``topic`` are counted in the series of the first."""
+        self._repeatable(pod, "FailedScheduling", "Scheduling", "Warning", note, topic)
 
-    def preempted(self, victim: PodView, preemptor: PodView | None, node: str) -> None:
-        """Say for whom a pod has to go."""
-        whom = f"pod {preemptor.uid}" if preemptor is not None else "a gang or a tenant's guarantee"
+    def preempted(self, victim: PodView, preemptor: PodView | None, node: str, why: str = "") -> None:
+        """Say for whom a pod has to go; ``why`` counts where that is no pod, such as a gang."""
+        whom = (
+            f"Preempted by pod {preemptor.uid}" if preemptor is not None else (why[:1].upper() + why[1:] or "Preempted")
+        )
         scheduler = preemptor.scheduler_name if preemptor is not None else self._identity
-        self._create(victim, "Preempted", "Preempting", "Normal", f"Preempted by {whom} on node {node}", scheduler)
+        self._create(victim, "Preempted", "Preempting", "Normal", f"{whom} on node {node}", scheduler)
 
     def warn(self, pod: PodView, reason: str, note: str) -> None:
         """Say something that concerns a pod's owner."""
@@ -70,15 +72,16 @@ class Reports:
         self._series.pop(uid, None)
 
     def _repeatable(
-        self, pod: PodView, reason: str, action: str, kind: Literal["Normal", "Warning"], note: str
+        self, pod: PodView, reason: str, action: str, kind: Literal["Normal", "Warning"], note: str, topic: str = ""
     ) -> None:
         known = self._series.setdefault(pod.uid, {})
-        series = known.get((reason, note))
+        about = (reason, topic or note)
+        series = known.get(about)
         if series is None:
             name = self._create(pod, reason, action, kind, note)
             if len(known) >= _SERIES_PER_POD:
                 del known[next(iter(known))]
-            known[reason, note] = _Series(name, pod.namespace)
+            known[about] = _Series(name, pod.namespace)
             return
         series.count += 1
         if series.count >= 2 * series.written:

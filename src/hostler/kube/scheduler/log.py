@@ -1,0 +1,125 @@
+"""The log of a scheduler: one line for each thing that matters, with its time, its level and its numbers.
+
+As text for people, or as JSON for programs. The same message very often in a row is cut short, so that an outage does
+not fill a disk; what was left out is counted. Used by ``main`` and by the parts that it hands a log to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from hostler.kube.scheduler.times import micro_time
+
+__all__ = ["QUIET", "Format", "Log"]
+
+Format: TypeAlias = Literal["text", "json"]
+
+_WINDOW_NS = 10_000_000_000
+_MOST = 100  # lines of one message in a window
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:,+@%*[]<>()")
+
+
+class _Burst(msgspec.Struct):
+    """How often something was said lately."""
+
+    began: int
+    said: int = 0
+    left_out: int = 0
+
+
+class Log:
+    """Writes lines. ``verbosity`` 0: what matters; 1: every bind and refusal too; 2: every fact too."""
+
+    def __init__(
+        self,
+        write: Callable[[str], None] | None,
+        *,
+        verbosity: int = 0,
+        form: Format = "text",
+        now: Callable[[], int] = time.time_ns,  # noqa: TID251 - lines bear the time that a clock on the wall shows
+    ) -> None:
+        self._write = write
+        self._verbosity = verbosity if write is not None else -1
+        self._form = form
+        self._now = now
+        self._bursts: dict[tuple[str, str], _Burst] = {}
+
+    @property
+    def has_details(self) -> bool:
+        """Say whether single binds and refusals are told."""
+        return self._verbosity >= 1
+
+    @property
+    def has_facts(self) -> bool:
+        """Say whether single facts are told."""
+        return self._verbosity >= 2
+
+    def info(self, message: str, **fields: object) -> None:
+        """Tell what matters."""
+        self._limited("info", message, fields)
+
+    def warn(self, message: str, **fields: object) -> None:
+        """Tell what somebody should look at."""
+        self._limited("warn", message, fields)
+
+    def detail(self, message: str, **fields: object) -> None:
+        """Tell what matters for one pod."""
+        if self.has_details:
+            self._line("debug", message, fields, self._now())
+
+    def fact(self, message: str, **fields: object) -> None:
+        """Tell what was learnt."""
+        if self.has_facts:
+            self._line("trace", message, fields, self._now())
+
+    def _limited(self, level: str, message: str, fields: dict[str, object]) -> None:
+        if self._verbosity < 0:
+            return
+        now = self._now()
+        burst = self._bursts.get((level, message))
+        if burst is None or now - burst.began >= _WINDOW_NS:
+            self._sweep(now)
+            burst = self._bursts[level, message] = _Burst(now)
+        burst.said += 1
+        if burst.said > _MOST and not self.has_details:
+            burst.left_out += 1
+            return
+        self._line(level, message, fields, now)
+
+    def _sweep(self, now: int) -> None:
+        """Forget what is over, and tell how much of it was left out."""
+        over = [(key, one) for key, one in self._bursts.items() if now - one.began >= _WINDOW_NS]
+        for key, one in over:
+            del self._bursts[key]
+            if one.left_out:
+                self._line(key[0], f"{key[1]}: so many more lines were left out", {"lines": one.left_out}, now)
+
+    def _line(self, level: str, message: str, fields: dict[str, object], now: int) -> None:
+        if self._write is None:
+            return
+        at = micro_time(now)[:-4] + "Z"  # milliseconds
+        if self._form == "json":
+            line = {"time": at, "level": level, "message": message} | {key: _data(fields[key]) for key in fields}
+            self._write(msgspec.json.encode(line).decode())
+            return
+        words = [f"{key}={_word(value)}" for key, value in fields.items()]
+        self._write(" ".join([at, f"{level.upper():5}", message, *words]))
+
+
+def _data(value: object) -> object:
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def _word(value: object) -> str:
+    """Write a value as one word; what is not one stands in quotes, as JSON writes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = f"{value:.3f}" if isinstance(value, float) else str(value)
+    return text if text and _PLAIN.issuperset(text) else msgspec.json.encode(text).decode()
+
+
+QUIET = Log(None)
