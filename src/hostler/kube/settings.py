@@ -90,3 +90,8 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:10359"  # probes, metrics, explanations; empty: none
     kubeconfig: str = ""  # a KubeSchedulerConfiguration may name one; a flag beats it
     notes: tuple[str, ...] = ()  # what a configuration asks for that is not done
+
+    @property
+    def longest_bind_s(self) -> float:
+        """Return how long a bind may take, whoever carries it out."""
+        return max(self.limits.bind_timeout_s, *(one.timeout_s for one in self.extenders if one.bind_verb), 0.0)

@@ -123,7 +123,7 @@ def test_every_policy_of_the_settings_can_be_built():
         ("preemption: {budgets: never}\n", "preemption.budgets is 'never'", "best_effort"),
         ("preemption: {wait: 0s}\n", "preemption.wait is zero", "time"),
         ("queue: {backoff_initial: 1m}\n", "scheduler.yaml:3: queue has backoff_initial 1m", "backoff_max"),
-        ("election: {lease: 5s}\n", "scheduler.yaml:3: election must have retry < renew < lease", "10s"),
+        ("election: {lease: 5s}\n", "scheduler.yaml:3: election must have 1.2 retry < renew < lease", "10s"),
         ("election: {renew: soon}\n", "election.renew: 'soon' is not a duration", "500ms"),
         ("limits:\n  bind_timeout: 5s\n", "scheduler.yaml:4: limits.bind_timeout is not shorter", "less than 5s"),
         ("limits: {max_in_flight: 0}\n", "limits.max_in_flight", ""),

@@ -104,7 +104,7 @@ def test_a_filter_that_fails_fails_the_decision_unless_it_may_be_ignored(result,
     scripts: dict[str, Script] = {"a/filter": lambda _: result, "b/filter": lambda _: {"NodeNames": ["n2"]}}
     answer, asked = _answer([_settings("a"), _settings("b")], scripts)
     assert message in answer.error
-    assert answer.error.startswith("http://a: ")
+    assert answer.error.startswith("extender http://a: ")
     assert len(asked) == 1
     answer, _ = _answer([_settings("a", is_ignorable=True), _settings("b")], scripts)
     assert (answer.error, answer.scores) == ("", (("n2", 0),))
@@ -148,7 +148,7 @@ def test_nobody_left_means_nobody_else_is_asked():
     )
     assert [key for key, _ in asked] == ["a/filter"]
     assert answer.scores == ()
-    assert dict(answer.refused) == dict.fromkeys(ASK.hosts, "refused by http://a")
+    assert dict(answer.refused) == dict.fromkeys(ASK.hosts, "refused by extender http://a")
 
 
 def test_one_extender_binds_and_an_unknown_outcome_is_told_as_such():

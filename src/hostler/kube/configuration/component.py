@@ -14,7 +14,8 @@ from hostler.config.wording import Path
 from hostler.errors import DuplicateNameError
 from hostler.kube.configuration.component_file import ComponentFile, Extender, LeaderElection, TlsConfig
 from hostler.kube.configuration.component_profiles import ReadProfile, read_profile
-from hostler.kube.configuration.extenders import NS_PER_S, check_extenders, seconds_of
+from hostler.kube.configuration.election import check_election_entry
+from hostler.kube.configuration.extenders import NS_PER_S, check_extenders, extender_timeout, seconds_of
 from hostler.kube.configuration.own import bind_timeout
 from hostler.kube.configuration.problems import Problems
 from hostler.kube.settings import Election, ExtenderSettings, Limits, Profile, SchedulerSettings
@@ -25,7 +26,13 @@ __all__ = ["COMPONENT_GROUP", "COMPONENT_KIND", "read_component"]
 COMPONENT_GROUP = "kubescheduler.config.k8s.io"
 COMPONENT_KIND = "KubeSchedulerConfiguration"
 _VERSION = f"{COMPONENT_GROUP}/v1"
-_JITTER = 1.2  # renewDeadline must exceed retryPeriod times this (client-go)
+_ELECTION_KEYS = {
+    "namespace": "resourceNamespace",
+    "name": "resourceName",
+    "lease": "leaseDuration",
+    "renew": "renewDeadline",
+    "retry": "retryPeriod",
+}
 _IDLE = {
     "parallelism": "does not count: decisions are vectorised, not spread over threads",
     "healthzBindAddress": "does not count: 'listen' says where probes are served",
@@ -60,7 +67,7 @@ def read_component(document: Document, *, lenient: bool = False) -> SchedulerSet
         queue=_queue(problems, file, profiles),
         election=election,
         limits=Limits(bind_timeout_s=bind_timeout(election)),
-        extenders=_extenders(problems, file.extenders),
+        extenders=_extenders(problems, file.extenders, election),
         kubeconfig=file.client_connection.kubeconfig,
         notes=problems.notes,
     )
@@ -108,15 +115,10 @@ def _election(document: Document, entry: LeaderElection) -> Election:
     path: Path = ("leaderElection",)
     if entry.resource_lock != "leases":
         raise invalid(document, (*path, "resourceLock"), f"is {quote(entry.resource_lock)}", hint="write leases")
-    check_name(document, (*path, "resourceName"), entry.resource_name)
-    check_name(document, (*path, "resourceNamespace"), entry.resource_namespace)
     lease = seconds_of(document, (*path, "leaseDuration"), entry.lease_duration)
     renew = seconds_of(document, (*path, "renewDeadline"), entry.renew_deadline)
     retry = seconds_of(document, (*path, "retryPeriod"), entry.retry_period)
-    if not retry * _JITTER < renew < lease:
-        problem = "must have 1.2 retryPeriod < renewDeadline < leaseDuration"
-        raise invalid(document, path, problem, hint="such as 2s, 10s and 15s")
-    return Election(
+    election = Election(
         is_on=entry.leader_elect,
         namespace=entry.resource_namespace,
         name=entry.resource_name,
@@ -124,6 +126,8 @@ def _election(document: Document, entry: LeaderElection) -> Election:
         renew_s=renew,
         retry_s=retry,
     )
+    check_election_entry(document, path, election, _ELECTION_KEYS)
+    return election
 
 
 def _tell_client(problems: Problems, file: ComponentFile) -> None:
@@ -137,7 +141,7 @@ def _tell_client(problems: Problems, file: ComponentFile) -> None:
             problems.note(("clientConnection", key), "does not count: JSON is spoken")
 
 
-def _extenders(problems: Problems, entries: tuple[Extender, ...]) -> tuple[ExtenderSettings, ...]:
+def _extenders(problems: Problems, entries: tuple[Extender, ...], election: Election) -> tuple[ExtenderSettings, ...]:
     document = problems.document
     found = []
     for index, entry in enumerate(entries):
@@ -156,7 +160,13 @@ def _extenders(problems: Problems, entries: tuple[Extender, ...]) -> tuple[Exten
                 preempt_verb=entry.preempt_verb,
                 bind_verb=entry.bind_verb,
                 weight=entry.weight,
-                timeout_s=seconds_of(document, (*path, "httpTimeout"), entry.http_timeout),
+                timeout_s=extender_timeout(
+                    document,
+                    (*path, "httpTimeout"),
+                    entry.http_timeout,
+                    election if entry.bind_verb else None,
+                    "leaderElection.leaseDuration",
+                ),
                 is_node_cache_capable=entry.node_cache_capable,
                 managed_resources=tuple(one.name for one in entry.managed_resources),
                 ignored_resources=tuple(one.name for one in entry.managed_resources if one.ignored_by_scheduler),

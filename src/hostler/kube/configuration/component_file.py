@@ -136,7 +136,7 @@ class Extender(Part, frozen=True):
     bind_verb: str = ""
     enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
     tls_config: TlsConfig | None = None
-    http_timeout: str = msgspec.field(default="5s", name="httpTimeout")
+    http_timeout: str | None = msgspec.field(default=None, name="httpTimeout")  # 5s, or less where it binds
     node_cache_capable: bool = False
     managed_resources: tuple[ManagedResource, ...] = ()
     ignorable: bool = False

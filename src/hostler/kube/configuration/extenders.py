@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from msgspec import UNSET
+
 from hostler.config import Document, invalid, quote
 from hostler.config.entries import read_duration
 from hostler.config.wording import Path
 from hostler.errors import InputError
+from hostler.kube.configuration.election import SAFE_SHARE, longest_safe_bind_s
 from hostler.kube.configuration.problems import Problems
 from hostler.kube.configuration.scheduler_file import ExtenderEntry, ManagedEntry
-from hostler.kube.settings import ExtenderSettings
+from hostler.kube.settings import Election, ExtenderSettings
 
-__all__ = ["NS_PER_S", "check_extenders", "read_extenders", "seconds_of"]
+__all__ = ["NS_PER_S", "check_extenders", "extender_timeout", "read_extenders", "seconds_of"]
 
 NS_PER_S = 1_000_000_000
+_USUAL_TIMEOUT_S = 5.0
 _NOT_PREEMPTING = "is not asked: evictions are decided here, extenders see where the pod then goes"
 
 
@@ -27,7 +31,27 @@ def seconds_of(document: Document, path: Path, text: str) -> float:
     return found / NS_PER_S
 
 
-def read_extenders(problems: Problems, entries: Sequence[ExtenderEntry]) -> tuple[ExtenderSettings, ...]:
+def extender_timeout(
+    document: Document, path: Path, text: str | None, binds_under: Election | None, lease_key: str
+) -> float:
+    """Read how long an extender may take; one that binds must be done before another leader can be there."""
+    limit = longest_safe_bind_s(binds_under) if binds_under is not None and binds_under.is_on else None
+    if text is None:
+        return _USUAL_TIMEOUT_S if limit is None else min(_USUAL_TIMEOUT_S, SAFE_SHARE * limit)
+    found = seconds_of(document, path, text)
+    if limit is not None and found >= limit:
+        raise invalid(
+            document,
+            path,
+            "is not shorter than the lease less its renewal: a bind of this extender could come after another leader's",
+            hint=f"less than {limit:g}s, or a longer {lease_key}",
+        )
+    return found
+
+
+def read_extenders(
+    problems: Problems, entries: Sequence[ExtenderEntry], election: Election
+) -> tuple[ExtenderSettings, ...]:
     """Read the extenders of a file of kind ``Scheduler``."""
     document = problems.document
     found = []
@@ -42,7 +66,13 @@ def read_extenders(problems: Problems, entries: Sequence[ExtenderEntry]) -> tupl
                 preempt_verb=entry.preempt_verb,
                 bind_verb=entry.bind_verb,
                 weight=entry.weight,
-                timeout_s=seconds_of(document, (*path, "timeout"), entry.timeout),
+                timeout_s=extender_timeout(
+                    document,
+                    (*path, "timeout"),
+                    None if entry.timeout is UNSET else entry.timeout,
+                    election if entry.bind_verb else None,
+                    "election.lease",
+                ),
                 is_node_cache_capable=entry.node_cache_capable,
                 managed_resources=tuple(one.name for one in managed),
                 ignored_resources=tuple(one.name for one in managed if one.ignored_by_scheduler),

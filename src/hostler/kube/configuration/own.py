@@ -15,6 +15,7 @@ from hostler.config.settings import read_queue
 from hostler.config.wording import Path
 from hostler.engine import BUILT_IN
 from hostler.errors import DuplicateNameError, UnknownNameError
+from hostler.kube.configuration.election import SAFE_SHARE, check_election_entry, longest_safe_bind_s
 from hostler.kube.configuration.extenders import read_extenders, seconds_of
 from hostler.kube.configuration.problems import Problems
 from hostler.kube.configuration.scheduler_file import ElectionEntry, LimitsEntry, ProfileEntry, SchedulerFile
@@ -25,7 +26,7 @@ __all__ = ["KIND", "bind_timeout", "read_own"]
 
 KIND = "Scheduler"
 _LONGEST_BIND_S = 4.0
-_SAFE_SHARE = 0.8  # of the time between the end of writing and the end of a lease
+_ELECTION_KEYS = {key: key for key in ("namespace", "name", "lease", "renew", "retry")}
 
 
 def read_own(document: Document, *, lenient: bool = False) -> SchedulerSettings:
@@ -48,7 +49,7 @@ def read_own(document: Document, *, lenient: bool = False) -> SchedulerSettings:
         queue=read_queue(document, file.queue),
         election=election,
         limits=_limits(document, file.limits, election),
-        extenders=read_extenders(problems, file.extenders),
+        extenders=read_extenders(problems, file.extenders, election),
         gangs=GangRules(
             when_broken=file.gangs.when_broken,
             release_after_s=seconds_of(document, ("gangs", "release_after"), file.gangs.release_after),
@@ -114,23 +115,21 @@ def _with_rules(document: Document, file: SchedulerFile, policy: Policy, *, keep
 
 
 def _election(document: Document, entry: ElectionEntry) -> Election:
-    for key in ("namespace", "name"):
-        check_name(document, ("election", key), getattr(entry, key))
     lease, renew, retry = (
         seconds_of(document, ("election", key), getattr(entry, key)) for key in ("lease", "renew", "retry")
     )
-    if not retry < renew < lease:
-        raise invalid(document, ("election",), "must have retry < renew < lease", hint="such as 2s, 10s and 15s")
-    return Election(
+    election = Election(
         is_on=entry.enabled, namespace=entry.namespace, name=entry.name, lease_s=lease, renew_s=renew, retry_s=retry
     )
+    check_election_entry(document, ("election",), election, _ELECTION_KEYS)
+    return election
 
 
 def bind_timeout(election: Election) -> float:
     """Return how long a bind may take, so that it is over before somebody else can hold the lease."""
     if not election.is_on:
         return _LONGEST_BIND_S
-    return min(_LONGEST_BIND_S, _SAFE_SHARE * (election.lease_s - election.renew_s))
+    return min(_LONGEST_BIND_S, SAFE_SHARE * longest_safe_bind_s(election))
 
 
 def _limits(document: Document, entry: LimitsEntry, election: Election) -> Limits:
@@ -138,12 +137,12 @@ def _limits(document: Document, entry: LimitsEntry, election: Election) -> Limit
     if entry.bind_timeout is not UNSET:
         path: Path = ("limits", "bind_timeout")
         limit = seconds_of(document, path, entry.bind_timeout)
-        if election.is_on and limit >= election.lease_s - election.renew_s:
+        if election.is_on and limit >= longest_safe_bind_s(election):
             raise invalid(
                 document,
                 path,
                 "is not shorter than the lease less its renewal: a bind could come after another leader's",
-                hint=f"less than {election.lease_s - election.renew_s:g}s, or a longer election.lease",
+                hint=f"less than {longest_safe_bind_s(election):g}s, or a longer election.lease",
             )
     return Limits(
         max_in_flight=entry.max_in_flight,

@@ -91,7 +91,10 @@ class ExtenderEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     preempt_verb: Annotated[str, means("Known, and not asked: evictions are decided here.")] = ""
     bind_verb: Annotated[str, means("The verb that binds in our place. Empty: we bind. Only one extender has it.")] = ""
     weight: Annotated[Weight, means("What its scores are multiplied by.")] = 1
-    timeout: Annotated[str, means("How long an answer may take.")] = "5s"
+    timeout: Annotated[
+        str | UnsetType,
+        means("How long an answer may take. 5s if unset; shorter than the lease less its renewal where it binds."),
+    ] = UNSET
     node_cache_capable: Annotated[bool, means("True: it is sent the names of nodes, not whole nodes.")] = False
     managed_resources: Annotated[
         list[str | ManagedEntry], means("It is asked only about pods that request one of these. Empty: about all.")

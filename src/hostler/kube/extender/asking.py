@@ -70,12 +70,13 @@ class Extenders:
         for extender in interested:
             if not extender.filter_verb or not left:
                 continue
+            args = await _args(extender, pod, left, nodes)
             try:
-                left, failed = await self._filter(extender, pod, left, nodes)
-            except HostlerError as error:
+                left, failed = await self._filter(extender, args, left)
+            except Exception as error:  # whoever carries the call may be anybody's code
                 if extender.is_ignorable:
                     continue
-                return Answered(uid=ask.uid, ask=ask.ask, error=f"{extender.url_prefix}: {error.message}"[:_MAX_TEXT])
+                return Answered(uid=ask.uid, ask=ask.ask, error=_trouble(extender, error))
             refused |= failed
         scores = await self._scores([one for one in interested if one.prioritize_verb], pod, left, nodes)
         return Answered(
@@ -97,18 +98,18 @@ class Extenders:
     async def bind(self, extender: ExtenderSettings, namespace: str, name: str, uid: str, node: str) -> None:
         """Let an extender bind; ``TransportError`` means that nobody knows whether it did."""
         args = ExtenderBindingArgs(PodName=name, PodNamespace=namespace, PodUID=uid, Node=node)
-        body = await self._call(extender, extender.bind_verb, msgspec.json.encode(args))
         try:
+            body = await self._call(extender, extender.bind_verb, msgspec.json.encode(args))
             result = read_message(body, ExtenderBindingResult)
-        except InputError as error:
-            raise TransportError(error.message, may_have_acted=True) from error
+        except HostlerError as error:
+            is_known = isinstance(error, TransportError) and not error.may_have_acted
+            raise TransportError(_trouble(extender, error), may_have_acted=not is_known) from error
         if result.Error:
-            raise UnavailableError(f"{extender.url_prefix} did not bind: {result.Error[:_MAX_TEXT]}")
+            raise UnavailableError(f"extender {extender.url_prefix} did not bind: {result.Error[:_MAX_TEXT]}")
 
     async def _filter(
-        self, extender: ExtenderSettings, pod: Json, names: list[str], nodes: FindNodes
+        self, extender: ExtenderSettings, args: bytes, names: list[str]
     ) -> tuple[list[str], dict[str, str]]:
-        args = await _args(extender, pod, names, nodes)
         result = read_message(await self._call(extender, extender.filter_verb, args), ExtenderFilterResult)
         if result.Error:
             raise UnavailableError(result.Error)
@@ -123,7 +124,7 @@ class Extenders:
                 raise InputError(f"it answers with node {name!r:.80}, about which it was not asked")
         left = dict.fromkeys(kept)
         failed = {**(result.FailedNodes or {}), **(result.FailedAndUnresolvableNodes or {})}
-        why = f"refused by {extender.url_prefix}"
+        why = f"refused by extender {extender.url_prefix}"
         return list(left), {name: failed.get(name, why)[:_MAX_TEXT] for name in names if name not in left}
 
     async def _scores(
@@ -147,6 +148,12 @@ class Extenders:
         except HostlerError:
             return {}
         return {one.Host: min(max(one.Score, 0), _MOST) * extender.weight * _TO_NODE_SCORE for one in answer}
+
+
+def _trouble(extender: ExtenderSettings, error: Exception) -> str:
+    """Say which extender failed and how, for the owner of the pod that waits for it."""
+    why = error.message if isinstance(error, HostlerError) else f"{type(error).__name__}: {error}"
+    return f"extender {extender.url_prefix}: {why}"[:_MAX_TEXT]
 
 
 async def _args(extender: ExtenderSettings, pod: Json, names: list[str], nodes: FindNodes) -> bytes:

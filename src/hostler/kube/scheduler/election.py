@@ -3,41 +3,28 @@
 Ages are measured by what this process saw change, on its own steady clock: clocks that differ between machines do not
 matter. A holder that could not renew within ``renew_s`` stops writing, ``lease_s`` after its last renewal another takes
 the lease, and binds sent last have timed out in between. Whoever takes a lease that was not given back waits for that
-time-out once more before it reads the cluster. Used by ``process``.
+time-out once more before it reads the cluster, and before it gives the lease back. Used by ``process``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from typing import Protocol
 
-from hostler.errors import HostlerError, InputError
+from hostler.errors import HostlerError
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
 from hostler.kube.api.failures import ApiError
 from hostler.kube.api.resources import LEASES, Lease
+from hostler.kube.configuration.election import LONGEST_LEASE_S
 from hostler.kube.scheduler.times import micro_time
 from hostler.kube.settings import Election
 
-__all__ = ["Leadership", "Mandate", "NoElection", "check_times"]
+__all__ = ["Leadership", "Mandate", "NoElection"]
 
 _SECOND = 1_000_000_000
-
-
-def check_times(election: Election, bind_timeout_s: float) -> None:
-    """Refuse times with which two schedulers could write at once."""
-    if not 0 < election.retry_s < election.renew_s < election.lease_s:
-        raise InputError(
-            f"election times must grow: retry {election.retry_s} s, renewal {election.renew_s} s, "
-            f"lease {election.lease_s} s",
-            hint="for example 2, 10 and 15 seconds",
-        )
-    if not 0 < bind_timeout_s < election.lease_s - election.renew_s:
-        raise InputError(
-            f"a bind that may take {bind_timeout_s} s can outlive the lease of its sender",
-            hint=f"keep it below lease less renewal, {election.lease_s - election.renew_s:g} s",
-        )
 
 
 class Mandate(Protocol):
@@ -86,6 +73,8 @@ class Leadership:
         self._random = random
         self._lease: Lease | None = None  # as we wrote it last
         self._renewed_at = 0  # when the last renewal that succeeded was begun
+        self._safe_at = 0  # from when on nobody who held it before can still write
+        self._is_unsure = False  # a write that was to take it had no answer: it may be ours
         self._seen: tuple[str, int] = ("", 0)  # the version of another holder's lease, and since when we know it
 
     # -- asking ----------------------------------------------------------------------------------------------------
@@ -100,11 +89,9 @@ class Leadership:
     async def acquire(self) -> None:
         """Wait until the lease is ours and whoever held it before can no longer write."""
         while True:
-            wait_s = await self._try()
-            if wait_s is not None:
+            if await self._try():
                 self.changes += 1
-                if wait_s:
-                    await self._hold_for(wait_s)
+                await self._hold()
                 if self.is_held:
                     return
                 self._lease = None
@@ -122,36 +109,40 @@ class Leadership:
     async def release(self) -> None:
         """Give the lease back, so that another need not wait; a failure only costs the other that time."""
         lease, self._lease = self._lease, None
-        if lease is None:
-            return
         try:
+            if lease is None and self._is_unsure:
+                found = await self._read()
+                lease = found if found.spec.holder_identity == self.identity else None
+            if lease is None:
+                return
+            # Whoever finds it given back begins at once, so not before those before us can no longer write.
+            await asyncio.sleep(max(0, self._safe_at - self._clock.now()) / _SECOND)
             await self._write(lease, holder="", renewed=self._clock.now())
-        except HostlerError:
+        except (HostlerError, TimeoutError):
             return
 
     # -- internals -------------------------------------------------------------------------------------------------
 
-    async def _hold_for(self, wait_s: float) -> None:
+    async def _hold(self) -> None:
         """Keep renewing while the last binds of the holder before time out."""
-        until = self._clock.now() + int(wait_s * _SECOND)
-        while self._clock.now() < until and self.is_held:
-            await asyncio.sleep(min(self._rules.retry_s, max(0.0, (until - self._clock.now()) / _SECOND)))
+        while self._clock.now() < self._safe_at and self.is_held:
+            await asyncio.sleep(min(self._rules.retry_s, max(0.0, (self._safe_at - self._clock.now()) / _SECOND)))
             await self._renew()
 
-    async def _try(self) -> float | None:
-        """Try to take the lease; return how long its last holder may still write, or None where it is not ours."""
+    async def _try(self) -> bool:
+        """Try to take the lease; say whether it is ours. Whoever held it may still write until ``_safe_at``."""
         began = self._clock.now()
         try:
             found = await self._read()
         except ApiError as error:
             if not error.is_gone:
                 self._fail(error)
-                return None
+                return False
             # Where there was one, its holder may still write: somebody deleted it under his hands.
             return await self._take(None, began, self._bind_timeout_s if self._seen[0] else 0.0)
         except (HostlerError, TimeoutError) as error:
             self._fail(error)
-            return None
+            return False
         self.last_error = ""
         holder = found.spec.holder_identity
         if holder in ("", self.identity):  # given back, or ours by a write whose answer was lost
@@ -159,12 +150,26 @@ class Leadership:
         version = str(found.metadata.resource_version)
         if self._seen[0] != version:
             self._seen = (version, self._clock.now())
-        length_s = max(found.spec.lease_duration_seconds or 0, self._rules.lease_s)
-        if self._clock.now() - self._seen[1] < length_s * _SECOND:
-            return None
+        if self._clock.now() - self._seen[1] < self._length_s(found) * _SECOND:
+            return False
         return await self._take(found, began, self._bind_timeout_s)
 
-    async def _take(self, found: Lease | None, began: int, wait_s: float) -> float | None:
+    def _length_s(self, found: Lease) -> float:
+        """Return how long another's lease counts after its last renewal: as it says, but not for years.
+
+        It may say anything, and nobody would schedule until then. A holder that lives renews much more often.
+        """
+        said_s = found.spec.lease_duration_seconds or 0
+        if said_s > LONGEST_LEASE_S:
+            self.last_error = (
+                f"the lease {self._rules.namespace}/{self._rules.name}: {found.spec.holder_identity} holds it for "
+                f"{said_s} s; it is taken over once it was not renewed for {LONGEST_LEASE_S:g} s"
+            )
+        return max(min(said_s, LONGEST_LEASE_S), self._rules.lease_s)
+
+    async def _take(self, found: Lease | None, began: int, wait_s: float) -> bool:
+        self._safe_at = max(self._safe_at, self._clock.now() + int(wait_s * _SECOND))
+        self._is_unsure = True
         try:
             if found is None:
                 body = self._body(None, self.identity, began, transitions=0)
@@ -176,9 +181,9 @@ class Leadership:
         except HostlerError as error:
             # Somebody else was faster, or we shall see it as ours and take it when it expires.
             self._fail(error)
-            return None
-        self._renewed_at, self.last_error = began, ""
-        return wait_s
+            return False
+        self._renewed_at, self.last_error, self._is_unsure = began, "", False
+        return True
 
     def _fail(self, error: Exception) -> None:
         """Remember why the lease could not be read or written, for those who ask."""
@@ -225,7 +230,7 @@ class Leadership:
         is_same = lease is not None and lease.spec.holder_identity == holder
         spec: dict[str, object] = {
             "holderIdentity": holder,
-            "leaseDurationSeconds": int(self._rules.lease_s) if holder else 1,
+            "leaseDurationSeconds": math.ceil(self._rules.lease_s) if holder else 1,
             "acquireTime": lease.spec.acquire_time if is_same and lease is not None and lease.spec.acquire_time else at,
             "renewTime": at,
             "leaseTransitions": transitions,

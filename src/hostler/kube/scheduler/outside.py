@@ -1,6 +1,7 @@
 """Answers that a decision waits for: extenders that are asked, volumes that are prepared.
 
-Every question gets exactly one answer, an error included; one that is abandoned gets none. Used by ``loop``.
+Every question gets exactly one answer, an error included; one that is abandoned gets none. What went wrong is also told
+to ``on_failed``, for the guest's owner: no host refused it, so no decision will say it. Used by ``loop``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
 
-from hostler.errors import HostlerError
+from hostler.errors import HostlerError, UnavailableError
 from hostler.model import Abandon, Answered, Ask, Event, Prepare, Prepared
 
 __all__ = ["Answerer", "Outside", "Preparer"]
@@ -22,11 +23,17 @@ class Outside:
     """Asks and prepares, each in a task of its own."""
 
     def __init__(
-        self, tell: Callable[[Event], None], *, answer: Answerer | None = None, prepare: Preparer | None = None
+        self,
+        tell: Callable[[Event], None],
+        *,
+        answer: Answerer | None = None,
+        prepare: Preparer | None = None,
+        on_failed: Callable[[str, str], None] = lambda uid, why: None,
     ) -> None:
         self._tell = tell
         self._answer = answer
         self._prepare = prepare
+        self._on_failed = on_failed
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     @property
@@ -71,23 +78,27 @@ class Outside:
         task.add_done_callback(lambda done: self._tasks.pop(key) if self._tasks.get(key) is done else None)
 
     async def _ask(self, ask: Ask) -> None:
-        if self._answer is None:
-            self._tell(Answered(uid=ask.uid, ask=ask.ask, error=f"nobody here can ask {ask.asked}"))
-            return
         try:
-            self._tell(await self._answer(ask))
+            if self._answer is None:
+                raise UnavailableError(f"nobody here can ask {ask.asked}")
+            answered = await self._answer(ask)
         except Exception as error:  # whoever answers may be anybody's code: his mistake delays one guest
-            self._tell(Answered(uid=ask.uid, ask=ask.ask, error=_text_of(error)))
+            answered = Answered(uid=ask.uid, ask=ask.ask, error=_text_of(error))
+        self._give(answered)
 
     async def _get_ready(self, prepare: Prepare) -> None:
-        if self._prepare is None:
-            why = f"nobody here can prepare {', '.join(prepare.needs)}"
-            self._tell(Prepared(uid=prepare.uid, host=prepare.host, error=why))
-            return
         try:
-            self._tell(await self._prepare(prepare))
+            if self._prepare is None:
+                raise UnavailableError(f"nobody here can prepare {', '.join(prepare.needs)}")
+            prepared = await self._prepare(prepare)
         except Exception as error:
-            self._tell(Prepared(uid=prepare.uid, host=prepare.host, error=_text_of(error)))
+            prepared = Prepared(uid=prepare.uid, host=prepare.host, error=_text_of(error))
+        self._give(prepared)
+
+    def _give(self, outcome: Answered | Prepared) -> None:
+        if outcome.error:
+            self._on_failed(outcome.uid, outcome.error)
+        self._tell(outcome)
 
 
 def _text_of(error: Exception) -> str:

@@ -1,15 +1,16 @@
 """One scheduler, put together: wait for the lease, list and watch, decide and carry out, stop cleanly.
 
 Nothing is read before the lease is ours, so that everything decided on is newer than our own lease write. Losing the
-lease ends everything at once; a request to stop lets what was sent finish and gives the lease back. Used by the
-command ``hostler kube schedule`` and by simulations.
+lease ends everything at once; a request to stop lets what was sent finish and gives the lease back. So does a bug of
+ours that ends one of the tasks: half a scheduler is worse than none. Used by the command ``hostler kube schedule`` and
+by simulations.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -22,6 +23,7 @@ from hostler.kube.api.clock import Clock
 from hostler.kube.api.reflector import Reflector
 from hostler.kube.api.resources import NODES, PODS
 from hostler.kube.configuration import with_mixes
+from hostler.kube.configuration.election import check_election
 from hostler.kube.extender.answering import answers_from
 from hostler.kube.extender.asking import Call, Extenders, with_extenders
 from hostler.kube.facts.kinds import KINDS
@@ -30,7 +32,7 @@ from hostler.kube.facts.world import World
 from hostler.kube.scheduler.binder import Binder
 from hostler.kube.scheduler.comparer import Comparer, follow
 from hostler.kube.scheduler.core import Core
-from hostler.kube.scheduler.election import Leadership, Mandate, NoElection, check_times
+from hostler.kube.scheduler.election import Leadership, Mandate, NoElection
 from hostler.kube.scheduler.evictor import Evictor
 from hostler.kube.scheduler.executor import Executor
 from hostler.kube.scheduler.extended import binds_through
@@ -41,6 +43,7 @@ from hostler.kube.scheduler.outside import Outside
 from hostler.kube.scheduler.pressure import Breaker
 from hostler.kube.scheduler.reports import Reports
 from hostler.kube.scheduler.statuses import Statuses
+from hostler.kube.scheduler.tasks import before, death, failure_of, first, start
 from hostler.kube.scheduler.trail import Trail
 from hostler.kube.scheduler.volumes import VolumePreparer
 from hostler.kube.settings import SchedulerSettings
@@ -52,6 +55,7 @@ Ending = Literal["stopped", "lost"]
 
 _SECOND = 1_000_000_000
 _STALE_AFTER_S = 100.0  # bookmarks come about once a minute, and a silent watch is reopened before this
+_KEEPING = "keeping the lease"
 _LAST_WORDS_S = 5.0  # for events and conditions when asked to stop
 
 
@@ -74,15 +78,19 @@ class Scheduler:
         registry: Registry | None = None,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        limits = settings.limits
+        check_election(settings)
         self.settings = settings
         self.identity = identity
         self.meters = Meters()
         self.mandate: Mandate = NoElection()
         if settings.election.is_on:
-            check_times(settings.election, limits.bind_timeout_s)
             self.mandate = Leadership(
-                client, settings.election, identity, bind_timeout_s=limits.bind_timeout_s, clock=clock, random=random
+                client,
+                settings.election,
+                identity,
+                bind_timeout_s=settings.longest_bind_s,
+                clock=clock,
+                random=random,
             )
         self.world = World(
             {profile.scheduler_name: profile.policy for profile in settings.profiles},
@@ -129,7 +137,7 @@ class Scheduler:
             clock,
             self.loop.tell,
             most=limits.max_in_flight,
-            timeout_s=limits.bind_timeout_s,
+            timeout_s=self.settings.longest_bind_s,
             may_write=self._may_write,
             breaker=self.breaker,
             on_bound=self._bound,
@@ -148,48 +156,53 @@ class Scheduler:
         )
         preparer = VolumePreparer(self.world, client, limits.call_timeout_s, self._random)
         answer = answers_from(extenders, self.world, client, clock) if extenders is not None else None
-        outside = Outside(self.loop.tell, answer=answer, prepare=preparer)
+        outside = Outside(self.loop.tell, answer=answer, prepare=preparer, on_failed=self._unanswered)
         groups = GroupStatuses(client, self.world, clock, self.trail, limits.call_timeout_s)
         return Hands(binder, evictor, statuses, groups, reports, outside)
 
     # -- running ---------------------------------------------------------------------------------------------------
 
     async def run(self, stop: asyncio.Event) -> Ending:
-        """Schedule until told to stop or until the lease is lost."""
-        stopping = asyncio.ensure_future(stop.wait())
-        tasks: list[asyncio.Future[Any]] = [stopping]
-        ending: Ending = "stopped"
+        """Schedule until told to stop or until the lease is lost; a bug that ends a part of it is raised."""
+        stopping = start("waiting for the end", stop.wait())
+        tasks = [stopping]
+        ended: asyncio.Task[Any] = stopping
         is_settled = True
         try:
-            if not await _before(stopping, self.mandate.acquire()):
-                return ending
-            keeping = asyncio.ensure_future(self.mandate.keep())
-            tasks.append(keeping)
-            tasks += [asyncio.ensure_future(follow(one, self._doubts[name])) for name, one in self.reflectors.items()]
-            synced = asyncio.ensure_future(self._synced())
-            tasks.append(synced)
-            await asyncio.wait({stopping, keeping, synced}, return_when=asyncio.FIRST_COMPLETED)
-            if synced.done():
-                self.loop.open()
-                self.is_synced = True
-                self._on_synced()
-                turning = asyncio.ensure_future(self.loop.run(self.hands))
-                tasks += [turning, asyncio.ensure_future(self.comparer.run())]
-                await asyncio.wait({stopping, keeping, turning}, return_when=asyncio.FIRST_COMPLETED)
-                if turning.done():
-                    turning.result()
-                turning.cancel()
-            if keeping.done():
-                keeping.result()
-                ending = "lost"
-            elif stop.is_set():
-                is_settled = await self.binder.drain(3 * self.settings.limits.bind_timeout_s)
+            if await before(stopping, self.mandate.acquire()):
+                ended = await self._lead(stopping, tasks)
+                if ended.get_name() == _KEEPING and failure_of(ended) is None:
+                    return "lost"
+                is_settled = await self.binder.drain(3 * self.settings.longest_bind_s)
                 await self.trail.drain(_LAST_WORDS_S)
         finally:
             await self._end(tasks)
-        if ending == "stopped" and is_settled:  # else whoever comes next must wait for our last binds
+        if is_settled:  # else whoever comes next must wait for our last binds
             await self.mandate.release()
-        return ending
+        if ended is not stopping:
+            raise death(ended)
+        return "stopped"
+
+    async def _lead(self, stopping: asyncio.Task[Any], tasks: list[asyncio.Task[Any]]) -> asyncio.Task[Any]:
+        """Run all parts; return the first one that ended, decisions having ended too."""
+        tasks.append(start(_KEEPING, self.mandate.keep()))
+        tasks += [start(f"following {name}", follow(one, self._doubts[name])) for name, one in self.reflectors.items()]
+        synced = start("listing", self._synced())
+        ended = await first(stopping, [*tasks, synced])
+        if ended is not synced or failure_of(synced) is not None:
+            synced.cancel()
+            return ended
+        turning = start("deciding", self._turn())
+        tasks += [turning, start("comparing", self.comparer.run())]
+        ended = await first(stopping, tasks)
+        turning.cancel()
+        return ended
+
+    async def _turn(self) -> None:
+        self.loop.open()
+        self.is_synced = True
+        self._on_synced()
+        await self.loop.run(self.hands)
 
     def adopt(self, settings: SchedulerSettings) -> list[str]:
         """Go on by other settings; say what was taken over, and what needs a new start."""
@@ -222,7 +235,7 @@ class Scheduler:
         for reflector in self.reflectors.values():
             await reflector.synced.wait()
 
-    async def _end(self, tasks: list[asyncio.Future[Any]]) -> None:
+    async def _end(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
         for task in tasks:
             task.cancel()
         for part in (self.binder, self.hands.evictor, self.hands.outside, self.trail):
@@ -247,20 +260,14 @@ class Scheduler:
         heard = min(self.reflectors[kind.kind + kind.group].heard_at for kind in (PODS, NODES))
         return (self._clock.now() - heard) / _SECOND
 
+    def _unanswered(self, uid: str, why: str) -> None:
+        """Tell a pod's owner that something outside, such as an extender, failed."""
+        pod = self.world.pods.get(uid)
+        if pod is not None and not pod.node:
+            self.loop.refuse(pod, why)
+
     def _bound(self, pod: PodView, node: str, decided_at: int) -> None:
         now = self._clock.now()
         self.hands.reports.scheduled(pod, node)
         self.hands.groups.placed(pod)
         self.meters.bound(pod.scheduler_name, (now - decided_at) / _SECOND, (now - pod.created) / _SECOND)
-
-
-async def _before(stopping: asyncio.Future[Any], work: Awaitable[None]) -> bool:
-    """Wait for work, but not longer than until we are to stop; say whether it was done."""
-    task = asyncio.ensure_future(work)
-    await asyncio.wait({stopping, task}, return_when=asyncio.FIRST_COMPLETED)
-    if not task.done():
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return False
-    await task
-    return True

@@ -1,0 +1,245 @@
+"""Extenders of other people that fail: the pod is told which one and how, and a bind has one outcome all the same."""
+
+import asyncio
+from random import Random
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from hostler.kube.api.client import Client
+from hostler.kube.api.transport import TransportError
+from hostler.kube.configuration import default_settings
+from hostler.kube.extender.calling import HttpCalls
+from hostler.kube.scheduler.executor import Inline
+from hostler.kube.scheduler.process import Scheduler
+from hostler.kube.service.questions import Questions
+from hostler.kube.settings import ExtenderSettings
+from tests.kube.faults.stage import Stage, play
+from tests.kube.service.serving import node, pod, server_with, until
+
+ADDRESS = "http://extender"
+
+
+def _extender(**more) -> ExtenderSettings:
+    return ExtenderSettings(url_prefix=ADDRESS, is_node_cache_capable=True, **more)
+
+
+class Calls:
+    """An extender that does what a test says; without that it allows all nodes and binds nothing."""
+
+    def __init__(self, act):
+        self.act = act
+
+    async def __call__(self, extender, verb, body):
+        return await self.act(verb, msgspec.json.decode(body))
+
+
+async def _silence(verb, args):
+    await asyncio.sleep(4.0)
+    raise TransportError(f"{verb} did not answer within 4 s", may_have_acted=True)
+
+
+async def _bug(verb, args):
+    raise ValueError("a bug")
+
+
+async def _nonsense(verb, args):
+    return b"<html>no JSON</html>"
+
+
+async def _error(verb, args):
+    return msgspec.json.encode({"Error": "the GPU table is locked"})
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (_silence, "filter did not answer within 4 s"),
+        (_bug, "a bug"),
+        (_nonsense, "this is not a message"),
+        (_error, "the GPU table is locked"),
+    ],
+    ids=["silence", "a bug", "no JSON", "an error"],
+)
+def test_a_pod_is_told_which_extender_failed_and_how(act, words):
+    async def story(stage: Stage) -> None:
+        stage.node("n1")
+        actor = await stage.lead()
+        stage.pod("web")
+        await stage.until(lambda: stage.why("web"))
+        assert f"extender {ADDRESS}: " in stage.why("web")
+        assert words in stage.why("web")
+        await stage.until(lambda: "FailedScheduling" in stage.events("web"))
+        assert stage.why("web") in _notes(stage, "web")
+        assert words in actor.scheduler.core.engine.decision(stage.uid("web")).note
+
+    play(story, extenders=(_extender(filter_verb="filter"),), calls=Calls(act))
+
+
+def test_a_pod_whose_nodes_an_extender_refuses_is_told_what_the_extender_says():
+    async def refuse(verb, args):
+        names = args["NodeNames"]
+        return msgspec.json.encode({"NodeNames": [], "FailedNodes": dict.fromkeys(names, "no GPU left")})
+
+    async def story(stage: Stage) -> None:
+        stage.node("large")
+        stage.node("small", cpu=1)
+        await stage.lead()
+        stage.pod("web", cpu=2)
+        await stage.until(lambda: stage.why("web"))
+        assert stage.why("web").startswith("0/2 nodes are available: 1 Insufficient cpu, 1 refused by: extenders.")
+        assert "large: no GPU left" in stage.why("web")
+        await stage.until(lambda: stage.why("web") in _notes(stage, "web"))
+
+    play(story, extenders=(_extender(filter_verb="filter"),), calls=Calls(refuse))
+
+
+def test_an_extender_that_recovers_places_the_pod():
+    async def story(stage: Stage) -> None:
+        stage.node("n1")
+        await stage.lead()
+        stage.pod("web")
+        await stage.until(lambda: stage.why("web"))
+        calls.act = allow
+        await stage.until(lambda: stage.where("web") == "n1")
+
+    async def allow(verb, args):
+        return msgspec.json.encode({"NodeNames": args["NodeNames"]})
+
+    calls = Calls(_error)
+    play(story, extenders=(_extender(filter_verb="filter"),), calls=calls)
+
+
+def _notes(stage: Stage, name: str) -> list[str]:
+    return [event["note"] for event in stage.server.objects("events") if event["regarding"]["name"] == name]
+
+
+# -- binds by an extender ------------------------------------------------------------------------------------------
+
+
+def test_a_bind_that_an_extender_carries_out_and_reports_as_failed_is_not_tried_elsewhere():
+    async def story(stage: Stage) -> None:
+        async def bind_and_fail(verb, args):
+            bound.append(args["Node"])
+            stage.bind_as_other(args["PodName"], args["Node"])
+            raise TransportError("bind answers 500: oh", may_have_acted=True)
+
+        calls.act = bind_and_fail
+        stage.node("n1")
+        stage.node("n2")
+        await stage.lead()
+        stage.pod("web")
+        await stage.until(lambda: stage.where("web"))
+        await stage.sleep(30)
+        assert bound == [stage.where("web")]
+
+    bound: list[str] = []
+    calls = Calls(_bug)
+    play(story, extenders=(_extender(bind_verb="bind", timeout_s=4.0),), calls=calls)
+
+
+def test_a_bind_by_an_extender_is_over_when_binds_must_be():
+    async def story(stage: Stage) -> None:
+        stage.node("n1")
+        await stage.lead()
+        stage.pod("web")
+        await stage.until(lambda: ended)
+        assert ended == ["cancelled"]
+        await stage.until(lambda: "within 4 s" in stage.why("web"))
+
+    async def dawdle(verb, args):
+        try:
+            await asyncio.sleep(600)
+        finally:
+            ended.append("cancelled")
+
+    ended: list[str] = []
+    play(story, extenders=(_extender(bind_verb="bind", timeout_s=3.0),), calls=Calls(dawdle), is_clean=False)
+
+
+def test_an_extender_that_cannot_bind_does_not_slow_down_the_binds_of_others():
+    async def story(stage: Stage) -> None:
+        stage.node("n1", cpu=64)
+        actor = await stage.lead()
+        for number in range(20):
+            _put_managed(stage, f"special-{number}")
+        await stage.until(lambda: stage.why("special-0"))
+        assert f"extender {ADDRESS}: bind cannot be reached" in stage.why("special-0")
+        assert not actor.scheduler.breaker.is_open
+        stage.pod("plain")
+        await stage.until(lambda: stage.where("plain"))
+
+    async def away(verb, args):
+        raise TransportError("bind cannot be reached: refused", may_have_acted=False)
+
+    extender = _extender(bind_verb="bind", timeout_s=4.0, managed_resources=("example.com/chip",))
+    play(story, extenders=(extender,), calls=Calls(away))
+
+
+def _put_managed(stage: Stage, name: str) -> None:
+    limits = {"resources": {"requests": {"cpu": "1"}, "limits": {"example.com/chip": "0"}}}
+    stage.pod(name, containers=[{"name": "c", "image": "i", **limits}])
+
+
+# -- over HTTP -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda: web.Response(status=500, text="out of order"), "filter answers 500: out of order"),
+        (lambda: web.Response(text="{"), "this is not a message"),
+        (None, "filter cannot be reached"),
+    ],
+    ids=["500", "no JSON", "refused"],
+)
+def test_explain_names_an_extender_that_fails(answer, words):
+    async def main() -> None:
+        async def handle(request):
+            return answer()
+
+        app = web.Application()
+        app.router.add_post("/filter", handle)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = site._server.sockets[0].getsockname()[1]
+        if answer is None:
+            await site.stop()
+        address = f"http://127.0.0.1:{port}"
+        try:
+            found, why = await _explained(ExtenderSettings(url_prefix=address, filter_verb="filter"))
+        finally:
+            await runner.cleanup()
+        for text in (found["message"], found["decision"]["note"], why):
+            assert f"extender {address}: " in text
+            assert words in text
+
+    asyncio.run(main())
+
+
+async def _explained(extender: ExtenderSettings):
+    """Return the explanation of a pod whose extender fails, and what its condition says."""
+    server = server_with(node("n1"), pod("web"))
+    settings = msgspec.structs.replace(default_settings(), extenders=(extender,))
+    client, calls, executor, stop = Client(server.transport()), HttpCalls(), Inline(), asyncio.Event()
+    scheduler = Scheduler(
+        client, settings, clock=server.clock, executor=executor, identity="me", random=Random(1), calls=calls
+    )
+    running = asyncio.ensure_future(scheduler.run(stop))
+
+    def why() -> str:
+        conditions = server.get("pods", "web")["status"].get("conditions", ())
+        return next((one["message"] for one in conditions if one["type"] == "PodScheduled"), "")
+
+    try:
+        await until(why)
+        questions = Questions(scheduler, executor, server.clock)
+        return await questions.explain(questions.pod("default", "web")), why()
+    finally:
+        stop.set()
+        await running
+        await calls.close()
+        await client.close()
