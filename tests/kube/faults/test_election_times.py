@@ -1,0 +1,197 @@
+"""The lease in odd moments: given back during the hold, held for years by somebody, lost answers, tasks that die."""
+
+import asyncio
+
+import pytest
+
+from hostler.errors import InternalError
+from hostler.kube.api.transport import Request
+from hostler.kube.settings import Election
+from tests.kube.faults.script import Fault, Script, unanswered
+from tests.kube.faults.stage import SECOND, Stage, play
+
+LEASE = Election().name
+BIND_S = 4.0
+
+
+def _lease(stage: Stage):
+    return stage.server.get("leases", LEASE, "kube-system")
+
+
+def _holder(stage: Stage) -> str:
+    lease = _lease(stage)
+    return lease["spec"]["holderIdentity"] if lease is not None else ""
+
+
+def _hold(stage: Stage, seconds: int) -> None:
+    """Let somebody hold the lease who never renews it."""
+    spec = {"holderIdentity": "somebody", "leaseDurationSeconds": seconds, "leaseTransitions": 1}
+    stage.server.put({"kind": "Lease", "metadata": {"name": LEASE, "namespace": "kube-system"}, "spec": spec})
+
+
+def _unanswered_writes(times: int) -> Fault:
+    """So many writes are carried out, and nobody says so."""
+    left = iter(range(times))
+
+    async def play_it(script: Script, request: Request):
+        if request.method == "GET" or next(left, None) is None:
+            return await script.deliver(request)
+        return await unanswered()(script, request)
+
+    return play_it
+
+
+def test_a_request_to_stop_during_the_hold_gives_the_lease_back_once_nobody_can_write_any_more():
+    async def story(stage: Stage) -> None:
+        first = await stage.lead("first")
+        await stage.crash(first)
+        second = stage.start("second")
+        await stage.until(lambda: _holder(stage).startswith("second"))
+        taken_at = stage.now()
+        assert not second.leads
+        second.stop.set()
+        assert await second.task == "stopped"
+        assert _holder(stage) == ""
+        third = await stage.lead("third")
+        assert stage.now() >= taken_at + int(BIND_S * SECOND)
+        assert third.leads
+
+    play(story)
+
+
+def test_a_lease_whose_taking_had_no_answer_is_given_back_too():
+    async def story(stage: Stage) -> None:
+        _hold(stage, 15)
+        actor = stage.start(script=lambda script: script.next("lease", _unanswered_writes(100), times=None))
+        await stage.until(lambda: _holder(stage).startswith("one"))
+        actor.script.lines.clear()
+        actor.stop.set()
+        assert await actor.task == "stopped"
+        assert _holder(stage) == ""
+
+    play(story)
+
+
+def test_a_lease_whose_taking_had_no_answer_is_held_as_long_as_any_before_it_is_used():
+    async def story(stage: Stage) -> None:
+        _hold(stage, 15)
+        actor = stage.start(script=lambda script: script.next("lease", _unanswered_writes(1), times=None))
+        await stage.until(lambda: _holder(stage).startswith("one"))
+        taken_at = stage.now()
+        await stage.until(lambda: actor.leads)
+        assert stage.now() >= taken_at + int(BIND_S * SECOND) - SECOND // 10
+
+    play(story)
+
+
+@pytest.mark.parametrize("seconds", [2**31 - 1, 10**6])
+def test_a_lease_that_somebody_holds_for_years_is_taken_over_in_time_and_until_then_it_is_said(seconds):
+    async def story(stage: Stage) -> None:
+        _hold(stage, seconds)
+        actor = stage.start()
+        await stage.sleep(1800)
+        assert _holder(stage) == "somebody"
+        assert f"somebody holds it for {seconds} s" in actor.scheduler.mandate.last_error
+        await stage.until(lambda: actor.leads, within_s=3600)
+        assert actor.scheduler.mandate.last_error == ""
+
+    play(story)
+
+
+def test_a_lease_of_some_minutes_is_respected_although_ours_is_shorter():
+    async def story(stage: Stage) -> None:
+        _hold(stage, 300)
+        actor = stage.start()
+        await stage.sleep(290)
+        assert _holder(stage) == "somebody"
+        await stage.until(lambda: actor.leads)
+
+    play(story)
+
+
+def test_a_holder_that_renews_keeps_a_lease_of_any_length():
+    async def story(stage: Stage) -> None:
+        _hold(stage, 2**31 - 1)
+        actor = stage.start()
+        for number in range(5):
+            await stage.sleep(1200)
+
+            def renew(item, number=number):
+                return {**item, "spec": {**item["spec"], "leaseTransitions": number + 2}}
+
+            stage.server.change("leases", LEASE, renew, "kube-system")
+        assert _holder(stage) == "somebody"
+        assert not actor.leads
+        actor.stop.set()
+        await actor.task
+
+    play(story)
+
+
+# -- tasks that die ------------------------------------------------------------------------------------------------
+
+
+async def _die(*args, **more):
+    raise KeyError("no such thing")
+
+
+def _break_reflector(scheduler):
+    reflector = scheduler.reflectors["Pod"]
+    reflector.run = _die
+    scheduler._relist(reflector)
+
+
+def _break_turns(scheduler):
+    scheduler.core._driver = None
+    scheduler.loop.nudge()
+
+
+def _break_comparer(scheduler):
+    scheduler.comparer.compare = _die
+    scheduler.comparer.ask()
+
+
+def _break_lease(scheduler):
+    scheduler.mandate._renew = _die
+
+
+@pytest.mark.parametrize(
+    ("wreck", "name"),
+    [
+        (_break_reflector, "following Pod"),
+        (_break_turns, "deciding"),
+        (_break_comparer, "comparing"),
+        (_break_lease, "keeping the lease"),
+    ],
+    ids=["a reflector", "the loop", "the comparer", "the lease"],
+)
+def test_a_part_that_dies_ends_the_scheduler_with_an_error_and_gives_the_lease_back(wreck, name):
+    async def story(stage: Stage) -> None:
+        stage.node("n1")
+        actor = await stage.lead("first")
+        stage.pod("web")
+        await stage.until(lambda: stage.where("web"))
+        wreck(actor.scheduler)
+        async with asyncio.timeout(60):
+            with pytest.raises(InternalError, match=f"{name} ended: ") as caught:
+                await actor.task
+        assert caught.value.hint
+        assert caught.value.__cause__ is not None
+        assert _holder(stage) == ""
+        stage.pod("late")
+        await stage.lead("second")
+        await stage.until(lambda: stage.where("late"))
+
+    play(story)
+
+
+def test_a_part_that_dies_before_everything_is_listed_ends_the_scheduler_too():
+    async def story(stage: Stage) -> None:
+        actor = stage.start()
+        actor.scheduler.reflectors["Node"].run = _die
+        async with asyncio.timeout(60):
+            with pytest.raises(InternalError, match="following Node ended: KeyError"):
+                await actor.task
+        assert _holder(stage) == ""
+
+    play(story)
