@@ -81,7 +81,7 @@ def scheduling(
     running = Running(process, log)
     try:
         if is_awaited:
-            eventually(lambda: process.poll() is not None or "\nscheduling\n" in running.log, patience_s=120)
+            eventually(lambda: process.poll() is not None or " scheduling nodes=" in running.log, patience_s=120)
             assert process.poll() is None, running.log
         yield running
     finally:

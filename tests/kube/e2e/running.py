@@ -27,7 +27,7 @@ Scheduler = Literal["ours", "kube-scheduler"]
 NODES = 4
 _AGENTS = "kube-proxy-fluentd-elasticsearch-node-problem-detector"
 _FAKE_RESOURCE = "example.com/beardsecond"
-_READY = "scheduling"
+_READY = " scheduling nodes="
 _PATIENCE_S = 240.0  # on a new machine the kernels are compiled first
 _TO_CLEAN_UP_S = 90.0  # what a spec that ran out of time gets to take away what it made
 _SECOND = 1_000_000_000
@@ -151,7 +151,7 @@ def _ours(cluster: LocalCluster, log: Path) -> Iterator[None]:
 
 def _wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + _PATIENCE_S
-    while _READY not in log.read_text().splitlines():
+    while _READY not in log.read_text():
         if process.poll() is not None or time.monotonic() > deadline:
             raise AssertionError(f"our scheduler does not start:\n{log.read_text()}")
         time.sleep(0.1)

@@ -161,7 +161,7 @@ class Stage:
         words = ["kube", "schedule", "--config", str(self._config()), "--kubeconfig", str(path)]
         running = Running([*_HOSTLER, *words], self.folder / f"scheduler-{number}.log")
         self.running.append(running)
-        return running.until("\nscheduling\n") if awaited else running
+        return running.until(" scheduling nodes=") if awaited else running
 
     def _config(self) -> Path:
         path = self.folder / "scheduler.yaml"

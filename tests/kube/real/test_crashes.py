@@ -68,7 +68,7 @@ def test_a_leader_that_slept_through_its_lease_wakes_up_to_write_nothing(stage, 
     other = stage.start(awaited=False).until("waiting for the lease")
     sleeper.signal(signal.SIGSTOP)
     stage.add_pods(20)
-    other.until("\nscheduling\n")
+    other.until(" scheduling nodes=")
     stage.wait_for(20)
     sent = dict(proxy.binds.targets)
     stage.add_pods(20, "later")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import sys
 import time
@@ -147,3 +149,49 @@ def test_budgets_kept_by_the_controllers_are_heeded(api):
     left = {one["metadata"]["name"] for one in api.call("GET", PODS)["items"]}
     assert {"kept-0", "kept-1"} <= left
     assert "kept-2" not in left
+
+
+def _of_our_own(file, text):
+    file.write_text(f"apiVersion: hostler/v1\nkind: Scheduler\nelection: {{name: own}}\nlisten: ''\n{text}")
+
+
+def test_the_log_tells_what_was_done_and_what_a_new_file_changes(cluster, api, tmp_path):
+    file, log = tmp_path / "scheduler.yaml", tmp_path / "log"
+    profile = "profiles: [{scheduler_name: own, policy: kubernetes}]\n"
+    _of_our_own(file, profile)
+    words = ["kube", "schedule", "--config", str(file), "-v", "--log-format", "json"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hostler", *words, "--kubeconfig", str(cluster.kubeconfig("hostler"))], stderr=out
+        )
+
+    def lines():
+        return [json.loads(line) for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+    def said(message):
+        return next((line for line in lines() if line["message"].startswith(message)), None)
+
+    try:
+        assert until(lambda: said("scheduling"))["nodes"] == 3
+        assert said("starting")["profiles"] == "own:kubernetes"
+        assert said("waiting for the lease kube-system/own")
+        api.call("POST", PODS, pod("fits", "100m", schedulerName="own"))
+        assert until(lambda: said("first pod bound"))["pod"] == "default/fits"
+        api.call("POST", PODS, pod("huge", "1000", schedulerName="own"))
+        assert "Insufficient cpu" in until(lambda: said("refused"))["why"]
+
+        process.send_signal(signal.SIGHUP)
+        until(lambda: said("SIGHUP: the configuration was read again: nothing changed"))
+        _of_our_own(file, profile.replace("kubernetes", "pack") + "limits: {max_in_flight: 8}\n")
+        process.send_signal(signal.SIGHUP)
+        until(lambda: said("SIGHUP: not taken over, that needs a new start: limits.max_in_flight: 64 became 8"))
+        assert said("SIGHUP: pods of own are placed by pack now, no longer by kubernetes")
+        _of_our_own(file, "profiles: [{scheduler_name: own, policy: nonsense}]\n")
+        process.send_signal(signal.SIGHUP)
+        assert "nonsense" in until(lambda: said("SIGHUP: nothing was changed"))["why"]
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0, log.read_text()
+    end = lines()[-1]
+    assert (end["message"], end["bound"], end["evicted"]) == ("stopped", 1, 0)
+    assert {"time", "level"} <= set(end)

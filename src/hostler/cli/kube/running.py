@@ -14,6 +14,7 @@ from hostler.cli.terminal import note
 from hostler.kube.api.client import Client
 from hostler.kube.api.http import AiohttpTransport
 from hostler.kube.scheduler.journal_files import JournalFiles
+from hostler.kube.scheduler.log import Format, Log
 from hostler.kube.scheduler.main import run_scheduler
 from hostler.kube.service.serving import check_listen, serve
 
@@ -35,6 +36,8 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
     tls: tuple[Path, Path] | None = None  # certificate and key
     is_insecure: bool = False
     has_shared_metrics: bool = False
+    verbosity: int = 0
+    log_format: Format = "text"
 
 
 def run_until_told(
@@ -46,8 +49,7 @@ def run_until_told(
         connections = settings.limits.max_in_flight + 64  # beside binds: watches, events, the lease
         return Client(AiohttpTransport(access, max_connections=connections), user_agent="hostler-scheduler")
 
-    def tell(text: str) -> None:
-        note(text, label="")
+    log = Log(lambda line: note(line, label=""), verbosity=extras.verbosity, form=extras.log_format)
 
     def pages(
         scheduler: Scheduler, client: Client, executor: Executor, clock: Clock
@@ -61,7 +63,7 @@ def run_until_told(
             tls=extras.tls,
             is_insecure=extras.is_insecure,
             with_shared_metrics=extras.has_shared_metrics,
-            say=tell,
+            say=log.info,
         )
 
     if settings.listen:
@@ -69,10 +71,10 @@ def run_until_told(
     with ExitStack() as files:
         journal = None
         if extras.journal:
-            journal = JournalFiles(Path(extras.journal), limit=extras.journal_limit, warn=note)
+            journal = JournalFiles(Path(extras.journal), limit=extras.journal_limit, warn=log.warn)
             files.enter_context(closing(journal))
         return uvloop.run(
             run_scheduler(
-                connect, settings, say=tell, journal=journal, serve=pages if settings.listen else None, reread=reread
+                connect, settings, log=log, journal=journal, serve=pages if settings.listen else None, reread=reread
             )
         )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from hostler.cli.kernels import kernels
 from hostler.cli.kube.options import context_option, kubeconfig_option
 from hostler.cli.options import FILE, examples
-from hostler.cli.terminal import note
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,6 +56,14 @@ EXIT_LOST = 3
 @click.option("--tls-key", metavar="FILE", default="", help="The key of that certificate.")
 @click.option("--insecure-listen", is_flag=True, help="Serve beyond this machine without TLS.")
 @click.option("--scheduler-metrics", is_flag=True, help="Give metrics under kube-scheduler's own names too.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Log every bind and refusal too; -vv: every fact too.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the lines of the log, on standard error, are written.",
+)
 @click.option("--lenient", is_flag=True, help="Go on where a KubeSchedulerConfiguration asks for what is not done.")
 def schedule(
     config: str,
@@ -72,6 +79,8 @@ def schedule(
     tls_key: str,
     insecure_listen: bool,
     scheduler_metrics: bool,
+    verbosity: int,
+    log_format: Literal["text", "json"],
     lenient: bool,
 ) -> int:
     """Place the pods of a live cluster until told to stop.
@@ -88,8 +97,6 @@ def schedule(
 
         wanted = settings()
         access = read_access(kubeconfig or (Path(wanted.kubeconfig) if wanted.kubeconfig else None), context)
-        for line in wanted.notes:
-            note(line)
         compiled.announce()
         from hostler.cli.kube.running import Extras, run_until_told
 
@@ -101,6 +108,8 @@ def schedule(
             tls=(Path(tls_cert), Path(tls_key)) if tls_cert else None,
             is_insecure=insecure_listen,
             has_shared_metrics=scheduler_metrics,
+            verbosity=verbosity,
+            log_format=log_format,
         )
         ending = run_until_told(access, wanted, extras, settings if config else None)
     return 0 if ending == "stopped" else EXIT_LOST

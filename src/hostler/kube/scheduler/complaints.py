@@ -7,9 +7,9 @@ A scheduler that cannot list, or gets no lease, waits and tries again; whoever l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from hostler.kube.api.clock import NANOSECONDS, Clock
+from hostler.kube.scheduler.log import Log
 from hostler.kube.scheduler.process import Scheduler
 
 __all__ = ["Complaints"]
@@ -22,9 +22,9 @@ _MOST = 5  # lines each time; an outage has the same reason for all
 class Complaints:
     """Looks now and then at what the parts of a scheduler could not do."""
 
-    def __init__(self, scheduler: Scheduler, say: Callable[[str], None], clock: Clock) -> None:
+    def __init__(self, scheduler: Scheduler, log: Log, clock: Clock) -> None:
         self._scheduler = scheduler
-        self._say = say
+        self._log = log
         self._clock = clock
         self._before: set[str] = set()
         self._said: dict[str, int] = {}  # when each was said last
@@ -44,12 +44,12 @@ class Complaints:
         lasting = [text for text in current if text in self._before]
         due = [text for text in lasting if now - self._said.get(text, now - _AGAIN_NS) >= _AGAIN_NS]
         for text in due[:_MOST]:
-            self._say(text)
+            self._log.warn(text)
             self._said[text] = now
         self._before = set(current)
         if self._said and not current:
             self._said.clear()
-            self._say("that is over: all is well again")
+            self._log.info("lists, watches and the lease work again")
         self._look_at_writes()
         self._look_at_objects()
 
@@ -61,14 +61,14 @@ class Complaints:
         counts = self._scheduler.trail.counts
         if counts.refused >= max(1, 2 * self._refused):  # at every doubling: each write may be refused
             self._refused = counts.refused
-            self._say(f"{counts.refused} conditions or events were refused, the last: {counts.last_refusal}")
+            self._log.warn(f"{counts.refused} conditions or events were refused, the last: {counts.last_refusal}")
 
     def _look_at_objects(self) -> None:
         """Name nodes and others that are left out; pods are told by their conditions, and anybody can make many."""
         odd = {place: why for place, why in self._scheduler.world.problems().items() if not place.startswith("pod ")}
         new = [f"{place}: {why}" for place, why in odd.items() if self._odd.get(place) != why]
         for text in new[:_MOST]:
-            self._say(text)
+            self._log.warn(text)
         if len(new) > _MOST:
-            self._say(f"and {len(new) - _MOST} more objects that cannot be taken as they are")
+            self._log.warn(f"and {len(new) - _MOST} more objects that cannot be taken as they are")
         self._odd = odd

@@ -57,6 +57,7 @@ class Breaker:
         self._opened = 0  # how often in a row
         self._closed_until = 0
         self._is_trying = False
+        self.on_open: Callable[[str], None] = lambda why: None
         self.on_close: Callable[[], None] = lambda: None
 
     @property
@@ -98,6 +99,7 @@ class Breaker:
         self._is_trying = False
         if not was_open:
             self._openings += 1
+            self.on_open(f"{self._failures} calls in a row without an answer")
         wait_s = min(self._most_s, self._first_s * 2**self._opened)
         self._opened += 1
         self._closed_until = now + int(wait_s * _SECOND)

@@ -1,0 +1,66 @@
+"""What differs between two settings, in words: for whoever reads a configuration again. Used by ``main``."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.kube.settings import SchedulerSettings
+from hostler.model import Policy
+
+__all__ = ["at_once", "needing_a_new_start"]
+
+_AT_ONCE = ("profiles", "policies", "notes")
+_LONGEST = 60
+
+
+def at_once(old: SchedulerSettings, new: SchedulerSettings) -> list[str]:
+    """Say what differs in profiles and policies, which change while the scheduler runs."""
+    before = {profile.scheduler_name: profile.policy for profile in old.profiles}
+    after = {profile.scheduler_name: profile.policy for profile in new.profiles}
+    said = [f"pods of {name} are placed by {policy} now" for name, policy in after.items() if name not in before]
+    said += [f"pods of {name} are placed no more" for name in before if name not in after]
+    said += [
+        f"pods of {name} are placed by {policy} now, no longer by {before[name]}"
+        for name, policy in after.items()
+        if before.get(name, policy) != policy
+    ]
+    known, wanted = ({policy.name: policy for policy in one.policies} for one in (old, new))
+    said += [f"policy {name} is new" for name in wanted if name not in known]
+    said += [f"policy {name} is gone" for name in known if name not in wanted]
+    for name, policy in wanted.items():
+        if name in known and known[name] != policy:
+            said.append(f"policy {name} changed: {', '.join(_parts(known[name], policy))}")
+    return said
+
+
+def needing_a_new_start(old: SchedulerSettings, new: SchedulerSettings) -> list[str]:
+    """Say what differs beside that; contents of lists, which may hold keys, are not shown."""
+    return [
+        line
+        for field in new.__struct_fields__
+        if field not in _AT_ONCE
+        for line in _differences(field, getattr(old, field), getattr(new, field))
+    ]
+
+
+def _differences(name: str, old: object, new: object) -> list[str]:
+    if old == new:
+        return []
+    if isinstance(old, msgspec.Struct) and isinstance(new, msgspec.Struct):
+        return [
+            line
+            for field in new.__struct_fields__
+            for line in _differences(f"{name}.{field}", getattr(old, field), getattr(new, field))
+        ]
+    if isinstance(old, bool | int | float | str) and isinstance(new, bool | int | float | str):
+        return [f"{name}: {_short(old)} became {_short(new)}"]
+    return [name]
+
+
+def _short(value: object) -> str:
+    text = str(value) or "nothing"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _parts(old: Policy, new: Policy) -> list[str]:
+    return [field for field in new.__struct_fields__ if getattr(old, field) != getattr(new, field)]

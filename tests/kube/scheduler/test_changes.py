@@ -1,0 +1,46 @@
+"""What is said of a configuration that was read again."""
+
+from msgspec.structs import replace
+
+from hostler.kube.configuration import default_settings
+from hostler.kube.scheduler.changes import at_once, needing_a_new_start
+from hostler.kube.settings import Election, ExtenderSettings, Limits, Profile
+
+OLD = default_settings("ours", "kubernetes")
+
+
+def test_equal_settings_have_no_changes():
+    again = default_settings("ours", "kubernetes")
+    assert at_once(OLD, again) == needing_a_new_start(OLD, again) == []
+
+
+def test_profiles_that_come_go_and_change_are_named():
+    two = replace(OLD, profiles=(Profile("ours", "pack"), Profile("other", "kubernetes")))
+    assert at_once(OLD, two) == [
+        "pods of other are placed by kubernetes now",
+        "pods of ours are placed by pack now, no longer by kubernetes",
+    ]
+    assert "pods of other are placed no more" in at_once(two, OLD)
+    assert needing_a_new_start(OLD, two) == []
+
+
+def test_policies_that_changed_are_named_with_what_changed_in_them():
+    (policy,) = OLD.policies
+    new = replace(OLD, policies=(replace(policy, preemption=None), replace(policy, name="mine")))
+    assert at_once(OLD, new) == ["policy mine is new", "policy kubernetes changed: preemption"]
+
+
+def test_what_needs_a_new_start_is_named_with_its_values_but_keys_are_not_shown():
+    new = replace(
+        OLD,
+        limits=Limits(max_in_flight=8),
+        election=Election(lease_s=30.0),
+        listen="",
+        extenders=(ExtenderSettings(url_prefix="https://x", key_data="secret"),),
+    )
+    assert sorted(needing_a_new_start(OLD, new)) == [
+        "election.lease_s: 15.0 became 30.0",
+        "extenders",
+        "limits.max_in_flight: 64 became 8",
+        "listen: 127.0.0.1:10359 became nothing",
+    ]
