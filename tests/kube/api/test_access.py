@@ -10,7 +10,7 @@ import pytest
 
 from hostler.errors import InputError
 from hostler.kube.api.access import read_access
-from hostler.kube.api.credentials import TokenFile
+from hostler.kube.api.credentials import FileCredential
 from hostler.kube.api.exec_plugin import ExecPlugin
 from tests.kube.api.certificates import Authority
 
@@ -91,7 +91,7 @@ def test_certificates_from_files_relative_to_the_kubeconfig_and_from_data(tmp_pa
 def test_a_token_file_and_a_plugin_become_credentials_that_renew(tmp_path):
     (tmp_path / "token").write_text(f"{SECRET}\n")
     access = read_access(write(tmp_path / "config", user={"tokenFile": "token", "token": "old"}))
-    assert isinstance(access.credential, TokenFile)
+    assert isinstance(access.credential, FileCredential)
     assert access.credential.identity.token == SECRET
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "some-plugin", "args": None, "env": None}
     assert isinstance(read_access(write(tmp_path / "config", user={"exec": plugin})).credential, ExecPlugin)

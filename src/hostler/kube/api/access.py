@@ -8,6 +8,7 @@ Used by ``connect`` and by commands that show where they would go.
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,10 +17,10 @@ import msgspec
 
 from hostler.config.wording import quote
 from hostler.errors import HostlerError, InputError
-from hostler.kube.api.credentials import Credential, FixedCredential, Identity, TokenFile
+from hostler.kube.api.credentials import Credential, FileCredential, FixedCredential, Identity, TokenFile, read_token
 from hostler.kube.api.exec_plugin import ExecPlugin
 from hostler.kube.api.kubeconfig import Choice, Cluster, User, choose, read_kubeconfig
-from hostler.kube.api.tls import make_tls, read_pem
+from hostler.kube.api.tls import load_certificate, make_tls, read_pem
 
 __all__ = ["Access", "read_access"]
 
@@ -33,6 +34,7 @@ class Access(msgspec.Struct, kw_only=True):
     server: str  # https://host:port, perhaps with a path; no slash at the end
     credential: Credential
     authority: bytes = b""  # PEM; empty: the system's
+    authority_file: Path | None = None  # that it stands in, where it does: it may change
     is_insecure: bool = False
     server_name: str = ""  # that its certificate must have; empty: the host of ``server``
     namespace: str = "default"
@@ -82,6 +84,7 @@ def _access_in_pod(environment: Mapping[str, str], folder: Path) -> Access:
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         credential=TokenFile(folder / "token"),
         authority=read_pem("", "ca.crt", str(folder), "the service account's ca.crt"),
+        authority_file=folder / "ca.crt",
         namespace=namespace.read_text("utf-8").strip() if namespace.exists() else "default",
         source="the service account of this pod",
     )
@@ -89,6 +92,7 @@ def _access_in_pod(environment: Mapping[str, str], folder: Path) -> Access:
 
 def _access_of(choice: Choice, source: str) -> Access:
     cluster, where = choice.cluster, f"{source}: context {quote(choice.context)}"
+    is_in_file = bool(cluster.certificate_authority) and not cluster.certificate_authority_data
     try:
         server = _checked_server(cluster)
         authority = read_pem(
@@ -104,6 +108,7 @@ def _access_of(choice: Choice, source: str) -> Access:
         server=server,
         credential=credential,
         authority=authority,
+        authority_file=Path(cluster.folder) / cluster.certificate_authority if is_in_file else None,
         is_insecure=cluster.insecure_skip_tls_verify,
         server_name=cluster.tls_server_name,
         namespace=choice.namespace,
@@ -130,15 +135,26 @@ def _checked_server(cluster: Cluster) -> str:
 def _credential_of(user: User, cluster: Cluster, server: str) -> Credential:
     if why := _why_not(user):
         raise InputError(why, hint="use a token, a client certificate or an exec plugin")
+    identity = _identity_of(user)
+    if user.exec is not None:
+        return ExecPlugin(user.exec, Path(user.folder), _cluster_info(cluster, server))
+    has_files = bool(user.token_file or user.client_certificate or user.client_key)
+    return FileCredential(lambda: _identity_of(user)) if has_files else FixedCredential(identity)
+
+
+def _identity_of(user: User) -> Identity:
+    """Read what a user shows; certificate and key must belong together, also while somebody replaces them."""
     certificate = read_pem(user.client_certificate_data, user.client_certificate, user.folder, "client-certificate")
     key = read_pem(user.client_key_data, user.client_key, user.folder, "client-key")
     if bool(certificate) != bool(key):
         raise InputError("a client certificate and its key go together, but one is missing", hint="check the user")
-    if user.exec is not None:
-        return ExecPlugin(user.exec, Path(user.folder), _cluster_info(cluster, server))
-    if user.token_file:
-        return TokenFile(Path(user.folder) / user.token_file, certificate=certificate, key=key)
-    return FixedCredential(Identity(token=user.token.strip(), certificate=certificate, key=key))
+    token = user.token.strip()
+    if user.token_file and user.exec is None:
+        token = read_token(Path(user.folder) / user.token_file)
+    identity = Identity(token=token, certificate=certificate, key=key)
+    if certificate:
+        load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity)
+    return identity
 
 
 def _why_not(user: User) -> str:

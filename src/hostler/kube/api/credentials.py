@@ -7,14 +7,16 @@ here shows a secret: not in errors, not in representations. Used by ``access`` a
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from hostler.errors import InputError, UnavailableError
+from hostler.errors import HostlerError, InputError, UnavailableError
 
-__all__ = ["Credential", "FixedCredential", "Identity", "TokenFile"]
+__all__ = ["Credential", "FileCredential", "FixedCredential", "Identity", "TokenFile", "read_token"]
 
-_REREAD_S = 60.0  # Kubernetes renews a mounted token when a fifth of its life is left: minutes at least
+REREAD_S = 60.0  # tokens and certificates are renewed when a part of their life is left: minutes at least
 
 
 class Identity:
@@ -56,7 +58,7 @@ class Credential(Protocol):
 
 
 class FixedCredential:
-    """An identity that stands in a file and does not change."""
+    """An identity that does not change."""
 
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
@@ -69,37 +71,43 @@ class FixedCredential:
         """Do nothing."""
 
 
-class TokenFile:
-    """A token in a file that somebody else renews; read again each minute and when the server refuses it."""
+class FileCredential:
+    """An identity in files that somebody else renews; read again each minute and when the server refuses it."""
 
-    def __init__(self, path: Path, *, certificate: bytes = b"", key: bytes = b"") -> None:
-        self._path = path
-        self._certificate = certificate
-        self._key = key
+    def __init__(self, read: Callable[[], Identity]) -> None:
+        self._read = read
         self._due_at = 0.0
-        self.identity = self._read()
+        self.identity = read()
 
     def is_due(self) -> bool:
         """Say whether a minute has passed."""
         return asyncio.get_running_loop().time() >= self._due_at
 
     async def renew(self) -> None:
-        """Read the file again; while it cannot be read the old token stays in use."""
-        self._due_at = asyncio.get_running_loop().time() + _REREAD_S
-        try:
-            self.identity = self._read()
-        except UnavailableError:
-            if not self.identity.token:
-                raise
+        """Read the files again; while they cannot be used, or are changed just now, the old identity stays in use."""
+        self._due_at = asyncio.get_running_loop().time() + REREAD_S
+        with contextlib.suppress(HostlerError):
+            found = self._read()
+            if not found.is_same(self.identity):
+                self.identity = found
 
-    def _read(self) -> Identity:
-        try:
-            token = self._path.read_text("utf-8").strip()
-        except (OSError, UnicodeError) as error:
-            problem = getattr(error, "strerror", None) or "it is not text"
-            raise UnavailableError(
-                f"the token file {self._path} cannot be read: {problem}", hint="check tokenFile in the kubeconfig"
-            ) from None
-        if not token:
-            raise UnavailableError(f"the token file {self._path} is empty", hint="whoever writes it may be late")
-        return Identity(token=token, certificate=self._certificate, key=self._key)
+
+class TokenFile(FileCredential):
+    """A token in a file, as pods have it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(lambda: Identity(token=read_token(path)))
+
+
+def read_token(path: Path) -> str:
+    """Read the token in a file."""
+    try:
+        token = path.read_text("utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        problem = getattr(error, "strerror", None) or "it is not text"
+        raise UnavailableError(
+            f"the token file {path} cannot be read: {problem}", hint="check tokenFile in the kubeconfig"
+        ) from None
+    if not token:
+        raise UnavailableError(f"the token file {path} is empty", hint="whoever writes it may be late")
+    return token

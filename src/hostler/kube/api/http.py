@@ -24,7 +24,7 @@ from hostler.kube.api.connections import Connections, NotSentError
 from hostler.kube.api.credentials import Identity
 from hostler.kube.api.lines import LineSplitter
 from hostler.kube.api.network_failures import lost_answer, unsent
-from hostler.kube.api.tls import make_tls
+from hostler.kube.api.tls import Authority, make_tls
 from hostler.kube.api.transport import Request, TransportError
 
 __all__ = ["AiohttpTransport"]
@@ -46,6 +46,7 @@ class AiohttpTransport:
         self._reads: aiohttp.ClientSession | None = None
         self._writes: Connections | None = None
         self._identity: Identity | None = None
+        self._authority = Authority(access.authority, access.authority_file)
         self._tls: ssl.SSLContext | None = None
         self._headers: dict[tuple[str, str, bool], CIMultiDict[str]] = {}
         self._heads: dict[tuple[str, str, str], str] = {}  # of writes, from the version to the length of the body
@@ -152,8 +153,9 @@ class AiohttpTransport:
                 if credential.is_due():
                     await self._renew()
         identity = credential.identity
-        if identity is not self._identity:
-            self._take(identity)
+        is_new_authority = self._authority.renew(asyncio.get_running_loop().time())
+        if identity is not self._identity or is_new_authority:
+            self._take(identity, is_new_authority=is_new_authority)
         return identity
 
     async def _renew_after_refusal(self, refused: Identity) -> bool:
@@ -172,13 +174,13 @@ class AiohttpTransport:
         except HostlerError as error:
             raise TransportError(error.message, may_have_acted=False, hint=error.hint) from error
 
-    def _take(self, identity: Identity) -> None:
+    def _take(self, identity: Identity, *, is_new_authority: bool) -> None:
         is_new_certificate = self._identity is None or (
             (identity.certificate, identity.key) != (self._identity.certificate, self._identity.key)
         )
-        if is_new_certificate and self._access.server.startswith("https:"):
+        if (is_new_certificate or is_new_authority) and self._access.server.startswith("https:"):
             try:
-                self._tls = make_tls(self._access.authority, identity, is_insecure=self._access.is_insecure)
+                self._tls = make_tls(self._authority.pem, identity, is_insecure=self._access.is_insecure)
             except HostlerError as error:
                 raise TransportError(error.message, may_have_acted=False, hint=error.hint) from error
         self._identity = identity

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from hostler.errors import InputError
-from hostler.kube.api.credentials import Identity
+from hostler.kube.api.credentials import REREAD_S, Identity
 
-__all__ = ["make_tls", "read_pem"]
+__all__ = ["Authority", "load_certificate", "make_tls", "read_pem"]
 
 
 def read_pem(data: str, path: str, folder: str, what: str) -> bytes:
@@ -40,6 +40,30 @@ def read_pem(data: str, path: str, folder: str, what: str) -> bytes:
     return pem
 
 
+class Authority:
+    """Whom we believe; where that stands in a file, it is read again each minute."""
+
+    def __init__(self, pem: bytes, file: Path | None) -> None:
+        self.pem = pem
+        self._file = file
+        self._due_at = 0.0
+
+    def renew(self, now_s: float) -> bool:
+        """Read the file if it is time; say whether there is something new. What cannot be used is left aside."""
+        if self._file is None or now_s < self._due_at:
+            return False
+        self._due_at = now_s + REREAD_S
+        try:
+            pem = read_pem("", str(self._file), "", "certificate-authority")
+            if not pem or pem == self.pem:
+                return False
+            make_tls(pem, Identity())
+        except InputError:
+            return False
+        self.pem = pem
+        return True
+
+
 def make_tls(authority: bytes, identity: Identity, *, is_insecure: bool = False) -> ssl.SSLContext:
     """Make a context that believes the authority, or the system's where none is given, and shows the identity."""
     if not authority:
@@ -59,11 +83,12 @@ def make_tls(authority: bytes, identity: Identity, *, is_insecure: bool = False)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if identity.certificate:
-        _load_certificate(context, identity)
+        load_certificate(context, identity)
     return context
 
 
-def _load_certificate(context: ssl.SSLContext, identity: Identity) -> None:
+def load_certificate(context: ssl.SSLContext, identity: Identity) -> None:
+    """Let a context show a certificate; InputError where it and its key are not a pair that can be used."""
     # A temporary file is readable by its owner only.
     with tempfile.NamedTemporaryFile(suffix=".pem") as file:
         file.write(identity.certificate.rstrip() + b"\n" + identity.key)
@@ -73,8 +98,8 @@ def _load_certificate(context: ssl.SSLContext, identity: Identity) -> None:
         except (ssl.SSLError, ValueError, OSError) as error:
             problem = getattr(error, "reason", None) or "it cannot be read"
             raise InputError(
-                f"the client certificate or its key is not usable: {str(problem).replace('_', ' ').lower()}",
-                hint="client-certificate and client-key must belong together and be PEM",
+                f"the certificate or its key is not usable: {str(problem).replace('_', ' ').lower()}",
+                hint="they must belong together and be PEM",
             ) from None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock
 from hostler.kube.scheduler.executor import Executor
 from hostler.kube.scheduler.process import Scheduler
+from hostler.kube.service.certificates import ServedCertificate
 from hostler.kube.service.health import Health
 from hostler.kube.service.listening import Limits, Listener
 from hostler.kube.service.missing import MissingEvents
@@ -55,15 +55,17 @@ async def serve(
     is_insecure: bool = False,
     with_shared_metrics: bool = False,
     limits: Limits = _USUAL,
+    reread_s: float = 10.0,
     say: Callable[[str], None] = lambda text: None,
 ) -> AsyncIterator[str]:
     """Serve the pages of a scheduler while the context is open; give the address that was taken.
 
-    ``tls``: files of a certificate and its key. ``with_shared_metrics``: kube-scheduler's metrics under its own prefix
-    too. Port 0 takes any that is free.
+    ``tls``: files of a certificate and its key, looked at every ``reread_s``. ``with_shared_metrics``: kube-scheduler's
+    metrics under its own prefix too. Port 0 takes any that is free.
     """
     host, port = check_listen(listen, has_tls=tls is not None, is_insecure=is_insecure)
-    context = _tls(*tls) if tls is not None else None
+    shown = ServedCertificate(*tls, say) if tls is not None else None
+    context = shown.context if shown is not None else None
     health, questions = Health(scheduler, executor, clock), Questions(scheduler, executor, clock)
     missing = MissingEvents(scheduler, client, clock)
     pages = Pages(
@@ -80,6 +82,8 @@ async def serve(
     await runner.setup()
     assert runner.server is not None
     tasks = [asyncio.ensure_future(health.watch()), asyncio.ensure_future(missing.find())]
+    if shown is not None:
+        tasks.append(asyncio.ensure_future(shown.watch(reread_s)))
     listening: asyncio.Server | None = None
     try:
         try:
@@ -108,15 +112,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _tls(certificate: Path, key: Path) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        problem = (getattr(error, "strerror", None) or getattr(error, "reason", None) or "not usable").lower()
-        raise InputError(
-            f"the certificate {certificate} or its key {key} cannot be used: {problem}", hint="both must be PEM"
-        ) from None
-    return context

@@ -1,0 +1,154 @@
+"""Certificates that somebody replaces while we run: ours, and those of whom we believe."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from hostler.kube.api import credentials, tls
+from hostler.kube.api.access import read_access
+from hostler.kube.api.client import Client
+from hostler.kube.api.credentials import FileCredential
+from hostler.kube.api.http import AiohttpTransport
+from hostler.kube.api.transport import TransportError
+from tests.kube.api.certificates import Authority, server_tls
+from tests.kube.api.scripted import Call, Wire, serving
+
+
+@pytest.fixture(autouse=True)
+def at_every_call(monkeypatch):
+    """Let the minute between two looks at a file pass at once."""
+    monkeypatch.setattr(credentials, "REREAD_S", 0.0)
+    monkeypatch.setattr(tls, "REREAD_S", 0.0)
+
+
+def kubeconfig(folder: Path, port: int) -> Path:
+    """Write a kubeconfig that names files for the authority, the certificate and the key."""
+    content = {
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{port}", "certificate-authority": "ca"}}],
+        "users": [{"name": "u", "user": {"client-certificate": "crt", "client-key": "key"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path = folder / "config"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def show(folder: Path, pair) -> None:
+    (folder / "crt").write_bytes(pair.certificate)
+    (folder / "key").write_bytes(pair.key)
+
+
+async def who(call: Call, wire: Wire) -> None:
+    """Say to whom one speaks."""
+    ((_, name),) = wire.writer.get_extra_info("peercert")["subject"][0]
+    await wire.answer(200, {"you": name})
+
+
+def asking(folder: Path, work, authority: Authority):
+    """Let work with a client of a server that wants certificates of an authority."""
+
+    async def main():
+        async with serving(who, server_tls(authority.sign("server", "127.0.0.1"), authority)) as server:
+            client = Client(AiohttpTransport(read_access(kubeconfig(folder, server.port))))
+
+            async def ask(write: bool = False) -> str:
+                answer = await (client.post("/a", {}) if write else client.read("/a"))
+                return json.loads(answer)["you"]
+
+            try:
+                return await work(ask)
+            finally:
+                await client.close()
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("write", [False, True], ids=["reads", "writes"])
+def test_a_client_certificate_that_was_replaced_is_shown_by_the_next_call(tmp_path, write):
+    authority = Authority()
+    (tmp_path / "ca").write_bytes(authority.pem)
+    show(tmp_path, authority.sign("old"))
+
+    async def work(ask):
+        before = await ask(write)
+        show(tmp_path, authority.sign("new"))
+        return before, await ask(write)
+
+    assert asking(tmp_path, work, authority) == ("old", "new")
+
+
+def test_while_half_of_a_new_pair_is_written_the_old_one_stays_in_use(tmp_path):
+    authority = Authority()
+    (tmp_path / "ca").write_bytes(authority.pem)
+    show(tmp_path, authority.sign("old"))
+    new = authority.sign("new")
+
+    async def work(ask):
+        seen = []
+        for change in (
+            lambda: (tmp_path / "crt").write_bytes(new.certificate),
+            lambda: (tmp_path / "key").unlink(),
+            lambda: (tmp_path / "key").write_bytes(b"nonsense"),
+            lambda: (tmp_path / "key").write_bytes(new.key),
+        ):
+            change()
+            seen.append(await ask())
+        return seen
+
+    assert asking(tmp_path, work, authority) == ["old", "old", "old", "new"]
+
+
+def test_an_authority_that_was_replaced_is_believed_by_the_next_call(tmp_path):
+    ours, another = Authority("ours"), Authority("another")
+    (tmp_path / "ca").write_bytes(another.pem)
+    show(tmp_path, ours.sign("me"))
+
+    async def work(ask):
+        with pytest.raises(TransportError, match="not trusted"):
+            await ask()
+        (tmp_path / "ca").write_bytes(another.pem + ours.pem)
+        return await ask(), await ask(write=True)
+
+    assert asking(tmp_path, work, ours) == ("me", "me")
+
+
+def test_an_authority_that_cannot_be_read_is_left_aside(tmp_path):
+    authority = Authority()
+    (tmp_path / "ca").write_bytes(authority.pem)
+    show(tmp_path, authority.sign("me"))
+
+    async def work(ask):
+        seen = []
+        for text in (b"", b"nonsense", b"-----BEGIN CERTIFICATE-----\nno\n"):
+            (tmp_path / "ca").write_bytes(text)
+            seen.append(await ask())
+        (tmp_path / "ca").unlink()
+        return [*seen, await ask()]
+
+    assert asking(tmp_path, work, authority) == ["me"] * 4
+
+
+def test_the_service_account_of_a_pod_renews_its_token_and_whom_it_believes(tmp_path):
+    authority = Authority()
+    (tmp_path / "token").write_text("one")
+    (tmp_path / "ca.crt").write_bytes(authority.pem)
+    environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    access = read_access(environment=environment, home=tmp_path, service_account=tmp_path)
+    assert access.authority_file == tmp_path / "ca.crt"
+    (tmp_path / "token").write_text("two")
+    asyncio.run(access.credential.renew())
+    assert access.credential.identity.token == "two"
+
+
+def test_a_token_with_odd_characters_does_not_replace_a_good_one(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("good")
+    credential = FileCredential(lambda: credentials.Identity(token=token.read_text()))
+    token.write_text("bad\x07")
+    asyncio.run(credential.renew())
+    assert credential.identity.token == "good"
