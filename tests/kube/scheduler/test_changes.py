@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from hostler.kube.configuration import default_settings
-from hostler.kube.scheduler.changes import at_once, needing_a_new_start
+from hostler.kube.scheduler.changes import Changes, changes_between
 from hostler.kube.settings import Election, ExtenderSettings, Limits, Profile
 
 OLD = default_settings("ours", "kubernetes")
@@ -11,23 +11,23 @@ OLD = default_settings("ours", "kubernetes")
 
 def test_equal_settings_have_no_changes():
     again = default_settings("ours", "kubernetes")
-    assert at_once(OLD, again) == needing_a_new_start(OLD, again) == []
+    assert changes_between(OLD, again) == Changes([], [])
 
 
 def test_profiles_that_come_go_and_change_are_named():
     two = replace(OLD, profiles=(Profile("ours", "pack"), Profile("other", "kubernetes")))
-    assert at_once(OLD, two) == [
+    assert changes_between(OLD, two).at_once == [
         "pods of other are placed by kubernetes now",
         "pods of ours are placed by pack now, no longer by kubernetes",
     ]
-    assert "pods of other are placed no more" in at_once(two, OLD)
-    assert needing_a_new_start(OLD, two) == []
+    assert "pods of other are placed no more" in changes_between(two, OLD).at_once
+    assert changes_between(OLD, two).later == []
 
 
 def test_policies_that_changed_are_named_with_what_changed_in_them():
     (policy,) = OLD.policies
     new = replace(OLD, policies=(replace(policy, preemption=None), replace(policy, name="mine")))
-    assert at_once(OLD, new) == ["policy mine is new", "policy kubernetes changed: preemption"]
+    assert changes_between(OLD, new).at_once == ["policy mine is new", "policy kubernetes changed: preemption"]
 
 
 def test_what_needs_a_new_start_is_named_with_its_values_but_keys_are_not_shown():
@@ -38,7 +38,7 @@ def test_what_needs_a_new_start_is_named_with_its_values_but_keys_are_not_shown(
         listen="",
         extenders=(ExtenderSettings(url_prefix="https://x", key_data="secret"),),
     )
-    assert sorted(needing_a_new_start(OLD, new)) == [
+    assert sorted(changes_between(OLD, new).later) == [
         "election.lease_s: 15.0 became 30.0",
         "extenders",
         "limits.max_in_flight: 64 became 8",

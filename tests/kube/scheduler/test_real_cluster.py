@@ -175,6 +175,7 @@ def test_the_log_tells_what_was_done_and_what_a_new_file_changes(cluster, api, t
         assert until(lambda: said("scheduling"))["nodes"] == 3
         assert said("starting")["profiles"] == "own:kubernetes"
         assert said("waiting for the lease kube-system/own")
+        assert said("leading")["identity"]
         api.call("POST", PODS, pod("fits", "100m", schedulerName="own"))
         assert until(lambda: said("first pod bound"))["pod"] == "default/fits"
         api.call("POST", PODS, pod("huge", "1000", schedulerName="own"))

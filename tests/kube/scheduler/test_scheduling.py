@@ -154,7 +154,7 @@ def test_a_reload_places_the_pods_of_another_name_by_another_policy():
         said = actor.scheduler.adopt(
             msgspec.structs.replace(settings, profiles=profiles, policies=(*settings.policies, pack))
         )
-        assert said == ["policies and profiles changed"]
+        assert said.at_once == ["pods of packer are placed by pack now", "policy pack is new"]
         await stage.until(lambda: stage.where("other"))
         assert stage.where("other") == "a"
 
@@ -184,6 +184,6 @@ def test_what_a_reload_cannot_change_is_named():
         settings = actor.scheduler.settings
         limits = msgspec.structs.replace(settings.limits, max_in_flight=9)
         said = actor.scheduler.adopt(msgspec.structs.replace(settings, limits=limits))
-        assert said == ["limits changed: that needs a new start"]
+        assert said.later == [f"limits.max_in_flight: {settings.limits.max_in_flight} became 9"]
 
     play(story)

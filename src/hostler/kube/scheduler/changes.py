@@ -1,4 +1,4 @@
-"""What differs between two settings, in words: for whoever reads a configuration again. Used by ``main``."""
+"""What differs between two settings, in words: for whoever reads a configuration again. Used by ``process``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,25 @@ import msgspec
 from hostler.kube.settings import SchedulerSettings
 from hostler.model import Policy
 
-__all__ = ["at_once", "needing_a_new_start"]
+__all__ = ["Changes", "changes_between"]
 
 _AT_ONCE = ("profiles", "policies", "notes")
 _LONGEST = 60
 
 
-def at_once(old: SchedulerSettings, new: SchedulerSettings) -> list[str]:
+class Changes(msgspec.Struct, frozen=True):
+    """What a scheduler does otherwise from now on, and what only the next one will do."""
+
+    at_once: list[str]
+    later: list[str]
+
+
+def changes_between(old: SchedulerSettings, new: SchedulerSettings) -> Changes:
+    """Say what differs."""
+    return Changes(_at_once(old, new), _later(old, new))
+
+
+def _at_once(old: SchedulerSettings, new: SchedulerSettings) -> list[str]:
     """Say what differs in profiles and policies, which change while the scheduler runs."""
     before = {profile.scheduler_name: profile.policy for profile in old.profiles}
     after = {profile.scheduler_name: profile.policy for profile in new.profiles}
@@ -33,7 +45,7 @@ def at_once(old: SchedulerSettings, new: SchedulerSettings) -> list[str]:
     return said
 
 
-def needing_a_new_start(old: SchedulerSettings, new: SchedulerSettings) -> list[str]:
+def _later(old: SchedulerSettings, new: SchedulerSettings) -> list[str]:
     """Say what differs beside that; contents of lists, which may hold keys, are not shown."""
     return [
         line

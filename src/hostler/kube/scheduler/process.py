@@ -30,6 +30,7 @@ from hostler.kube.facts.kinds import KINDS
 from hostler.kube.facts.views import PodView
 from hostler.kube.facts.world import World
 from hostler.kube.scheduler.binder import Binder
+from hostler.kube.scheduler.changes import Changes, changes_between
 from hostler.kube.scheduler.comparer import Comparer, follow
 from hostler.kube.scheduler.core import Core
 from hostler.kube.scheduler.election import Leadership, Mandate, NoElection
@@ -110,6 +111,7 @@ class Scheduler:
             for kind in KINDS
         }
         self.is_synced = False
+        self.on_leading: Callable[[], None] = lambda: None
         self._clock = clock
         self._random = random
         self._executor = executor
@@ -185,6 +187,7 @@ class Scheduler:
 
     async def _lead(self, stopping: asyncio.Task[Any], tasks: list[asyncio.Task[Any]]) -> asyncio.Task[Any]:
         """Run all parts; return the first one that ended, decisions having ended too."""
+        self.on_leading()
         tasks.append(start(_KEEPING, self.mandate.keep()))
         tasks += [start(f"following {name}", follow(one, self._doubts[name])) for name, one in self.reflectors.items()]
         synced = start("listing", self._synced())
@@ -204,14 +207,13 @@ class Scheduler:
         self._on_synced()
         await self.loop.run(self.hands)
 
-    def adopt(self, settings: SchedulerSettings) -> list[str]:
-        """Go on by other settings; say what was taken over, and what needs a new start."""
-        old, wanted_settings = self.settings, settings
+    def adopt(self, settings: SchedulerSettings) -> Changes:
+        """Go on by other settings; return what was taken over, and what needs a new start."""
+        old, changes = self.settings, changes_between(self.settings, settings)
         settings = msgspec.structs.replace(
             old, policies=settings.policies, profiles=settings.profiles, notes=settings.notes
         )
         self.settings = settings
-        said: list[str] = []
         if settings.policies != old.policies or settings.profiles != old.profiles:
             # Pods change their policies in between, while both the old ones and the new ones are known.
             wanted = self._policies(settings)
@@ -219,13 +221,7 @@ class Scheduler:
             self.loop.tell(PolicyChanged(policies=(*wanted, *(p for p in known.values() if p not in wanted))))
             self.loop.adopt({profile.scheduler_name: profile.policy for profile in settings.profiles})
             self.loop.tell(PolicyChanged(policies=wanted))
-            said.append("policies and profiles changed")
-        said += [
-            f"{name} changed: that needs a new start"
-            for name in ("queue", "election", "limits", "extenders", "gangs", "seed_annotations", "seed", "listen")
-            if getattr(wanted_settings, name) != getattr(old, name)
-        ]
-        return said or ["nothing changed"]
+        return changes
 
     @staticmethod
     def _policies(settings: SchedulerSettings) -> tuple[Policy, ...]:
