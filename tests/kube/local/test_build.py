@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from hostler.errors import UnavailableError
-from hostler.kube.local.build import build, find_go
-from hostler.kube.local.modules import build_folder
+from hostler.kube.local.build import TESTS, build, find_go
+from hostler.kube.local.modules import BINARIES, build_folder
+from tests.cli.running import hostler
 
 WRITES_ITS_WORDS = """#!/bin/sh
 echo "$CGO_ENABLED $PWD $*" >> "$CALLS"
@@ -49,6 +50,18 @@ def test_each_binary_is_built_in_its_module_without_cgo(calls):
     assert "building etcd (1 of 2)" in lines[0]
     assert "building kubectl (2 of 2)" in lines[2]
     assert sorted(path.name for path in build_folder().iterdir()) == ["etcd", "kubectl", "lock"]
+
+
+def test_kubernetes_own_tests_are_built_where_they_are_named_and_only_there(calls):
+    use_go(calls.parent, WRITES_ITS_WORDS)
+    result = hostler("kube", "binaries", TESTS, "-o", "json")
+    assert result.code == 0, result.err
+    (found,) = result.json
+    assert (found["name"], found["path"]) == (TESTS, str(build_folder() / TESTS))
+    (call,) = calls.read_text().splitlines()
+    assert "/kubernetes test -c " in call
+    assert call.endswith(" k8s.io/kubernetes/test/e2e")
+    assert TESTS not in BINARIES
 
 
 def test_two_builders_at_once_build_once(calls):
