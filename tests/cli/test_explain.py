@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from hostler.engine import BUILT_IN, Engine
+from hostler.engine.journal import Recorder
+from hostler.model import Guest, GuestArrived, GuestLeft, GuestSpec, Host, HostJoined
 from tests.cli.running import DEMO, DEMO_FILES, hostler, write
 
 WITH_WAREHOUSE = (*DEMO_FILES, "-f", DEMO / "warehouse.yaml")
@@ -191,3 +194,53 @@ def test_decisions_carry_the_namespace_of_their_guest(tmp_path):
     file = write(tmp_path / "f.yaml", body)
     assert hostler("explain", "-f", file, "g", "-o", "json").json["decision"]["namespace"] == "team"
     assert hostler("place", "-f", file, "-o", "json").json["decisions"][0]["namespace"] == "team"
+
+
+def test_a_host_that_is_full_has_too_many_guests(tmp_path):
+    body = (
+        "hosts: [{name: a, capacity: {cpu: 8, guests: 1}}]\n"
+        "guests: [{name: one, requests: {cpu: 1}, host: a}, {name: two, requests: {cpu: 1}}]\n"
+    )
+    found = hostler("explain", "-f", write(tmp_path / "f.yaml", body), "two")
+    assert found.lines[0].startswith("two (cpu 1) fits nowhere: 0/1 host: 1 too many guests")
+    assert found.row("a") == ["a", "too", "many", "guests"]
+
+
+def journal_of(tmp_path, *more):
+    """Write the journal of a run on two hosts: ``first`` is placed, ``huge`` is not, ``moved`` was there; then more."""
+    spec = GuestSpec(requests=(("cpu", 1000),))
+    path = tmp_path / "run.journal"
+    with path.open("wb") as stream:
+        recorder = Recorder(Engine([BUILT_IN["pack"]], 0, 0), stream.write)
+        for name in ("a", "b"):
+            recorder.apply(HostJoined(host=Host(name=name, uid=name, capacity=(("cpu", 4000),))))
+        recorder.apply(GuestArrived(guest=Guest(name="moved", uid="u0", spec=spec, host="b")))
+        recorder.apply(GuestArrived(guest=Guest(name="first", uid="u1", spec=spec)))
+        recorder.apply(GuestArrived(guest=Guest(name="huge", uid="u2", spec=GuestSpec(requests=(("cpu", 9000),)))))
+        recorder.step(1)
+        for uid in ("u0", "u1", "u2"):
+            recorder.apply(GuestLeft(uid=uid, at=2))
+        for event in more:
+            recorder.apply(event)
+        recorder.step(3)
+    return path
+
+
+def test_a_guest_that_left_is_explained_by_its_last_decision(tmp_path):
+    path = journal_of(tmp_path)
+    placed = hostler("explain", "--journal", path, "first").lines
+    assert placed[0].startswith("first (cpu 1) goes to b, score ")
+    assert placed[1] == "It left the run later, by entry 8 of 10 entries."
+    refused = hostler("explain", "--journal", path, "huge").lines
+    assert refused[0].startswith("huge (cpu 9) fits nowhere: 0/2 hosts: 2 insufficient cpu")
+    assert hostler("explain", "--journal", path, "moved").lines[0].startswith("moved (cpu 1) already runs on b.")
+    assert hostler("explain", "--journal", path, "nobody").code == 2
+
+
+def test_of_guests_with_one_name_the_newest_is_explained(tmp_path):
+    again = Guest(name="first", uid="u9", spec=GuestSpec(requests=(("cpu", 2000),)))
+    path = journal_of(tmp_path, GuestArrived(guest=again))
+    assert hostler("explain", "--journal", path, "first").lines[0].startswith("first (cpu 2) goes to")
+    assert hostler("explain", "--journal", path, "u1").lines[0].startswith("first (cpu 1) goes to")
+    path = journal_of(tmp_path, GuestArrived(guest=again), GuestLeft(uid="u9", at=2))
+    assert hostler("explain", "--journal", path, "first").lines[0].startswith("first (cpu 2) ")

@@ -27,10 +27,12 @@ from hostler.cli.terminal import Column, print_data, print_table, printable, say
 if TYPE_CHECKING:
     from hostler.cli.explaining import Explained
     from hostler.cli.inputs import Budgets
-    from hostler.model import Cure, HostVerdict
+    from hostler.cli.kube.past import Past
+    from hostler.model import Cure, Decision, Explanation, HostVerdict
 
 __all__ = ["explain", "print_fitting", "print_refusing"]
 
+NO_EVICTION = "no eviction helps"  # what the engine notes
 SHOWN = 10  # hosts in a table that is not wide
 
 
@@ -77,11 +79,12 @@ def explain(
 ) -> None:
     """Say why a guest goes where it goes, or nowhere, as things stood when it was decided.
 
-    GUEST is a name, namespace/name, or a uid. With -f everything is placed as 'hostler place' does it with the same
-    options; with --journal the recorded run is replayed. Without either, GUEST is a pod of the live cluster that
-    --kubeconfig, KUBECONFIG or ~/.kube/config leads to; nothing is written there. A guest that already runs is
-    explained too: where it is, and what else would fit. For a pod that fits nowhere, the line is shown that
-    kube-scheduler would write.
+    GUEST is a name, namespace/name, or a uid; on a live cluster also pod/name. With -f everything is placed as 'hostler
+    place' does it with the same options; with --journal the recorded run is replayed, and of a guest that left the last
+    decision is explained. Without either, GUEST is a pod of the live cluster that --kubeconfig, KUBECONFIG or
+    ~/.kube/config leads to; nothing is written there. A guest that already runs is explained too: where it is, and what
+    else would fit. Of a pod that has ended or is gone, what is still known is told. For a pod that fits nowhere, the
+    line is shown that kube-scheduler would write.
     """
     is_live = _is_live(files, journal, namespace or via, kubeconfig, context)
     if journal and (policy or config or seed or seed_annotations or preempt):
@@ -103,7 +106,7 @@ def explain(
             with needs_kube():
                 from hostler.cli.kube.explaining import explain_live, explain_via
 
-            explained = (
+            explained: Explained | Past = (
                 explain_via(via, guest, namespace, kubeconfig, context)
                 if via
                 else explain_live(compiled, guest, namespace, kubeconfig, context, config=config, policy=policy)
@@ -114,12 +117,27 @@ def explain(
             inputs = read_inputs(files, policy=policy, config=config, seed_annotations=seed_annotations)
             evicting = with_preemption(inputs.policies, is_on=True, budgets=budgets or "")
             explained = explain_from_files(inputs, compiled, guest, evicting, seed=seed, preempt=preempt)
-    if output in ("json", "yaml"):
-        from hostler.cli.explaining import as_data
+    _show(explained, output)
 
-        print_data(as_data(explained), output)
+
+def _show(explained: Explained | Past, output: str) -> None:
+    from hostler.cli.explaining import Explained, as_data
+
+    is_data = output in ("json", "yaml")
+    if isinstance(explained, Explained):
+        if is_data:
+            print_data(as_data(explained), output)
+        else:
+            _print(explained, is_wide=output == "wide")
+        return
+    from hostler.cli.kube.past import print_past
+
+    if is_data:
+        import msgspec
+
+        print_data(msgspec.to_builtins(explained), output)
     else:
-        _print(explained, is_wide=output == "wide")
+        print_past(explained)
 
 
 def _is_live(files: tuple[str, ...], journal: str, other: str, kubeconfig: Path | None, context: str) -> bool:
@@ -145,8 +163,12 @@ def _is_live(files: tuple[str, ...], journal: str, other: str, kubeconfig: Path 
 
 
 def _print(explained: Explained, *, is_wide: bool) -> None:
-    from hostler.cli.explain_lines import print_more
+    import msgspec
 
+    from hostler.cli.explain_lines import in_plain_words, print_more
+
+    explanation = in_plain_words(explained.explanation, is_pod=explained.message is not None)
+    explained = msgspec.structs.replace(explained, explanation=explanation)
     verdicts = explained.explanation.verdicts
     fitting = [verdict for verdict in verdicts if verdict.fits]
     refusing = [verdict for verdict in verdicts if not verdict.fits]
@@ -156,6 +178,8 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
     if explained.eviction is not None:
         gone = explained.eviction
         say(printable(f"It is evicted from {gone.host} in this run: {gone.why}."))
+    if explained.left:
+        say(explained.left)
     if fitting:
         moment = _moment(explained, fitting)
         if moment:
@@ -209,10 +233,13 @@ def _sentence(explained: Explained) -> str:
         return (
             f"{name} already runs on {decision.host}. {fitting} of {plural(hosts, 'host')} would take it, by {policy}."
         )
+    if not decision.host and explanation.feasible and not (decision.reasons or decision.note or explanation.quota):
+        takers = f"{len(explanation.feasible)} of {plural(len(explanation.verdicts), 'host')}"
+        return f"{name} is not placed yet: {takers} would take it now; {policy}."
     if not decision.host:
         # One that waits for its gang or its quota may well find hosts that would take it.
         verdict = "is not placed" if explanation.feasible else "fits nowhere"
-        return f"{name} {verdict}: {reason_line(decision)}; {policy}."
+        return f"{name} {verdict}: {reason_line(_without_repeated_note(explanation))}; {policy}."
     others = "the only one that fits" if decision.feasible == 1 else f"the best of {decision.feasible:,} that fit"
     score = f", score {number_text(decision.total)}" if decision.total is not None else ""
     devices = f", device{'s' if len(decision.devices) > 1 else ''} {', '.join(map(str, decision.devices))}"
@@ -222,6 +249,16 @@ def _sentence(explained: Explained) -> str:
     if gang is not None and gang.domain:
         others += f" in {gang.topology}={gang.domain}, where its gang goes"
     return f"{name} goes to {where}{score}: {others}, of {plural(decision.hosts, 'host')}; {tie}{policy}."
+
+
+def _without_repeated_note(explanation: Explanation) -> Decision:
+    """Return the decision without a note that no eviction helps, where the advice below says so and why."""
+    decision, advice = explanation.decision, explanation.eviction
+    if advice is None or advice.host or decision.note != NO_EVICTION:
+        return decision
+    import msgspec
+
+    return msgspec.structs.replace(decision, note="")
 
 
 def _tie(explained: Explained) -> str:

@@ -6,18 +6,19 @@ before it, where every host's verdict is what the decision saw. A journal is rep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from hostler.cli.arrivals import arrive_fleet
 from hostler.cli.inputs import Inputs, with_preemption
+from hostler.cli.journal_guests import Gone, guests_gone
 from hostler.cli.kernels import Kernels
 from hostler.cli.plugins import registry_for
 from hostler.cli.preemptions import Eviction, Preemptions
 from hostler.cli.runs import Run, decide, find_guest, open_engine
-from hostler.engine import Engine
+from hostler.engine import Engine, Registry
 from hostler.engine.journal import Journal, replay
 from hostler.errors import JournalError
 from hostler.manifests.messages import gang_message, scheduler_message
@@ -47,6 +48,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy | None = None  # that decided, as it was then
     was_bound: bool = False  # by a fact: no decision of ours put it there
     eviction: Eviction | None = None  # what became of it later in the run
+    left: str = ""  # of a guest that is gone by the end of a journal: when that was
     message: str | None = None  # of a pod: what kube-scheduler would write; empty where it fits somewhere
 
     @property
@@ -82,7 +84,7 @@ def explain_from_files(
 
 
 def explain_from_journal(journal: Journal, kernels: Kernels, wanted: str) -> Explained:
-    """Explain a guest of a recorded run by its last decision."""
+    """Explain a guest of a recorded run by its last decision, also one that has left by its end."""
     registry = registry_for(journal.header.policies)
     kernels.announce()
     ended = replay(journal, registry=registry)
@@ -92,12 +94,41 @@ def explain_from_journal(journal: Journal, kernels: Kernels, wanted: str) -> Exp
             hint="'hostler journal replay' shows both sides",
         )
     engine = ended.engine
-    guest = find_guest([engine.state.guests[uid].guest for uid in engine.guests()], wanted)
+    present = [engine.state.guests[uid].guest for uid in engine.guests()]
+    gone = guests_gone(journal, present, registry)
+    guest = find_guest(_named(wanted, present, gone), wanted)
+    if guest.uid in gone:
+        return _explain_gone(journal, registry, gone[guest.uid])
+    return _explain_recorded(journal, registry, engine, guest)
+
+
+def _explain_recorded(journal: Journal, registry: Registry, engine: Engine, guest: Guest) -> Explained:
+    """Explain a guest that the engine at the end of a journal knows."""
     decision = engine.decision(guest.uid)
     if not decision.seq:
-        return Explained(guest=guest, explanation=engine.explain(guest.uid), was_bound=True)
+        return Explained(guest=guest, explanation=engine.explain(guest.uid), was_bound=bool(decision.host))
     before = replay(journal, registry=registry, until=decision.seq).engine
     return _at_decision(before, guest, decision)
+
+
+def _explain_gone(journal: Journal, registry: Registry, gone: Gone) -> Explained:
+    """Explain a guest that left, by what was known of it just before."""
+    until_then = msgspec.structs.replace(journal, entries=journal.entries[: gone.entry - 1])
+    engine = replay(until_then, registry=registry).engine
+    guest = engine.state.guests[gone.guest.uid].guest
+    explained = _explain_recorded(until_then, registry, engine, guest)
+    return msgspec.structs.replace(explained, left=gone.text)
+
+
+def _named(wanted: str, present: Sequence[Guest], gone: Mapping[str, Gone]) -> list[Guest]:
+    """Return the guests to look among: those that are there, and of each other name the one that left last.
+
+    Names are used again and again; whoever asks by one means the newest. A uid finds any.
+    """
+    names = {(guest.spec.namespace, guest.name) for guest in present}
+    latest = {(one.guest.spec.namespace, one.guest.name): one.guest for one in gone.values()}
+    left = [guest for key, guest in latest.items() if key not in names]
+    return [*present, *left, *(one.guest for one in gone.values() if one.guest.uid == wanted)]
 
 
 def as_data(explained: Explained) -> dict[str, object]:

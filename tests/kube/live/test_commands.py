@@ -231,3 +231,72 @@ def test_kubectl_hostler_passes_on(cluster, create, tmp_path):
 def test_the_plugin_is_installed_as_an_executable():
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts["kubectl-hostler"] == "hostler.cli.kubectl_plugin:main"
+
+
+@pytest.mark.parametrize("prefix", ["pod/", "pods/"])
+def test_a_pod_may_be_named_as_kubectl_names_it(prefix, create, on):
+    create("web")
+    assert hostler("explain", f"{prefix}web", *on).lines[0].startswith("web (cpu 1) goes to node-")
+    assert hostler("kube", "candidates", f"{prefix}web", *on).lines[0] == "3 of 3 nodes would take default/web."
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_is_told_with_its_node_and_its_events(phase, cluster, create, on):
+    made = create("ended", node="node-1")
+    with cluster.api() as api:
+        path = "/api/v1/namespaces/default/pods/ended"
+        api.call("PATCH", f"{path}/status", {"status": {"phase": phase}})
+        api.call("POST", "/api/v1/namespaces/default/events", event("ended", made["metadata"]["uid"]))
+    found = hostler("explain", "ended", *on)
+    assert found.code == 0, found.err
+    assert found.lines[0].startswith(f"ended has {phase.lower()} on node-1: it holds nothing there any more")
+    assert found.lines[-1].split(maxsplit=2)[1:] == ["Scheduled", "put on node-1"]
+    data = hostler("explain", "ended", *on, "-o", "json").json
+    assert (data["state"], data["node"], data["events"][0]["reason"]) == (phase.lower(), "node-1", "Scheduled")
+
+
+def test_of_a_pod_that_is_gone_the_events_are_told(cluster, on):
+    with cluster.api() as api:
+        api.call("POST", "/api/v1/namespaces/default/events", event("vanished", "some-uid"))
+    found = hostler("explain", "vanished", *on)
+    assert found.code == 0, found.err
+    assert found.lines[0] == "vanished does not exist any more."
+    assert found.lines[-1].endswith("put on node-1")
+
+
+def test_a_pod_that_is_deleted_before_it_ran_is_told(cluster, create, on):
+    create("early", "100")
+    path = "/api/v1/namespaces/default/pods/early"
+    with cluster.api() as api:
+        api.call("PATCH", path, {"metadata": {"finalizers": ["example.org/wait"]}})
+        api.call("DELETE", path)
+        try:
+            found = hostler("explain", "early", *on)
+        finally:
+            api.call("PATCH", path, {"metadata": {"finalizers": None}})
+    assert found.lines[0] == "early is being deleted and never ran: nothing is decided about it."
+
+
+def test_a_node_with_its_number_of_pods_has_too_many(cluster, create, on):
+    with cluster.api() as api:
+        for number in range(3):
+            api.call("PATCH", f"/api/v1/nodes/node-{number}/status", {"status": {"allocatable": {"pods": "0"}}})
+    try:
+        create("web")
+        found = hostler("explain", "web", *on)
+    finally:
+        with cluster.api() as api:
+            for number in range(3):
+                api.call("PATCH", f"/api/v1/nodes/node-{number}/status", {"status": {"allocatable": {"pods": "110"}}})
+    assert found.lines[0].startswith("web (cpu 1) fits nowhere: 0/3 hosts: 3 too many pods")
+    assert found.row("node-0")[1:] == ["too", "many", "pods"]
+
+
+def event(name, uid):
+    """Return the event that a scheduler writes."""
+    about = {"kind": "Pod", "namespace": "default", "name": name, "uid": uid}
+    metadata = {"generateName": f"{name}.", "namespace": "default"}
+    times = {"firstTimestamp": "2026-01-31T12:00:00Z", "lastTimestamp": "2026-01-31T12:00:00Z"}
+    return {
+        "metadata": metadata, "involvedObject": about, "reason": "Scheduled", "message": "put on node-1", **times,
+    }  # fmt: skip

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.kube.viewing import cluster_options, namespace_option
+from hostler.cli.kube.viewing import cluster_options, namespace_option, via_option
 from hostler.cli.options import examples, output_option
 from hostler.cli.terminal import print_data, printable, say
 
@@ -18,44 +18,66 @@ __all__ = ["candidates"]
 
 
 @click.command(
-    epilog=examples("hostler kube candidates web-0", "hostler kube candidates -n team-a db-0 -o json"),
+    epilog=examples(
+        "hostler kube candidates web-0",
+        "hostler kube candidates -n team-a db-0 -o json",
+        "hostler kube candidates web-0 --via hostler-system/https:hostler-scheduler:https",
+    ),
     short_help="Show which nodes would take a pod, and why others would not.",
 )
 @click.argument("pod", metavar="POD")
 @namespace_option()
+@via_option()
 @cluster_options()
 @output_option("table", "json", "yaml")
 @click.pass_context
 def candidates(
-    ctx: click.Context, pod: str, namespace: str, kubeconfig: Path | None, context: str, config: str, policy: str,
-    output: str,
+    ctx: click.Context, pod: str, namespace: str, via: str, kubeconfig: Path | None, context: str, config: str,
+    policy: str, output: str,
 ) -> None:  # fmt: skip
     """Show every node: those that would take a pod with their scores, best first, and the others with all reasons.
 
-    POD is a name, namespace/name or a uid. A pod that runs is looked at as if its own node were free of it. The exit
-    code is 1 when no node would take it. Nothing is written.
+    POD is a name, namespace/name, pod/name or a uid. A pod that runs is looked at as if its own node were free of it.
+    With --via the running scheduler is asked. The exit code is 1 when no node would take it. Nothing is written.
     """
     from hostler.cli.kernels import kernels
 
     with kernels() as compiled:
-        from hostler.cli.kube.viewing import live_settings, see, view_pod
+        if via:
+            where, explanation = _ask(via, pod, namespace, kubeconfig, context)
+        else:
+            from hostler.cli.kube.viewing import live_settings, see, view_pod
 
-        settings = live_settings(config, policy)
-        seen = see(kubeconfig, context)
-        compiled.announce()
-        view, uid = view_pod(seen, settings, pod, namespace)
-        explanation = view.engine.explain(uid)
+            settings = live_settings(config, policy)
+            seen = see(kubeconfig, context)
+            compiled.announce()
+            view, uid = view_pod(seen, settings, pod, namespace)
+            where, explanation = view.world.pods[uid].namespace, view.engine.explain(uid)
     if output == "table":
-        _print(view.world.pods[uid].namespace, explanation)
+        _print(where, explanation)
     else:
-        print_data(_as_data(view.world.pods[uid].namespace, explanation), output)
+        print_data(_as_data(where, explanation), output)
     if not explanation.feasible:
         ctx.exit(1)
 
 
+def _ask(via: str, pod: str, namespace: str, kubeconfig: Path | None, context: str) -> tuple[str, Explanation]:
+    """Let the running scheduler look: it also knows what it assumed and nominated."""
+    from hostler.cli.kube.explaining import explain_via
+    from hostler.cli.kube.past import Past
+    from hostler.errors import InputError
+
+    found = explain_via(via, pod, namespace, kubeconfig, context)
+    if isinstance(found, Past):
+        raise InputError(f"pod {pod} is not placed any more", hint=f"'hostler explain {pod}' tells what is known of it")
+    return found.guest.spec.namespace, found.explanation
+
+
 def _print(namespace: str, explanation: Explanation) -> None:
     from hostler.cli.explain import print_fitting, print_refusing
+    from hostler.cli.explain_lines import in_plain_words
 
+    explanation = in_plain_words(explanation, is_pod=True)
     fitting = [verdict for verdict in explanation.verdicts if verdict.fits]
     refusing = [verdict for verdict in explanation.verdicts if not verdict.fits]
     name = printable(f"{namespace}/{explanation.decision.guest}")

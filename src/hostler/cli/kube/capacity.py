@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.kube.viewing import cluster_options, namespace_option
+from hostler.cli.kube.viewing import cluster_options, namespace_option, via_option
 from hostler.cli.options import FILE, examples, output_option
 from hostler.cli.terminal import note, print_data, print_table, say
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
     from hostler.cli.capacities import Fit
+    from hostler.cli.kernels import Kernels
     from hostler.cli.kube.viewing import Seen
     from hostler.kube.settings import SchedulerSettings
     from hostler.model import Event, Guest
@@ -34,36 +35,52 @@ MOST = 1_000_000
 @click.option(
     "--max", "most", metavar="N", type=click.IntRange(min=1), default=MOST, show_default=True, help="Stop there."
 )
+@via_option()
 @cluster_options()
 @output_option("table", "json", "yaml")
 def capacity(
-    file: str, namespace: str, most: int, kubeconfig: Path | None, context: str, config: str, policy: str, output: str
-) -> None:
+    file: str, namespace: str, most: int, via: str, kubeconfig: Path | None, context: str, config: str, policy: str,
+    output: str,
+) -> None:  # fmt: skip
     """Count how many more of a pod fit on a live cluster, beside everything that runs and waits there.
 
-    The answer comes from placements under the policy; nobody is evicted, and nothing is written.
+    The answer comes from placements under the policy; nobody is evicted, and nothing is written. With --via the running
+    scheduler is asked, which counts up to 10,000.
     """
     from hostler.cli.kernels import kernels
 
     with kernels() as compiled:
-        import msgspec
+        if via:
+            from hostler.cli.kube.capacity_via import count_via
 
-        from hostler.cli.capacities import count_copies
-        from hostler.cli.inputs import with_preemption
-        from hostler.cli.kube.viewing import inputs_of, live_settings, see
-        from hostler.kube.live.snapshot import open_view
-
-        settings = live_settings(config, policy)
-        seen = see(kubeconfig, context)
-        view = open_view(seen.listings, settings, seen.at)
-        guest, facts = _guest(seen, settings, file, namespace)
-        inputs = inputs_of(view, settings, more=facts)
-        inputs = msgspec.structs.replace(inputs, policies=with_preemption(inputs.policies, is_on=False))
-        fit = count_copies(inputs, compiled, guest, most=most)
+            fit = count_via(via, file, namespace, kubeconfig, context, most=most)
+        else:
+            fit = _count(compiled, file, namespace, kubeconfig, context, config, policy, most=most)
     if output == "table":
         _print(fit)
     else:
         print_data(_as_data(fit), output)
+
+
+def _count(
+    kernels: Kernels, file: str, namespace: str, kubeconfig: Path | None, context: str, config: str, policy: str, *,
+    most: int,
+) -> Fit:  # fmt: skip
+    """List the cluster and place copies here."""
+    import msgspec
+
+    from hostler.cli.capacities import count_copies
+    from hostler.cli.inputs import with_preemption
+    from hostler.cli.kube.viewing import inputs_of, live_settings, see
+    from hostler.kube.live.snapshot import open_view
+
+    settings = live_settings(config, policy)
+    seen = see(kubeconfig, context)
+    view = open_view(seen.listings, settings, seen.at)
+    guest, facts = _guest(seen, settings, file, namespace)
+    inputs = inputs_of(view, settings, more=facts)
+    inputs = msgspec.structs.replace(inputs, policies=with_preemption(inputs.policies, is_on=False))
+    return count_copies(inputs, kernels, guest, most=most)
 
 
 def _guest(seen: Seen, settings: SchedulerSettings, file: str, namespace: str) -> tuple[Guest, list[Event]]:

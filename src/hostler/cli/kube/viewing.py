@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -22,16 +22,20 @@ from hostler.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from hostler.cli.inputs import Inputs
     from hostler.kube.api.access import Access
+    from hostler.kube.api.client import Client
     from hostler.kube.live.listing import Listings
     from hostler.kube.live.snapshot import View
     from hostler.kube.settings import SchedulerSettings
     from hostler.manifests import Pod
     from hostler.model import Event
 
-__all__ = ["Seen", "cluster_options", "find_pod", "inputs_of", "live_settings", "namespace_option", "see", "via_option"]
-__all__ += ["view_pod"]
+__all__ = ["Seen", "ask_cluster", "cluster_options", "find_pod", "inputs_of", "live_settings", "namespace_option"]
+__all__ += ["pod_named", "see", "via_option", "view_pod"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+BEING_DELETED = "the pod is being deleted: it holds its room until it has ended"
+_AS_KUBECTL_NAMES = ("pod/", "pods/", "po/")
 
 
 class Seen(NamedTuple):
@@ -75,8 +79,9 @@ def via_option() -> Callable[[F], F]:
         "--via",
         metavar="ADDRESS",
         default="",
-        help="Ask the running scheduler: NAMESPACE/SERVICE[:PORT] through the API server, or http://127.0.0.1:10359. "
-        "It is shown the kubeconfig's token.",
+        help="Ask the running scheduler: NAMESPACE/SERVICE[:PORT] through the API server, "
+        "NAMESPACE/https:SERVICE[:PORT] where it serves TLS, or http://127.0.0.1:10359. It is shown the kubeconfig's "
+        "token.",
     )
 
 
@@ -93,29 +98,39 @@ def see(kubeconfig: Path | None, context: str) -> Seen:
     """List everything that a scheduler looks at."""
     with needs_kube():
         from hostler.kube.api.access import read_access
-        from hostler.kube.api.client import Client
-        from hostler.kube.api.http import AiohttpTransport
         from hostler.kube.live.listing import list_all
 
     access = read_access(kubeconfig, context)
+    listings = asyncio.run(ask_cluster(access, list_all))
+    return Seen(listings, access, time.time_ns())  # noqa: TID251 - a cluster's own times are wall times
 
-    async def fetch() -> Listings:
-        client = Client(AiohttpTransport(access, max_connections=8), user_agent="hostler-cli")
-        try:
-            return await list_all(client)
-        finally:
-            await client.close()
 
-    return Seen(asyncio.run(fetch()), access, time.time_ns())  # noqa: TID251 - a cluster's own times are wall times
+async def ask_cluster(access: Access, question: Callable[[Client], Awaitable[T]]) -> T:
+    """Ask the API server something, by a client of its own."""
+    from hostler.kube.api.client import Client
+    from hostler.kube.api.http import AiohttpTransport
+
+    client = Client(AiohttpTransport(access, max_connections=8), user_agent="hostler-cli")
+    try:
+        return await question(client)
+    finally:
+        await client.close()
+
+
+def pod_named(wanted: str, namespace: str, usual: str) -> tuple[str, str]:
+    """Return namespace and name of a pod that is named as ``name``, ``namespace/name`` or kubectl's ``pod/name``."""
+    for prefix in _AS_KUBECTL_NAMES:
+        wanted = wanted.removeprefix(prefix)
+    where, _, name = wanted.rpartition("/")
+    return where or namespace or usual, name
 
 
 def find_pod(seen: Seen, wanted: str, namespace: str) -> Pod:
-    """Find a pod by name, ``namespace/name`` or uid."""
+    """Find a pod by its uid, or as ``pod_named`` does."""
     from hostler.config import did_you_mean
     from hostler.manifests import Pod
 
-    where, _, name = wanted.rpartition("/")
-    where = where or namespace or seen.access.namespace
+    where, name = pod_named(wanted, namespace, seen.access.namespace)
     pods = [item for item in seen.listings["", "pods"] if isinstance(item, Pod)]
     for pod in pods:
         if pod.metadata.uid == wanted or (pod.metadata.namespace, pod.metadata.name) == (where, name):
@@ -136,6 +151,8 @@ def view_pod(seen: Seen, settings: SchedulerSettings, wanted: str, namespace: st
     name = pod.spec.scheduler_name or "default-scheduler"
     if not pod.spec.node_name and name not in ours:
         note(f"the pod names scheduler {name}: it is explained as if it named {settings.profiles[0].scheduler_name}")
+    if pod.spec.node_name and pod.metadata.deletion_timestamp is not None:
+        note(BEING_DELETED)
     if not pod.spec.node_name and pod.spec.scheduling_gates:
         gates = ", ".join(str(gate.get("name", "?")) for gate in pod.spec.scheduling_gates)
         note(f"the pod waits for its scheduling gates ({gates}): it is explained as if they were gone")

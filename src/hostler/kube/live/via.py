@@ -24,7 +24,8 @@ from hostler.kube.service.guard import TOKEN_HEADER
 __all__ = ["ask_scheduler"]
 
 _TIMEOUT_S = 30.0
-_HINT = "write NAMESPACE/SERVICE[:PORT] or http://127.0.0.1:10359"
+_HINT = "write NAMESPACE/SERVICE[:PORT], NAMESPACE/https:SERVICE[:PORT] or http://127.0.0.1:10359"
+_SCHEMES = ("http", "https")
 
 
 class _Problem(msgspec.Struct):
@@ -75,11 +76,15 @@ def _own_address(via: str) -> str:
 
 
 def _proxy_path(via: str) -> str:
+    """Return the path of a service's proxy; with a scheme, the proxy wants two colons, also where no port is named."""
     namespace, _, service = via.partition("/")
-    name, _, port = service.partition(":")
-    if not namespace or not name or "/" in name:
+    parts = service.split(":")
+    scheme = parts.pop(0) if len(parts) > 1 and parts[0] in _SCHEMES else ""
+    name, port = (*parts, "")[:2]
+    if not namespace or not name or len(parts) > 2 or "/" in service:
         raise InputError(f"--via {via[:80]!r} is neither an address nor a service", hint=_HINT)
-    target = f"{quote(name, safe='')}:{quote(port, safe='')}" if port else quote(name, safe="")
+    words = [scheme, name, port] if scheme else [name, port] if port else [name]
+    target = ":".join(quote(word, safe="") for word in words)
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/services/{target}/proxy"
 
 
