@@ -19,6 +19,7 @@ from hostler.kube.scheduler.main import run_scheduler
 from hostler.kube.service.serving import check_listen, serve
 
 if TYPE_CHECKING:
+    from hostler.engine import Registry
     from hostler.kube.api.access import Access
     from hostler.kube.api.clock import Clock
     from hostler.kube.scheduler.executor import Executor
@@ -41,9 +42,13 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_until_told(
-    access: Access, settings: SchedulerSettings, extras: Extras, reread: Callable[[], SchedulerSettings] | None
+    access: Access,
+    settings: SchedulerSettings,
+    extras: Extras,
+    reread: Callable[[], SchedulerSettings] | None,
+    registry: Registry,
 ) -> Ending:
-    """Schedule on the cluster that ``access`` leads to."""
+    """Schedule on the cluster that ``access`` leads to, with the plugins of ``registry``."""
 
     def connect() -> Client:
         connections = settings.limits.max_in_flight + 64  # beside binds: watches, events, the lease
@@ -75,6 +80,12 @@ def run_until_told(
             files.enter_context(closing(journal))
         return uvloop.run(
             run_scheduler(
-                connect, settings, log=log, journal=journal, serve=pages if settings.listen else None, reread=reread
+                connect,
+                settings,
+                log=log,
+                journal=journal,
+                serve=pages if settings.listen else None,
+                reread=reread,
+                registry=registry,
             )
         )

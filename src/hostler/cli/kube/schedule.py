@@ -13,6 +13,7 @@ from hostler.cli.options import FILE, examples
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
+    from hostler.engine import Registry
     from hostler.kube.settings import SchedulerSettings
 
 __all__ = ["schedule"]
@@ -91,9 +92,14 @@ def schedule(
     from hostler.kube.api.access import read_access
 
     with kernels() as compiled:
+        from hostler.engine import Registry
+
+        registry = Registry()
 
         def settings() -> SchedulerSettings:
-            return _settings(config, scheduler_name, policy, listen, leader_elect, lenient)
+            found = _settings(config, scheduler_name, policy, listen, leader_elect, lenient)
+            _load_plugins(found, registry)
+            return found
 
         wanted = settings()
         access = read_access(kubeconfig or (Path(wanted.kubeconfig) if wanted.kubeconfig else None), context)
@@ -111,7 +117,7 @@ def schedule(
             verbosity=verbosity,
             log_format=log_format,
         )
-        ending = run_until_told(access, wanted, extras, settings if config else None)
+        ending = run_until_told(access, wanted, extras, settings if config else None, registry)
     return 0 if ending == "stopped" else EXIT_LOST
 
 
@@ -122,6 +128,7 @@ def _settings(
     import msgspec
 
     from hostler.kube.configuration import default_settings, read_settings
+    from hostler.kube.configuration.election import check_election
     from hostler.kube.settings import DEFAULT_SCHEDULER_NAME, Profile
 
     if config and policy:
@@ -143,4 +150,16 @@ def _settings(
     if leader_elect is not None:
         election = msgspec.structs.replace(found.election, is_on=leader_elect)
         found = msgspec.structs.replace(found, election=election)
+    check_election(found)
     return found
+
+
+def _load_plugins(settings: SchedulerSettings, registry: Registry) -> None:
+    """Add the third parties' plugins that policies name; what they do not take is refused before it is used."""
+    from hostler.cli.plugins import registry_for
+    from hostler.engine import Engine
+    from hostler.kube.configuration import with_mixes
+
+    found = registry_for(settings.policies)
+    Engine(with_mixes(settings.policies), registry=found)
+    registry.extra.update(found.extra)

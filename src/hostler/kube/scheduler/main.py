@@ -19,6 +19,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import TypeAlias
 
 from hostler.engine.engine import Engine
+from hostler.engine.registry import Registry
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock, SteadyClock
 from hostler.kube.extender.calling import HttpCalls
@@ -42,9 +43,9 @@ def new_identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-def warm_kernels(policies: tuple[Policy, ...]) -> None:
+def warm_kernels(policies: tuple[Policy, ...], registry: Registry | None = None) -> None:
     """Load or compile what the first decision needs, so that it does not wait for that."""
-    engine = Engine(policies)
+    engine = Engine(policies, registry=registry)
     engine.apply(HostJoined(host=Host(name="warm", capacity=amounts({"cpu": 1000, "memory": 2**30, "guests": 10}))))
     for number in range(2):
         spec = GuestSpec(requests=amounts({"cpu": 10}))
@@ -60,6 +61,7 @@ async def run_scheduler(
     journal: JournalFiles | None = None,
     serve: Serve | None = None,
     reread: Callable[[], SchedulerSettings] | None = None,
+    registry: Registry | None = None,
 ) -> Ending:
     """Schedule until a signal or the loss of the lease ends it; ``serve`` opens the pages about it."""
     stop = asyncio.Event()
@@ -70,7 +72,7 @@ async def run_scheduler(
     try:
         tell_start(log, settings)
         await check_server(client, settings, log.warn)
-        await executor.run(lambda: warm_kernels(settings.policies))
+        await executor.run(lambda: warm_kernels(settings.policies, registry))
         clock = SteadyClock()
         scheduler = Scheduler(
             client,
@@ -83,6 +85,7 @@ async def run_scheduler(
             calls=calls,
             timer=time.perf_counter_ns,
             on_synced=lambda: _settled(telling),
+            registry=registry,
             say=log.info,
         )
         telling = Telling(scheduler, log, clock)
