@@ -22,7 +22,7 @@ def test_a_line_has_time_level_message_and_fields():
     lines.log.info("evicted", pod="default/low", why="preempted by high", seconds=1.5, nothing="")
     lines.log.warn("lost")
     assert lines.lines == [
-        '2027-01-15T12:00:00.123Z INFO  evicted pod=default/low why="preempted by high" seconds=1.500 nothing=""',
+        '2027-01-15T12:00:00.123Z INFO  evicted pod=default/low why="preempted by high" seconds=1.5 nothing=""',
         "2027-01-15T12:00:00.123Z WARN  lost",
     ]
 

@@ -61,7 +61,7 @@ class Gatherings:
                     del self._waiting[key]
                 continue
             if known is None:
-                known = _Gathering(why, members, loop.call_later(_PATIENCE_S, self._late, key))
+                known = _Gathering("", (), loop.call_later(_PATIENCE_S, self._late, key))
                 self._waiting[key] = known
             known.why, known.members, known.is_told = _with_cause(why), members, False
             if self._timer is None:
@@ -91,7 +91,7 @@ class Gatherings:
         one = self._waiting[key]
         self._meters.gang_timeouts.inc()
         self.log.warn("gang has waited long for members", gang=key, seconds=int(_PATIENCE_S), why=one.why)
-        note = f"waited {_PATIENCE_S:g} s: {one.why}; nothing is held for it, and it is tried when they come"
+        note = f"after {_PATIENCE_S:g} s: {one.why}; nothing is held for it meanwhile"
         for pod in self._pods(one):
             self._reports.warn(pod, "GangWaitTimeout", note)
 
@@ -101,4 +101,5 @@ class Gatherings:
 
 
 def _with_cause(why: str) -> str:
-    return f"{why}: there is no such PodGroup" if why.endswith("is not known yet") else why
+    """Say it for people: what is counted, and what is waited for."""
+    return f"{why}: there is no such PodGroup" if why.endswith("is not known yet") else f"{why}, it waits for the rest"

@@ -111,14 +111,14 @@ class Log:
 
 
 def _data(value: object) -> object:
-    return value if isinstance(value, bool | int | float | str) else str(value)
+    if isinstance(value, float):
+        return round(value, 3)
+    return value if isinstance(value, bool | int | str) else str(value)
 
 
 def _word(value: object) -> str:
     """Write a value as one word; what is not one stands in quotes, as JSON writes it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    text = f"{value:.3f}" if isinstance(value, float) else str(value)
+    text = f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
     return text if text and _PLAIN.issuperset(text) else msgspec.json.encode(text).decode()
 
 
