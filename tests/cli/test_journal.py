@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from hostler.cli.files import atomic_file
-from hostler.engine.journal import Stepped, encode_entry, read_journal, write_journal
+from hostler.engine import BUILT_IN, Engine
+from hostler.engine.journal import Recorder, Stepped, encode_entry, read_journal, write_journal
+from hostler.model import Guest, GuestArrived, GuestLeft, GuestSpec, Host, HostJoined
 from tests.cli.running import DEMO_FILES, hostler
 
 
@@ -62,18 +64,68 @@ def test_a_replay_as_json(run, forged):
     assert other["difference"]["entry"] == 4
 
 
-def test_show_has_a_line_for_each_entry(run):
+def test_show_has_a_line_for_each_fact_and_each_action_and_a_summary(run):
     lines = hostler("journal", "show", run).lines
-    assert [line.split(maxsplit=2)[:2] for line in lines] == [
-        ["0", "opened"],
-        ["1", "applied"],
-        ["2", "applied"],
-        ["3", "applied"],
-        ["4", "stepped"],
-    ]
     assert "policies random, seed 0" in lines[0]
-    assert lines[1].endswith("hosts_joined 12 hosts")
-    assert lines[4].endswith("34 bind")
+    assert lines[2].split() == ["ENTRY", "AFTER", "KIND", "WHO", "WHERE", "WHY"]
+    assert lines[3].split()[:4] == ["1", "+0.000s", "hosts", "joined"]
+    assert lines[3].endswith("12 hosts")
+    bound = [line.split() for line in lines if line.split()[:3] == ["4", "+0.000s", "bind"]]
+    assert len(bound) == 34
+    assert ["database-0"] in [line[3:4] for line in bound]
+    assert lines[-2] == "4 entries in 0.000s: 3 facts, 1 step."
+    assert lines[-1] == "By kind: bind 34, guests arrived 2, hosts joined 1."
+
+
+@pytest.fixture
+def eventful(tmp_path):
+    """Return the journal of a run with a calendar: an arrival, a refusal, a change and a departure."""
+    path = tmp_path / "eventful.journal"
+    start = 1_769_860_800_000_000_000
+    web = Guest(name="web", uid="u1", spec=GuestSpec(namespace="shop", requests=(("cpu", 1000),)))
+    with path.open("wb") as stream:
+        recorder = Recorder(Engine([BUILT_IN["pack"]], start, 0), stream.write)
+        host = Host(name="a", uid="a", capacity=(("cpu", 4000), ("guests", 1)))
+        recorder.apply(HostJoined(host=host, at=start))
+        recorder.apply(GuestArrived(guest=web, at=start))
+        recorder.step(start + 1_500_000_000)
+        recorder.apply(GuestArrived(guest=Guest(name="db", uid="u2", spec=web.spec), at=start + 90_000_000_000))
+        recorder.step(start + 90_000_000_000)
+        recorder.apply(GuestLeft(uid="u1", at=start + 7_384_000_000_000))
+    return path
+
+
+def test_show_tells_when_who_where_and_why(eventful):
+    lines = [" ".join(line.split()) for line in hostler("journal", "show", eventful).lines]
+    assert lines[3:-3] == [
+        "1 +0.000s 2026-01-31T12:00:00.000Z host joined a - cpu 4, guests 1",
+        "2 +0.000s 2026-01-31T12:00:00.000Z guest arrived shop/web - cpu 1",
+        "3 +1.500s 2026-01-31T12:00:01.500Z bind shop/web a",
+        "4 +1m30s 2026-01-31T12:01:30.000Z guest arrived shop/db - cpu 1",
+        "5 +1m30s 2026-01-31T12:01:30.000Z hold shop/db - 0/1 host: 1 too many guests",
+        "6 +2h03m04s 2026-01-31T14:03:04.000Z guest left shop/web -",
+    ]
+
+
+def test_show_may_be_about_one_guest_or_some_kinds(eventful):
+    def shown(*words):
+        rows = [line.split() for line in hostler("journal", "show", eventful, *words).lines[3:-3]]
+        return [int(row[0]) for row in rows]
+
+    assert shown("--guest", "web") == shown("--guest", "u1") == shown("--guest", "shop/web") == [2, 3, 6]
+    assert shown("--kind", "bind", "--kind", "guest_left") == [3, 6]
+    assert shown("--kind", "guest-left", "--guest", "db") == []
+    assert hostler("journal", "show", eventful, "--kind", "bind").lines[-1] == "Shown are 1 of 6 lines: bind 1."
+
+
+def test_show_as_json_may_be_filtered_too(eventful):
+    data = hostler("journal", "show", eventful, "--json", "--guest", "db").json
+    assert [(entry["number"], entry["entry"]) for entry in data["entries"]] == [(4, "applied"), (5, "stepped")]
+
+
+def test_show_of_a_guest_or_kind_that_is_not_there_is_an_error(eventful):
+    assert hostler("journal", "show", eventful, "--guest", "wob").hint == "did you mean 'web'?"
+    assert hostler("journal", "show", eventful, "--kind", "binds").hint == "did you mean 'bind'?"
 
 
 def test_show_as_json_holds_everything(run):

@@ -12,7 +12,7 @@ from hostler.engine.eviction_advice import EVICTS_NOBODY
 from hostler.model import EvictionAdvice, Explanation, Failure, GangAdvice, Reason, ReasonCount
 from hostler.model.resources import GUESTS
 
-__all__ = ["in_plain_words", "print_more"]
+__all__ = ["counts_in_plain_words", "in_plain_words", "print_more"]
 
 SHOWN = 10  # victims, or members of a gang, unless all are wanted
 
@@ -24,11 +24,11 @@ def in_plain_words(explanation: Explanation, *, is_pod: bool) -> Explanation:
     """
     decision, gang = explanation.decision, explanation.gang
     if gang is not None:
-        members = tuple(replace(one, reasons=_counts(one.reasons, is_pod=is_pod)) for one in gang.members)
+        members = tuple(replace(one, reasons=counts_in_plain_words(one.reasons, is_pod=is_pod)) for one in gang.members)
         gang = replace(gang, members=members)
     return replace(
         explanation,
-        decision=replace(decision, reasons=_counts(decision.reasons, is_pod=is_pod)),
+        decision=replace(decision, reasons=counts_in_plain_words(decision.reasons, is_pod=is_pod)),
         verdicts=tuple(
             replace(one, failures=tuple(_failure(failure, is_pod=is_pod) for failure in one.failures))
             for one in explanation.verdicts
@@ -37,7 +37,8 @@ def in_plain_words(explanation: Explanation, *, is_pod: bool) -> Explanation:
     )
 
 
-def _counts(counts: tuple[ReasonCount, ...], *, is_pod: bool) -> tuple[ReasonCount, ...]:
+def counts_in_plain_words(counts: tuple[ReasonCount, ...], *, is_pod: bool) -> tuple[ReasonCount, ...]:
+    """Return the same for the reasons of many hosts."""
     return tuple(replace(one, reason=_reason(one.reason, is_pod=is_pod)) for one in counts)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from hostler.cli.options import FILE, examples, output_option
 from hostler.cli.terminal import note, print_data, printable, say
 
 if TYPE_CHECKING:
-    from hostler.engine.journal import Applied, Journal, Saved, Stepped
+    from hostler.engine.journal import Journal
 
 __all__ = ["journal"]
 
@@ -72,32 +71,36 @@ def replay_command(ctx: click.Context, file: str, output: str) -> None:
         ctx.exit(1)
 
 
-@journal.command(epilog=examples("hostler journal show run.journal", "hostler journal show run.journal -o json"))
+@journal.command(
+    epilog=examples(
+        "hostler journal show run.journal",
+        "hostler journal show run.journal --guest web-0 --kind bind --kind hold",
+        "hostler journal show run.journal --json",
+    )
+)
 @click.argument("file", metavar="FILE", type=FILE)
+@click.option(
+    "--guest", metavar="GUEST", default="", help="Only what is about this guest: a name, NAMESPACE/NAME, uid."
+)
+@click.option(
+    "--kind", "kinds", metavar="KIND", multiple=True, help="Only this kind, such as bind; as often as you like."
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 @output_option("table", "json", "yaml")
-def show(file: str, output: str) -> None:
-    """Show what a journal holds, one line for each entry."""
+def show(file: str, guest: str, kinds: tuple[str, ...], as_json: bool, output: str) -> None:
+    """Show what a journal holds: a line for each fact and for each action, and a summary at the end."""
     from hostler.cli.files import load_journal
 
     _prepare()
-    found = _load(file, load_journal)
-    if output != "table":
-        import msgspec
+    from hostler.cli.journal_lines import kind_named
+    from hostler.cli.journal_showing import journal_as_data, print_journal
 
-        data = {
-            "header": msgspec.to_builtins(found.header),
-            "entries": [msgspec.to_builtins(entry) for entry in found.entries],
-            "torn": found.torn,
-        }
-        print_data(data, output)
-        return
-    header = found.header
-    policies = ", ".join(policy.name for policy in header.policies)
-    redacted = ", redacted" if header.redacted else ""
-    say(f"0  opened   by hostler {header.version}, policies {policies}, seed {header.seed}{redacted}")
-    width = len(str(len(found.entries)))
-    for number, entry in enumerate(found.entries, 1):
-        say(f"{number:<{width}}  {_entry_line(entry)}")
+    found = _load(file, load_journal)
+    wanted = frozenset(map(kind_named, kinds))
+    if as_json or output != "table":
+        print_data(journal_as_data(found, guest, wanted), "json" if as_json else output)
+    else:
+        print_journal(found, guest, wanted)
 
 
 @journal.command(epilog=examples("hostler journal diff monday.journal tuesday.journal"))
@@ -222,17 +225,3 @@ def _load(file: str, load: Callable[[str], Journal]) -> Journal:
     if found.torn:
         note(f"{file}: {found.torn}")
     return found
-
-
-def _entry_line(entry: Applied | Stepped | Saved) -> str:
-    """Write one entry in one line."""
-    from hostler.cli.differences import event_line
-    from hostler.engine.journal import Applied, Stepped
-
-    if isinstance(entry, Applied):
-        return f"applied  {event_line(entry.event)}"
-    if isinstance(entry, Stepped):
-        kinds = Counter(type(action).__name__.lower() for action in entry.actions)
-        done = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "nothing to do"
-        return f"stepped  at {entry.now}: {done}"
-    return f"saved    a checkpoint of {len(entry.checkpoint):,} bytes"
