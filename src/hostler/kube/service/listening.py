@@ -19,14 +19,15 @@ __all__ = ["Limits", "Listener", "mark_busy", "read_body"]
 
 _HANDSHAKE_S = 10.0
 _LINGER_S = 2.0  # for a body that nobody wants, so that the answer is still read
-_HEADERS = 64
-_HEADER_BYTES = 32 * 2**10  # each; tokens of some providers have many kilobytes
+# Times the connections: what strangers can make us keep in memory. A token may have 16 KiB.
+_HEADERS = 32
+_HEADER_BYTES = 17 * 2**10
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one service gives away at most."""
 
-    connections: int = 256
+    connections: int = 128
     head_s: float = 20.0  # until a request's head is whole, and between two requests
     body_s: float = 10.0
 
