@@ -19,6 +19,7 @@ from hostler.model import (
     GuestSpec,
     Host,
     HostJoined,
+    HostLeft,
     Taint,
     amounts,
     labels,
@@ -133,3 +134,21 @@ def test_the_first_node_and_its_devices_are_what_the_engine_itself_decides(polic
         for bind in binds:
             assert adviser.devices(uid, spec, bind.host) == bind.devices
             adviser.assume(uid, spec, bind.host, bind.devices, until=1)
+
+
+def test_nobody_is_advised_to_go_to_a_node_that_left():
+    engine = engine_with(a=0, b=1)
+    adviser, spec = Adviser(engine), sharing(500)
+    assert [name for name, _ in adviser.rank("u", spec, ["a", "b"]).order] == ["b"]
+    engine.apply(HostLeft(name="b"))
+    ranking = adviser.rank("u", spec, ["a", "b"])
+    assert ranking.order == ()
+    assert ranking.refused["b"] == "the node is not known yet"
+    with pytest.raises(InputError):
+        adviser.devices("u", spec, "b")
+    devices = (Device("gpu", "T4"),)
+    capacity = amounts({"cpu": 32_000, "memory": 2**36, "guests": 20})
+    engine.apply(HostJoined(host=Host(name="c", capacity=capacity, devices=devices)))  # takes the row of b
+    ranking = adviser.rank("u", spec, ["a", "b", "c"])
+    assert [name for name, _ in ranking.order] == ["c"]
+    assert ranking.refused["b"] == "the node is not known yet"
