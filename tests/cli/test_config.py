@@ -24,7 +24,7 @@ def test_files_are_checked_each_and_together():
 def test_a_guest_on_a_host_of_no_file_is_found():
     result = hostler("config", "validate", DEMO / "guests.yaml")
     assert result.code == 2
-    assert "south-old" in result.error
+    assert "south-old" in result.err
 
 
 def test_configurations_and_manifests_are_checked_too(tmp_path):
@@ -125,3 +125,87 @@ def test_a_scenario_and_a_sweep_are_checked_too(tmp_path):
     assert result.code == 0
     assert "a scenario with 3 guests on 2 hosts" in result.out
     assert "a sweep of 2 policies with 2 seeds" in result.out
+
+
+def places(result):
+    """Return the place of each error, and what it is about."""
+    return [line.removeprefix("error: ") for line in result.err.splitlines() if line.startswith("error: ")]
+
+
+SCHEDULER = """
+listn: 127.0.0.1:1
+profiles:
+- {scheduler_name: a, policy: fgdd}
+- {scheduler_name: b, polcy: pack}
+- {scheduler_name: b, policy: pack}
+election: {lease: 12x}
+limits: {max_in_flight: many}
+"""
+
+
+def test_everything_that_is_wrong_with_a_file_is_told_in_the_order_of_its_lines(tmp_path):
+    path = write(tmp_path / "s.yaml", SCHEDULER, head="apiVersion: hostler/v1\nkind: Scheduler\n")
+    result = hostler("config", "validate", path)
+    assert result.code == 2
+    assert places(result) == [
+        f"{path}:4: unknown key 'listn' at the top level",
+        f"{path}:6: policy 'fgdd' is not known",
+        f"{path}:7: unknown key 'polcy' in profiles[1]",
+        f"{path}:8: two profiles are for 'b'",
+        f"{path}:9: election.lease: '12x' is not a duration",
+        f"{path}:10: limits.max_in_flight must be an integer, not a string",
+    ]
+
+
+FLEET = """
+hosts:
+- {capacity: {cpu: 1}}
+- {name: a, capacity: {cpu: 12x, memory: 3Gj}}
+- {name: a, capacity: {cpu: 1}}
+guests:
+- {name: g, requests: {cpu: x}, host: nowhere}
+- {name: h, policy: mine, host: a}
+policies:
+- {name: mine, extends: none}
+- {name: other, scorers: [{name: balancd}]}
+"""
+
+
+def test_what_follows_from_another_mistake_is_not_told_and_items_keep_their_numbers(tmp_path):
+    path = write(tmp_path / "f.yaml", FLEET)
+    found = places(hostler("config", "validate", path))
+    assert found == [
+        f"{path}:5: hosts[0] has no 'name'",
+        f"{path}:6: hosts[1].capacity.cpu: amount '12x' is not a quantity",
+        f"{path}:6: hosts[1].capacity.memory: amount '3Gj' is not a quantity",
+        f"{path}:7: host 'a' is declared twice, first at {path}:6",
+        f"{path}:9: guests[0].requests.cpu: amount 'x' is not a quantity",
+        f"{path}:9: guest 'g' runs on host 'nowhere', which is not declared",
+        "policy 'other' names plugin 'balancd', which is neither built in nor installed",
+        f"{path}:12: policy 'mine' extends 'none', which is not known",
+    ]
+
+
+def test_all_files_are_checked_though_one_cannot_be_read(tmp_path):
+    torn, config = tmp_path / "torn.yaml", write(tmp_path / "c.yaml", "polices: []\nqueue: {x: 1}\n", head=CONFIG)
+    torn.write_text("a: [1\n")
+    pods = tmp_path / "pods.json"
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1x"}}}]}
+    items = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec} for name in "xy"]
+    pods.write_text("\n---\n".join(map(json.dumps, items)))
+    found = places(hostler("config", "validate", torn, config, pods, "missing.yaml"))
+    assert [line.split(": ")[:2] for line in found] == [
+        [f"{torn}:2", "this is not valid YAML"],
+        ["missing.yaml", "cannot be read"],
+        [f"{config}:3", "unknown key 'polices' at the top level"],
+        [f"{config}:4", "unknown key 'x' in queue"],
+        [str(pods), "pod default/x"],
+        [str(pods), "pod default/y"],
+    ]
+
+
+def test_very_many_problems_are_cut(tmp_path):
+    hosts = "".join(f"- {{name: h{number}, capacity: {{cpu: x}}}}\n" for number in range(60))
+    result = hostler("config", "validate", write(tmp_path / "f.yaml", f"hosts:\n{hosts}"))
+    assert (result.code, len(places(result))) == (2, 50)
+    assert "note: there may be more: mend these first" in result.err

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.options import FILE, config_option, examples, output_option, policy_option
-from hostler.cli.terminal import print_data, print_table, say
+from hostler.cli.terminal import note, print_data, print_table, say
 
 if TYPE_CHECKING:
     from hostler.config import Document, Fleet
+    from hostler.errors import HostlerError
     from hostler.model import Policy
 
 __all__ = ["config"]
@@ -40,16 +41,56 @@ def config() -> None:
 @click.argument("files", metavar="FILE...", type=FILE, nargs=-1, required=True)
 @click.option("--lenient", is_flag=True, help="Name what a KubeSchedulerConfiguration asks for in vain, and go on.")
 def validate(files: tuple[str, ...], lenient: bool) -> None:
-    """Check files of any kind: fleets, scenarios, configurations, schedulers and Kubernetes manifests, together."""
-    from hostler.config import merge, prepare_kernel_cache, read_documents
+    """Check files of any kind: fleets, scenarios, configurations, schedulers and Kubernetes manifests, together.
+
+    All that is wrong is told, each with its place.
+    """
+    from hostler.config import prepare_kernel_cache
 
     prepare_kernel_cache()
+    from hostler.cli.configuration_errors import find_problems
+
+    documents, problems = _read(files)
+    found = find_problems(documents, lambda wanted: _check(wanted, lenient=lenient))
+    problems += found.problems
+    for error in problems[:-1]:
+        click.echo(f"error: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+    if problems:
+        if found.is_cut:
+            note("there may be more: mend these first")
+        raise problems[-1]
+    for line in found.lines:
+        say(line)
+    say("ok")
+
+
+def _read(files: Sequence[str]) -> tuple[list[Document], list[HostlerError]]:
+    """Read all files that can be read, and say what is wrong with the others."""
+    from hostler.config import read_documents
+    from hostler.errors import InputError
+
+    if len(files) > len(set(files)):
+        return read_documents(files), []
+    documents: list[Document] = []
+    problems: list[HostlerError] = []
+    for file in files:
+        try:
+            documents += read_documents([file])
+        except InputError as error:
+            problems.append(error)
+    return documents, problems
+
+
+def _check(documents: Sequence[Document], *, lenient: bool) -> list[str]:
+    """Check documents together, and say what each file holds; the first problem is raised."""
     from hostler.cli.parts import read_parts
+    from hostler.config import merge
     from hostler.engine import BUILT_IN
     from hostler.kube.configuration import is_scheduler_file
 
     known = dict(BUILT_IN)
-    documents = read_documents(files)
     lines = [_check_config(document, known) for document in documents if _is_config(document)]
     lines += [_check_scenario(document, known) for document in documents if _is_of(document, "Scenario")]
     lines += [_check_sweep(document, known) for document in documents if _is_of(document, "Sweep")]
@@ -61,9 +102,7 @@ def validate(files: tuple[str, ...], lenient: bool) -> None:
     lines += [f"{source}: {_describe([part.fleet for part in parts if part.source == source])}" for source in sources]
     if parts:
         _check_policies(merge([part.fleet for part in parts]), known)
-    for line in lines:
-        say(line)
-    say("ok")
+    return lines
 
 
 @config.command(epilog=examples("hostler config show --config hostler.yaml"))
@@ -139,7 +178,6 @@ def _check_sweep(document: Document, known: dict[str, Policy]) -> str:
 
 
 def _check_scheduler(document: Document, *, lenient: bool) -> str:
-    from hostler.cli.terminal import note
     from hostler.cli.wording import plural
     from hostler.kube.configuration import read_document, with_mixes
 
