@@ -136,7 +136,7 @@ def test_under_its_own_account_it_places_preempts_explains_and_binds_volumes(sit
         _preempt(kubectl)
         _refuse(kubectl)
         _bind_volumes(kubectl)
-    assert "\nstopped\n" in running.log
+    assert " stopped " in running.log.splitlines()[-1]
     assert not kubectl("get", "lease", "hostler-scheduler", "-n", SYSTEM, "-o", "jsonpath={.spec.holderIdentity}")
     asked = list(site.asked())
     assert {code for _, code in asked if code in (401, 403)} == set()
