@@ -44,9 +44,9 @@ class ElectionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     enabled: Annotated[bool, means("False: it is never asked who may bind; for one process alone.")] = True
     namespace: Annotated[str, means("Where the Lease is.")] = "kube-system"
     name: Annotated[str, means("What the Lease is called.")] = DEFAULT_SCHEDULER_NAME
-    lease: Annotated[str, means("How long others wait after the last renewal before they take over.")] = "15s"
-    renew: Annotated[str, means("A holder that could not renew for so long stops writing.")] = "10s"
-    retry: Annotated[str, means("The pause between two tries.")] = "2s"
+    lease: Annotated[str, means("How long others wait after the last renewal before they take over; 1s to 1h.")] = "15s"
+    renew: Annotated[str, means("A holder that could not renew for so long stops writing; shorter than lease.")] = "10s"
+    retry: Annotated[str, means("The pause between two tries; 1.2 times it is less than renew.")] = "2s"
 
 
 class LimitsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
