@@ -5,8 +5,11 @@ import asyncio
 import pytest
 
 from hostler.errors import InternalError
+from hostler.kube.api.reflector import Update
+from hostler.kube.api.resources import PODS
 from hostler.kube.api.transport import Request
 from hostler.kube.settings import Election
+from hostler.model import Bind
 from tests.kube.faults.script import Fault, Script, unanswered
 from tests.kube.faults.stage import SECOND, Stage, play
 
@@ -155,6 +158,10 @@ def _break_lease(scheduler):
     scheduler.mandate._renew = _die
 
 
+def _break_binder(scheduler):
+    scheduler.binder._on_bound = None
+
+
 @pytest.mark.parametrize(
     ("wreck", "name"),
     [
@@ -162,8 +169,9 @@ def _break_lease(scheduler):
         (_break_turns, "deciding"),
         (_break_comparer, "comparing"),
         (_break_lease, "keeping the lease"),
+        (_break_binder, "carrying out a decision"),
     ],
-    ids=["a reflector", "the loop", "the comparer", "the lease"],
+    ids=["a reflector", "the loop", "the comparer", "the lease", "a bind"],
 )
 def test_a_part_that_dies_ends_the_scheduler_with_an_error_and_gives_the_lease_back(wreck, name):
     async def story(stage: Stage) -> None:
@@ -172,6 +180,7 @@ def test_a_part_that_dies_ends_the_scheduler_with_an_error_and_gives_the_lease_b
         stage.pod("web")
         await stage.until(lambda: stage.where("web"))
         wreck(actor.scheduler)
+        stage.pod("more")
         async with asyncio.timeout(60):
             with pytest.raises(InternalError, match=f"{name} ended: ") as caught:
                 await actor.task
@@ -195,3 +204,21 @@ def test_a_part_that_dies_before_everything_is_listed_ends_the_scheduler_too():
         assert _holder(stage) == ""
 
     play(story)
+
+
+def test_a_pod_that_is_gone_before_its_bind_begins_leaves_nothing_behind():
+    async def story(stage: Stage) -> None:
+        stage.node("n1")
+        actor = await stage.lead()
+        scheduler = actor.scheduler
+        stage.pod("web", cpu=100)  # too large, so that nobody else binds it
+        uid = stage.uid("web")
+        await stage.until(lambda: uid in scheduler.world.pods)
+        scheduler.binder.submit(Bind(uid=uid, guest="web", seq=0, host="n1"))
+        gone = scheduler.reflectors["Pod"].store["default", "web"]
+        scheduler.loop.observe(PODS, [Update(("default", "web"), gone, None)])
+        await stage.sleep(30)
+        assert (scheduler.binder.backlog, scheduler.binder.in_flight) == (0, 0)
+        assert not actor.task.done()
+
+    play(story, is_clean=False)

@@ -97,6 +97,7 @@ class Binder:
         self._recent: OrderedDict[str, tuple[int, PodView, str]] = OrderedDict()  # binds just now, by uid
         self._timer: asyncio.TimerHandle | None = None
         self.on_room: Callable[[], None] = lambda: None
+        self.watch: Callable[[asyncio.Task[None]], None] = lambda task: None  # told when one of our tasks ends
 
     # -- the loop's side -------------------------------------------------------------------------------------------
 
@@ -209,9 +210,11 @@ class Binder:
             job.is_sent = True
             self._in_flight += 1
             self._breaker.begin()
-            task = asyncio.get_running_loop().create_task(self._carry_out(job))
+            # The pod is taken now: until the task begins it may be gone.
+            task = asyncio.get_running_loop().create_task(self._carry_out(job, self._world.pods[job.bind.uid]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self.watch)
 
     def _pump_in(self, wait_s: float) -> None:
         if self._timer is None:
@@ -237,9 +240,8 @@ class Binder:
             return f"node {job.bind.host} is gone"
         return "" if host is job.host else f"node {job.bind.host} changed since it was chosen"
 
-    async def _carry_out(self, job: _Job) -> None:
+    async def _carry_out(self, job: _Job, pod: PodView) -> None:
         bind = job.bind
-        pod = self._world.pods[bind.uid]
         try:
             outcome = await self._send(job, pod)
         finally:

@@ -69,6 +69,7 @@ class Evictor:
         self._timeout_s = timeout_s
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
+        self.watch: Callable[[asyncio.Task[None]], None] = lambda task: None  # told when one of our tasks ends
         self._rounds: dict[tuple[str, str], list[int]] = {}  # decisions to evict, by preemptor and node
 
     @property
@@ -85,6 +86,7 @@ class Evictor:
         task = asyncio.get_running_loop().create_task(self._carry_out(evict))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self.watch)
 
     def _count_round(self, evict: Evict) -> None:
         """Tell when a node is cleared for somebody again: others took the room, and it may go on like that."""

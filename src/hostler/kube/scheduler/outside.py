@@ -35,6 +35,7 @@ class Outside:
         self._prepare = prepare
         self._on_failed = on_failed
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self.watch: Callable[[asyncio.Task[None]], None] = lambda task: None  # told when one of our tasks ends
 
     @property
     def backlog(self) -> int:
@@ -76,6 +77,7 @@ class Outside:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[key] = task
         task.add_done_callback(lambda done: self._tasks.pop(key) if self._tasks.get(key) is done else None)
+        task.add_done_callback(self.watch)
 
     async def _ask(self, ask: Ask) -> None:
         try:

@@ -44,7 +44,7 @@ from hostler.kube.scheduler.outside import Outside
 from hostler.kube.scheduler.pressure import Breaker
 from hostler.kube.scheduler.reports import Reports
 from hostler.kube.scheduler.statuses import Statuses
-from hostler.kube.scheduler.tasks import before, death, failure_of, first, start
+from hostler.kube.scheduler.tasks import Accidents, before, death, failure_of, first, start
 from hostler.kube.scheduler.trail import Trail
 from hostler.kube.scheduler.volumes import VolumePreparer
 from hostler.kube.settings import SchedulerSettings
@@ -57,6 +57,7 @@ Ending = Literal["stopped", "lost"]
 _SECOND = 1_000_000_000
 _STALE_AFTER_S = 100.0  # bookmarks come about once a minute, and a silent watch is reopened before this
 _KEEPING = "keeping the lease"
+_CARRYING = "carrying out a decision"
 _LAST_WORDS_S = 5.0  # for events and conditions when asked to stop
 
 
@@ -123,6 +124,9 @@ class Scheduler:
         )
         self.hands = self._make_hands(client, extenders)
         self.binder = self.hands.binder
+        self._accidents = Accidents()
+        for part in (self.binder, self.hands.evictor, self.hands.outside):
+            part.watch = self._accidents.watch
         self._doubts = {name: asyncio.Event() for name in self.reflectors}
         self.comparer = Comparer(
             client, self.reflectors, self.loop, self.binder, executor, relist=self._relist, say=say
@@ -196,7 +200,7 @@ class Scheduler:
             synced.cancel()
             return ended
         turning = start("deciding", self._turn())
-        tasks += [turning, start("comparing", self.comparer.run())]
+        tasks += [turning, start("comparing", self.comparer.run()), start(_CARRYING, self._accidents.wait())]
         ended = await first(stopping, tasks)
         turning.cancel()
         return ended

@@ -1,5 +1,7 @@
 """The tasks that a scheduler consists of: begun with a name, waited for together, and their end explained.
 
+Those that carry out one action each are many and nobody waits for them; ``Accidents`` notices when one fails.
+
 Used by ``process``.
 """
 
@@ -11,7 +13,28 @@ from typing import Any
 
 from hostler.errors import HostlerError, InternalError
 
-__all__ = ["before", "death", "failure_of", "first", "start"]
+__all__ = ["Accidents", "before", "death", "failure_of", "first", "start"]
+
+
+class Accidents:
+    """Learns what tasks failed with that nobody waits for."""
+
+    def __init__(self) -> None:
+        self._happened = asyncio.Event()
+        self._first: BaseException | None = None
+
+    def watch(self, task: asyncio.Task[None]) -> None:
+        """Look at a task that ended."""
+        error = failure_of(task)
+        if error is not None and self._first is None:
+            self._first = error
+            self._happened.set()
+
+    async def wait(self) -> None:
+        """Wait for the first failure, and fail with it."""
+        await self._happened.wait()
+        assert self._first is not None
+        raise self._first
 
 
 def start(name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
