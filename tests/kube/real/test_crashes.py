@@ -89,7 +89,7 @@ def test_a_scheduler_told_to_stop_while_it_binds_ends_well_and_gives_the_lease_b
     eventually(lambda: slow.done > 10)
     first.signal(signal.SIGTERM)
     assert first.ended() == 0
-    assert "\nstopped\n" in first.said
+    assert " stopped bound=" in first.said
     sent, bound = len(proxy.binds.targets), len(stage.bound())
     assert 10 < bound < 60
     assert bound == sent
