@@ -160,9 +160,9 @@ def test_a_recorded_run_with_evictions_replays(fleet, tmp_path):
     journal = tmp_path / "run.journal"
     hostler("place", "-f", fleet(extra=BUDGET), "--preempt", "--journal", journal)
     assert hostler("journal", "replay", journal).code == 0
-    shown = hostler("journal", "show", journal).out
-    assert "applied  budget_changed keep" in shown
-    assert "applied  guest_left default/old" in shown
+    shown = [line.split()[2:5] for line in hostler("journal", "show", journal).lines]
+    assert ["budget", "changed", "keep"] in shown
+    assert ["guest", "left", "old"] in shown
 
 
 def test_budgets_need_the_flag(fleet):
