@@ -276,7 +276,7 @@ class Binder:
         pod = self._world.pods.get(bind.uid)
         if isinstance(outcome, BindFailed):
             name = f"{pod.namespace}/{pod.name}" if pod is not None else bind.guest
-            self.log.warn("bind refused", pod=name, node=bind.host, why=outcome.reason)
+            self.log.warn("bind failed", pod=name, node=bind.host, why=outcome.reason)
             if pod is not None and not pod.node and not pod.is_leaving:
                 self._on_failed(pod, f"binding to node {bind.host} failed: {outcome.reason}")
 

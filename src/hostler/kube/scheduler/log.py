@@ -19,7 +19,7 @@ __all__ = ["QUIET", "Format", "Log"]
 Format: TypeAlias = Literal["text", "json"]
 
 _WINDOW_NS = 10_000_000_000
-_MOST = 100  # lines of one message in a window
+_MOST = 20  # lines of one message in a window
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:,+@%*[]<>()")
 
 

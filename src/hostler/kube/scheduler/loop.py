@@ -255,7 +255,7 @@ class Loop:
                 placed[pod.group] = placed.get(pod.group, 0) + 1
         for gang, members in placed.items():
             self._gangs_said.pop(gang, None)
-            self.log.info("gang placed", gang=gang, members=members)
+            self.log.info("gang decided", gang=gang, members=members)
         for gang, why in turn.gang_messages.items():
             if self._gangs_said.get(gang) != why:
                 self._gangs_said[gang] = why

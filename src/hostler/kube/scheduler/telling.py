@@ -73,7 +73,7 @@ class Telling:
         tell(
             "stopped" if ending == "stopped" else "the lease was lost: another scheduler may write now",
             bound=parts.binder.counts.bound,
-            binds_refused=parts.binder.counts.refused,
+            binds_failed=parts.binder.counts.refused,
             evicted=parts.hands.evictor.counts.evicted,
             written=parts.trail.counts.written,
             not_written=parts.trail.counts.refused,
