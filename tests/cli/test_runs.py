@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from tests.cli.running import hostler, write
@@ -24,9 +26,16 @@ def steps(tmp_path):
         journal = tmp_path / "j"
         assert hostler("place", "-f", fleet, *words, "--journal", journal).code in (0, 1)
         assert hostler("journal", "replay", journal).code == 0
-        return [line.split("stepped  ")[1] for line in hostler("journal", "show", journal).lines if "stepped" in line]
+        entries = hostler("journal", "show", journal, "--json").json["entries"]
+        return [told(entry) for entry in entries if entry["entry"] == "stepped"]
 
     return run
+
+
+def told(step) -> str:
+    """Say in words when a step was and what it did."""
+    kinds = Counter(action["action"] for action in step.get("actions", ()))
+    return f"at {step['now']}: {', '.join(f'{count} {kind}' for kind, count in kinds.items())}"
 
 
 def test_without_anybody_who_could_be_helped_time_stands_still(steps):
