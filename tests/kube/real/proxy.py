@@ -168,13 +168,17 @@ class Proxy:
         address = f"{self._cluster.url}{request.raw_path}"
         try:
             async with self._session.request(request.method, address, headers=headers, data=body or None) as answer:
-                if kind == "swallow":
-                    await answer.read()
-                    return _hang_up(request)
-                if kind == "mute":
-                    await web.StreamResponse(status=answer.status, headers=_kept(answer)).prepare(request)
-                    await asyncio.Event().wait()
-                return await self._pass_on(request, answer, fault.size if fault is not None and kind == "cut" else None)
+                try:
+                    if kind == "swallow":
+                        await answer.read()
+                        return _hang_up(request)
+                    if kind == "mute":
+                        await web.StreamResponse(status=answer.status, headers=_kept(answer)).prepare(request)
+                        await asyncio.Event().wait()
+                    most = fault.size if fault is not None and kind == "cut" else None
+                    return await self._pass_on(request, answer, most)
+                finally:
+                    _leave(answer)
         except aiohttp.ClientError:
             return _hang_up(request)
 
@@ -203,6 +207,12 @@ def _refusal(fault: Fault) -> web.Response:
     status |= {"reason": "TooManyRequests" if fault.status == 429 else "ServiceUnavailable", "message": "by the test"}
     headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after else {}
     return web.json_response(fault.body or status, status=fault.status, headers=headers)
+
+
+def _leave(answer: aiohttp.ClientResponse) -> None:
+    """End the connection of an answer that was not read to its end; a farewell of TLS could outlive the loop."""
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
 
 
 def _hang_up(request: web.Request, answer: web.StreamResponse | None = None) -> web.StreamResponse:

@@ -225,6 +225,10 @@ class HttpResponse:
         if self._response.content.at_eof():
             self._response.release()
         else:
+            connection = self._response.connection
+            if connection is not None and connection.transport is not None:
+                # A farewell of TLS waits for the server's, which may come after the loop ended; nobody waits for that.
+                connection.transport.abort()
             self._response.close()
 
 
