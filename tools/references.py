@@ -6,6 +6,7 @@ the list of stale files. Every page is a function from the code to Markdown.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,13 @@ MADE_BY = "<!-- Made by `make docs`; edits are lost. -->\n"
 WIDTH = 100  # of help texts
 
 Schema = Mapping[str, object]
+
+# Parts of files that have the same name in two kinds of files, and where they stand.
+_OF = {
+    "hostler.sim.scenarios.file": "Scenario",
+    "hostler.config.settings": "Config and Scheduler",
+    "hostler.kube.configuration.scheduler_file": "Scheduler",
+}
 
 _RESOURCES = "`resources`: names to weights 1 to 100, default `{cpu: 1, memory: 1}`"
 _TAKEN = "as if the guest were there"
@@ -164,10 +172,11 @@ def configuration() -> str:
     assert isinstance(definitions, dict)
     parts = [
         f"# Files and settings\n\n{MADE_BY}",
-        "Files are YAML or JSON. One of kind `Fleet` (here `FleetFile`) holds hosts and guests, one of kind `Config` "
-        "(here `ConfigFile`) holds policies and settings, one of kind `Scenario` a fleet in time, one of kind `Sweep` "
-        "a grid of experiments, one of kind `Scheduler` how a cluster's pods are placed, one of kind `Load` what is "
-        "created on a cluster for experiments. Unknown keys are refused. "
+        "Files are YAML or JSON. One of kind `Fleet` holds hosts and guests, one of kind `Config` holds policies and "
+        "settings, one of kind `Scenario` a fleet in time, one of kind `Sweep` a grid of experiments, one of kind "
+        "`Scheduler` how a cluster's pods are placed, one of kind `Load` what is created on a cluster for experiments. "
+        "Each kind has a section below that lists its keys; what stands inside a key has a section of its own. Unknown "
+        "keys are refused. "
         "`hostler config schema` prints the same as a JSON schema for editors.\n",
         "A flag beats an environment variable, which beats the file, which beats the default; "
         "`hostler config show` says where each value comes from.\n",
@@ -199,14 +208,28 @@ def _definition(name: str, definition: Schema) -> str:
     rows = [
         (f"`{key}`", _type(one), _default(one, key in required), _description(one)) for key, one in properties.items()
     ]
-    return f"## {name}\n\n{definition.get('description', '')}\n\n{_table(('key', 'type', 'default', ''), rows)}"
+    return f"## {_title(name)}\n\n{definition.get('description', '')}\n\n{_table(('key', 'type', 'default', ''), rows)}"
+
+
+def _title(name: str) -> str:
+    """Return what a person calls a part of a file: ``DeviceRequestEntry`` is ``Device request``."""
+    module, _, short = name.rpartition(".")
+    words = re.findall("[A-Z][a-z]*", short.removesuffix("Entry"))
+    if words[-1] == "File":
+        return f"Files of kind {words[0]}"
+    return " ".join([words[0], *map(str.lower, words[1:])]) + (f" (in {_OF[module]})" if module else "")
+
+
+def _anchor(title: str) -> str:
+    """Return what a heading is linked by."""
+    return re.sub("[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
 
 
 def _type(schema: Schema) -> str:
     """Name a type of the schema in a few words."""
     if "$ref" in schema:
-        name = str(schema["$ref"]).rsplit("/", 1)[-1]
-        return f"[{name}](#{name.lower()})"
+        title = _title(str(schema["$ref"]).rsplit("/", 1)[-1])
+        return f"[{title}](#{_anchor(title)})"
     if "enum" in schema:
         values = schema["enum"]
         assert isinstance(values, list)
@@ -241,7 +264,18 @@ def _default(schema: Schema, is_required: bool) -> str:
     value = schema.get("default")
     if value is None or value in ("", [], {}):
         return ""
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    return f"`{_written(value)}`"
+
+
+def _written(value: object) -> str:
+    """Write a value as it stands in a file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_written(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    return "''" if value == "" else str(value)
 
 
 def _description(schema: Schema) -> str:

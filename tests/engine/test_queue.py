@@ -200,15 +200,51 @@ def test_a_waiting_guest_is_tried_again_after_five_minutes():
     assert engine.next_due() == 600 * SECOND
 
 
-def test_a_guest_woken_during_its_backoff_is_tried_when_that_ends():
+def test_a_guest_that_fits_again_during_its_backoff_is_tried_at_once():
     engine = engine_with([host("a", cpu=0)], rules=QueueRules(jitter_percent=0))
     place(engine, guest("g"), now=0)
     engine.apply(HostJoined(host=host("b"), at=1))
     assert engine.next_due() == 1
-    assert engine.step(1) == []
-    assert engine.decision("g").state == "backoff"
-    assert engine.next_due() == SECOND
-    assert binds(engine.step(SECOND)) == {"g": "b"}
+    assert binds(engine.step(1)) == {"g": "b"}
+
+
+def test_nobody_of_lower_priority_gets_free_room_because_its_backoff_ended_first():
+    engine = engine_with([host("a", cpu=1000)], rules=QueueRules(jitter_percent=0))
+    arrive(engine, guest("tenant", cpu=1000, host="a", version=1))
+    place(engine, guest("low", cpu=1000), now=0)
+    place(engine, guest("high", cpu=1000, priority=5), now=SECOND)
+    engine.apply(GuestLeft(uid="tenant", at=SECOND + 1))
+    assert binds(engine.step(SECOND + 1)) == {"high": "a"}
+
+
+def test_room_that_becomes_free_again_during_the_same_backoff_is_used_too():
+    engine = engine_with([host("a", cpu=2000)], rules=QueueRules(jitter_percent=0))
+    arrive(engine, *(guest(f"tenant {i}", cpu=1000, host="a", version=1) for i in (1, 2)))
+    place(engine, guest("g"), guest("h"), now=0)
+    engine.apply(GuestLeft(uid="tenant 1", at=1))
+    assert binds(engine.step(1)) == {"g": "a"}
+    engine.apply(GuestLeft(uid="tenant 2", at=2))
+    assert binds(engine.step(2)) == {"h": "a"}
+
+
+def test_one_free_place_costs_two_tries_however_many_wait_for_it():
+    engine = engine_with([host("a", cpu=1000)])
+    arrive(engine, guest("tenant", cpu=1000, host="a", version=1))
+    place(engine, *(guest(f"g{i}") for i in range(50)), now=0)
+    engine.apply(GuestLeft(uid="tenant", at=1))
+    actions = engine.step(1)
+    assert binds(actions) == {"g0": "a"}
+    assert holds(actions) == ["g1"]
+    assert sum(engine.decision(f"g{i}").attempt for i in range(50)) == 52
+
+
+def test_a_guest_whose_bind_failed_rests_although_there_is_room():
+    engine = engine_with([host("a")], rules=QueueRules(jitter_percent=0))
+    place(engine, guest("g"), now=0)
+    engine.apply(BindFailed(uid="g", host="a", at=1))
+    engine.apply(HostJoined(host=host("b"), at=2))
+    assert engine.step(2) == []
+    assert binds(engine.step(1 + SECOND)).keys() == {"g"}
 
 
 def test_due_times_of_guests_that_left_do_not_count():
@@ -380,13 +416,14 @@ def test_only_the_shapes_that_fit_are_woken():
     assert states(engine)["large"] == states(engine)["ssd"] == "waiting"
 
 
-def test_all_guests_of_a_shape_are_woken_and_those_that_find_no_room_wait_on():
-    engine = engine_with([host("a", cpu=0)])
+def test_guests_of_a_shape_are_tried_until_one_of_them_finds_no_room():
+    engine = engine_with([host("a", cpu=0)], rules=QueueRules(flush_after_ns=10**6 * SECOND))
     place(engine, *(guest(f"g{i}") for i in range(5)), now=0)
     engine.apply(HostJoined(host=host("b", cpu=3000)))
     actions = engine.step(LATER)
     assert binds(actions) == {"g0": "b", "g1": "b", "g2": "b"}
-    assert holds(actions) == ["g3", "g4"]
+    assert holds(actions) == ["g3"]
+    assert states(engine)["g4"] == "waiting"
 
 
 def test_room_freed_by_a_failed_bind_wakes_those_who_waited_for_it():

@@ -35,6 +35,7 @@ class Waiting(RuleBasedStateMachine):
         self.now = 0
         self.arrivals = 0
         self.taken: dict[str, Place] = {}
+        self.opened: set[tuple[int, int]] = set()
 
     def leave(self, uid: str, place: Place) -> None:
         """Somebody is woken or flushed: at once, or when the backoff ends."""
@@ -48,14 +49,24 @@ class Waiting(RuleBasedStateMachine):
         self.queue.activate(uid, priority, self.arrivals, key)
         self.model[uid] = Place("active", priority, self.arrivals, key)
 
+    def line(self) -> list[str]:
+        """Return everybody who may be taken, first by priority, then by age."""
+        ready = [u for u, p in self.model.items() if p.state == "active" or self.is_let_in(p)]
+        return sorted(ready, key=lambda u: (-self.model[u].priority, self.model[u].arrival))
+
+    def is_let_in(self, place: Place) -> bool:
+        return place.state == "waiting" and place.key in self.opened
+
     @rule(limit=st.integers(0, 3))
     def guests_are_taken_by_priority_and_age(self, limit):
-        active = sorted(
-            (u for u, p in self.model.items() if p.state == "active"),
-            key=lambda u: (-self.model[u].priority, self.model[u].arrival),
-        )
-        assert self.queue.pop(limit) == active[:limit]
-        for uid in active[:limit]:
+        line = self.line()
+        assert self.queue.head() == (line[0] if line else None)
+        taken = self.queue.pop(limit)
+        assert taken == line[: len(taken)]
+        assert taken or not line or not limit, "somebody could have been taken"
+        if len(taken) < min(limit, len(line)):
+            assert self.is_let_in(self.model[line[len(taken)]]) or self.is_let_in(self.model[taken[0]])
+        for uid in taken:
             self.taken[uid] = self.model.pop(uid)
 
     @precondition(lambda self: self.taken)
@@ -66,6 +77,7 @@ class Waiting(RuleBasedStateMachine):
         until = self.now + wait
         self.queue.wait(uid, place.priority, place.arrival, place.key, until, max(until, self.now + patience))
         self.model[uid] = place._replace(state="waiting", until=until, flush_at=max(until, self.now + patience))
+        self.opened.discard(place.key)
 
     @precondition(lambda self: self.taken)
     @rule(pick=st.integers(0, 9), wait=st.integers(0, 4))
@@ -98,6 +110,12 @@ class Waiting(RuleBasedStateMachine):
             if place.state == "waiting" and place.key == key:
                 self.leave(uid, place)
 
+    @rule(key=st.sampled_from(KEYS))
+    def a_key_is_opened(self, key):
+        self.queue.open(key)
+        if any(place.state == "waiting" and place.key == key for place in self.model.values()):
+            self.opened.add(key)
+
     @rule(later=st.integers(0, 4))
     def time_goes_on(self, later):
         self.now += later
@@ -116,6 +134,11 @@ class Waiting(RuleBasedStateMachine):
             before.remove(uid)
 
     @invariant()
+    def a_key_is_open_as_long_as_somebody_waits_under_it(self):
+        self.opened &= {place.key for place in self.model.values() if place.state == "waiting"}
+        assert set(self.queue.opened) == self.opened
+
+    @invariant()
     def everybody_is_where_the_model_says(self):
         assert {uid: QUEUE_NAMES[e.state] for uid, e in self.queue.entries.items()} == {
             uid: place.state for uid, place in self.model.items()
@@ -130,7 +153,7 @@ class Waiting(RuleBasedStateMachine):
 
     @invariant()
     def it_is_due_when_somebody_is(self):
-        times = [self.now for place in self.model.values() if place.state == "active"]
+        times = [self.now for place in self.model.values() if place.state == "active" or self.is_let_in(place)]
         times += [place.until for place in self.model.values() if place.state == "backoff"]
         times += [place.flush_at for place in self.model.values() if place.state == "waiting"]
         assert self.queue.next_due(self.now) == (self.now if self.now in times else min(times, default=None))

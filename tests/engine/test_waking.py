@@ -117,9 +117,13 @@ def test_a_waiting_guest_is_tried_exactly_when_some_host_would_take_it(fleet, wa
     for events in rounds:
         for event in events:
             pair.apply(*event)
-        waiting = [uid for uid, state in states(pair.engine).items() if state == "waiting"]
-        expected = {uid for uid in waiting if pair.fits(pair.engine.state.guests[uid].guest.spec)}
-        assert pair.step() == expected
+        wants = {u: pair.engine.state.guests[u].guest.spec for u, s in states(pair.engine).items() if s == "waiting"}
+        expected = {uid for uid, each in wants.items() if pair.fits(each)}
+        tried = pair.step()
+        assert tried <= expected
+        refused = [wants[uid] for uid in tried if states(pair.engine)[uid] == "waiting"]
+        assert all(refused.count(each) == 1 for each in refused), "who is refused speaks for all who want the same"
+        assert all(wants[uid] in refused for uid in expected - tried)
 
 
 # -- shapes and numbers -----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hostler.engine.evictions import hold_nominated
 from hostler.engine.gang_book import GANG
 from hostler.engine.nominations import Attempts, Nomination
 from hostler.engine.profiles import Profiles
-from hostler.engine.queue import Entry, Queue
+from hostler.engine.queue import Entry, Queue, WaitKey
 from hostler.engine.records import PLACED_STATES, QUEUED, GuestRecord
 from hostler.engine.registry import Registry
 from hostler.engine.reservations import Reservations
@@ -69,6 +69,7 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     spent: dict[str, int] = {}
     unnominated: list[str] = []
     abandoned: dict[str, str] = {}
+    queue_opened: list[WaitKey] = []
     quotas: list[Quota] = []
     reservations: list[Reservation] = []
     passes: dict[str, int] = {}
@@ -77,7 +78,7 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
 
 def save(state: State) -> bytes:
     """Write all decision state."""
-    stamp, entries = state.queue.saved()
+    stamp, entries, opened = state.queue.saved()
     return encode(
         Checkpoint(
             format=FORMAT,
@@ -96,6 +97,7 @@ def save(state: State) -> bytes:
             guests=[_without_spec(record) for record in state.guests.values()],
             queue_stamp=stamp,
             queue=entries,
+            queue_opened=opened,
             turns=state.turns.by_policy,
             parked={host: sorted(uids) for host, uids in sorted(state.parked.items())},
             left_guests=list(state.left_guests),
@@ -181,7 +183,7 @@ def _rebuild(saved: Checkpoint, registry: Registry) -> State:
     queued = {uid for uid, record in state.guests.items() if record.state == QUEUED}
     if queued != {uid for uid in saved.queue if not uid.startswith(GANG)}:
         raise InputError("the checkpoint contradicts itself: pending guests and the queue differ")
-    state.queue = Queue.restored(saved.queue_stamp, saved.queue)
+    state.queue = Queue.restored(saved.queue_stamp, saved.queue, saved.queue_opened)
     state.turns.by_policy = saved.turns
     state.left_guests = dict.fromkeys(saved.left_guests)
     state.left_hosts = saved.left_hosts

@@ -2,11 +2,15 @@
 
 Active guests are ordered by priority, then age. Each pending guest has exactly one entry; heaps may hold stale ones,
 which a stamp tells apart. Waiting guests are kept by (shape, policy), so that an event looks at shapes, not at guests.
+
+Those of one key are alike: what refuses one refuses all. So an event that lets a key fit somewhere opens it: its guests
+stand in line with the active ones, whatever their backoff, until the first of them is refused again. Nobody of lower
+priority overtakes them because its backoff ends first, and one free place costs two tries, not one for each guest.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, NamedTuple
 
 __all__ = ["ACTIVE", "BACKOFF", "QUEUE_NAMES", "WAITING", "Entry", "Queue", "WaitKey"]
@@ -17,6 +21,8 @@ WAITING: Final = 2  # refused; will be woken by an event that can cure it, or fl
 QUEUE_NAMES: Final = ("active", "backoff", "waiting")
 
 WaitKey = tuple[int, int]  # shape number, policy number
+_InLine = tuple[int, int, int, str]  # priority (negative), arrival, stamp, uid
+_ROOM = 64  # stale places that a line may always have
 
 
 class Entry(NamedTuple):
@@ -38,7 +44,10 @@ class Queue:
         self.entries: dict[str, Entry] = {}
         self.waiting: dict[WaitKey, dict[str, None]] = {}
         self.stamp = 0  # of the last entry
-        self._active: list[tuple[int, int, int, str]] = []
+        self.opened: dict[WaitKey, None] = {}
+        self._lines: dict[WaitKey, list[_InLine]] = {}  # the waiting of each key in their order
+        self._gates: list[tuple[int, int, WaitKey]] = []  # opened keys by the place of their first guest
+        self._active: list[_InLine] = []
         self._backoff: list[tuple[int, int, int, int, str]] = []
         self._flush: list[tuple[int, int, str]] = []
 
@@ -65,7 +74,9 @@ class Queue:
         self.remove(uid)
         self.stamp += 1
         self.entries[uid] = Entry(WAITING, self.stamp, priority, arrival, until, flush_at, key)
+        self.opened.pop(key, None)  # it was refused, so the others would be
         self.waiting.setdefault(key, {})[uid] = None
+        self._join_line(key, (-priority, arrival, self.stamp, uid))
         heappush(self._flush, (flush_at, self.stamp, uid))
 
     def remove(self, uid: str) -> Entry | None:
@@ -76,10 +87,19 @@ class Queue:
         return entry
 
     def pop(self, limit: int) -> list[str]:
-        """Take up to ``limit`` active guests out, first by priority, then by age."""
+        """Take up to ``limit`` guests out that are to be decided, first by priority, then by age."""
+        gate = self._gate()
+        taken = self._pop_active(limit, gate)
+        if gate is not None and not taken and limit > 0:
+            taken.append(self._lines[gate[2]][0][3])  # one, because whether the next is tried depends on it
+            self.remove(taken[0])
+        return taken
+
+    def _pop_active(self, limit: int, gate: tuple[int, int, WaitKey] | None) -> list[str]:
+        """Take active guests out, no further than the first one of an opened key."""
         taken: list[str] = []
         entries, heap = self.entries, self._active
-        while heap and len(taken) < limit:
+        while heap and len(taken) < limit and (gate is None or heap[0][:2] <= gate[:2]):
             _, _, stamp, uid = heappop(heap)
             entry = entries.get(uid)
             if entry is not None and entry.stamp == stamp:
@@ -89,8 +109,17 @@ class Queue:
 
     def head(self) -> str | None:
         """Return who is decided next, if anybody is."""
+        gate = self._gate()
         self._drop_stale()
+        if gate is not None and (not self._active or gate[:2] < self._active[0][:2]):
+            return self._lines[gate[2]][0][3]
         return self._active[0][3] if self._active else None
+
+    def open(self, key: WaitKey) -> None:
+        """Let those who wait under a key be tried one after the other, whatever their backoff, until one is refused."""
+        if key in self.waiting and key not in self.opened:
+            self.opened[key] = None
+            heappush(self._gates, (*self._first(key)[:2], key))
 
     def wake(self, key: WaitKey, now: int) -> None:
         """Wake all guests that wait under a key; those still in backoff stay there until it ends."""
@@ -123,17 +152,17 @@ class Queue:
     def next_due(self, now: int) -> int | None:
         """Return when ``release`` or ``pop`` next has something to do."""
         self._drop_stale()
-        if self._active:
+        if self._active or self.opened:
             return now
         times = [heap[0][0] for heap in (self._backoff, self._flush) if heap]
         return min(times, default=None)
 
-    def saved(self) -> tuple[int, dict[str, Entry]]:
+    def saved(self) -> tuple[int, dict[str, Entry], list[WaitKey]]:
         """Return everything that ``restored`` needs."""
-        return self.stamp, self.entries
+        return self.stamp, self.entries, sorted(self.opened)
 
     @classmethod
-    def restored(cls, stamp: int, entries: dict[str, Entry]) -> Queue:
+    def restored(cls, stamp: int, entries: dict[str, Entry], opened: list[WaitKey]) -> Queue:
         """Return the queue that was saved; entries are queued in the order in which they came."""
         queue = cls()
         for uid, entry in sorted(entries.items(), key=lambda item: item[1].stamp):
@@ -145,6 +174,8 @@ class Queue:
             else:
                 queue.wait(uid, entry.priority, entry.arrival, entry.key, entry.until, entry.flush_at)
         queue.stamp = stamp
+        for key in opened:
+            queue.open(key)
         return queue
 
     def copy(self) -> Queue:
@@ -153,6 +184,9 @@ class Queue:
         twin.entries = self.entries.copy()
         twin.waiting = {key: uids.copy() for key, uids in self.waiting.items()}
         twin.stamp = self.stamp
+        twin.opened = self.opened.copy()
+        twin._lines = {key: line.copy() for key, line in self._lines.items()}
+        twin._gates = self._gates.copy()
         twin._active = self._active.copy()
         twin._backoff = self._backoff.copy()
         twin._flush = self._flush.copy()
@@ -169,6 +203,37 @@ class Queue:
         del uids[uid]
         if not uids:
             del self.waiting[key]
+            del self._lines[key]
+            self.opened.pop(key, None)
+
+    def _join_line(self, key: WaitKey, place: _InLine) -> None:
+        line = self._lines.setdefault(key, [])
+        if len(line) > _ROOM + 2 * len(self.waiting[key]):
+            line[:] = [known for known in line if _is_current(self.entries.get(known[3]), known[2])]
+            heapify(line)
+        heappush(line, place)
+
+    def _first(self, key: WaitKey) -> _InLine:
+        """Return who comes first of those who wait under a key."""
+        line = self._lines[key]
+        while not _is_current(self.entries.get(line[0][3]), line[0][2]):
+            heappop(line)
+        return line[0]
+
+    def _gate(self) -> tuple[int, int, WaitKey] | None:
+        """Return the opened key whose first guest comes before those of the others."""
+        gates = self._gates
+        while gates:
+            gate = gates[0]
+            key = gate[2]
+            if key not in self.opened:
+                heappop(gates)
+                continue
+            now = (*self._first(key)[:2], key)
+            if now == gate:
+                return gate
+            heapreplace(gates, now)
+        return None
 
     def _drop_stale(self) -> None:
         """Drop the heads of heaps that no longer stand for their guest."""

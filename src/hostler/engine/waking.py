@@ -1,7 +1,7 @@
-"""Which waiting guests an event wakes: those whose refusal it cured, looked up by shape.
+"""Which waiting guests an event lets try again: those whose refusal it cured, looked up by shape.
 
 When hosts improve, one kernel call tells which waiting (shape, policy) pairs could now fit on the improved rows by
-their amounts; those few are then checked exactly, and only a pair that fits somewhere is woken. A pair that looks at
+their amounts; those few are then checked exactly, and only a pair that fits somewhere is opened. A pair that looks at
 other guests is checked whenever one of those was placed or left, wherever that was (``watching``).
 """
 
@@ -61,7 +61,6 @@ class WaitIndex:
         if not state.queue.waiting:
             return
         self._wake_gangs()
-        self._wake_tenants()
         self._follow_queue()
         self._wake_nominated(rows)
         around = self._around(moved, shifted=shifted)
@@ -78,10 +77,18 @@ class WaitIndex:
             for key in hits
             if key is not None and key[1] != NO_POLICY and key not in around and key not in self._barred_by_others
         ]
-        candidates += sorted(around)
+        candidates += sorted(around.union(self._limited()))
         for key in candidates:
-            if self._fits_now(key):
+            if not self._fits_now(key):
+                continue
+            if self._asks_outside(key):
                 state.queue.wake(key, state.now)
+            else:
+                state.queue.open(key)
+
+    def _asks_outside(self, key: WaitKey) -> bool:
+        """Say whether somebody outside has the last word, so that whoever fits may yet be refused, and one by one."""
+        return self._state.profiles.profiles[key[1]].policy.ask is not None
 
     def _wake_gangs(self) -> None:
         """Wake the gangs for which there may be room; after some of a quota was given back, all of them."""
@@ -100,17 +107,15 @@ class WaitIndex:
             if entry is not None and entry.state == WAITING and state.cluster.row_of.get(nomination.host) in rows:
                 state.queue.wake_one(uid, state.now)
 
-    def _wake_tenants(self) -> None:
-        """Wake guests of tenants with quotas, after some of what a quota limits was given back."""
+    def _limited(self) -> list[WaitKey]:
+        """Return the waiting pairs of tenants with quotas, after some of what a quota limits was given back."""
         state = self._state
         if not state.quota_freed:
-            return
+            return []
         state.quota_freed = False
-        for uids in list(state.queue.waiting.values()):
-            for uid in list(uids):
-                record = state.guests.get(uid)
-                if record is not None and state.quotas.concerns(record.guest.spec):
-                    state.queue.wake_one(uid, state.now)
+        shapes = state.shapes.shapes
+        keys = [key for key in state.queue.waiting if key[1] != NO_POLICY]
+        return [key for key in keys if state.quotas.concerns(shapes[key[0]].spec)]
 
     def has_news(self) -> bool:
         """Say whether guests moved that some waiting guest looks at."""

@@ -197,7 +197,7 @@ def test_a_part_that_dies_ends_the_scheduler_with_an_error_and_gives_the_lease_b
 def test_a_part_that_dies_before_everything_is_listed_ends_the_scheduler_too():
     async def story(stage: Stage) -> None:
         actor = stage.start()
-        actor.scheduler.reflectors["Node"].run = _die
+        actor.scheduler.reflectors["Node"].run = _die  # type: ignore[method-assign]
         async with asyncio.timeout(60):
             with pytest.raises(InternalError, match="following Node ended: KeyError"):
                 await actor.task

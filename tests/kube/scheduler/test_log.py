@@ -12,7 +12,7 @@ class Lines:
     """A log into a list, at a time that the test sets."""
 
     def __init__(self, **options):
-        self.lines = []
+        self.lines: list[str] = []
         self.at = NOON
         self.log = Log(self.lines.append, now=lambda: self.at, **options)
 
