@@ -136,7 +136,7 @@ class TestGuestThatRequestsNothing:
             "6 more guests like idle (no requests) fit.",
             "It requests nothing, so only hosts' limits of guests count.",
             "Placed before them: 1 of 1 pending guest.",
-            "The next one does not fit: 0/3 hosts: 2 insufficient guests, 1 cordoned.",
+            "The next one does not fit: 0/3 hosts: 2 too many guests, 1 cordoned.",
         ]
 
     @pytest.mark.parametrize("policy", ["spread", "pack", "round_robin", "random", "first_fit"])

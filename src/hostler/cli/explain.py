@@ -163,12 +163,8 @@ def _is_live(files: tuple[str, ...], journal: str, other: str, kubeconfig: Path 
 
 
 def _print(explained: Explained, *, is_wide: bool) -> None:
-    import msgspec
+    from hostler.cli.explain_lines import print_more
 
-    from hostler.cli.explain_lines import in_plain_words, print_more
-
-    explanation = in_plain_words(explained.explanation, is_pod=explained.message is not None)
-    explained = msgspec.structs.replace(explained, explanation=explanation)
     verdicts = explained.explanation.verdicts
     fitting = [verdict for verdict in verdicts if verdict.fits]
     refusing = [verdict for verdict in verdicts if not verdict.fits]

@@ -4,55 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from hostler.cli.terminal import Column, print_table, printable, say
 from hostler.cli.wording import plural, reasons_text
 from hostler.engine.eviction_advice import EVICTS_NOBODY
-from hostler.model import EvictionAdvice, Explanation, Failure, GangAdvice, Reason, ReasonCount
-from hostler.model.resources import GUESTS
+from hostler.model import EvictionAdvice, Explanation, GangAdvice
 
-__all__ = ["counts_in_plain_words", "in_plain_words", "print_more"]
+__all__ = ["print_more"]
 
 SHOWN = 10  # victims, or members of a gang, unless all are wanted
-
-
-def in_plain_words(explanation: Explanation, *, is_pod: bool) -> Explanation:
-    """Return the explanation with reasons that a person understands.
-
-    To the engine the number of guests is a resource like any other; nobody says that guests are insufficient.
-    """
-    decision, gang = explanation.decision, explanation.gang
-    if gang is not None:
-        members = tuple(replace(one, reasons=counts_in_plain_words(one.reasons, is_pod=is_pod)) for one in gang.members)
-        gang = replace(gang, members=members)
-    return replace(
-        explanation,
-        decision=replace(decision, reasons=counts_in_plain_words(decision.reasons, is_pod=is_pod)),
-        verdicts=tuple(
-            replace(one, failures=tuple(_failure(failure, is_pod=is_pod) for failure in one.failures))
-            for one in explanation.verdicts
-        ),
-        gang=gang,
-    )
-
-
-def counts_in_plain_words(counts: tuple[ReasonCount, ...], *, is_pod: bool) -> tuple[ReasonCount, ...]:
-    """Return the same for the reasons of many hosts."""
-    return tuple(replace(one, reason=_reason(one.reason, is_pod=is_pod)) for one in counts)
-
-
-def _failure(failure: Failure, *, is_pod: bool) -> Failure:
-    reason = _reason(failure.reason, is_pod=is_pod)
-    if reason is failure.reason:
-        return failure
-    return replace(failure, reason=reason, needed=None, free=None, missing=None)  # it is always one
-
-
-def _reason(reason: Reason, *, is_pod: bool) -> Reason:
-    if (reason.code, reason.subject) != ("insufficient", GUESTS):
-        return reason
-    return replace(reason, code="too_many_pods" if is_pod else "too_many_guests", subject="")
 
 
 def print_more(explanation: Explanation, *, is_wide: bool) -> None:

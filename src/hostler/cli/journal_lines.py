@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from hostler.cli.differences import event_line
-from hostler.cli.explain_lines import counts_in_plain_words
 from hostler.cli.journal_guests import guests_of
 from hostler.cli.runs import shown_name
 from hostler.cli.wording import amount_text, plural, reasons_text, request_text
@@ -158,8 +157,9 @@ class Teller:
         """Say why an action is taken, or what belongs to it."""
         match action:
             case Hold():
-                reasons = counts_in_plain_words(action.reasons, is_pod=False)
-                return f"0/{plural(action.hosts, 'host')}: {reasons_text(reasons)}" if reasons else "no host to try"
+                if not action.reasons:
+                    return "no host to try"
+                return f"0/{plural(action.hosts, 'host')}: {reasons_text(action.reasons)}"
             case Bind():
                 return f"devices {', '.join(map(str, action.devices))}" if action.devices else ""
             case Prepare():

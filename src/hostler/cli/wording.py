@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hostler.model import Decision, DeviceRequest, Failure, GuestSpec, Reason, ReasonCount, format_resource
 from hostler.model.hosts import WHOLE_DEVICE
+from hostler.model.resources import GUESTS
 
 __all__ = ["EVICTED", "amount_text", "failure_text", "number_text", "plural", "reason_line", "reason_text"]
 __all__ += ["reasons_text", "request_text"]
@@ -27,9 +28,16 @@ def plural(count: int, noun: str) -> str:
 
 
 def reason_text(reason: Reason) -> str:
-    """Write a reason without punctuation: ``insufficient cpu``."""
+    """Write a reason without punctuation: ``insufficient cpu``, but nobody says that guests are insufficient."""
+    if _is_about_count(reason):
+        return "too many guests"
     words = reason.code.replace("_", " ")
     return f"{words} {reason.subject}" if reason.subject else words
+
+
+def _is_about_count(reason: Reason) -> bool:
+    """Say whether a host has as many guests as it may have; to the engine that is a resource like any other."""
+    return (reason.code, reason.subject) == ("insufficient", GUESTS)
 
 
 def reason_line(decision: Decision) -> str:
@@ -65,6 +73,8 @@ def failure_text(failure: Failure) -> str:
         return f"{text}: it would be {failure.needed}"
     if failure.needed is None or failure.missing is None or failure.reason.code in _WITHOUT_AMOUNTS:
         return text + held
+    if _is_about_count(failure.reason):
+        return text + held  # it is always one that is missing
     subject = failure.reason.subject
     if failure.reason.plugin == _DEVICES:
         return f"{text}: {failure.missing} of {failure.needed} milli-{subject} missing"

@@ -62,6 +62,20 @@ def test_a_request_to_stop_during_the_hold_gives_the_lease_back_once_nobody_can_
     play(story)
 
 
+def test_a_lease_that_was_renewed_without_our_knowing_is_given_back_too():
+    async def story(stage: Stage) -> None:
+        first = await stage.lead("first")
+        # As by a renewal that was cut short and written all the same.
+        stage.server.change(
+            "leases", LEASE, lambda item: {**item, "spec": {**item["spec"], "acquireTime": None}}, "kube-system"
+        )
+        first.stop.set()
+        assert await first.task == "stopped"
+        assert _holder(stage) == ""
+
+    play(story)
+
+
 def test_a_lease_whose_taking_had_no_answer_is_given_back_too():
     async def story(stage: Stage) -> None:
         _hold(stage, 15)

@@ -288,8 +288,8 @@ def test_a_node_with_its_number_of_pods_has_too_many(cluster, create, on):
         with cluster.api() as api:
             for number in range(3):
                 api.call("PATCH", f"/api/v1/nodes/node-{number}/status", {"status": {"allocatable": {"pods": "110"}}})
-    assert found.lines[0].startswith("web (cpu 1) fits nowhere: 0/3 hosts: 3 too many pods")
-    assert found.row("node-0")[1:] == ["too", "many", "pods"]
+    assert found.lines[0].startswith("web (cpu 1) fits nowhere: 0/3 hosts: 3 too many guests")
+    assert found.row("node-0")[1:] == ["too", "many", "guests"]
 
 
 def event(name, uid):

@@ -75,9 +75,7 @@ def _ask(via: str, pod: str, namespace: str, kubeconfig: Path | None, context: s
 
 def _print(namespace: str, explanation: Explanation) -> None:
     from hostler.cli.explain import print_fitting, print_refusing
-    from hostler.cli.explain_lines import in_plain_words
 
-    explanation = in_plain_words(explanation, is_pod=True)
     fitting = [verdict for verdict in explanation.verdicts if verdict.fits]
     refusing = [verdict for verdict in explanation.verdicts if not verdict.fits]
     name = printable(f"{namespace}/{explanation.decision.guest}")

@@ -117,11 +117,22 @@ class Leadership:
                 return
             # Whoever finds it given back begins at once, so not before those before us can no longer write.
             await asyncio.sleep(max(0, self._safe_at - self._clock.now()) / _SECOND)
-            await self._write(lease, holder="", renewed=self._clock.now())
+            await self._give_back(lease)
         except (HostlerError, TimeoutError):
             return
 
     # -- internals -------------------------------------------------------------------------------------------------
+
+    async def _give_back(self, lease: Lease) -> None:
+        try:
+            await self._write(lease, holder="", renewed=self._clock.now())
+        except ApiError as error:
+            if not error.is_conflict:
+                raise
+            # A renewal that was cut short may have been written after all.
+            found = await self._read()
+            if found.spec.holder_identity == self.identity:
+                await self._write(found, holder="", renewed=self._clock.now())
 
     async def _hold(self) -> None:
         """Keep renewing while the last binds of the holder before time out."""
