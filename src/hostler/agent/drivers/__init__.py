@@ -1,0 +1,1 @@
+"""Hypervisors behind one protocol: ``driver`` says what an agent needs of them."""

@@ -1,0 +1,197 @@
+"""What agents and the control plane say to each other, as data. Both sides speak versions N and N-1.
+
+An agent joins once by a token and gets a credential. Then it registers (boot id, size, all VMs that it finds), reports
+(what changed; an empty report is a heartbeat) and asks for orders by long poll. A report carries boot id, lease epoch
+and a sequence number: what is older than the last one taken is refused, so replays and delayed packets change nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+__all__ = [
+    "OLDEST_PROTOCOL", "PROTOCOL", "Capabilities", "DeviceHere", "Disk", "HostSize", "Image", "Join", "Joined",
+    "Migration", "Network", "Order", "Orders", "Register", "Registered", "Report", "Reported", "Trouble", "VmReport",
+]  # fmt: skip
+
+PROTOCOL = 1
+OLDEST_PROTOCOL = 1
+
+Power = Literal["running", "stopped", "paused", "absent"]
+State = Literal[
+    "absent", "creating", "stopped", "starting", "running", "paused", "stopping", "landing", "leaving", "left"
+]
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a disk begins: a path under the host's configured roots, or a URL with the hash of what is there."""
+
+    path: str = ""
+    url: str = ""
+    sha256: str = ""
+
+
+class Disk(msgspec.Struct, frozen=True, kw_only=True):
+    """One disk; ``storage`` names shared storage of the host, empty means a local overlay file."""
+
+    size_bytes: int
+    image: Image | None = None
+    storage: str = ""
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """User-mode network, or a bridge of the host by its name."""
+
+    kind: Literal["none", "user", "bridge"] = "user"
+    bridge: str = ""
+
+
+class Migration(msgspec.Struct, frozen=True, kw_only=True):
+    """One side of a live migration. ``is_source`` sends to the landing, the other side prepares one."""
+
+    is_source: bool
+    address: str = ""
+    secret: str = ""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What a host is to make of one VM. ``restarts`` only grows: each step of it is one restart."""
+
+    vm: str
+    generation: int
+    power: Power
+    name: str = ""
+    cpu_count: int = 1
+    cpu_millis: int = 1000
+    memory_bytes: int = 0
+    disks: tuple[Disk, ...] = ()
+    network: Network = Network()
+    devices: tuple[str, ...] = ()
+    restarts: int = 0
+    migration: Migration | None = None
+    kernel: str = ""  # direct boot of a diskless VM: paths under the configured roots
+    initrd: str = ""
+    kernel_arguments: str = ""
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a driver can do."""
+
+    pause: bool = False
+    resize_running: bool = False
+    live_migration: bool = False
+    disks: bool = False
+    bridges: bool = False
+    devices: bool = False
+
+
+class DeviceHere(msgspec.Struct, frozen=True, kw_only=True):
+    """A device of a host."""
+
+    kind: str
+    model: str = ""
+
+
+class HostSize(msgspec.Struct, frozen=True, kw_only=True):
+    """What a host has in all."""
+
+    cpu_millis: int
+    memory_bytes: int
+    disk_bytes: int = 0
+    devices: tuple[DeviceHere, ...] = ()
+
+
+class Join(msgspec.Struct, frozen=True, kw_only=True):
+    """The first message: a one-time token for a credential."""
+
+    token: str
+    name: str
+    protocols: tuple[int, ...] = (PROTOCOL,)
+
+
+class Joined(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer; the credential is shown this once."""
+
+    host: str
+    credential: str
+    protocol: int
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a VM is not as ordered."""
+
+    kind: Literal["transient", "permanent", "blocked"]
+    code: str
+    message: str
+    hint: str = ""
+    failures: int = 0
+
+
+class VmReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How one VM is. ``generation`` is that of the order which it fulfils; of an unknown one it is 0."""
+
+    vm: str
+    state: State
+    generation: int = 0
+    restarts: int = 0
+    trouble: Trouble | None = None
+    failed_generation: int = 0
+    landing_address: str = ""
+    landing_secret: str = ""
+
+
+class Register(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that started, or came back: all that it has."""
+
+    boot: str  # new whenever the machine started anew
+    agent: str  # new whenever the agent started anew
+    version: str
+    driver: str
+    capabilities: Capabilities
+    size: HostSize
+    labels: tuple[tuple[str, str], ...] = ()
+    storages: tuple[str, ...] = ()
+    vms: tuple[VmReport, ...] = ()
+    unknown: tuple[str, ...] = ()  # found here, ordered by nobody: never touched
+    is_inventory_known: bool = True
+
+
+class Registered(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer: under which epoch to report, and how often."""
+
+    epoch: int
+    heartbeat_s: float
+    silent_after_s: float
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed since the last report that was answered; with nothing in it, a heartbeat."""
+
+    boot: str
+    agent: str
+    epoch: int
+    sequence: int
+    orders: int = 0  # the version of the orders that it knows
+    vms: tuple[VmReport, ...] = ()
+    gone: tuple[str, ...] = ()
+    unknown: tuple[str, ...] | None = None
+    size: HostSize | None = None
+    refused_teardown: int = 0  # VMs that it keeps although they are ordered absent, until bulk is allowed
+
+
+class Reported(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer. ``resync``: register again."""
+
+    resync: bool = False
+    has_orders: bool = False
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a poll: all orders when ``is_full``, else those that changed since the version asked from."""
+
+    version: int
+    is_full: bool
+    orders: tuple[Order, ...] = ()
+    allows_bulk_teardown: bool = False
