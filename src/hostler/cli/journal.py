@@ -204,8 +204,10 @@ def record(
     counts = done.counts
     say(
         f"{plural(counts.facts, 'fact')}, {plural(counts.decisions, 'decision')} to bind, "
-        f"{plural(done.files, 'file')}, {done.bytes:,} bytes"
+        f"{plural(len(done.files), 'file')}, {sum(done.files.values()):,} bytes"
     )
+    for name, size in done.files.items():
+        say(f"  {printable(name)}  {size:,} bytes")
     if counts.agreed or counts.differed:
         say(f"others bound {counts.agreed:,} pods where the policy would have, and {counts.differed:,} elsewhere")
     if not done.is_whole:

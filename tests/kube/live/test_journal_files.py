@@ -77,8 +77,31 @@ def test_a_file_ends_with_a_step_however_many_facts_come_before_it(tmp_path):
         recorder.apply(GuestArrived(guest=Guest(name=f"g{number}", uid=f"g{number}", spec=spec)))
     recorder.step(1)
     files.close()
-    assert [path.name for path in in_order(tmp_path)] == ["run.journal.1"]
-    assert len(replayed(tmp_path / "run.journal.1")) == 50
+    assert len(replayed(tmp_path / "run.journal")) == 50
+
+
+def test_a_recording_that_ends_just_when_a_file_is_full_has_the_name_that_was_asked_for(tmp_path):
+    finished: list[Path] = []
+    files = JournalFiles(tmp_path / "run.journal", limit=1, current=tmp_path / ".run", finished=finished.append)
+    decided = run(files, guests=3)
+    files.close()
+    assert files.files == in_order(tmp_path) == [tmp_path / "run.journal.1", tmp_path / "run.journal.2", files.path]
+    assert sorted(tmp_path.iterdir()) == sorted(files.files)
+    assert [one for path in files.files for one in replayed(path)] == decided
+    assert len(finished) == 3
+
+
+def test_a_file_has_its_final_name_only_when_it_is_finished(tmp_path):
+    named: list[list[Path]] = []
+    current = tmp_path / ".run"
+    files = JournalFiles(
+        tmp_path / "run.journal", limit=4000, current=current, finished=lambda file: named.append([file, *files.files])
+    )
+    run(files)
+    files.close()
+    assert len(named) == len(files.files) > 2
+    assert [one[0] for one in named] == [current] * len(named)
+    assert [one[1:] for one in named[:2]] == [[], [tmp_path / "run.journal.1"]]
 
 
 def test_only_so_many_full_files_are_kept(tmp_path):
@@ -87,7 +110,8 @@ def test_only_so_many_full_files_are_kept(tmp_path):
     files.close()
     numbers = [int(path.suffix[1:]) for path in tmp_path.glob("run.journal.*")]
     assert len(numbers) == 2
-    assert max(numbers) == files.rotations + (0 if (tmp_path / "run.journal").exists() else 1)
+    assert max(numbers) > 2
+    assert files.files == in_order(tmp_path)
     tail = [one for path in in_order(tmp_path) for one in replayed(path)]
     assert tail == decided[-len(tail) :]
 
@@ -99,6 +123,8 @@ def test_a_journal_of_an_earlier_process_is_set_aside(tmp_path):
         files.close()
     assert [path.name for path in in_order(tmp_path)] == ["run.journal.1", "run.journal"]
     assert all(replayed(path) == decided for path in in_order(tmp_path))
+    assert files.earlier == tmp_path / "run.journal.1"
+    assert files.files == [tmp_path / "run.journal"]
 
 
 def test_a_disk_that_takes_no_more_ends_the_recording_with_one_word_and_nothing_else(tmp_path):

@@ -97,6 +97,24 @@ def test_a_redacted_recording_has_no_names_and_replays(create, on, tmp_path):
     assert b"secret-project" not in path.read_bytes()
     assert b"node-1" not in path.read_bytes()
     assert decisions_of(path) >= 1
+    assert path.stat().st_mode & 0o077 == 0
+    assert f"  {path}  {path.stat().st_size:,} bytes" in found.lines
+
+
+def test_a_recording_in_several_files_names_them_and_what_was_there_before(create, on, tmp_path):
+    create("waits", "100")
+    path = tmp_path / "cluster.journal"
+    path.write_text("of yesterday")
+    found = hostler("journal", "record", "-o", path, "--for", "2s", "--rotate", "1Ki", *on)
+    assert found.code == 0, found.err
+    assert f"{path} was there already; it is called cluster.journal.1 now" in found.err
+    assert (tmp_path / "cluster.journal.1").read_text() == "of yesterday"
+    ours = sorted(file for file in tmp_path.iterdir() if file.name != "cluster.journal.1")
+    assert path in ours
+    assert sorted(found.lines[1:]) == sorted(f"  {file}  {file.stat().st_size:,} bytes" for file in ours)
+    total = sum(file.stat().st_size for file in ours)
+    assert found.lines[0].endswith(f"{len(ours)} file{'s' * (len(ours) > 1)}, {total:,} bytes")
+    assert [decisions_of(file) for file in ours]
 
 
 def test_a_shadow_compares_its_decisions_with_what_others_do(tmp_path):

@@ -32,8 +32,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a recording."""
 
     counts: ShadowCounts
-    bytes: int
-    files: int
+    files: dict[str, int]  # the bytes of each file that is there, the oldest first
     is_whole: bool  # nothing kept the journal from being written to its end
 
 
@@ -57,11 +56,14 @@ def record_cluster(
         warn=note,
         finished=_redact if hide else lambda finished: None,
     )
+    if files.earlier is not None:
+        note(f"{path} was there already; it is called {files.earlier.name} now")
     try:
         counts = asyncio.run(_follow(access, settings, files, seconds))
     finally:
         files.close()
-    return Recorded(counts=counts, bytes=files.written, files=files.rotations + 1, is_whole=not files.is_stopped)
+    sizes = {str(file): file.stat().st_size for file in files.files}
+    return Recorded(counts=counts, files=sizes, is_whole=not files.is_stopped)
 
 
 async def _follow(
@@ -109,3 +111,4 @@ def _redact(path: Path) -> None:
     redacted = redact(found, registry_for(found.header.policies))
     with atomic_file(str(path)) as write:
         write_journal(redacted, write)
+    path.chmod(0o600)  # as every journal of a cluster: who may see it is its owner's to say

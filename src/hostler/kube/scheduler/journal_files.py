@@ -34,7 +34,7 @@ class JournalFiles:
 
     ``limit`` is how many bytes of entries a file takes beyond what it begins with; 0: any number. It ends with a step,
     so that there is something to replay. ``keep`` is how many finished files stay; 0: all. ``finished`` is told of each
-    file when it has its final name; until then it is called ``current``, where one is given.
+    file that is whole, before it gets its final name; until then it is called ``current``, where one is given.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class JournalFiles:
         self.path = path
         self.recorder: Recorder | None = None
         self.is_stopped = False
-        self.written = 0  # bytes in all files
-        self.rotations = 0
+        self.earlier: Path | None = None  # what was there under our name, where it is now
+        self._numbered: list[Path] = []  # the full files of this process
         self._limit = limit
         self._keep = keep
         self._current = current or path
@@ -63,13 +63,18 @@ class JournalFiles:
         for file in {path, self._current}:
             _check_kind(file)
         try:
-            self._set_aside(path)  # a journal of an earlier process: two of them in one file could not be read
+            self.earlier = self._set_aside(path)  # a journal of an earlier process: two of them in one file could not be read
             self._stream = self._open()
         except OSError as error:
             problem = (error.strerror or str(error)).lower()
             raise InputError(
                 f"{path}: cannot be written: {problem}", hint="name another file for the journal"
             ) from None
+
+    @property
+    def files(self) -> list[Path]:
+        """Return the files of this process that are there, the oldest first."""
+        return [file for file in (*self._numbered, self.path) if file.exists()]
 
     def write(self, data: bytes) -> None:
         """Write an entry; never raises. When the file is full, go on in a new one."""
@@ -80,7 +85,6 @@ class JournalFiles:
         except OSError as error:
             self._stop(error)
             return
-        self.written += len(data)
         self._since_open += len(data)
         recorder = self.recorder
         is_full = 0 < self._limit < self._since_open and _STEP in data[:64]
@@ -94,13 +98,14 @@ class JournalFiles:
         if stream is None:
             return
         stream.close()
-        if self.rotations and not self._since_open:
-            self._current.unlink()  # it has nothing that the one before does not end with
-            self.rotations -= 1
+        if self._numbered and self._numbered[-1].exists() and not self._since_open:
+            # The last one has nothing that the one before does not end with: that one is the last.
+            self._current.unlink()
+            self._numbered.pop().rename(self.path)
             return
+        self._finished(self._current)
         if self._current != self.path:
             self._current.rename(self.path)
-        self._finished(self.path)
 
     def _rotate(self, recorder: Recorder) -> None:
         stream, self._stream = self._stream, None
@@ -108,13 +113,13 @@ class JournalFiles:
         try:
             if stream is not None:
                 stream.close()
+            self._finished(self._current)
             aside = self._set_aside(self._current)
             if aside is not None:
-                self._finished(aside)
+                self._numbered.append(aside)
             self._drop_oldest()
             self._stream = self._open()
             recorder.rotate(self.write)
-            self.rotations += 1
         except (OSError, HostlerError) as error:
             self._stop(error)
         finally:
