@@ -125,6 +125,47 @@ guests:
     assert {guest["name"]: guest["on_devices"] for guest in data["guests"]} == {"vague": [1], "exact": [0]}
 
 
+NODE = """\
+apiVersion: v1
+kind: Node
+metadata: {name: a}
+status: {allocatable: {cpu: "4", pods: "10"}}
+---
+"""
+
+
+def pod(name, node=""):
+    spec = {"nodeName": node, "containers": [{"name": "main"}]}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}) + "\n---\n"
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        ({"half": "gone"}, "pod default/half does not count: its node gone is not there"),
+        (
+            {"half": "gone", "other": "too"},
+            "pod default/half and 1 more do not count: their nodes, such as gone, are not there",
+        ),
+    ],
+)
+def test_pods_left_over_from_nodes_that_are_gone_are_noted_and_the_others_placed(tmp_path, lost, told):
+    text = NODE + pod("runs", "a") + "".join(pod(*one) for one in lost.items()) + pod("waits")
+    path = tmp_path / "objects.yaml"
+    path.write_text(text)
+    result = hostler("place", "-f", path, "-o", "json")
+    assert result.code == 0
+    assert result.err == f"note: {path}: {told}\n"
+    assert {guest["name"]: guest["host"] for guest in result.json["guests"]} == {"runs": "a", "waits": "a"}
+
+
+def test_pods_of_nodes_are_refused_where_the_nodes_were_forgotten(tmp_path):
+    (tmp_path / "objects.yaml").write_text(pod("runs", "a"))
+    result = hostler("place", "-f", tmp_path / "objects.yaml")
+    assert result.code == 2
+    assert "guest 'runs' runs on host 'a', which is not declared" in result.err
+
+
 def test_fgd_measures_by_the_guests_in_the_input():
     assert hostler("place", *DEMO_FILES, "--policy", "fgd").code == 0
 

@@ -7,7 +7,7 @@ remains here is that every policy which somebody names exists.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -118,7 +118,8 @@ def _read(
     configured = load_settings(BUILT_IN, config=config, environ=without_policy)
     known = {**BUILT_IN, **{one.name: one for one in configured.policies}}
     parts = read_parts(read_documents(files), known, seed_annotations=seed_annotations)
-    fleet = merge([_without_known(part.fleet, known) for part in parts])
+    hosts = {host.name for part in parts for host in part.fleet.hosts}
+    fleet = merge([_without_lost_pods(_without_known(part.fleet, known), hosts) for part in parts])
     declared = {one.name: one for one in fleet.policies}
     # Again, now that the policies of the files are known: a flag or a variable may name one of them.
     settings = load_settings({**BUILT_IN, **declared}, config=config, policy=policy)
@@ -137,6 +138,27 @@ def _without_known(part: Fleet, known: Mapping[str, Policy]) -> Fleet:
                 hint="rename one of them",
             )
     return msgspec.structs.replace(part, policies=tuple(p for p in part.policies if p.name not in known))
+
+
+def _without_lost_pods(part: Fleet, hosts: Collection[str]) -> Fleet:
+    """Drop pods of nodes that are gone, with a note: live clusters often have some, which nothing collected yet."""
+    if not hosts:  # then it is the nodes that were forgotten
+        return part
+    lost = {at for at, guest in enumerate(part.guests) if guest.host and guest.host not in hosts and is_pod(part, at)}
+    if not lost:
+        return part
+    first, source = part.guests[min(lost)], part.guest_places[min(lost)][0].source
+    who = f"pod {first.spec.namespace}/{first.name}"
+    if len(lost) == 1:
+        note(f"{source}: {who} does not count: its node {first.host} is not there")
+    else:
+        note(f"{source}: {who} and {len(lost) - 1} more do not count: their nodes, such as {first.host}, are not there")
+    stay = [at for at in range(len(part.guests)) if at not in lost]
+    return msgspec.structs.replace(
+        part,
+        guests=tuple(part.guests[at] for at in stay),
+        guest_places=tuple(part.guest_places[at] for at in stay),
+    )
 
 
 def check_named_policies(fleet: Fleet, known: Mapping[str, Policy]) -> None:
