@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -87,8 +88,39 @@ def test_parts_are_added_and_data_are_kept(folder):
     assert processes_about(folder) == {}
     assert set(states("local").values()) == {"stopped"}
     again = hostler("kube", "up", "--nodes", "1")
-    assert "1 nodes are Ready (0 new)" in again.err
+    assert "1 nodes are Ready (0 new)\n" in again.err
     assert "scheduler" in states("local")
+
+
+def test_asking_for_less_than_there_is_takes_nothing_away_and_says_so():
+    assert hostler("kube", "up", "--name", "big", "--with", "scheduler", "--nodes", "3").code == 0
+    less = hostler("kube", "up", "--name", "big", "--with", "none", "--nodes", "2")
+    assert less.code == 0, less.err
+    assert "--with only adds parts: scheduler of cluster big stays" in less.err
+    assert "2 nodes are Ready (0 new); the cluster has 3, and none is removed" in less.err
+    assert states("big")["scheduler"] == "healthy"
+
+
+def test_the_only_cluster_needs_no_name():
+    assert hostler("kube", "up", "--name", "only", "--with", "none").code == 0
+    shown = hostler("kube", "logs", "apiserver", "--tail", "1")
+    assert (shown.code, len(shown.lines)) == (0, 1)
+    refused = hostler("kube", "logs", "scheduler")
+    assert refused.code == 2
+    assert "cluster only has no scheduler, only etcd, apiserver" in refused.err
+    assert refused.hint == "start it with 'hostler kube up --name only --with scheduler'"
+    assert hostler("kube", "down").out.startswith("cluster only: ended apiserver, etcd")
+
+
+def test_of_several_clusters_one_must_be_named(folder):
+    for name in ("one", "two"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "cluster.json").write_text("{}")
+    result = hostler("kube", "down")
+    assert result.code == 2
+    assert "there is no local cluster 'local'" in result.err
+    assert result.hint == "there are one, two"
+    shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("moment", ["etcd", "apiserver"])

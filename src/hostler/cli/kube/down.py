@@ -16,7 +16,7 @@ __all__ = ["down"]
     epilog=examples("hostler kube down", "hostler kube down --name second --keep-data", "hostler kube down --all"),
     short_help="End a local control plane and remove its data.",
 )
-@cluster_option("The cluster; 'local' unless given.", default=None)
+@cluster_option("The cluster; the only one, or 'local', unless given.", default=None)
 @click.option("--all", "is_all", is_flag=True, help="All local clusters.")
 @click.option("--keep-data", is_flag=True, help="Keep the objects; 'hostler kube up' goes on with them.")
 def down(name: str | None, is_all: bool, keep_data: bool) -> None:
@@ -25,11 +25,11 @@ def down(name: str | None, is_all: bool, keep_data: bool) -> None:
 
     with needs_kube():
         from hostler.kube.local import LocalCluster
-    from hostler.kube.local.state import DEFAULT_NAME, known_clusters
+    from hostler.kube.local.state import known_clusters, the_cluster
 
     if is_all and name is not None:
         raise InputError("--all and --name exclude each other", hint="leave one of them out")
-    names = known_clusters() if is_all else [name or DEFAULT_NAME]
+    names = known_clusters() if is_all else [name or the_cluster()]
     for one in names:
         ended = LocalCluster.open(one).stop(keep_data=keep_data)
         what = f"ended {', '.join(ended)}" if ended else "nothing was running"

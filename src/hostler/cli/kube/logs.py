@@ -23,10 +23,10 @@ _TICK_S = 0.2
     short_help="Show what the parts of a local control plane write.",
 )
 @click.argument("part", required=False)
-@cluster_option("The cluster.")
+@cluster_option("The cluster; the only one, or 'local', unless given.", default=None)
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on, until you interrupt.")
 @click.option("--tail", metavar="N", type=click.IntRange(0), default=20, show_default=True, help="Lines of each part.")
-def logs(part: str | None, name: str, follow: bool, tail: int) -> None:
+def logs(part: str | None, name: str | None, follow: bool, tail: int) -> None:
     """Show the last lines of PART: etcd, apiserver, controllers, scheduler or kwok; of all unless given."""
     from hostler.cli.kube.extras import needs_kube
 
@@ -35,10 +35,16 @@ def logs(part: str | None, name: str, follow: bool, tail: int) -> None:
     from hostler.config import did_you_mean
     from hostler.errors import UnknownNameError
     from hostler.kube.local.parts import PARTS
+    from hostler.kube.local.state import the_cluster
 
-    cluster = LocalCluster.open(name)
+    cluster = LocalCluster.open(name or the_cluster())
     if part is not None and part not in PARTS:
         raise UnknownNameError(f"no part is called {part!r}", hint=did_you_mean(part, PARTS))
+    if part is not None and part not in cluster.parts:
+        raise UnknownNameError(
+            f"cluster {cluster.name} has no {part}, only {', '.join(cluster.parts)}",
+            hint=f"start it with 'hostler kube up --name {cluster.name} --with {part}'",
+        )
     wanted = [part] if part else [one for one in PARTS if cluster.log(one).exists()]
     readers = [_Reader(cluster.log(one), f"{one}: " if part is None else "") for one in wanted]
     for reader in readers:

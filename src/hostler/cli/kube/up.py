@@ -35,7 +35,7 @@ NO_PART = "none"
     metavar="N",
     type=click.IntRange(0, MAX_NODES),
     default=0,
-    help="Create nodes node-0 and so on, of 8 CPUs, 32 GiB and 110 pods, in three zones; those that exist are left.",
+    help="Create nodes node-0 and so on, of 8 CPUs, 32 GiB and 110 pods, in three zones; those that exist stay.",
 )
 @click.option(
     "--with",
@@ -43,7 +43,7 @@ NO_PART = "none"
     metavar="PARTS",
     default=None,
     help="What runs beside etcd and the API server, separated by commas: scheduler (kube-scheduler), controllers, "
-    "kwok (plays the kubelets), or none. Else what the cluster had, and all three where it is new.",
+    "kwok (plays the kubelets), or none; what the cluster has already stays. Else that, and all three where it is new.",
 )
 @click.option(
     "--gate",
@@ -94,8 +94,11 @@ def _start(
     from hostler.kube.local.state import check_name, cluster_folder, read_state
 
     check_name(name)
-    is_new = read_state(cluster_folder(name)) is None
-    wanted = check_parts(_words(parts)) if parts is not None else OPTIONAL if is_new else ()
+    before = read_state(cluster_folder(name))
+    wanted = check_parts(_words(parts)) if parts is not None else OPTIONAL if before is None else ()
+    stay = [part for part in before.parts if part not in wanted] if before is not None and parts is not None else []
+    if stay:
+        tell(f"--with only adds parts: {', '.join(stay)} of cluster {name} {'stays' if len(stay) == 1 else 'stay'}")
     return LocalCluster.start(
         name,
         nodes=nodes,

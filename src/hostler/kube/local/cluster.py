@@ -245,8 +245,9 @@ class LocalCluster:
     def _add_nodes(self, count: int) -> None:
         made = create_nodes(self.api, count)
         with self.api() as api:
-            wait_until_usable(api, count, _NODES_PATIENCE_S)
-        self._report(f"{count} nodes are Ready ({made} new)")
+            there = wait_until_usable(api, count, _NODES_PATIENCE_S)
+        more = f"; the cluster has {there}, and none is removed" if there > count else ""
+        self._report(f"{count} nodes are Ready ({made} new){more}")
 
 
 def _make_folder(folder: Path) -> None:

@@ -65,15 +65,15 @@ def create_nodes(connect: Callable[[], Api], count: int) -> int:
         return sum(pool.map(share, range(min(_WORKERS, count))))
 
 
-def wait_until_usable(api: Api, count: int, patience_s: float) -> None:
-    """Wait until pods could run on our nodes: they are Ready, and no taint says otherwise."""
+def wait_until_usable(api: Api, count: int, patience_s: float) -> int:
+    """Wait until pods could run on our nodes: they are Ready, without taints that say no; return how many there are."""
     deadline = time.monotonic() + patience_s
     names = {f"node-{number}" for number in range(count)}
     while True:
         nodes = {node["metadata"]["name"]: node for node in api.call("GET", _PATH)["items"]}
         waiting = [name for name in sorted(names) if not _is_usable(nodes.get(name, {}))]
         if not waiting:
-            return
+            return len(nodes)
         if time.monotonic() > deadline:
             raise UnavailableError(
                 f"{len(waiting)} of {count} nodes are not Ready after {patience_s:.0f} s, {waiting[0]} for one",

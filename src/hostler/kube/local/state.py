@@ -15,7 +15,7 @@ from hostler.config import state_folder
 from hostler.errors import InputError, UnknownNameError
 
 __all__ = ["DEFAULT_NAME", "Ports", "State", "check_name", "cluster_folder", "known_clusters", "read_state"]
-__all__ += ["unknown_cluster", "write_private", "write_state"]
+__all__ += ["the_cluster", "unknown_cluster", "write_private", "write_state"]
 
 DEFAULT_NAME = "local"
 FORMAT = 1
@@ -70,6 +70,12 @@ def cluster_folder(name: str) -> Path:
 def known_clusters() -> list[str]:
     """Return the names of the user's clusters, running or not."""
     return sorted(path.parent.name for path in _root().glob(f"*/{_FILE}"))
+
+
+def the_cluster() -> str:
+    """Return the cluster that is meant where none is named: the default one, or the only one that there is."""
+    names = known_clusters()
+    return names[0] if len(names) == 1 else DEFAULT_NAME
 
 
 def read_state(folder: Path) -> State | None:
