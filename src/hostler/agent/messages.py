@@ -12,12 +12,20 @@ from typing import Literal
 import msgspec
 
 __all__ = [
-    "OLDEST_PROTOCOL", "PROTOCOL", "Capabilities", "DeviceHere", "Disk", "HostSize", "Image", "Join", "Joined",
-    "Migration", "Network", "Order", "Orders", "Register", "Registered", "Report", "Reported", "Trouble", "VmReport",
+    "JOIN_PATH", "OLDEST_PROTOCOL", "ORDERS_PATH", "PROTOCOL", "REGISTER_PATH", "REPORT_PATH", "Capabilities",
+    "DeviceHere", "Disk", "HostSize", "Image", "Join", "Joined", "Migration", "Network", "Order", "Orders", "Register",
+    "Registered", "Report", "Reported", "Trouble", "VmReport",
 ]  # fmt: skip
 
 PROTOCOL = 1
 OLDEST_PROTOCOL = 1
+
+# POST, JSON in and out; all but joining carry the credential as a bearer token. ORDERS_PATH is a GET with the query
+# ``from`` (a version of the orders, 0 for all of them) and ``wait_s``; 204 says that nothing changed meanwhile.
+JOIN_PATH = "/agent/v1/join"
+REGISTER_PATH = "/agent/v1/register"
+REPORT_PATH = "/agent/v1/report"
+ORDERS_PATH = "/agent/v1/orders"
 
 Power = Literal["running", "stopped", "paused", "absent"]
 State = Literal[
@@ -74,6 +82,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     kernel: str = ""  # direct boot of a diskless VM: paths under the configured roots
     initrd: str = ""
     kernel_arguments: str = ""
+    when_silent: Literal["keep", "stop"] = "keep"  # what a watchdog does with it when the host lost the control plane
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,11 +168,14 @@ class Register(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer: under which epoch to report, and how often."""
+    """The answer: under which epoch to report, and how often; what the host may give where that is not its size."""
 
     epoch: int
     heartbeat_s: float
     silent_after_s: float
+    stop_after_s: float = 0.0  # lease age at which VMs that say so are stopped; 0: never
+    limit: HostSize | None = None  # overcommitment and reserve applied
+    credential: str = ""  # replaces the one that was shown, from now on
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

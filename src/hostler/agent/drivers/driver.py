@@ -15,7 +15,8 @@ from hostler.errors import HostlerError
 
 __all__ = ["BlockedError", "Driver", "DriverError", "Found", "Landing", "PermanentError", "UnsupportedError"]
 
-Power = Literal["stopped", "running", "paused"]
+# ``landing``: waits for one that is being sent here. ``left``: what remains of one that was sent away.
+Power = Literal["stopped", "running", "paused", "landing", "left"]
 
 
 class DriverError(HostlerError):
@@ -113,7 +114,7 @@ class Driver(Protocol):
         ...
 
     async def delete(self, vm: str) -> None:
-        """End it and remove all of it, disks included."""
+        """End it and remove all of it, disks included; of one that was sent away, nothing on shared storage."""
         ...
 
     async def await_landing(self, order: Order) -> Landing:
