@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hostler.cli.kube.past import Past
     from hostler.model import Cure, Decision, Explanation, HostVerdict
 
-__all__ = ["explain", "print_fitting", "print_refusing"]
+__all__ = ["explain", "print_fitting", "print_other_word", "print_refusing"]
 
 NO_EVICTION = "no eviction helps"  # what the engine notes
 SHOWN = 10  # hosts in a table that is not wide
@@ -164,11 +164,16 @@ def _is_live(files: tuple[str, ...], journal: str, other: str, kubeconfig: Path 
 
 def _print(explained: Explained, *, is_wide: bool) -> None:
     from hostler.cli.explain_lines import print_more
+    from hostler.cli.runs import shown_name
 
     verdicts = explained.explanation.verdicts
     fitting = [verdict for verdict in verdicts if verdict.fits]
     refusing = [verdict for verdict in verdicts if not verdict.fits]
+    if explained.said and explained.decision.host:
+        print_other_word(shown_name(explained.guest), explained.said)
     say_parts(_sentence(explained))
+    if explained.said and not explained.decision.host:
+        say(printable(f"Its scheduler says: {explained.said}"))
     if fitting and not explained.was_bound:
         fitting.sort(key=lambda verdict: verdict.host != explained.decision.host)  # stable: the chosen one first
     if explained.eviction is not None:
@@ -192,7 +197,9 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
     if explained.message:
         say()
         say(printable(explained.message))
-    print_more(explained.explanation, is_wide=is_wide)
+    print_more(explained.explanation, is_wide=is_wide, is_of_files=explained.is_of_files)
+    if explained.bound_to:
+        return  # nothing is to be cured, and nobody waits
     if explained.explanation.cure is not None:
         say()
         say(_cure_line(explained.explanation.cure))
@@ -229,6 +236,8 @@ def _sentence(explained: Explained) -> str:
         return (
             f"{name} already runs on {decision.host}. {fitting} of {plural(hosts, 'host')} would take it, by {policy}."
         )
+    if explained.bound_to and not decision.host:
+        return f"{name} was bound to {explained.bound_to} by another scheduler; {policy} {_elsewhere(explained)}."
     if not decision.host and explanation.feasible and not (decision.reasons or decision.note or explanation.quota):
         takers = f"{len(explanation.feasible)} of {plural(len(explanation.verdicts), 'host')}"
         return f"{name} is not placed yet: {takers} would take it now; {policy}."
@@ -244,7 +253,28 @@ def _sentence(explained: Explained) -> str:
     gang = explanation.gang
     if gang is not None and gang.domain:
         others += f" in {gang.topology}={gang.domain}, where its gang goes"
-    return f"{name} goes to {where}{score}: {others}, of {plural(decision.hosts, 'host')}; {tie}{policy}."
+    best = f"{where}{score}: {others}, of {plural(decision.hosts, 'host')}"
+    if explained.bound_to:
+        return f"{name} was bound to {explained.bound_to} by another scheduler; {policy} would have chosen {best}."
+    goes = "would go" if explained.said else "goes"
+    return f"{name} {goes} to {best}; {tie}{policy}."
+
+
+def _elsewhere(explained: Explained) -> str:
+    """Say what the policy would have done with a guest that it did not place and somebody else did."""
+    from hostler.cli.explain_lines import victims_text
+    from hostler.cli.wording import reason_line
+
+    advice = explained.explanation.eviction
+    if advice is not None and advice.host and not advice.why_not:
+        return f"would have evicted {victims_text(advice)} on {advice.host} for it"
+    return f"would not have placed it: {reason_line(explained.decision)}"
+
+
+def print_other_word(name: str, said: str) -> None:
+    """Say first what a pod's own scheduler says, where that is not what we find."""
+    say(printable(f"{name} waits: its scheduler says {said}"))
+    say("It may be configured otherwise than is assumed here: --via asks it itself, --config gives its policies.")
 
 
 def _without_repeated_note(explanation: Explanation) -> Decision:

@@ -9,12 +9,12 @@ from hostler.cli.wording import plural, reasons_text
 from hostler.engine.eviction_advice import EVICTS_NOBODY
 from hostler.model import EvictionAdvice, Explanation, GangAdvice
 
-__all__ = ["print_more"]
+__all__ = ["gang_line", "print_more", "victims_text"]
 
 SHOWN = 10  # victims, or members of a gang, unless all are wanted
 
 
-def print_more(explanation: Explanation, *, is_wide: bool) -> None:
+def print_more(explanation: Explanation, *, is_wide: bool, is_of_files: bool = True) -> None:
     """Print what is there of all this, each part after an empty line."""
     limit = None if is_wide else SHOWN
     if explanation.quota:
@@ -25,18 +25,24 @@ def print_more(explanation: Explanation, *, is_wide: bool) -> None:
         _print_gang(explanation.gang, limit)
     if explanation.eviction is not None:
         say()
-        for line in _eviction_lines(explanation.eviction, limit):
+        for line in _eviction_lines(explanation.eviction, limit, is_of_files=is_of_files):
             say(printable(line))
 
 
-def _eviction_lines(advice: EvictionAdvice, limit: int | None) -> Iterator[str]:
+def victims_text(advice: EvictionAdvice, limit: int | None = SHOWN) -> str:
+    """Name those who would be evicted, the first few of them."""
+    victims = ", ".join(advice.victims[:limit])
+    if limit is not None and len(advice.victims) > limit:
+        victims += f" and {len(advice.victims) - limit:,} more"
+    return victims
+
+
+def _eviction_lines(advice: EvictionAdvice, limit: int | None, *, is_of_files: bool) -> Iterator[str]:
     whom = f" for the gang {advice.gang}" if advice.gang else ""
     if not advice.host:
         yield f"No eviction by priority helps{whom}: {advice.why_not}."
         return
-    victims = ", ".join(advice.victims[:limit])
-    if limit is not None and len(advice.victims) > limit:
-        victims += f" and {len(advice.victims) - limit:,} more"
+    victims = victims_text(advice, limit)
     if advice.tenant:
         yield (
             f"Room could be reclaimed{whom} on {advice.host} by evicting {victims} "
@@ -51,15 +57,20 @@ def _eviction_lines(advice: EvictionAdvice, limit: int | None) -> Iterator[str]:
         yield f"It is the cheapest of {plural(advice.hosts, 'host')} where evictions help."
     if advice.why_not and advice.why_not != EVICTS_NOBODY:
         yield f"It is not done: {advice.why_not}."
-    else:  # the flag turns evictions on for policies that have none, too
+    elif is_of_files:  # the flag turns evictions on for policies that have none, too
         yield "'hostler place --preempt' does it."
 
 
-def _print_gang(advice: GangAdvice, limit: int | None) -> None:
+def gang_line(advice: GangAdvice) -> str:
+    """Say how a gang stands."""
     where = f" in the domain {advice.domain}" if advice.domain else ""
     need = f", of at least {advice.min_count}" if advice.min_count else ""
     fit = f"; {advice.would_place} would fit now{where}" if advice.members else ""
-    say(printable(f"Its gang {advice.gang}: {advice.placed} placed{need}{fit}."))
+    return f"Its gang {advice.gang}: {advice.placed} placed{need}{fit}."
+
+
+def _print_gang(advice: GangAdvice, limit: int | None) -> None:
+    say(printable(gang_line(advice)))
     if advice.binding:
         say(printable(f"What binds: {advice.binding}."))
     if not advice.members:

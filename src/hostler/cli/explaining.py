@@ -19,8 +19,9 @@ from hostler.cli.plugins import registry_for
 from hostler.cli.preemptions import Eviction, Preemptions
 from hostler.cli.runs import Run, decide, find_guest, open_engine
 from hostler.engine import Engine, Registry
-from hostler.engine.journal import Journal, replay
+from hostler.engine.journal import Journal, Stepped, replay
 from hostler.errors import JournalError
+from hostler.kube.live.waiting import member_messages
 from hostler.manifests.messages import gang_message, scheduler_message
 from hostler.model import (
     Action,
@@ -50,6 +51,9 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     eviction: Eviction | None = None  # what became of it later in the run
     left: str = ""  # of a guest that is gone by the end of a journal: when that was
     message: str | None = None  # of a pod: what kube-scheduler would write; empty where it fits somewhere
+    said: str = ""  # what the pod's own scheduler wrote, where that is something else
+    bound_to: str = ""  # where another scheduler put it, whatever the decision was
+    is_of_files: bool = False  # 'hostler place' could do it
 
     @property
     def decision(self) -> Decision:
@@ -74,10 +78,10 @@ def explain_from_files(
         assert found.decision is not None
         engine = _just_before(engine, found.step, found.seq) if found.seq else _to_the_end(engine)
         explained = _at_decision(_evicting(engine, evicting), guest, found.decision)
-    explained = msgspec.structs.replace(explained, eviction=found.eviction)
+    explained = msgspec.structs.replace(explained, eviction=found.eviction, is_of_files=True)
     if guest.uid not in inputs.pods:
         return explained
-    message = "" if guest.host else scheduler_message(explained.explanation, guest.spec)
+    message = found.message or ("" if guest.host else scheduler_message(explained.explanation, guest.spec))
     if not message and not explained.decision.host:
         message = gang_message(explained.decision)
     return msgspec.structs.replace(explained, message=message)
@@ -108,7 +112,20 @@ def _explain_recorded(journal: Journal, registry: Registry, engine: Engine, gues
     if not decision.seq:
         return Explained(guest=guest, explanation=engine.explain(guest.uid), was_bound=bool(decision.host))
     before = replay(journal, registry=registry, until=decision.seq).engine
-    return _at_decision(before, guest, decision)
+    decided = _decided_host(journal, decision)
+    if not decision.host or decision.host == decided:
+        return _at_decision(before, guest, decision)
+    explained = _at_decision(before, guest, msgspec.structs.replace(decision, host=decided))
+    return msgspec.structs.replace(explained, bound_to=decision.host)
+
+
+def _decided_host(journal: Journal, decision: Decision) -> str:
+    """Return the host that a decision chose, if any; a fact of a later bind by somebody else leaves no other trace."""
+    for entry in reversed(journal.entries):
+        for action in entry.actions if isinstance(entry, Stepped) else ():
+            if (action.uid, action.seq) == (decision.uid, decision.seq) and _is_decision(action):
+                return getattr(action, "host", "")
+    return decision.host  # it was made before the journal begins
 
 
 def _explain_gone(journal: Journal, registry: Registry, gone: Gone) -> Explained:
@@ -133,9 +150,10 @@ def _named(wanted: str, present: Sequence[Guest], gone: Mapping[str, Gone]) -> l
 
 def as_data(explained: Explained) -> dict[str, object]:
     """Return the explanation object as it is printed."""
-    return explanation_as_data(
-        explained.explanation, explained.guest.spec.namespace, explained.message, explained.eviction
-    )
+    namespace = explained.guest.spec.namespace
+    data = explanation_as_data(explained.explanation, namespace, explained.message, explained.eviction)
+    data |= {"bound_to": explained.bound_to} if explained.bound_to else {}
+    return data | ({"scheduler_says": explained.said} if explained.said else {})
 
 
 class _Found(NamedTuple):
@@ -148,6 +166,7 @@ class _Found(NamedTuple):
     seq: int = 0
     decision: Decision | None = None
     eviction: Eviction | None = None
+    message: str = ""  # of a pod that waits with its gang
 
 
 def _find_decision(engine: Engine, inputs: Inputs, guest: Guest) -> _Found:
@@ -168,7 +187,7 @@ def _find_decision(engine: Engine, inputs: Inputs, guest: Guest) -> _Found:
     if found.decision is None and guest.uid in engine.state.guests:
         found = found._replace(decision=engine.decision(guest.uid))
     eviction = next((one for one in preemptions.evicted if one.uid == guest.uid), None)
-    return found._replace(eviction=eviction)
+    return found._replace(eviction=eviction, message=member_messages(engine, guest.gang).get(guest.uid, ""))
 
 
 def _to_the_end(engine: Engine) -> Engine:

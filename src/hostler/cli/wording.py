@@ -47,7 +47,8 @@ def reason_line(decision: Decision) -> str:
     if not decision.hosts:
         return decision.note or "there are no hosts"
     alone = sum(count.hosts for count in decision.reasons if count.reason.code == _GANG_INCOMPLETE)
-    if alone:  # the guest itself is not what is refused
+    alone += decision.feasible
+    if alone and decision.note:  # the guest itself is not what is refused
         others = [count for count in decision.reasons if count.reason.code != _GANG_INCOMPLETE]
         line = f"{alone}/{plural(decision.hosts, 'host')} fit, but {decision.note.removeprefix('fits, but ')}"
         return f"{line} ({reasons_text(others)})" if others else line
@@ -57,10 +58,20 @@ def reason_line(decision: Decision) -> str:
 
 def reasons_text(counts: Sequence[ReasonCount]) -> str:
     """Write the reasons of many hosts, the first few of them: ``7 insufficient cpu, 5 cordoned``."""
-    shown = [f"{count.hosts:,} {reason_text(count.reason)}" for count in counts[:MAX_REASONS]]
-    if len(counts) > MAX_REASONS:
-        shown.append(f"{sum(count.hosts for count in counts[MAX_REASONS:]):,} for other reasons")
+    hosts: dict[str, int] = {}
+    for count in counts:
+        text = _counted_text(count.reason)
+        hosts[text] = hosts.get(text, 0) + count.hosts
+    shown = [f"{number:,} {text}" for text, number in hosts.items()]
+    if len(shown) > MAX_REASONS:
+        shown[MAX_REASONS:] = [f"{sum([*hosts.values()][MAX_REASONS:]):,} for other reasons"]
     return ", ".join(shown)
+
+
+def _counted_text(reason: Reason) -> str:
+    """Write a reason of many hosts: whether one has no such device or too few of them is told of each host."""
+    is_lack = reason.plugin == _DEVICES and reason.code != "wrong_device_model"
+    return f"insufficient {reason.subject}" if is_lack else reason_text(reason)
 
 
 def failure_text(failure: Failure) -> str:

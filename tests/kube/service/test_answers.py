@@ -62,7 +62,7 @@ def test_a_pod_of_another_scheduler_is_explained_as_if_it_were_ours():
     found, again = ask(server, path, path)
     assert again == found
     assert found["message"] == "0/1 nodes are available: 1 Insufficient cpu."
-    assert found["notes"] == ["the pod names scheduler other: it is explained as if it were ours to place"]
+    assert found["notes"] == ["the pod names scheduler other: it is explained as if it named hostler-scheduler"]
 
 
 def test_explaining_changes_no_decision():
@@ -116,13 +116,62 @@ def test_the_queue_shows_states_reasons_and_next_tries():
     assert (rows["gated"]["state"], rows["gated"]["next_try"]) == ("gated", None)
 
 
-def test_a_gang_that_is_not_complete_is_gated_in_the_queue():
+def crew(minimum, *members):
+    """Return a gang and its members, that ask for so many cpus."""
+    policy = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+    group = {"kind": "PodGroup", "metadata": {"name": "crew"}, "spec": policy}
+    named = {"schedulingGroup": {"podGroupName": "crew"}}
+    return group, *(pod(f"crew-{number}", cpu, **named) for number, cpu in enumerate(members))
+
+
+def test_a_gang_that_does_not_fit_is_described_by_the_same_words_everywhere():
+    server = server_with(node("a", "8"), node("b", "8"), *crew(3, "7", "7", "7"))
+    lacking = "gang default/crew needs 1 more of its members placed: 0/2 nodes are available: 2 Insufficient cpu."
+    paths = [f"/v1/explain/default/crew-{number}" for number in range(3)]
+    *explained, queue = ask(server, *paths, "/v1/queue", ready=has_decided)
+    assert {found["message"] for found in explained} == {lacking}
+    assert {row["reason"] for row in queue["pods"]} == {lacking}
+    assert {row["state"] for row in queue["pods"]} == {"unschedulable"}
+
+    async def main():
+        items = [item | {"apiVersion": "v1"} for item in crew(3, "7", "7", "7")]
+        items[0]["apiVersion"] = "scheduling.k8s.io/v1beta1"
+        body = {"apiVersion": "v1", "kind": "List", "items": items}
+        async with scheduling(server_with(node("a", "8"), node("b", "8"))) as pages:
+            return await pages.post("/v1/plan", json.dumps(body).encode())
+
+    planned = asyncio.run(main())[1]["pods"]
+    assert {one["reason"] for one in planned} == {lacking}
+
+
+def test_the_explanation_of_a_member_tells_what_was_decided_of_it_in_its_gang():
+    server = server_with(node("a", "8"), node("b", "8"), *crew(3, "7", "7", "7"))
+    (found,) = ask(server, "/v1/explain/default/crew-2", ready=has_decided)
+    assert set(found["feasible"]) == {"a", "b"}
+    assert (found["decision"]["feasible"], found["decision"]["hosts"]) == (0, 2)
+
+
+def test_a_pod_with_gates_is_explained_with_their_names():
+    server = server_with(node("n"), pod("gated", schedulingGates=[{"name": "example.org/wait"}]))
+    (found,) = ask(server, "/v1/explain/default/gated", ready=has_decided)
+    (note,) = found["notes"]
+    assert note.startswith("the pod waits for its scheduling gates (example.org/wait)")
+
+
+def test_what_no_node_offers_is_said():
+    asks = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1", "example.org/quantum": "1"}}}]
+    server = server_with(node("n"), pod("odd", containers=asks))
+    (found,) = ask(server, "/v1/explain/default/odd", ready=has_decided)
+    assert found["notes"] == ["no node offers example.org/quantum"]
+
+
+def test_a_gang_that_is_not_complete_gathers_in_the_queue():
     group = {"kind": "PodGroup", "metadata": {"name": "crew"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
     server = server_with(node("n"), group, pod("one", schedulingGroup={"podGroupName": "crew"}))
     queue, text = ask(server, "/v1/queue", "/metrics", ready=has_decided)
     (row,) = queue["pods"]
-    assert (row["name"], row["state"]) == ("one", "gated")
-    assert "1 of 2" in row["reason"] or "1/2" in row["reason"]
+    assert (row["name"], row["state"]) == ("one", "gathering")
+    assert row["reason"] == "1/2 members of gang default/crew are there, it waits for the rest"
     assert metrics_of(text)['hostler_pending_pods{queue="gated"}'] == 1
 
 

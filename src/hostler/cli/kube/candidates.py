@@ -44,17 +44,21 @@ def candidates(
 
     with kernels() as compiled:
         if via:
-            where, explanation = _ask(via, pod, namespace, kubeconfig, context)
+            (where, explanation), said = _ask(via, pod, namespace, kubeconfig, context), ""
         else:
-            from hostler.cli.kube.viewing import live_settings, see, view_pod
+            from hostler.cli.kube.viewing import find_pod, live_settings, other_word, see, view_pod
+            from hostler.kube.live.waiting import waiting_message
 
             settings = live_settings(config, policy)
             seen = see(kubeconfig, context)
             compiled.announce()
             view, uid = view_pod(seen, settings, pod, namespace)
             where, explanation = view.world.pods[uid].namespace, view.engine.explain(uid)
+            message = waiting_message(view.engine, uid, explanation)
+            # What a member waits for is its gang, of which nothing is decided here.
+            said = "" if explanation.gang else other_word(find_pod(seen, pod, namespace), message)
     if output == "table":
-        _print(where, explanation)
+        _print(where, explanation, said)
     else:
         print_data(_as_data(where, explanation), output)
     if not explanation.feasible:
@@ -64,22 +68,27 @@ def candidates(
 def _ask(via: str, pod: str, namespace: str, kubeconfig: Path | None, context: str) -> tuple[str, Explanation]:
     """Let the running scheduler look: it also knows what it assumed and nominated."""
     from hostler.cli.kube.explaining import explain_via
-    from hostler.cli.kube.past import Past
-    from hostler.errors import InputError
+    from hostler.cli.kube.past import Past, not_placed_any_more
 
     found = explain_via(via, pod, namespace, kubeconfig, context)
     if isinstance(found, Past):
-        raise InputError(f"pod {pod} is not placed any more", hint=f"'hostler explain {pod}' tells what is known of it")
+        raise not_placed_any_more(found.namespace, found.guest)
     return found.guest.spec.namespace, found.explanation
 
 
-def _print(namespace: str, explanation: Explanation) -> None:
-    from hostler.cli.explain import print_fitting, print_refusing
+def _print(namespace: str, explanation: Explanation, said: str) -> None:
+    from hostler.cli.explain import print_fitting, print_other_word, print_refusing
+    from hostler.cli.explain_lines import gang_line
 
     fitting = [verdict for verdict in explanation.verdicts if verdict.fits]
     refusing = [verdict for verdict in explanation.verdicts if not verdict.fits]
     name = printable(f"{namespace}/{explanation.decision.guest}")
-    say(f"{len(fitting):,} of {len(explanation.verdicts):,} nodes would take {name}.")
+    if said:
+        print_other_word(name, said)
+    alone = " by itself" if explanation.gang else ""
+    say(f"{len(fitting):,} of {len(explanation.verdicts):,} nodes would take {name}{alone}.")
+    if explanation.gang is not None:
+        say(printable(gang_line(explanation.gang)))
     if fitting:
         print_fitting(fitting, explanation.decision.host, None)
     if refusing:

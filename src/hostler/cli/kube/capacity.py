@@ -110,7 +110,8 @@ def _guest(seen: Seen, settings: SchedulerSettings, file: str, namespace: str) -
 
 
 def _print(fit: Fit) -> None:
-    from hostler.cli.wording import plural, reason_line, request_text
+    from hostler.cli.wording import plural, request_text
+    from hostler.manifests.messages import NO_NODES, gang_message
 
     what = f"{fit.guest.name} ({request_text(fit.guest.spec)})"
     if fit.count is None:
@@ -118,10 +119,12 @@ def _print(fit: Fit) -> None:
     else:
         at_least = "at least " if fit.is_limit else ""
         say(f"{at_least}{plural(fit.count, 'more pod')} like {what} fit{'s' if fit.count == 1 else ''}.")
+    if fit.guest.gang:
+        say(f"Each is counted by itself: 'hostler kube plan' says whether its gang {fit.guest.gang} fits as a whole.")
     if fit.pending:
         say(f"Placed before them: {fit.pending_placed:,} of {plural(fit.pending, 'pending pod')}.")
     if fit.next is not None:
-        say(f"The next one does not fit: {reason_line(fit.next)}.")
+        say(f"The next one does not fit: {(gang_message(fit.next) or NO_NODES).removesuffix('.')}.")
     elif fit.is_limit:
         say("Counting stopped at --max.")
     if fit.per_host:

@@ -19,6 +19,7 @@ from hostler.kube.live.planned import MOST_PODS, unpacked
 from hostler.kube.live.planning import Plan, PlannedPod
 from hostler.kube.live.via import ask_scheduler
 from hostler.manifests import Pod, pod_to_guest, read_pod
+from hostler.manifests.gangs import POD_GROUP_LABEL, SEED_POD_GROUP
 from hostler.model import Decision, Guest
 
 __all__ = ["count_via"]
@@ -78,14 +79,20 @@ def _split(file: str) -> tuple[list[Json], Json]:
 
 
 async def _plan(access: Access, via: str, namespace: str, others: Sequence[Json], pod: Json, count: int) -> Plan:
-    """Ask for a plan of so many copies: a job makes as many equal pods, and no selector counts them as siblings."""
-    name = f"{(pod.get('metadata') or {}).get('name', 'pod')}-copy"
-    space = (pod.get("metadata") or {}).get("namespace") or namespace
+    """Ask for a plan of so many copies: a job makes as many equal pods, and no selector counts them as siblings.
+
+    None of them is in a gang, which would let in all or none.
+    """
+    own, spec = dict(pod.get("metadata") or {}), dict(pod.get("spec") or {})
+    name, space = f"{own.get('name', 'pod')}-copy", own.get("namespace") or namespace
+    spec.pop("schedulingGroup", None)
+    for field, key in (("labels", POD_GROUP_LABEL), ("annotations", SEED_POD_GROUP)):
+        own[field] = {label: value for label, value in (own.get(field) or {}).items() if label != key}
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": name, "namespace": space},
-        "spec": {"parallelism": count, "template": {"metadata": pod.get("metadata"), "spec": pod.get("spec")}},
+        "spec": {"parallelism": count, "template": {"metadata": own, "spec": spec}},
     }
     body = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": [*others, job]})
     query = {"namespace": namespace, "preempt": "false"}

@@ -14,11 +14,12 @@ from hostler.cli.explaining import Explained, explain_from_files
 from hostler.cli.kernels import Kernels
 from hostler.cli.kube.past import Past, past_of
 from hostler.cli.kube.viewing import (
-    BEING_DELETED,
     ask_cluster,
     find_pod,
     inputs_of,
     live_settings,
+    no_pod,
+    other_word,
     pod_named,
     see,
     view_pod,
@@ -59,7 +60,9 @@ def explain_live(
         return past
     view, uid = view_pod(seen, settings, wanted, namespace)
     inputs = inputs_of(view, settings)
-    return explain_from_files(inputs, kernels, uid, inputs.policies, seed=settings.seed)
+    explained = explain_from_files(inputs, kernels, uid, inputs.policies, seed=settings.seed)
+    said = other_word(pod, explained.message or "") if pod is not None else ""
+    return msgspec.structs.replace(explained, said=said, is_of_files=False)
 
 
 def explain_via(via: str, wanted: str, namespace: str, kubeconfig: Path | None, context: str) -> Explained | Past:
@@ -70,12 +73,10 @@ def explain_via(via: str, wanted: str, namespace: str, kubeconfig: Path | None, 
     if past is not None:
         return past
     if pod is None:
-        raise UnknownNameError(f"there is no pod {name!r} in namespace {where}", hint="-n names another namespace")
+        raise no_pod(wanted, where, name)
     data = asyncio.run(_ask(access, via, where, name))
     for line in data.get("notes", ()):
         note(line)
-    if pod.spec.node_name and pod.metadata.deletion_timestamp is not None:
-        note(BEING_DELETED)
     data["decision"]["host"] = data["decision"]["host"] or ""
     explanation = _as_it_stands(msgspec.convert(data, Explanation), pod.spec.node_name)
     return Explained(

@@ -12,6 +12,7 @@ import msgspec
 
 from hostler.cli.terminal import Column, print_table, printable, say
 from hostler.cli.wording import plural
+from hostler.errors import InputError
 from hostler.kube.api.client import Broken, Client
 from hostler.kube.api.failures import ApiError
 from hostler.kube.api.resources import Resource
@@ -19,7 +20,7 @@ from hostler.kube.facts.views import has_ended
 from hostler.manifests import Pod
 from hostler.manifests.metadata import Metadata, Read
 
-__all__ = ["Past", "PastEvent", "past_of", "print_past"]
+__all__ = ["Past", "PastEvent", "not_placed_any_more", "past_of", "print_past"]
 
 GONE, LEAVING = "gone", "leaving"
 _HOLDS_NOTHING = "it holds nothing there any more, and nothing is decided about it"
@@ -71,6 +72,14 @@ async def past_of(client: Client, namespace: str, name: str, pod: Pod | None) ->
         return Past(guest=name, namespace=namespace, state=GONE, events=found) if found else None
     state = LEAVING if is_leaving and not has_ended(pod) else pod.status.phase.lower()
     return Past(guest=name, namespace=namespace, uid=uid, state=state, node=pod.spec.node_name, events=found)
+
+
+def not_placed_any_more(namespace: str, name: str) -> InputError:
+    """Refuse a question about where a pod could go that goes nowhere any more."""
+    return InputError(
+        f"pod {namespace}/{name} has ended or is being deleted: nothing is decided about it any more",
+        hint=f"'hostler explain -n {namespace} {name}' tells what is known of it",
+    )
 
 
 async def _events(client: Client, namespace: str, name: str, uid: str) -> tuple[PastEvent, ...]:

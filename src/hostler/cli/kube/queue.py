@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hostler.cli.kube.extras import needs_kube
-from hostler.cli.kube.viewing import cluster_options, namespace_option, via_option
+from hostler.cli.kube.viewing import UNSCHEDULABLE, cluster_options, namespace_option, via_option
 from hostler.cli.options import examples, output_option
 from hostler.cli.terminal import Column, note, print_data, print_table, say
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["queue"]
 
-_SECOND = 1_000_000_000
 FROM_API = "read from the API: --via asks the scheduler itself, which knows queues and next tries"
 
 
@@ -69,7 +68,9 @@ async def _from_api(access: Access, settings: SchedulerSettings, namespace: str)
     from hostler.kube.api.http import AiohttpTransport
     from hostler.kube.api.resources import PODS
     from hostler.kube.facts.views import created_at, has_ended, scheduler_of, view_of
+    from hostler.kube.live.answers import queue_row
     from hostler.kube.live.listing import missing_right
+    from hostler.kube.live.waiting import is_gathering
 
     client = Client(AiohttpTransport(access, max_connections=4), user_agent="hostler-cli")
     try:
@@ -86,24 +87,9 @@ async def _from_api(access: Access, settings: SchedulerSettings, namespace: str)
         view = view_of(
             pod, is_ours=True, group="", priority=pod.spec.priority or 0, created=created_at(pod), problem=""
         )
-        state = (
-            "gated" if view.is_gated else {"Unschedulable": "unschedulable", "": "new"}.get(view.condition[0], "error")
-        )
-        rows.append(
-            {
-                "namespace": view.namespace,
-                "name": view.name,
-                "uid": view.uid,
-                "scheduler": view.scheduler_name,
-                "priority": view.priority,
-                "state": state,
-                "age_s": round((now - view.created) / _SECOND) if view.created else None,
-                "attempts": None,
-                "reason": view.condition[1],
-                "next_try": None,
-                "nominated": view.nominated or None,
-            }
-        )
+        state = {UNSCHEDULABLE: "unschedulable", "": "new"}.get(view.condition[0], "error")
+        state = "gated" if view.is_gated else "gathering" if is_gathering(view.condition[1]) else state
+        rows.append(queue_row(view, now, state, ""))
     rows.sort(key=lambda row: (-row["priority"], -(row["age_s"] or 0), row["name"]))
     return {"pods": rows, "total": len(rows), "from": "api"}
 

@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from hostler.model import Event
 
 __all__ = ["Seen", "ask_cluster", "cluster_options", "find_pod", "inputs_of", "live_settings", "namespace_option"]
-__all__ += ["pod_named", "see", "via_option", "view_pod"]
+__all__ += ["no_pod", "other_word", "pod_named", "see", "via_option", "view_pod"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-BEING_DELETED = "the pod is being deleted: it holds its room until it has ended"
+UNSCHEDULABLE = "Unschedulable"  # the reason in the condition of a pod that fits nowhere
 _AS_KUBECTL_NAMES = ("pod/", "pods/", "po/")
+_MAKERS = ("cronjob", "daemonset", "deployment", "job", "replicaset", "replicationcontroller", "statefulset")
+_IN_SHORT = {"cj": "cronjob", "ds": "daemonset", "deploy": "deployment", "rs": "replicaset", "sts": "statefulset"}
 
 
 class Seen(NamedTuple):
@@ -137,36 +139,47 @@ def find_pod(seen: Seen, wanted: str, namespace: str) -> Pod:
             return pod
     near = did_you_mean(name, [pod.metadata.name for pod in pods if pod.metadata.namespace == where])
     elsewhere = next((pod.metadata.namespace for pod in pods if pod.metadata.name == name), "")
-    hint = f"there is one in namespace {elsewhere}: -n {elsewhere}" if elsewhere else near
-    raise UnknownNameError(f"there is no pod {name!r} in namespace {where}", hint=hint or "-n names another namespace")
+    raise no_pod(wanted, where, name, f"there is one in namespace {elsewhere}: -n {elsewhere}" if elsewhere else near)
+
+
+def no_pod(wanted: str, where: str, name: str, hint: str = "") -> UnknownNameError:
+    """Say that there is no such pod, also where what makes pods was meant."""
+    kind = wanted.partition("/")[0].split(".")[0]
+    kind = _IN_SHORT.get(kind, kind.removesuffix("s"))
+    if kind in _MAKERS and "/" in wanted:
+        return UnknownNameError(f"{wanted} is no pod", hint=f"name one of its pods: 'kubectl get pods' lists {name}-…")
+    hint = hint or "-n names another namespace"
+    return UnknownNameError(f"there is no pod {name!r} in namespace {where}", hint=hint)
 
 
 def view_pod(seen: Seen, settings: SchedulerSettings, wanted: str, namespace: str) -> tuple[View, str]:
     """Open a view in which a pod is one of ours, and say so where it is not; return it and the pod's uid."""
+    from hostler.cli.kube.past import not_placed_any_more
     from hostler.cli.plugins import registry_for
+    from hostler.kube.live.answers import notes_on
     from hostler.kube.live.snapshot import as_ours, open_view
+    from hostler.kube.live.waiting import not_offered
 
     pod = find_pod(seen, wanted, namespace)
-    uid, ours = pod.metadata.uid, {profile.scheduler_name for profile in settings.profiles}
-    name = pod.spec.scheduler_name or "default-scheduler"
-    if not pod.spec.node_name and name not in ours:
-        note(f"the pod names scheduler {name}: it is explained as if it named {settings.profiles[0].scheduler_name}")
-    if pod.spec.node_name and pod.metadata.deletion_timestamp is not None:
-        note(BEING_DELETED)
-    if not pod.spec.node_name and pod.spec.scheduling_gates:
-        gates = ", ".join(str(gate.get("name", "?")) for gate in pod.spec.scheduling_gates)
-        note(f"the pod waits for its scheduling gates ({gates}): it is explained as if they were gone")
-    said = [one for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False"]
-    if not pod.spec.node_name and said:
-        note(f"its scheduler says: {said[0].message}")
-        note("where that differs from what follows, its configuration does: give --config, or ask itself by --via")
-    registry = registry_for(settings.policies)
+    uid, registry = pod.metadata.uid, registry_for(settings.policies)
     view = open_view(seen.listings, settings, seen.at, change=as_ours(settings, uid), registry=registry)
     if uid not in view.engine.state.guests:
         seen_as = view.world.pods.get(uid)
-        why = (seen_as.problem if seen_as is not None else "") or "it has ended, or it is being deleted"
-        raise InputError(f"pod {wanted} is not placed at all: {why}", hint="look at it with kubectl describe")
+        if seen_as is None or not seen_as.problem:
+            raise not_placed_any_more(pod.metadata.namespace, pod.metadata.name)
+        hint = "look at it with kubectl describe"
+        raise InputError(f"pod {wanted} is not placed at all: {seen_as.problem}", hint=hint)
+    for line in (*notes_on(pod, settings), *not_offered(view.engine, view.engine.state.guests[uid].guest.spec)):
+        note(line)
     return view, uid
+
+
+def other_word(pod: Pod, message: str) -> str:
+    """Return what the scheduler wrote about a pod that waits, where it is something else than we find."""
+    if pod.spec.node_name:
+        return ""
+    said = [one.message for one in pod.status.conditions if one.type == "PodScheduled" and one.reason == UNSCHEDULABLE]
+    return "" if not said or (message and said[0].startswith(message)) else said[0]
 
 
 def inputs_of(view: View, settings: SchedulerSettings, *, more: Iterable[Event] = ()) -> Inputs:

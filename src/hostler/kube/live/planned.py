@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from hostler.errors import InputError
 from hostler.kube.api.resources import PODS, REPLICA_SETS, Resource
 from hostler.kube.facts.kinds import KINDS
+from hostler.kube.facts.views import DEFAULT_SCHEDULER
 from hostler.kube.settings import SchedulerSettings
 from hostler.manifests.decoding import name_in, read_object
 from hostler.manifests.places import DEFAULT_NAMESPACE, object_place
@@ -103,10 +104,11 @@ def _pod(
     spec = dict(spec) if isinstance(spec, Mapping) else {}
     name = metadata.get("name") or str(metadata.get("generateName") or "").rstrip("-")
     ours = [profile.scheduler_name for profile in settings.profiles]
-    if spec.get("schedulerName") not in ours:
-        if spec.get("schedulerName"):
-            notes.append(f"pods that name scheduler {spec['schedulerName']} are planned as if they named {ours[0]}")
-        spec["schedulerName"] = ours[0]
+    theirs = spec.get("schedulerName") or DEFAULT_SCHEDULER
+    if theirs not in ours:
+        who = "name no scheduler" if theirs == DEFAULT_SCHEDULER else f"name scheduler {theirs}"
+        notes.append(f"pods that {who} are planned as if they named {ours[0]}")
+    spec["schedulerName"] = theirs if theirs in ours else ours[0]
     if spec.pop("schedulingGates", None):
         notes.append(f"pod {metadata['namespace']}/{name} is planned without its scheduling gates")
     spec.pop("nodeName", None)

@@ -16,7 +16,7 @@ from hostler.kube.api.store import Update
 from hostler.kube.facts.world import World
 from hostler.kube.live.planned import PREFIX, Planned
 from hostler.kube.live.snapshot import apply_all
-from hostler.manifests.messages import gang_message, scheduler_message
+from hostler.kube.live.waiting import waiting_messages
 from hostler.model import Action, Answered, Ask, Evict, GuestLeft, Nominate, PolicyChanged, Prepare, Prepared
 
 __all__ = ["Plan", "PlannedEviction", "PlannedPod", "make_plan", "run_to_rest"]
@@ -84,7 +84,8 @@ def make_plan(world: World, engine: Engine, planned: Planned, now: int, *, may_e
     refused += apply_all(engine, world.tick(later))
     budgets = _Budgets(engine)
     actions = run_to_rest(engine, later)
-    pods = tuple(_planned_pod(world, engine, uid) for uid in planned.uids)
+    messages = waiting_messages(engine, planned.uids)
+    pods = tuple(_planned_pod(world, engine, uid, messages.get(uid, "")) for uid in planned.uids)
     evicted = tuple(
         _eviction(world, action, budgets.charge(action.uid)) for action in actions if isinstance(action, Evict)
     )
@@ -125,17 +126,13 @@ def _answer(engine: Engine, actions: Iterable[Action], now: int) -> bool:
     return had_any
 
 
-def _planned_pod(world: World, engine: Engine, uid: str) -> PlannedPod:
+def _planned_pod(world: World, engine: Engine, uid: str, why: str) -> PlannedPod:
     space, _, name = uid.removeprefix(PREFIX).partition("/")
-    record = engine.state.guests.get(uid)
-    if record is None:
+    if uid not in engine.state.guests:
         pod = world.pods.get(uid)
-        why = pod.problem if pod is not None and pod.problem else "it cannot be read"
-        return PlannedPod(namespace=space, name=name, reason=why)
+        problem = pod.problem if pod is not None else ""
+        return PlannedPod(namespace=space, name=name, reason=problem or "it cannot be read")
     decision = engine.decision(uid)
-    reason = ""
-    if not decision.host:
-        reason = scheduler_message(engine.explain(uid), record.guest.spec) or gang_message(decision) or decision.note
     return PlannedPod(
         namespace=space,
         name=name,
@@ -143,7 +140,7 @@ def _planned_pod(world: World, engine: Engine, uid: str) -> PlannedPod:
         devices=decision.devices,
         feasible=decision.feasible,
         nodes=decision.hosts,
-        reason=reason,
+        reason=why,
     )
 
 

@@ -26,6 +26,7 @@ __all__ = ["ask_scheduler"]
 _TIMEOUT_S = 30.0
 _HINT = "write NAMESPACE/SERVICE[:PORT], NAMESPACE/https:SERVICE[:PORT] or http://127.0.0.1:10359"
 _SCHEMES = ("http", "https")
+_NOT_THERE = "does a scheduler run there? 'hostler kube schedule --listen' says at which address it is asked"
 
 
 class _Problem(msgspec.Struct):
@@ -62,7 +63,10 @@ async def ask_scheduler(
         ):
             return _answer(response.status, await response.read(), via)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise unsent(msgspec.structs.replace(access, server=base), error) from error
+        failure = unsent(msgspec.structs.replace(access, server=base), error)
+        if tls is True:  # nobody's kubeconfig leads there
+            failure.hint = _NOT_THERE
+        raise failure from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise lost_answer(msgspec.structs.replace(access, server=base), error, _TIMEOUT_S) from error
 
@@ -98,7 +102,18 @@ def _answer(status: int, body: bytes, via: str) -> Any:  # noqa: ANN401 - plain 
         told = msgspec.json.decode(body, type=_Problem)
     except msgspec.MsgspecError:
         told = _Problem(detail=" ".join(body[:200].decode("utf-8", "replace").split()))
-    raise _error(status)(f"{via}: {status}: {told.detail or told.message}", hint=told.hint)
+    hint = told.hint or ("" if told.detail or "://" in via else _proxy_hint(status, via))
+    raise _error(status)(f"{via}: {status}: {told.detail or told.message}", hint=hint)
+
+
+def _proxy_hint(status: int, via: str) -> str:
+    """Say what helps where it is the API server that refuses: it does not reach the scheduler."""
+    namespace = via.partition("/")[0]
+    if status == 404:
+        return f"'kubectl get services -n {namespace}' lists what there is to ask; {_HINT}"
+    if status == 503:
+        return f"no pod behind that service answers at that port: 'kubectl get pods,endpointslices -n {namespace}'"
+    return f"ask for the right to use services/proxy in namespace {namespace}" if status == 403 else ""
 
 
 def _error(status: int) -> type[HostlerError]:

@@ -9,11 +9,13 @@ import msgspec
 from hostler.engine import Engine
 from hostler.engine.gang_book import GANG
 from hostler.engine.queue import QUEUE_NAMES, WAITING
+from hostler.kube.live.waiting import member_messages
 from hostler.manifests.messages import gang_message
 
 __all__ = ["Numbers", "Pending", "count", "pending"]
 
 UNSCHEDULABLE = "unschedulable"
+GATHERING = "gathering"  # its gang cannot be tried yet; a pod with scheduling gates is gated
 
 
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +59,7 @@ def count(engine: Engine) -> Numbers:
         active=states["active"],
         backoff=states["backoff"],
         unschedulable=states[UNSCHEDULABLE],
-        gathering=states["gated"],
+        gathering=states[GATHERING],
         refused_by=tuple(sorted((plugin or "scheduler", number) for plugin, number in refused.items())),
         waiting=tuple(uids),
     )
@@ -67,12 +69,14 @@ def pending(engine: Engine) -> list[Pending]:
     """Return who waits, in order of priority and age."""
     records = engine.state.guests
     found = sorted(_entries(engine), key=lambda one: (-records[one[0]].guest.spec.priority, records[one[0]].arrival))
+    gangs = dict.fromkeys(records[uid].guest.gang for uid, _, _ in found)
+    words = {uid: text for gang in gangs for uid, text in member_messages(engine, gang).items()}
     return [
         Pending(
             uid=uid,
             state=state,
             attempts=records[uid].attempts,
-            reason=_reason(engine, uid),
+            reason=words.get(uid) or _reason(engine, uid),
             next_try=due,
         )
         for uid, state, due in found
@@ -94,7 +98,7 @@ def _entries(engine: Engine) -> list[tuple[str, str, int]]:
     queue = engine.state.queue.entries
     for key in gangs.members:
         if GANG + key not in queue:  # a gang that cannot be tried yet is in no queue
-            found += [(uid, engine.state_of(engine.state.guests[uid]), 0) for uid in gangs.pending(key)]
+            found += [(uid, GATHERING, 0) for uid in gangs.pending(key)]
     return found
 
 

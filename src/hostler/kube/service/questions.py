@@ -16,17 +16,19 @@ import msgspec
 from hostler.engine import Engine
 from hostler.errors import UnknownNameError
 from hostler.kube.api.clock import NANOSECONDS, Clock
+from hostler.kube.api.resources import PODS
 from hostler.kube.facts.views import PodView
-from hostler.kube.live.answers import candidates_as_data
+from hostler.kube.live.answers import candidates_as_data, notes_on, queue_row
 from hostler.kube.live.planned import read_planned
 from hostler.kube.live.planning import make_plan
 from hostler.kube.live.snapshot import as_ours, open_world
+from hostler.kube.live.waiting import not_offered, waiting_message
 from hostler.kube.scheduler.executor import Executor
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.scheduler.times import second_time
 from hostler.kube.service.numbers import Numbers, count, pending
 from hostler.kube.service.problems import RefusedError
-from hostler.manifests.messages import gang_message, scheduler_message
+from hostler.manifests import Pod
 from hostler.model import Explanation, GuestArrived
 from hostler.model.plain_data import decision_as_data, explanation_as_data
 
@@ -88,13 +90,13 @@ class Questions:
             pod = pods.get(one.uid)
             if pod is not None and not pod.node and namespace in ("", pod.namespace):
                 due = second_time(one.next_try) if one.next_try > now else None
-                rows.append(_row(pod, now, one.state, one.reason, due, one.attempts))
+                rows.append(queue_row(pod, now, one.state, one.reason, next_try=due, attempts=one.attempts))
         known = {one.uid for one in found}
         for pod in pods.values():
             is_shown = pod.is_ours and not pod.node and not pod.has_ended and namespace in ("", pod.namespace)
             if is_shown and pod.uid not in known:
                 why = "it waits for its scheduling gates" if pod.is_gated else pod.problem
-                rows.append(_row(pod, now, "gated" if pod.is_gated else "error", why, None, 0))
+                rows.append(queue_row(pod, now, "gated" if pod.is_gated else "error", why, attempts=0))
         return {"pods": rows[:limit], "total": len(rows), "from": "scheduler"}
 
     async def plan(self, documents: Sequence[Any], namespace: str, *, may_evict: bool) -> dict[str, object]:
@@ -145,8 +147,10 @@ class Questions:
         scheduler, now = self._scheduler, self._clock.now()
         stores = self._stores() if not pod.is_ours or pod.is_gated else None
 
+        whole = self._whole(pod)
+        notes = notes_on(whole, scheduler.settings) if whole is not None else []
+
         def work(twin: Engine) -> tuple[Explanation, list[str], str]:
-            notes: list[str] = []
             if pod.uid not in twin.state.guests:
                 if stores is None:
                     raise RefusedError(409, f"the pod is not placed at all: {pod.problem or 'it has ended'}")
@@ -156,14 +160,13 @@ class Questions:
                     raise RefusedError(409, f"the pod is not placed at all: {world.pods[pod.uid].problem}")
                 twin = twin.fork()
                 twin.apply(GuestArrived(guest=guest, at=now))
-                what = "waits for its gates" if pod.is_ours else f"names scheduler {pod.scheduler_name}"
-                notes.append(f"the pod {what}: it is explained as if it were ours to place")
-            explanation = twin.explain(pod.uid)
-            message = ""
-            if not explanation.decision.host:
-                spec = twin.state.guests[pod.uid].guest.spec
-                message = scheduler_message(explanation, spec) or gang_message(explanation.decision)
-            return explanation, notes, message
+            explanation, decision = twin.explain(pod.uid), twin.decision(pod.uid)
+            guest = twin.state.guests[pod.uid].guest
+            if guest.gang and not decision.host and (decision.seq or decision.note):
+                # A member alone may find room; what was decided of it, it was as one of them.
+                explanation = msgspec.structs.replace(explanation, decision=decision)
+            lacking = not_offered(twin, guest.spec)
+            return explanation, [*notes, *lacking], waiting_message(twin, pod.uid, explanation)
 
         return await self._aside(work)
 
@@ -195,23 +198,12 @@ class Questions:
         async with asyncio.timeout(patience_s):
             return await self._executor.run(work)
 
+    def _whole(self, pod: PodView) -> Pod | None:
+        """Return the pod with all that it says, as it is known now."""
+        found = self._scheduler.reflectors[PODS.kind + PODS.group].store.get((pod.namespace, pod.name))
+        return found if isinstance(found, Pod) and found.metadata.uid == pod.uid else None
+
     def _stores(self) -> dict[tuple[str, str], list[Any]]:
         """Return the objects as they are known now."""
         reflectors = self._scheduler.reflectors.values()
         return {(one.resource.group, one.resource.plural): list(one.store.values()) for one in reflectors}
-
-
-def _row(pod: PodView, now: int, state: str, reason: str, next_try: str | None, attempts: int) -> dict[str, object]:
-    return {
-        "namespace": pod.namespace,
-        "name": pod.name,
-        "uid": pod.uid,
-        "scheduler": pod.scheduler_name,
-        "priority": pod.priority,
-        "state": state,
-        "age_s": round((now - pod.created) / NANOSECONDS) if pod.created else None,
-        "attempts": attempts,
-        "reason": reason or pod.condition[1],
-        "next_try": next_try,
-        "nominated": pod.nominated or None,
-    }

@@ -1,0 +1,73 @@
+"""Why pods wait, in the words that the scheduler itself writes into conditions and events.
+
+Whoever answers this question, from a plan, an explanation or the queue, asks here: one object, one text. Used by
+``planning``, by the service's pages and by ``hostler explain``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hostler.engine import Engine
+from hostler.kube.scheduler.wording import hold_messages
+from hostler.manifests.messages import gang_message, scheduler_message
+from hostler.model import Explanation, GuestSpec, Hold
+
+__all__ = ["gathering_text", "is_gathering", "member_messages", "not_offered", "waiting_message", "waiting_messages"]
+
+_UNKNOWN = "is not known yet"  # how the engine's note on a gang ends that nobody declared
+_NO_GROUP = ": there is no such PodGroup"
+_FOR_THE_REST = ", it waits for the rest"
+
+
+def gathering_text(why: str) -> str:
+    """Say why a gang cannot be tried yet: what is counted, and what is waited for."""
+    return why + (_NO_GROUP if why.endswith(_UNKNOWN) else _FOR_THE_REST)
+
+
+def is_gathering(message: str) -> bool:
+    """Say whether a condition's message is of a pod whose gang cannot be tried yet."""
+    return message.endswith((_NO_GROUP, _FOR_THE_REST))
+
+
+def member_messages(engine: Engine, gang: str) -> dict[str, str]:
+    """Say why each pending member of a gang waits, by uid."""
+    gangs = engine.state.gangs
+    waiting = gangs.pending(gang) if gang else []
+    why = gangs.why_not_ready(gang) if waiting else ""
+    if why:
+        return dict.fromkeys(waiting, gathering_text(why))
+    decisions = sorted((engine.decision(uid) for uid in waiting), key=lambda one: one.seq)
+    holds = [Hold(one.uid, one.guest, one.seq, one.hosts, one.reasons, one.attempt) for one in decisions if one.seq]
+    return hold_messages(engine, holds)
+
+
+def waiting_message(engine: Engine, uid: str, explanation: Explanation) -> str:
+    """Say why a pod waits, given its explanation; nothing of one that is placed or was never tried."""
+    if explanation.decision.host:
+        return ""
+    guest = engine.state.guests[uid].guest
+    own = scheduler_message(explanation, guest.spec) or gang_message(explanation.decision)
+    return member_messages(engine, guest.gang).get(uid) or own
+
+
+def waiting_messages(engine: Engine, uids: Iterable[str]) -> dict[str, str]:
+    """Say of each of many pods why it waits; those that are placed are left out."""
+    found: dict[str, str] = {}
+    for uid in uids:
+        record = engine.state.guests.get(uid)
+        if record is None or record.host or uid in found:
+            continue
+        found |= member_messages(engine, record.guest.gang)
+        if uid not in found:
+            found[uid] = waiting_message(engine, uid, engine.explain(uid))
+    return found
+
+
+def not_offered(engine: Engine, spec: GuestSpec) -> list[str]:
+    """Name what a pod asks for and no node has any of, free or taken."""
+    wanted = dict.fromkeys([name for name, amount in spec.requests if amount] + [one.kind for one in spec.devices])
+    offered: set[str] = set()
+    for host in engine.hosts():
+        offered |= {name for name, amount in host.capacity if amount} | {device.kind for device in host.devices}
+    return [f"no node offers {name}" for name in wanted if name not in offered]
