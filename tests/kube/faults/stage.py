@@ -7,14 +7,16 @@ the invariants of the server's history, and that what each leader believes is wh
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from hostler.engine import Registry, find_policy
 from hostler.kube.api.client import Client
 from hostler.kube.scheduler.executor import Inline
+from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.process import Scheduler
+from hostler.kube.scheduler.terms import Make, Terms
 from hostler.kube.settings import Election, ExtenderSettings, GangRules, Limits, Profile, SchedulerSettings
 from hostler.model import PluginUse, PreemptionRules
 from hostler.testing import invariants
@@ -32,6 +34,7 @@ _QUEUED = {"active", "backoff", "waiting", "gated"}
 
 Json = dict[str, Any]
 Story = Callable[["Stage"], Awaitable[None]]
+AnyActor = TypeVar("AnyActor", bound="Actor")
 
 
 class Actor:
@@ -48,6 +51,20 @@ class Actor:
     @property
     def leads(self) -> bool:
         return self.scheduler.is_synced and self.scheduler.mandate.is_held and not self.task.done()
+
+
+class Lasting(Actor):
+    """A process that waits for the lease again whenever it is lost."""
+
+    def __init__(self, terms: Terms, script: Script) -> None:
+        self.terms = terms
+        self.script = script
+        self.stop = asyncio.Event()
+        self.task = asyncio.ensure_future(terms.run(self.stop))
+
+    @property
+    def scheduler(self) -> Scheduler:  # type: ignore[override]
+        return self.terms.current
 
 
 class Supervised:
@@ -112,19 +129,36 @@ class Stage:
 
     def start(self, name: str = "one", *, script: Callable[[Script], Any] = lambda script: None) -> Actor:
         """Start a scheduler; ``script`` is told about its transport before anything is sent."""
+        make, transport = self._maker(script)
+        return self._add(Actor(make(self._settings, f"{name}-{len(self.actors)}"), transport))
+
+    def last(self, name: str = "one", *, script: Callable[[Script], Any] = lambda script: None) -> "Lasting":
+        """Start a process that survives the loss of its lease."""
+        make, transport = self._maker(script)
+        terms = Terms(make, self._settings, Inline(), identity=f"{name}-{len(self.actors)}")
+        return self._add(Lasting(terms, transport))
+
+    def _maker(self, script: Callable[[Script], Any]) -> tuple[Make, Script]:
         transport = Script(self.server, outage=self.outage)
         script(transport)
-        scheduler = Scheduler(
-            Client(transport),
-            self._settings,
-            clock=self.clock,
-            executor=Inline(),
-            identity=f"{name}-{len(self.actors)}",
-            random=random.Random(len(self.actors)),
-            registry=self._registry,
-            calls=self._calls,
-        )
-        actor = Actor(scheduler, transport)
+        client, meters, number = Client(transport), Meters(), len(self.actors)
+
+        def make(settings: SchedulerSettings, identity: str) -> Scheduler:
+            return Scheduler(
+                client,
+                settings,
+                clock=self.clock,
+                executor=Inline(),
+                identity=identity,
+                random=random.Random(number),
+                registry=self._registry,
+                calls=self._calls,
+                meters=meters,
+            )
+
+        return make, transport
+
+    def _add(self, actor: AnyActor) -> AnyActor:
         self.actors.append(actor)
         return actor
 

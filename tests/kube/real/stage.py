@@ -150,7 +150,9 @@ class Stage:
 
     # -- schedulers ------------------------------------------------------------------------------------------------
 
-    def start(self, *, port: int = 0, kubeconfig: Path | None = None, awaited: bool = True) -> Running:
+    def start(
+        self, *, port: int = 0, kubeconfig: Path | None = None, awaited: bool = True, listen: str = "none"
+    ) -> Running:
         """Start a scheduler, through a proxy's port if one is given; wait until it schedules."""
         number = len(self.running)
         path = kubeconfig or self.cluster.kubeconfig("hostler")
@@ -158,7 +160,7 @@ class Stage:
             access = path.read_text().replace(str(self.cluster.state.ports.apiserver), str(port))
             path = self.folder / f"kubeconfig-{number}"
             path.write_text(access)
-        words = ["kube", "schedule", "--config", str(self._config()), "--kubeconfig", str(path)]
+        words = ["kube", "schedule", "--config", str(self._config()), "--kubeconfig", str(path), "--listen", listen]
         running = Running([*_HOSTLER, *words], self.folder / f"scheduler-{number}.log")
         self.running.append(running)
         return running.until(" scheduling nodes=") if awaited else running
@@ -200,21 +202,9 @@ class Stage:
         found: list[Json] = self.call("GET", path)["items"]
         return found
 
-    def wait_for(self, count: int, prefix: str = "") -> dict[str, str]:
+    def wait_for(self, count: int, prefix: str = "", patience_s: float = 60) -> dict[str, str]:
         """Wait until so many pods have a node."""
-        return eventually(lambda: found if len(found := self._bound_as(prefix)) >= count else {})
-
-    def wait_supervised(self, count: int) -> None:
-        """Wait until so many pods have a node; a scheduler that lost its lease is started again, as a kubelet would."""
-
-        def look() -> bool:
-            status = self.running[-1].process.poll()
-            if status is not None:
-                assert status == 3, self.running[-1].said
-                self.start()
-            return len(self.bound()) >= count
-
-        eventually(look, patience_s=120)
+        return eventually(lambda: found if len(found := self._bound_as(prefix)) >= count else {}, patience_s=patience_s)
 
     def _bound_as(self, prefix: str) -> dict[str, str]:
         return {name: node for name, node in self.bound().items() if name.startswith(prefix)}

@@ -15,15 +15,16 @@ from hostler.kube.api.client import Client
 from hostler.kube.api.http import AiohttpTransport
 from hostler.kube.scheduler.journal_files import JournalFiles
 from hostler.kube.scheduler.log import Format, Log
-from hostler.kube.scheduler.main import run_scheduler
-from hostler.kube.service.serving import check_listen, serve
+from hostler.kube.scheduler.main import Pages, run_scheduler
+from hostler.kube.scheduler.telling import tell_start
+from hostler.kube.service.serving import check_listen, is_reachable, open_service
 
 if TYPE_CHECKING:
     from hostler.engine import Registry
     from hostler.kube.api.access import Access
     from hostler.kube.api.clock import Clock
     from hostler.kube.scheduler.executor import Executor
-    from hostler.kube.scheduler.process import Ending, Scheduler
+    from hostler.kube.scheduler.process import Scheduler
     from hostler.kube.settings import SchedulerSettings
 
 __all__ = ["Extras", "run_until_told"]
@@ -32,6 +33,7 @@ __all__ = ["Extras", "run_until_told"]
 class Extras(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line adds to the settings."""
 
+    config: str = ""  # the file that the settings come from
     journal: str = ""
     journal_limit: int = 0
     tls: tuple[Path, Path] | None = None  # certificate and key
@@ -47,7 +49,7 @@ def run_until_told(
     extras: Extras,
     reread: Callable[[], SchedulerSettings] | None,
     registry: Registry,
-) -> Ending:
+) -> None:
     """Schedule on the cluster that ``access`` leads to, with the plugins of ``registry``."""
 
     def connect() -> Client:
@@ -58,8 +60,8 @@ def run_until_told(
 
     def pages(
         scheduler: Scheduler, client: Client, executor: Executor, clock: Clock
-    ) -> AbstractAsyncContextManager[object]:
-        return serve(
+    ) -> AbstractAsyncContextManager[Pages]:
+        return open_service(
             scheduler,
             client,
             settings.listen,
@@ -73,12 +75,17 @@ def run_until_told(
 
     if settings.listen:
         check_listen(settings.listen, has_tls=extras.tls is not None, is_insecure=extras.is_insecure)
+    tell_start(log, settings, extras.config)
+    if settings.listen and extras.tls is None and is_reachable(settings.listen):
+        log.warn(
+            "tokens that are sent to the pages can be read on their way: --insecure-listen", listen=settings.listen
+        )
     with ExitStack() as files:
         journal = None
         if extras.journal:
             journal = JournalFiles(Path(extras.journal), limit=extras.journal_limit, warn=log.warn)
             files.enter_context(closing(journal))
-        return uvloop.run(
+        uvloop.run(
             run_scheduler(
                 connect,
                 settings,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["schedule"]
 
-EXIT_LOST = 3
+NOWHERE = "none"
 
 
 @click.command(
@@ -40,7 +40,12 @@ EXIT_LOST = 3
 @click.option("--policy", metavar="NAME", default="", help="The policy, without --config.  [default: kubernetes]")
 @kubeconfig_option()
 @context_option()
-@click.option("--listen", metavar="HOST:PORT", default=None, help="Where probes, metrics and explanations are served.")
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default=None,
+    help="Where probes, metrics and explanations are served; none: nowhere.  [default: 127.0.0.1:10359]",
+)
 @click.option(
     "--leader-elect/--no-leader-elect", default=None, help="Whether a Lease decides who schedules.  [default: yes]"
 )
@@ -83,11 +88,11 @@ def schedule(
     verbosity: int,
     log_format: Literal["text", "json"],
     lenient: bool,
-) -> int:
+) -> None:
     """Place the pods of a live cluster until told to stop.
 
     Pods whose spec.schedulerName is ours are bound to nodes; all others only count. SIGTERM stops cleanly, SIGHUP reads
-    --config again.
+    --config again. A lease that is lost is waited for again.
     """
     from hostler.kube.api.access import read_access
 
@@ -109,6 +114,7 @@ def schedule(
         if bool(tls_cert) != bool(tls_key):
             raise InputError("--tls-cert and --tls-key go together", hint="give both, or none")
         extras = Extras(
+            config=config,
             journal=journal,
             journal_limit=journal_limit * 2**20,
             tls=(Path(tls_cert), Path(tls_key)) if tls_cert else None,
@@ -117,8 +123,7 @@ def schedule(
             verbosity=verbosity,
             log_format=log_format,
         )
-        ending = run_until_told(access, wanted, extras, settings if config else None, registry)
-    return 0 if ending == "stopped" else EXIT_LOST
+        run_until_told(access, wanted, extras, settings if config else None, registry)
 
 
 def _settings(
@@ -146,7 +151,7 @@ def _settings(
     else:
         found = default_settings(scheduler_name or DEFAULT_SCHEDULER_NAME, policy or "kubernetes")
     if listen is not None:
-        found = msgspec.structs.replace(found, listen=listen)
+        found = msgspec.structs.replace(found, listen="" if listen == NOWHERE else listen)
     if leader_elect is not None:
         election = msgspec.structs.replace(found.election, is_on=leader_elect)
         found = msgspec.structs.replace(found, election=election)

@@ -38,7 +38,7 @@ def read_own(document: Document, *, lenient: bool = False) -> SchedulerSettings:
     own, keeps_all = _own_policies(document, file, entries)
     profiles = _profiles(document, entries, own)
     election = _election(document, file.election)
-    _check_listen(document, file.listen)
+    listen = _listen(document, file.listen)
     policies = tuple(
         _with_rules(document, file, policy, keeps_all=policy.name in keeps_all)
         for policy in dict.fromkeys({**BUILT_IN, **own}[profile.policy] for profile in profiles)
@@ -57,7 +57,7 @@ def read_own(document: Document, *, lenient: bool = False) -> SchedulerSettings:
         ),
         seed_annotations=file.seed_annotations,
         seed=file.seed,
-        listen=file.listen,
+        listen=listen,
         kubeconfig=file.kubeconfig,
         notes=problems.notes,
     )
@@ -151,8 +151,12 @@ def _limits(document: Document, entry: LimitsEntry, election: Election) -> Limit
     )
 
 
-def _check_listen(document: Document, text: str) -> None:
+def _listen(document: Document, text: str) -> str:
+    """Return an address to listen on; nothing: nowhere, which may be written as a word too."""
+    if text == "none":
+        return ""
     host, colon, port = text.rpartition(":")
     is_port = port.isascii() and port.isdecimal() and len(port) <= 5 and int(port) < 65536
     if text and not (colon and host and is_port):
-        raise invalid(document, ("listen",), f"is {quote(text)}", hint="write it as 127.0.0.1:10359, or leave it empty")
+        raise invalid(document, ("listen",), f"is {quote(text)}", hint="write it as 127.0.0.1:10359, or none")
+    return text

@@ -131,7 +131,7 @@ class SchedulerFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed_annotations: Annotated[
         bool, means("True: the annotations 'priority' and 'pod-group' count. Anyone can then promote himself.")
     ] = False
-    listen: Annotated[str, means("Where probes, metrics and explanations are served. Empty: nowhere.")] = (
+    listen: Annotated[str, means("Where probes, metrics and explanations are served. none, or empty: nowhere.")] = (
         "127.0.0.1:10359"
     )
     kubeconfig: Annotated[str, means("The cluster; a flag beats it. Empty: the usual places.")] = ""

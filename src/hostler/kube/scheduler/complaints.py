@@ -49,7 +49,8 @@ class Complaints:
         self._before = set(current)
         if self._said and not current:
             self._said.clear()
-            self._log.info("lists, watches and the lease work again")
+            has_lease = self._scheduler.settings.election.is_on
+            self._log.info(f"{'lists, watches and the lease' if has_lease else 'lists and watches'} work again")
         self._look_at_writes()
         self._look_at_objects()
 

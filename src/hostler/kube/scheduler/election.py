@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from contextlib import suppress
 from typing import Protocol
 
 from hostler.errors import HostlerError
@@ -25,6 +26,7 @@ from hostler.kube.settings import Election
 __all__ = ["Leadership", "Mandate", "NoElection"]
 
 _SECOND = 1_000_000_000
+_TICK_S = 0.001  # timers are less exact than clocks
 
 
 class Mandate(Protocol):
@@ -100,8 +102,12 @@ class Leadership:
     async def keep(self) -> None:
         """Renew until that fails for too long; then return: writing must end."""
         while True:
-            await asyncio.sleep(self._rules.retry_s)
-            await self._renew()
+            # No renewal is waited for beyond the moment from which on nothing may be written.
+            left_ns = self._renewed_at + self._rules.renew_s * _SECOND - self._clock.now()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, left_ns / _SECOND) + _TICK_S):
+                    await asyncio.sleep(self._rules.retry_s)
+                    await self._renew()
             if not self.is_held:
                 self._lease = None
                 return

@@ -126,7 +126,7 @@ class Evictor:
                 self.counts.moot += 1
                 return
             async with self._room:
-                wait_s = await self._try(pod, evict)
+                wait_s = await self._try(pod, evict) if self._may_evict() else _AGAIN_S
             if wait_s is None:
                 return
             await asyncio.sleep(wait_s)
@@ -139,6 +139,8 @@ class Evictor:
                 PODS, pod.namespace, pod.name, self._condition(pod, preemptor, evict), part="status", kind="strategic",
                 timeout_s=self._timeout_s,
             )  # fmt: skip
+            if not self._may_evict():  # it took long, and somebody else may decide now
+                return _AGAIN_S
             await self._client.delete(PODS, pod.namespace, pod.name, uid=pod.uid, timeout_s=self._timeout_s)
         except ApiError as error:
             if error.is_worth_retrying or error.is_conflict:

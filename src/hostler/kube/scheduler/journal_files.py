@@ -63,7 +63,9 @@ class JournalFiles:
         for file in {path, self._current}:
             _check_kind(file)
         try:
-            self.earlier = self._set_aside(path)  # a journal of an earlier process: two of them in one file could not be read
+            self.earlier = self._set_aside(
+                path
+            )  # a journal of an earlier process: two of them in one file could not be read
             self._stream = self._open()
         except OSError as error:
             problem = (error.strerror or str(error)).lower()
@@ -92,6 +94,17 @@ class JournalFiles:
         if is_full and recorder is not None and not self._is_rotating:
             self._rotate(recorder)
 
+    def start_over(self) -> None:
+        """Let another recorder begin, in a file of its own: two of them in one could not be read."""
+        self.recorder = None
+        if self._stream is None:
+            return
+        self._stream.close()
+        try:
+            self._next()
+        except OSError as error:
+            self._stop(error)
+
     def close(self) -> None:
         """End the last file."""
         stream, self._stream = self._stream, None
@@ -113,18 +126,24 @@ class JournalFiles:
         try:
             if stream is not None:
                 stream.close()
-            self._finished(self._current)
-            aside = self._set_aside(self._current)
-            if aside is not None:
-                self._numbered.append(aside)
-            self._drop_oldest()
-            self._stream = self._open()
+            self._next()
             recorder.rotate(self.write)
         except (OSError, HostlerError) as error:
             self._stop(error)
         finally:
             self._is_rotating = False
             self._since_open = 0
+
+    def _next(self) -> None:
+        """Go on in a new file, unless there is nothing in this one."""
+        if self._current.stat().st_size:
+            self._finished(self._current)
+        aside = self._set_aside(self._current)
+        if aside is not None:
+            self._numbered.append(aside)
+        self._drop_oldest()
+        self._stream = self._open()
+        self._since_open = 0
 
     def _stop(self, error: OSError | HostlerError) -> None:
         """Record no more: what a recorder writes after a gap could not be replayed."""

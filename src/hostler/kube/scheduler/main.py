@@ -1,4 +1,4 @@
-"""The process around a scheduler: signals, the lease's identity, the journal's files, the page of probes.
+"""The process around its schedulers: signals, the lease's identity, the journal's files, the page of probes.
 
 SIGTERM and SIGINT stop it cleanly, a second one at once; SIGHUP reads the configuration again; SIGUSR2 compares our
 view with the API. Used by the command ``hostler kube schedule``.
@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from hostler.engine.engine import Engine
 from hostler.engine.registry import Registry
@@ -28,15 +28,26 @@ from hostler.kube.scheduler.complaints import Complaints
 from hostler.kube.scheduler.executor import Executor, OwnThread
 from hostler.kube.scheduler.journal_files import JournalFiles
 from hostler.kube.scheduler.log import Log
+from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.preflight import check_server
 from hostler.kube.scheduler.process import Ending, Scheduler
-from hostler.kube.scheduler.telling import Telling, reload, tell_start
+from hostler.kube.scheduler.telling import Telling, reload
+from hostler.kube.scheduler.terms import Terms
 from hostler.kube.settings import SchedulerSettings
 from hostler.model import Guest, GuestArrived, GuestSpec, Host, HostJoined, Policy, amounts
 
-__all__ = ["Serve", "new_identity", "run_scheduler", "warm_kernels"]
+__all__ = ["Pages", "Serve", "new_identity", "run_scheduler", "warm_kernels"]
 
-Serve: TypeAlias = Callable[[Scheduler, Client, Executor, Clock], AbstractAsyncContextManager[object]]
+
+class Pages(Protocol):
+    """What shows a scheduler to others."""
+
+    async def show(self, scheduler: Scheduler) -> None:
+        """Show this one from now on."""
+        ...
+
+
+Serve: TypeAlias = Callable[[Scheduler, Client, Executor, Clock], AbstractAsyncContextManager[Pages]]
 
 
 def new_identity() -> str:
@@ -64,50 +75,69 @@ async def run_scheduler(
     serve: Serve | None = None,
     reread: Callable[[], SchedulerSettings] | None = None,
     registry: Registry | None = None,
-) -> Ending:
-    """Schedule until a signal or the loss of the lease ends it; ``serve`` opens the pages about it."""
+) -> None:
+    """Schedule until a signal ends it; ``serve`` opens the pages about it.
+
+    A lease that is lost is waited for again, by a scheduler that knows nothing of the one before.
+    """
     stop = asyncio.Event()
-    executor = OwnThread()
+    clock, executor, meters = SteadyClock(), OwnThread(), Meters()
     client, calls = connect(), HttpCalls()
-    complaining: asyncio.Future[None] | None = None
-    pages = AsyncExitStack()
-    try:
-        tell_start(log, settings)
-        await check_server(client, settings, log.warn)
-        await executor.run(lambda: warm_kernels(settings.policies, registry))
-        clock = SteadyClock()
-        scheduler = Scheduler(
+    pages: Pages | None = None
+
+    def make(wanted: SchedulerSettings, identity: str) -> Scheduler:
+        if journal is not None:
+            journal.start_over()
+        made = Scheduler(
             client,
-            settings,
+            wanted,
             clock=clock,
             executor=executor,
-            identity=new_identity(),
+            identity=identity,
             random=random.Random(os.urandom(8)),
             journal=journal.write if journal is not None else None,
             calls=calls,
             timer=time.perf_counter_ns,
-            on_synced=lambda: _settled(telling),
             registry=registry,
             say=log.info,
+            meters=meters,
         )
-        telling = Telling(scheduler, log, clock)
         if journal is not None:
-            journal.recorder = scheduler.recorder
+            journal.recorder = made.recorder
+        return made
+
+    async def term(scheduler: Scheduler, stop: asyncio.Event) -> Ending:
+        if pages is not None:
+            await pages.show(scheduler)
+        return await _told(scheduler, stop, log, clock)
+
+    async with AsyncExitStack() as opened:
+        opened.push_async_callback(client.close)
+        opened.push_async_callback(calls.close)
+        opened.callback(executor.close)
+        await check_server(client, settings, log.warn)
+        await executor.run(lambda: warm_kernels(settings.policies, registry))
+        terms = Terms(make, settings, executor, identity=new_identity(), serve=term)
         if serve is not None:
-            await pages.enter_async_context(serve(scheduler, client, executor, clock))
-        _on_signals(stop, log, lambda: reload(scheduler, reread, log), scheduler.comparer.ask)
+            pages = await opened.enter_async_context(serve(terms.current, client, executor, clock))
+        _on_signals(stop, log, lambda: reload(terms.current, reread, log), lambda: terms.current.comparer.ask())
         if settings.election.is_on:
             log.info(f"waiting for the lease {settings.election.namespace}/{settings.election.name}")
-        complaining = asyncio.ensure_future(Complaints(scheduler, log, clock).watch())
+        await terms.run(stop)
+
+
+async def _told(scheduler: Scheduler, stop: asyncio.Event, log: Log, clock: Clock) -> Ending:
+    """Let one term pass, and tell what becomes of it."""
+    gc.unfreeze()
+    gc.collect()  # the term before
+    telling = Telling(scheduler, log, clock)
+    scheduler.on_synced = lambda: _settled(telling)
+    complaining = asyncio.ensure_future(Complaints(scheduler, log, clock).watch())
+    try:
         ending = await scheduler.run(stop)
     finally:
-        if complaining is not None:
-            complaining.cancel()
-            await asyncio.gather(complaining, return_exceptions=True)
-        await pages.aclose()
-        executor.close()
-        await calls.close()
-        await client.close()
+        complaining.cancel()
+        await asyncio.gather(complaining, return_exceptions=True)
     telling.ended(ending)
     return ending
 

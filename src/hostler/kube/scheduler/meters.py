@@ -21,7 +21,7 @@ _VICTIMS = tuple(2.0**n for n in range(7))
 
 
 class Meters:
-    """The metrics of one scheduler."""
+    """The metrics of one process; they go on when the lease is lost and had again."""
 
     def __init__(self, prefix: str = "hostler") -> None:
         self.registry = CollectorRegistry()
@@ -60,6 +60,9 @@ class Meters:
         )
         self.broken_budgets = Counter(
             f"{prefix}_disruption_budgets_broken", "Evictions that a disruption budget forbade.", registry=r
+        )
+        self.lease_losses = Counter(
+            f"{prefix}_lease_losses", "Times that the lease was lost, and waited for again.", registry=r
         )
         self.group_of: Callable[[str], str] = lambda uid: ""  # of a pod, by its uid
         self._longest_ns = 0

@@ -76,14 +76,14 @@ class Scheduler:
         journal: Callable[[bytes], object] | None = None,
         calls: Call | None = None,
         timer: Callable[[], int] = lambda: 0,
-        on_synced: Callable[[], None] = lambda: None,
         registry: Registry | None = None,
         say: Callable[[str], None] = lambda text: None,
+        meters: Meters | None = None,
     ) -> None:
         check_election(settings)
         self.settings = settings
         self.identity = identity
-        self.meters = Meters()
+        self.meters = meters or Meters()
         self.mandate: Mandate = NoElection()
         if settings.election.is_on:
             self.mandate = Leadership(
@@ -113,10 +113,10 @@ class Scheduler:
         }
         self.is_synced = False
         self.on_leading: Callable[[], None] = lambda: None
+        self.on_synced: Callable[[], None] = lambda: None
         self._clock = clock
         self._random = random
         self._executor = executor
-        self._on_synced = on_synced
         self.breaker.on_close = self.loop.nudge
         # Its own breaker: where only statuses and events go wrong, pods are bound all the same.
         self.trail = Trail(
@@ -208,7 +208,7 @@ class Scheduler:
     async def _turn(self) -> None:
         self.loop.open()
         self.is_synced = True
-        self._on_synced()
+        self.on_synced()
         await self.loop.run(self.hands)
 
     def adopt(self, settings: SchedulerSettings) -> Changes:

@@ -14,13 +14,15 @@ from hostler.kube.settings import SchedulerSettings
 __all__ = ["Telling", "reload", "tell_start"]
 
 
-def tell_start(log: Log, settings: SchedulerSettings) -> None:
-    """Say what is about to run, so that a log tells by itself what it is the log of."""
+def tell_start(log: Log, settings: SchedulerSettings, config: str = "") -> None:
+    """Say what is about to run, so that a log tells by itself what it is the log of; ``config``: by which file."""
     limits, election = settings.limits, settings.election
     log.info(
         "starting",
         version=__version__,
+        config=config or "none",
         profiles=",".join(f"{one.scheduler_name}:{one.policy}" for one in settings.profiles),
+        one_pod_per_node=_one_pod_per_node(settings),
         lease=f"{election.namespace}/{election.name}" if election.is_on else "none",
         max_in_flight=limits.max_in_flight,
         bind_timeout_s=limits.bind_timeout_s,
@@ -29,6 +31,14 @@ def tell_start(log: Log, settings: SchedulerSettings) -> None:
     )
     for line in settings.notes:
         log.warn(line)
+
+
+def _one_pod_per_node(settings: SchedulerSettings) -> str:
+    """Say which policies give a node to one pod only: all, none, or some by name."""
+    found = [policy.name for policy in settings.policies if policy.one_guest_per_host]
+    if len(found) == len(settings.policies):
+        return "yes"
+    return ",".join(found) or "no"
 
 
 class Telling:
@@ -67,18 +77,20 @@ class Telling:
     def ended(self, ending: Ending) -> None:
         """Say how it ended, and what was done."""
         parts = self._scheduler
-        if ending == "lost" and parts.mandate.last_error:
-            self._log.warn(parts.mandate.last_error)
-        tell = self._log.info if ending == "stopped" else self._log.warn
-        tell(
-            "stopped" if ending == "stopped" else "the lease was lost: another scheduler may write now",
-            bound=parts.binder.counts.bound,
-            binds_failed=parts.binder.counts.refused,
-            evicted=parts.hands.evictor.counts.evicted,
-            written=parts.trail.counts.written,
-            not_written=parts.trail.counts.refused,
-            seconds=self._since(self._began),
-        )
+        sums = {
+            "bound": parts.binder.counts.bound,
+            "binds_failed": parts.binder.counts.refused,
+            "evicted": parts.hands.evictor.counts.evicted,
+            "written": parts.trail.counts.written,
+            "not_written": parts.trail.counts.refused,
+            "seconds": self._since(self._began),
+        }
+        if ending == "stopped":
+            self._log.info("stopped", **sums)
+            return
+        lease = f"{parts.settings.election.namespace}/{parts.settings.election.name}"
+        why = parts.mandate.last_error or "another scheduler has it"
+        self._log.warn(f"lost the lease {lease}; waiting for it again", why=why, **sums)
 
     def _since(self, start: int) -> float:
         return (self._clock.now() - start) / NANOSECONDS

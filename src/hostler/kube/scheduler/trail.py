@@ -70,6 +70,7 @@ class Trail:
         self._timer: asyncio.TimerHandle | None = None
         self._resting: dict[int, asyncio.TimerHandle] = {}  # writes that are tried again later
         self._number = 0
+        self._is_over = False
 
     @property
     def backlog(self) -> int:
@@ -78,13 +79,16 @@ class Trail:
 
     def soon(self, write: Write) -> None:
         """Take a write that others may wait for."""
-        self._urgent.append(_Job(write))
-        self.pump()
+        self._take(self._urgent, write)
 
     def later(self, write: Write) -> None:
         """Take a write that nobody waits for."""
-        self._later.append(_Job(write))
-        self.pump()
+        self._take(self._later, write)
+
+    def _take(self, lane: deque[_Job], write: Write) -> None:
+        if not self._is_over:
+            lane.append(_Job(write))
+            self.pump()
 
     def pump(self) -> None:
         """Begin what may begin now."""
@@ -115,7 +119,8 @@ class Trail:
         return self.backlog
 
     async def abort(self) -> None:
-        """Drop everything at once."""
+        """Drop everything at once, and all that is still asked for."""
+        self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
         self._urgent.clear()
