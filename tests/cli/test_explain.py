@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from hostler.engine import BUILT_IN, Engine
 from hostler.engine.journal import Recorder
-from hostler.model import Guest, GuestArrived, GuestLeft, GuestSpec, Host, HostJoined
+from hostler.model import Evict, EvictFailed, Guest, GuestArrived, GuestChanged, GuestLeft, GuestSpec, Host, HostJoined
 from tests.cli.running import DEMO, DEMO_FILES, hostler, write
 
 WITH_WAREHOUSE = (*DEMO_FILES, "-f", DEMO / "warehouse.yaml")
@@ -244,3 +245,57 @@ def test_of_guests_with_one_name_the_newest_is_explained(tmp_path):
     assert hostler("explain", "--journal", path, "u1").lines[0].startswith("first (cpu 1) goes to")
     path = journal_of(tmp_path, GuestArrived(guest=again), GuestLeft(uid="u9", at=2))
     assert hostler("explain", "--journal", path, "first").lines[0].startswith("first (cpu 2) ")
+
+
+def journal_of_a_watcher(tmp_path, cpu, priority, bound_to):
+    """Write the journal of a run on two hosts with 4 cpus, one full of low priority: somebody else binds ``urgent``."""
+    path = tmp_path / "watched.journal"
+    urgent = Guest(name="urgent", uid="u", spec=GuestSpec(requests=(("cpu", cpu),), priority=priority))
+    batch = Guest(name="batch", uid="b", spec=GuestSpec(requests=(("cpu", 4000),)), host="a")
+    with path.open("wb") as stream:
+        recorder = Recorder(Engine([BUILT_IN["kubernetes"]], 0, 0), stream.write)
+        recorder.apply(HostJoined(host=Host(name="a", uid="a", capacity=(("cpu", 4000), ("guests", 9)))))
+        recorder.apply(HostJoined(host=Host(name="b", uid="b", capacity=(("cpu", 2000), ("guests", 9)))))
+        recorder.apply(GuestArrived(guest=batch))
+        recorder.apply(GuestArrived(guest=urgent))
+        evictions = [action for action in recorder.step(1) if isinstance(action, Evict)]
+        for action in evictions:
+            recorder.apply(EvictFailed(uid=action.uid, reason="only watching", at=2))
+        if evictions:
+            recorder.apply(GuestLeft(uid="b", at=3))
+        recorder.apply(GuestChanged(guest=msgspec.structs.replace(urgent, host=bound_to, version=2), at=3))
+        recorder.step(4)
+    return path
+
+
+def test_a_guest_that_another_scheduler_made_room_for_is_not_said_to_fit_and_not_to_fit(tmp_path):
+    found = hostler("explain", "--journal", journal_of_a_watcher(tmp_path, 3000, 100, "a"), "urgent")
+    assert found.lines[0] == "urgent (cpu 3) was bound to a by another scheduler;"
+    assert found.lines[1] == "  policy kubernetes would have evicted batch on a for it."
+    assert "hostler place" not in found.out
+    assert "It would fit on" not in found.out
+    assert "It is tried again" not in found.out
+
+
+def test_a_guest_that_another_scheduler_put_elsewhere_is_explained_by_what_the_policy_chose(tmp_path):
+    found = hostler("explain", "--journal", journal_of_a_watcher(tmp_path, 1000, 0, "a"), "urgent")
+    assert found.lines[0] == "urgent (cpu 1) was bound to a by another scheduler;"
+    assert found.lines[1].startswith("  policy kubernetes would have chosen b, score ")
+
+
+def test_a_guest_that_the_policy_would_not_have_placed_is_said_to_be_placed_by_another(tmp_path):
+    path = journal_of_a_watcher(tmp_path, 9000, 0, "a")
+    found = hostler("explain", "--journal", path, "urgent")
+    assert found.lines[0] == "urgent (cpu 9) was bound to a by another scheduler;"
+    assert found.lines[1] == "  policy kubernetes would not have placed it: 0/2 hosts: 2 insufficient cpu."
+    assert hostler("explain", "--journal", path, "urgent", "-o", "json").json["bound_to"] == "a"
+
+
+def test_hosts_without_a_device_and_with_too_few_are_counted_together_as_events_count_them(tmp_path):
+    body = """\
+hosts: [{name: a}, {name: b, devices: [{kind: gpu}]}]
+guests: [{name: g, devices: [{kind: gpu, count: 2}]}]
+"""
+    found = hostler("explain", "-f", write(tmp_path / "f.yaml", body), "g")
+    assert found.lines[0].startswith("g (2 gpu) fits nowhere: 0/2 hosts: 2 insufficient gpu; ")
+    assert found.row("a")[1:] == ["no", "device", "gpu"]

@@ -268,7 +268,7 @@ def _elsewhere(explained: Explained) -> str:
     advice = explained.explanation.eviction
     if advice is not None and advice.host and not advice.why_not:
         return f"would have evicted {victims_text(advice)} on {advice.host} for it"
-    return f"would not have placed it: {reason_line(explained.decision)}"
+    return f"would not have placed it: {reason_line(_without_repeated_note(explained.explanation))}"
 
 
 def print_other_word(name: str, said: str) -> None:

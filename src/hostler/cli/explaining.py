@@ -62,9 +62,19 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain_from_files(
-    inputs: Inputs, kernels: Kernels, wanted: str, evicting: Sequence[Policy], *, seed: int = 0, preempt: bool = False
+    inputs: Inputs,
+    kernels: Kernels,
+    wanted: str,
+    evicting: Sequence[Policy],
+    *,
+    seed: int = 0,
+    preempt: bool = False,
+    is_live: bool = False,
 ) -> Explained:
-    """Explain a guest of the input files; whom the policies ``evicting`` would evict is told, also without doing it."""
+    """Explain a guest of the input files; whom the policies ``evicting`` would evict is told, also without doing it.
+
+    Where the input is a live cluster, a member of a gang waits in the words that the scheduler writes there.
+    """
     guest = find_guest(inputs.fleet.guests, wanted)
     policies = tuple(evicting) if preempt else with_preemption(inputs.policies, is_on=False)
     engine = open_engine(msgspec.structs.replace(inputs, policies=policies), kernels, seed=seed)
@@ -78,11 +88,13 @@ def explain_from_files(
         assert found.decision is not None
         engine = _just_before(engine, found.step, found.seq) if found.seq else _to_the_end(engine)
         explained = _at_decision(_evicting(engine, evicting), guest, found.decision)
-    explained = msgspec.structs.replace(explained, eviction=found.eviction, is_of_files=True)
+    explained = msgspec.structs.replace(explained, eviction=found.eviction, is_of_files=not is_live)
     if guest.uid not in inputs.pods:
         return explained
-    message = found.message or ("" if guest.host else scheduler_message(explained.explanation, guest.spec))
-    if not message and not explained.decision.host:
+    message = "" if guest.host else scheduler_message(explained.explanation, guest.spec)
+    if is_live and found.message:
+        message = found.message
+    elif not message and not explained.decision.host:
         message = gang_message(explained.decision)
     return msgspec.structs.replace(explained, message=message)
 

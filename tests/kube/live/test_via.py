@@ -24,8 +24,8 @@ users: [{name: me, user: {token: secret}}]
 """
 
 
-def both_ways(cluster, *questions, is_there=()):
-    """Ask each question without and with a scheduler that runs, once it has placed the pods that it is to place."""
+def both_ways(cluster, *questions, is_there=(), has_said=()):
+    """Ask each question without and with a scheduler that runs, once it has placed or refused the pods named."""
     on = ("--kubeconfig", str(cluster.kubeconfig()))
 
     def nodes():
@@ -33,10 +33,17 @@ def both_ways(cluster, *questions, is_there=()):
             items = api.call("GET", "/api/v1/namespaces/default/pods")["items"]
         return {item["metadata"]["name"]: item["spec"].get("nodeName") for item in items}
 
+    def is_refused(name):
+        with cluster.api() as api:
+            status = api.call("GET", f"/api/v1/namespaces/default/pods/{name}")["status"]
+        return any(one["type"] == "PodScheduled" for one in status.get("conditions", ()))
+
     async def main():
         async with scheduling(cluster) as address:
             for name in is_there:
                 await until(lambda name=name: nodes().get(name))
+            for name in has_said:
+                await until(lambda name=name: is_refused(name))
             plain = [await asyncio.to_thread(hostler, *words, *on) for words in questions]
             asked = [await asyncio.to_thread(hostler, *words, *on, "--via", address) for words in questions]
         return zip(plain, asked, strict=True)

@@ -45,7 +45,7 @@ def count_via(via: str, file: str, namespace: str, kubeconfig: Path | None, cont
     for line in plan.notes:
         note(line)
     placed = Counter(one.node for one in plan.pods if one.node)
-    per_host: list[tuple[str, int | None]] = [*placed.most_common()]
+    per_host: list[tuple[str, int | None]] = sorted(placed.items(), key=lambda item: (-item[1], item[0]))
     refused = next((one for one in plan.pods if not one.node), None)
     return Fit(
         guest=_guest(pod, where),

@@ -60,9 +60,9 @@ def explain_live(
         return past
     view, uid = view_pod(seen, settings, wanted, namespace)
     inputs = inputs_of(view, settings)
-    explained = explain_from_files(inputs, kernels, uid, inputs.policies, seed=settings.seed)
+    explained = explain_from_files(inputs, kernels, uid, inputs.policies, seed=settings.seed, is_live=True)
     said = other_word(pod, explained.message or "") if pod is not None else ""
-    return msgspec.structs.replace(explained, said=said, is_of_files=False)
+    return msgspec.structs.replace(explained, said=said)
 
 
 def explain_via(via: str, wanted: str, namespace: str, kubeconfig: Path | None, context: str) -> Explained | Past:

@@ -36,8 +36,9 @@ def queue(
 ) -> None:
     """Show the pods of our profiles that wait: in which state, for how long, why, and when they are tried again.
 
-    With --via the running scheduler is asked. Without, the answer comes from the conditions that it wrote, so that
-    queues and next tries are not known.
+    A pod that is gated has scheduling gates; one that is gathering belongs to a gang that is not complete. With --via
+    the running scheduler is asked. Without, the answer comes from the conditions that it wrote, so that queues and next
+    tries are not known.
     """
     with needs_kube():
         from hostler.kube.api.access import read_access
