@@ -33,6 +33,39 @@ def test_13_a_bind_to_a_node_that_just_went_is_counted():
     play(story, collect_s=20.0)
 
 
+def test_13_a_node_that_goes_right_after_a_bind_that_was_fine_is_no_bind_to_nothing():
+    async def story(stage: Stage) -> None:
+        stage.node("doomed", cpu=8)
+        await stage.lead()
+        stage.pod("web")
+        await stage.until(lambda: stage.where("web"))
+        await stage.sleep(0.1)
+        stage.server.delete("nodes", "doomed", "")
+        await stage.sleep(60)
+        assert _metric(stage, "binds_to_vanished_nodes_total") == 0
+
+    play(story, collect_s=20.0)
+
+
+def test_13_a_bind_whose_answer_comes_after_the_end_of_its_node_was_seen_is_counted_once():
+    async def story(stage: Stage) -> None:
+        stage.node("doomed", cpu=8)
+        leader = await stage.lead()
+
+        async def gone_first(script, request):
+            stage.server.delete("nodes", "doomed", "")
+            await stage.sleep(1)
+            return await script.deliver(request)
+
+        leader.script.next("binding", gone_first, about="web")
+        stage.pod("web")
+        await stage.until(lambda: stage.where("web") == "doomed")
+        await stage.sleep(60)
+        assert _metric(stage, "binds_to_vanished_nodes_total") == 1
+
+    play(story, collect_s=20.0)
+
+
 def test_23_a_gang_that_waits_too_long_for_members_is_told_so_once():
     async def story(stage: Stage) -> None:
         stage.node("n1", cpu=4)

@@ -34,7 +34,7 @@ BindCall: TypeAlias = Callable[[PodView, str, Mapping[str, str], float], Awaitab
 _SECOND = 1_000_000_000
 _MARGIN_S = 0.5  # beyond the time-out that a bind carried, before its outcome is read
 _READ_AGAIN_S = 1.0
-_LOST_WITHIN_NS = 5 * _SECOND  # a node whose end the watch shows so soon after a bind was gone, or as good as gone
+_UNSEEN_NS = 5 * _SECOND  # for so long a bind that the watch has not shown yet is remembered
 
 
 class BinderCounts(msgspec.Struct):
@@ -55,6 +55,7 @@ class _Job(msgspec.Struct):
     decided_at: int
     least: int = 0
     is_sent: bool = False
+    is_vain: bool = False  # its node went before anybody saw the pod there
     done: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
 
@@ -134,17 +135,32 @@ class Binder:
         self._pump()
 
     def lost(self, node: str) -> None:
-        """Take note that a node is gone: what was bound to it just now was bound to nothing."""
+        """Take note that a node is gone: what the watch has not shown there before was bound to nothing.
+
+        Nodes go at any time, also right after a bind that was fine; both watches tell in about the order of events.
+        """
+        for job in self._jobs.values():
+            if job.is_sent and job.bind.host == node and not self._is_seen(job.bind.uid):
+                job.is_vain = True
         self._tidy()
         for uid, (_, pod, host) in list(self._recent.items()):
             if host == node:
                 del self._recent[uid]
-                self.to_vanished += 1
-                self.log.warn("bound to a node that is gone", pod=f"{pod.namespace}/{pod.name}", node=node)
+                if not self._is_seen(uid):
+                    self._count_vain(pod, node)
+
+    def _is_seen(self, uid: str) -> bool:
+        """Say whether the watch has shown a pod on a node."""
+        pod = self._world.pods.get(uid)
+        return pod is None or bool(pod.node)
+
+    def _count_vain(self, pod: PodView, node: str) -> None:
+        self.to_vanished += 1
+        self.log.warn("bound to a node that is gone", pod=f"{pod.namespace}/{pod.name}", node=node)
 
     def _tidy(self) -> None:
         """Forget binds that are no longer recent."""
-        since = self._clock.now() - _LOST_WITHIN_NS
+        since = self._clock.now() - _UNSEEN_NS
         while self._recent and next(iter(self._recent.values()))[0] < since:
             self._recent.popitem(last=False)
 
@@ -252,24 +268,25 @@ class Binder:
             self._pump()
             return
         if isinstance(outcome, GuestBound):
-            self._bound(pod, outcome.host, job.decided_at)
+            self._bound(job, pod, outcome.host)
         else:
             self.counts.refused += 1
             self._report(bind, outcome)
         self._finish(job, outcome)
         self._pump()
 
-    def _bound(self, pod: PodView, node: str, decided_at: int) -> None:
+    def _bound(self, job: _Job, pod: PodView, node: str) -> None:
         self.counts.bound += 1
         self._tidy()
-        self._recent[pod.uid] = (self._clock.now(), pod, node)
-        if node not in self._world.hosts:
-            self.lost(node)
+        if job.is_vain:
+            self._count_vain(pod, node)
+        else:
+            self._recent[pod.uid] = (self._clock.now(), pod, node)
         if self.counts.bound == 1:
             self.log.info("first pod bound", pod=f"{pod.namespace}/{pod.name}", node=node)
         elif self.log.has_details:
             self.log.detail("bound", pod=f"{pod.namespace}/{pod.name}", node=node)
-        self._on_bound(pod, node, decided_at)
+        self._on_bound(pod, node, job.decided_at)
 
     def _report(self, bind: Bind, outcome: Event) -> None:
         """Let a pod's owner know why its bind failed, if there is still a pod that waits."""

@@ -127,7 +127,7 @@ class _Now(Collector):
         for outcome in counts.__struct_fields__:
             binds.add_metric([outcome], getattr(counts, outcome))
         yield binds
-        text = "Binds that were taken although the node was gone, or went within seconds."
+        text = "Binds that were taken although the node was gone."
         yield _total("binds_to_vanished_nodes", text, scheduler.binder.to_vanished)
         evictions = scheduler.hands.evictor.counts
         yield _total("evictions", "Pods that were evicted.", evictions.evicted)
