@@ -12,9 +12,10 @@ from tests.kube.deploy.pages import Shell, play
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/README.md"))
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    with whole_cluster(tmp_path_factory.mktemp("examples") / "cluster", "examples", nodes=4) as found:
+@pytest.fixture(scope="module", params=[5, pytest.param(3, marks=pytest.mark.long)])
+def cluster(request, tmp_path_factory):
+    """Give a cluster of as many nodes as the guide starts, and of the fewest that the examples are made for."""
+    with whole_cluster(tmp_path_factory.mktemp("examples") / "cluster", "examples", nodes=request.param) as found:
         yield found
 
 
