@@ -1,0 +1,119 @@
+"""The ledger of a host: refuses what does not fit, whatever the control plane believed when it sent an order.
+
+The control plane books first, so a refusal here means that one of the two is wrong; no VM's memory may pay for it.
+Held is what VMs have already, fit or not; claimed is what an action under way will need. A claim stands from the moment
+it is granted, so numbers that were free once cannot be spent twice. Used by ``core``; pure.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hostler.agent.messages import HostSize, Order
+
+__all__ = ["MOST", "Amounts", "Ledger", "size_of", "what_a_running_vm_takes", "what_a_stopped_vm_takes"]
+
+MOST = 2**63 - 1  # sums stop here: a wrong number must not turn into a small one
+
+
+class Amounts(NamedTuple):
+    """CPU, memory and disk of a VM or a host."""
+
+    cpu_millis: int = 0
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+
+    def plus(self, other: Amounts) -> Amounts:
+        """Add, but never beyond ``MOST``."""
+        return Amounts(*(min(mine + theirs, MOST) for mine, theirs in zip(self, other, strict=True)))
+
+    def at_least(self, other: Amounts) -> Amounts:
+        """Return the larger of each."""
+        return Amounts(*(max(mine, theirs) for mine, theirs in zip(self, other, strict=True)))
+
+
+NOTHING = Amounts()
+
+
+class Ledger:
+    """What a host may give, and who has it. With an unknown inventory it is full."""
+
+    def __init__(self, total: Amounts, *, is_known: bool = True) -> None:
+        self._total = total
+        self._is_known = is_known
+        self._held: dict[str, Amounts] = {}
+        self._used = NOTHING
+
+    def hold(self, vm: str, amounts: Amounts) -> None:
+        """Book what a VM has, whether it fits or not: it is there. Replaces what was booked for it."""
+        self._held[vm] = amounts
+        self._add_up()
+
+    def claim(self, vm: str, wanted: Amounts) -> str:
+        """Book what a VM is about to need and return nothing, or return why it does not fit and book nothing.
+
+        Only growth is asked for, resource by resource; what shrinks stays booked until ``hold`` says that it is done.
+        """
+        has = self._held.get(vm, NOTHING)
+        why = self._why_not(has, wanted)
+        if not why:
+            self.hold(vm, has.at_least(wanted))
+        return why
+
+    def release(self, vm: str) -> None:
+        """Give back what was booked for a VM."""
+        if self._held.pop(vm, None) is not None:
+            self._add_up()
+
+    def held_by(self, vm: str) -> Amounts:
+        """Return what is booked for a VM."""
+        return self._held.get(vm, NOTHING)
+
+    @property
+    def used(self) -> Amounts:
+        """Return what is booked in all; it may exceed the total."""
+        return self._used
+
+    @property
+    def free(self) -> Amounts:
+        """Return what may still be claimed."""
+        if not self._is_known:
+            return NOTHING
+        return Amounts(*(max(total - used, 0) for total, used in zip(self._total, self._used, strict=True)))
+
+    @property
+    def is_overcommitted(self) -> bool:
+        """Say whether more is booked than the host may give."""
+        return any(used > total for total, used in zip(self._total, self._used, strict=True))
+
+    def _why_not(self, has: Amounts, wanted: Amounts) -> str:
+        growth = [max(want - had, 0) for want, had in zip(wanted, has, strict=True)]
+        if any(growth) and not self._is_known:
+            return "what this host holds is not known, so nothing is free"
+        short = [
+            f"{name}: {more} more wanted, {free} free"
+            for name, more, free in zip(Amounts._fields, growth, self.free, strict=True)
+            if more > free
+        ]
+        return "; ".join(short)
+
+    def _add_up(self) -> None:
+        used = NOTHING
+        for amounts in self._held.values():
+            used = used.plus(amounts)
+        self._used = used
+
+
+def size_of(host: HostSize) -> Amounts:
+    """Return what a host has, as amounts."""
+    return Amounts(host.cpu_millis, host.memory_bytes, host.disk_bytes)
+
+
+def what_a_stopped_vm_takes(order: Order) -> Amounts:
+    """Return what a VM needs for being there: its local disks. Shared storage is not this host's to give."""
+    return Amounts(0, 0, min(sum(disk.size_bytes for disk in order.disks if not disk.storage), MOST))
+
+
+def what_a_running_vm_takes(order: Order) -> Amounts:
+    """Return what a VM needs when it runs or is paused."""
+    return Amounts(order.cpu_millis, order.memory_bytes, what_a_stopped_vm_takes(order).disk_bytes)

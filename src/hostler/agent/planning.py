@@ -1,0 +1,141 @@
+"""Which actions go out now: what each VM needs, less what waits, what is refused and what does not fit. Pure.
+
+The ledger is made from what was found plus what is under way, so a claim stands as long as its action does, and
+what a stop or a shrink gives back counts when it is done.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.agent.admission import (
+    NOTHING,
+    Amounts,
+    Ledger,
+    size_of,
+    what_a_running_vm_takes,
+    what_a_stopped_vm_takes,
+)
+from hostler.agent.choosing import choose
+from hostler.agent.drivers.driver import Found, Landing
+from hostler.agent.messages import Order, Trouble
+from hostler.agent.settling import outstanding_teardown
+from hostler.agent.state import Action, State, Verb
+
+__all__ = ["Plan", "ledger_of", "plan"]
+
+_LIVELY = (Verb.START, Verb.RESUME, Verb.RESTART, Verb.AWAIT_LANDING)  # not for a VM that silence stops, in silence
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to do, and what is not done: VMs refused for now with the reason, and how many deletions wait for leave."""
+
+    actions: list[Action]
+    refusals: dict[str, Trouble]
+    refused_teardown: int
+
+
+def plan(state: State, now: int) -> Plan:
+    """Decide for every VM; the same state and time give the same plan."""
+    if not (state.has_looked and state.is_inventory_known):
+        return Plan([], {}, 0)
+    ledger = ledger_of(state)
+    actions: list[Action] = []
+    refusals: dict[str, Trouble] = {}
+    for vm, order in state.orders.items():
+        found = state.found.get(vm)
+        if found is not None and not found.is_ours:
+            refusals[vm] = _not_ours(vm)
+            continue
+        verb = None if _must_wait(state, vm, now) else _verb(state, order, found)
+        if verb is None or (verb in _LIVELY and order.when_silent == "stop" and now >= state.silent_at):
+            continue
+        wanted = _needs(verb, order, found)
+        why = ledger.claim(vm, wanted) if wanted != NOTHING else ""
+        if why:
+            refusals[vm] = _no_room(vm, why)
+        else:
+            actions.append(Action(verb=verb, vm=vm, order=order, landing=_landing(verb, order)))
+    actions += [Action(verb=Verb.FORGET, vm=vm) for vm in state.records if _is_forgotten(state, vm)]
+    refused = [vm for vm in outstanding_teardown(state) if vm not in state.cleared]
+    return Plan(actions, refusals, len(refused))
+
+
+def ledger_of(state: State) -> Ledger:
+    """Return the books of a host: what VMs have, and what actions under way, or of unknown outcome, may take."""
+    ledger = Ledger(size_of(state.limit), is_known=state.is_inventory_known)
+    for vm in {**state.found, **state.busy, **dict.fromkeys(state.doubts)}:
+        ledger.hold(vm, _has(state, vm))
+    return ledger
+
+
+def _has(state: State, vm: str) -> Amounts:
+    found, record, order = state.found.get(vm), state.records.get(vm), state.orders.get(vm)
+    made = record.made if record is not None and record.made is not None else order
+    has = NOTHING
+    if found is not None and made is None:  # unknown to us, but it takes its part of the host all the same
+        has = Amounts(found.cpu_count * 1000, found.memory_bytes) if _is_alive(found) else NOTHING
+    elif found is not None and made is not None:
+        has = what_a_running_vm_takes(made) if _is_alive(found) else what_a_stopped_vm_takes(made)
+    action = state.busy.get(vm)
+    if action is not None and action.order is not None:
+        has = has.at_least(_needs(action.verb, action.order, found))
+    if vm in state.doubts and order is not None:
+        has = has.at_least(what_a_running_vm_takes(order))
+    return has
+
+
+def _needs(verb: Verb, order: Order, found: Found | None) -> Amounts:
+    if verb in (Verb.START, Verb.AWAIT_LANDING) or (verb is Verb.RESIZE and found is not None and _is_alive(found)):
+        return what_a_running_vm_takes(order)
+    return what_a_stopped_vm_takes(order) if verb in (Verb.CREATE, Verb.RESIZE) else NOTHING
+
+
+def _is_alive(found: Found) -> bool:
+    return found.power in ("running", "paused", "landing")
+
+
+def _verb(state: State, order: Order, found: Found | None) -> Verb | None:
+    verb = choose(order, state.records[order.vm], found, has_landing=order.vm in state.landings)
+    if verb is Verb.DELETE and order.power == "absent" and order.vm not in state.cleared:
+        return None
+    return verb
+
+
+def _must_wait(state: State, vm: str, now: int) -> bool:
+    if vm in state.busy or vm in state.doubts:
+        return True
+    setback = state.setbacks.get(vm)
+    if setback is None:
+        return False
+    return setback.trouble.kind == "permanent" or setback.is_until_sync or setback.retry_at > now
+
+
+def _landing(verb: Verb, order: Order) -> Landing | None:
+    if verb is not Verb.SEND or order.migration is None:
+        return None
+    return Landing(address=order.migration.address, secret=order.migration.secret)
+
+
+def _is_forgotten(state: State, vm: str) -> bool:
+    """Say whether a record speaks of nothing: the VM is not here and the control plane does not know it either."""
+    is_unheard_of = state.has_all_orders and vm not in state.orders
+    return is_unheard_of and vm not in state.found and vm not in state.busy and vm not in state.doubts
+
+
+def _not_ours(vm: str) -> Trouble:
+    return Trouble(
+        kind="permanent",
+        code="not_ours",
+        message=f"a VM named {vm} is on this host and was not made by this agent",
+        hint="it is not touched; remove it there, or order the VM to another host",
+    )
+
+
+def _no_room(vm: str, why: str) -> Trouble:
+    return Trouble(
+        kind="blocked",
+        code="no_room",
+        message=f"{vm} does not fit on this host: {why}",
+        hint="it is tried again as soon as room appears",
+    )

@@ -1,0 +1,64 @@
+"""What an agent says of its VMs, made from the core's state. Pure; used by ``process``."""
+
+from __future__ import annotations
+
+from hostler.agent.messages import State as VmState
+from hostler.agent.messages import Trouble, VmReport
+from hostler.agent.planning import Plan
+from hostler.agent.settling import is_known
+from hostler.agent.state import State, Verb
+
+__all__ = ["gone", "reports", "unknown"]
+
+_DOING: dict[Verb, VmState] = {
+    Verb.CREATE: "creating",
+    Verb.START: "starting",
+    Verb.STOP: "stopping",
+    Verb.RESTART: "stopping",
+    Verb.DELETE: "stopping",
+    Verb.SEND: "leaving",
+}
+
+
+def reports(state: State, plan: Plan) -> dict[str, VmReport]:
+    """Return a report of every VM that is ordered, recorded or both; those that are gone are left out."""
+    vms = {**state.records, **state.orders}
+    return {vm: _report(state, vm, plan.refusals.get(vm)) for vm in vms if not _is_gone(state, vm)}
+
+
+def gone(state: State) -> tuple[str, ...]:
+    """Return the VMs that were deleted because an order said so, as long as their orders are known."""
+    return tuple(sorted(vm for vm in state.records if _is_gone(state, vm)))
+
+
+def unknown(state: State) -> tuple[str, ...]:
+    """Return the VMs that nobody ordered here: they are told of and never touched."""
+    return tuple(sorted(vm for vm in state.found if not is_known(state, vm)))
+
+
+def _is_gone(state: State, vm: str) -> bool:
+    record, order = state.records.get(vm), state.orders.get(vm)
+    return record is not None and record.is_gone and (order is None or order.power == "absent")
+
+
+def _report(state: State, vm: str, refusal: Trouble | None) -> VmReport:
+    record, setback, landing = state.records.get(vm), state.setbacks.get(vm), state.landings.get(vm)
+    order = state.orders.get(vm)
+    failed = setback.generation if setback is not None else order.generation if refusal and order is not None else 0
+    return VmReport(
+        vm=vm,
+        state=_state_of(state, vm),
+        generation=record.generation if record is not None else 0,
+        restarts=record.restarts if record is not None else 0,
+        trouble=setback.trouble if setback is not None else refusal,
+        failed_generation=failed,
+        landing_address=landing.address if landing is not None else "",
+        landing_secret=landing.secret if landing is not None else "",
+    )
+
+
+def _state_of(state: State, vm: str) -> VmState:
+    action, found = state.busy.get(vm), state.found.get(vm)
+    if action is not None and action.verb in _DOING:
+        return _DOING[action.verb]
+    return found.power if found is not None and found.is_ours else "absent"

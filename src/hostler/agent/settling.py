@@ -1,0 +1,94 @@
+"""What follows from a state without doing anything: what is fulfilled, setbacks overcome, deletions let pass.
+
+``core`` settles after every change. The guard against teardown by mistake is here: more than three VMs and more than a
+quarter of the host's at once need a permission that comes with the orders. Pure.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.agent.choosing import is_satisfied, may_absorb_restarts
+from hostler.agent.drivers.driver import Found
+from hostler.agent.messages import Order
+from hostler.agent.state import Record, State
+
+__all__ = ["is_known", "outstanding_teardown", "settled"]
+
+_TEARDOWN_COUNT = 3
+_TEARDOWN_SHARE = 4  # one in so many
+
+
+def settled(state: State) -> State:
+    """Return the state with everything in it that follows from the rest."""
+    if not (state.has_looked and state.is_inventory_known):
+        return state
+    records, setbacks = dict(state.records), dict(state.setbacks)
+    for vm, order in state.orders.items():
+        found = state.found.get(vm)
+        if vm in state.busy or vm in state.doubts or (found is not None and not found.is_ours):
+            continue
+        records[vm] = record = _settled_record(order, records.get(vm), found)
+        if vm in setbacks and is_satisfied(order, record, found):
+            del setbacks[vm]
+    landings = {
+        vm: landing
+        for vm, landing in state.landings.items()
+        if vm in state.found and state.found[vm].power == "landing"
+    }
+    return msgspec.structs.replace(
+        state, records=records, setbacks=setbacks, landings=landings, cleared=_cleared(state)
+    )
+
+
+def is_known(state: State, vm: str) -> bool:
+    """Say whether a VM that was found is ours to speak of: ordered, or made by us."""
+    found = state.found.get(vm)
+    return (found is None or found.is_ours) and (vm in state.orders or vm in state.records)
+
+
+def outstanding_teardown(state: State) -> list[str]:
+    """Return the VMs that are ordered absent and still here."""
+    return [vm for vm, order in state.orders.items() if order.power == "absent" and _is_here(state, vm)]
+
+
+def _settled_record(order: Order, record: Record | None, found: Found | None) -> Record:
+    if record is None:  # never heard of: a VM that is there was made by an agent whose record is lost
+        record = Record(vm=order.vm, restarts=order.restarts)
+    elif record.is_gone and order.power != "absent":
+        record = Record(vm=order.vm, restarts=order.restarts, generation=record.generation)
+    changes: dict[str, object] = {}
+    if record.made is None and found is not None and found.power in ("stopped", "running", "paused"):
+        changes["made"] = _as_found(order, found)
+    if order.restarts > record.restarts and may_absorb_restarts(order, found):
+        changes["restarts"] = order.restarts
+    record = msgspec.structs.replace(record, **changes) if changes else record
+    if not is_satisfied(order, record, found):
+        return record
+    if order.power == "absent":
+        return Record(vm=order.vm, generation=order.generation, restarts=record.restarts, is_gone=True)
+    return msgspec.structs.replace(record, generation=order.generation)
+
+
+def _as_found(order: Order, found: Found) -> Order:
+    """Return the order that would have made what was found; what a driver does not tell is taken to be right."""
+    return msgspec.structs.replace(
+        order,
+        migration=None,
+        cpu_count=found.cpu_count or order.cpu_count,
+        memory_bytes=found.memory_bytes or order.memory_bytes,
+    )
+
+
+def _cleared(state: State) -> frozenset[str]:
+    outstanding = outstanding_teardown(state)
+    vms = sum(1 for vm in state.found if is_known(state, vm))
+    is_bulk = len(outstanding) > _TEARDOWN_COUNT and len(outstanding) * _TEARDOWN_SHARE > vms
+    if state.may_tear_down or not is_bulk:
+        return frozenset(outstanding)
+    return state.cleared & frozenset(outstanding)
+
+
+def _is_here(state: State, vm: str) -> bool:
+    found = state.found.get(vm)
+    return found is not None and found.is_ours

@@ -1,0 +1,104 @@
+"""All that an agent's core knows, as values: orders, what was found, records, setbacks, lanes; and what it answers.
+
+Values are replaced, never changed, so a step of the core can be repeated, compared and thrown away. Used by ``core``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeVar
+
+import msgspec
+
+from hostler.agent.drivers.driver import Found, Landing
+from hostler.agent.messages import HostSize, Order, Trouble
+
+__all__ = ["Action", "Outcome", "Record", "Setback", "State", "Verb", "with_entry", "without_entry"]
+
+T = TypeVar("T")
+
+NEVER = 2**63 - 1
+
+
+class Verb(StrEnum):
+    """What can be done about a VM. ``restart`` ends it: that it is stopped is what makes the core start it again."""
+
+    CREATE = "create"
+    START = "start"
+    STOP = "stop"
+    PAUSE = "pause"
+    RESUME = "resume"
+    RESIZE = "resize"
+    RESTART = "restart"
+    DELETE = "delete"
+    AWAIT_LANDING = "await_landing"
+    SEND = "send"
+    FORGET = "forget"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be known of a VM after the agent was killed; ``made`` is the order whose size the VM has."""
+
+    vm: str
+    generation: int = 0  # the newest that was fulfilled
+    restarts: int = 0  # as many of the ordered restarts as are done
+    sent: int = 0  # the generation under which it was being sent away: with an order not newer, it is not started
+    is_gone: bool = False  # deleted under ``generation``: no order of that age makes it again
+    made: Order | None = None
+
+
+class Setback(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a VM is not as ordered, and when that is tried again."""
+
+    trouble: Trouble
+    generation: int
+    retry_at: int = 0
+    is_until_sync: bool = False  # blocked: tried again whenever the host was looked at
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to do about one VM. The records of the state must be durable before it is begun."""
+
+    verb: Verb
+    vm: str
+    order: Order | None = None
+    landing: Landing | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an action: with no trouble it was done."""
+
+    trouble: Trouble | None = None
+    landing: Landing | None = None
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that decides what is done next."""
+
+    limit: HostSize
+    is_inventory_known: bool = True
+    has_looked: bool = False  # before the first look at the host nothing is done
+    has_all_orders: bool = False  # before that, what has no order may just not have been heard of yet
+    version: int = 0  # of the orders
+    orders: Mapping[str, Order] = MappingProxyType({})
+    found: Mapping[str, Found] = MappingProxyType({})
+    records: Mapping[str, Record] = MappingProxyType({})
+    setbacks: Mapping[str, Setback] = MappingProxyType({})
+    landings: Mapping[str, Landing] = MappingProxyType({})
+    busy: Mapping[str, Action] = MappingProxyType({})
+    doubts: frozenset[str] = frozenset()  # an action failed: look before the next one
+    cleared: frozenset[str] = frozenset()  # may be deleted: the guard against bulk teardown let them pass
+    may_tear_down: bool = False
+    silent_at: int = NEVER  # from then on a VM that a watchdog stops in silence is not started
+
+
+def with_entry(entries: Mapping[str, T], key: str, value: T) -> dict[str, T]:
+    """Return a copy with one more or another entry."""
+    return {**entries, key: value}
+
+
+def without_entry(entries: Mapping[str, T], key: str) -> dict[str, T]:
+    """Return a copy without an entry."""
+    return {name: value for name, value in entries.items() if name != key}

@@ -1,0 +1,315 @@
+"""What every driver must do, as checks that run on any of them. ``test_contract.py`` lists the drivers.
+
+A driver comes as a ``Lab``: something that makes drivers of hosts, and orders that this driver can carry out. To put a
+driver under contract, write a Lab and run all checks on it in a test file of yours, or add it to ``LABS`` there::
+
+    @pytest.mark.parametrize("check", CHECKS, ids=names)
+    def test_my_driver_keeps_the_contract(check, tmp_path):
+        run_check(check, MyLab(tmp_path))
+
+What a driver declares is run; for the rest ``UnsupportedError`` is expected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import msgspec
+import pytest
+
+from hostler.agent.drivers.driver import Driver, DriverError, Landing, UnsupportedError
+from hostler.agent.messages import Disk, Network, Order
+
+
+class Lab(Protocol):
+    """A place to try a driver in."""
+
+    def driver(self, host: str = "one") -> Driver:
+        """Return a new driver, not opened yet; with the same host name it finds what an earlier one left."""
+        ...
+
+    def order(self, vm: str, generation: int = 1) -> Order:
+        """Return a small diskless order that this driver can carry out, power running."""
+        ...
+
+    async def clean(self) -> None:
+        """Leave nothing running."""
+        ...
+
+
+Check = Callable[[Lab], Awaitable[None]]
+CHECKS: list[Check] = []
+
+
+def names(check: Check) -> str:
+    return check.__name__
+
+
+def run_check(check: Check, lab: Lab) -> None:
+    async def run() -> None:
+        try:
+            await check(lab)
+        finally:
+            await lab.clean()
+
+    asyncio.run(run())
+
+
+def contract(check: Check) -> Check:
+    CHECKS.append(check)
+    return check
+
+
+@asynccontextmanager
+async def opened(lab: Lab, host: str = "one"):
+    driver = lab.driver(host)
+    await driver.open()
+    try:
+        yield driver
+    finally:
+        await driver.close()
+
+
+async def power_of(driver: Driver, vm: str) -> str:
+    return {found.vm: found.power for found in await driver.find()}.get(vm, "absent")
+
+
+@contract
+async def an_empty_host_has_a_size_and_no_vms(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        size = await driver.size()
+        assert size.cpu_millis > 0
+        assert size.memory_bytes > 0
+        assert not [found for found in await driver.find() if found.is_ours]
+
+
+@contract
+async def a_vm_lives_from_create_to_delete(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        await driver.create(lab.order("a"))
+        assert await power_of(driver, "a") == "stopped"
+        await driver.start("a")
+        assert await power_of(driver, "a") == "running"
+        await driver.stop("a", grace_s=0)
+        assert await power_of(driver, "a") == "stopped"
+        await driver.start("a")
+        assert await power_of(driver, "a") == "running"
+        await driver.delete("a")
+        assert await power_of(driver, "a") == "absent"
+
+
+@contract
+async def what_was_made_is_found_as_ours_and_in_its_size(lab: Lab) -> None:
+    order = lab.order("a")
+    async with opened(lab) as driver:
+        await driver.create(order)
+        (found,) = [found for found in await driver.find() if found.vm == "a"]
+        assert found.is_ours
+        assert found.cpu_count in (0, order.cpu_count)
+        assert found.memory_bytes in (0, order.memory_bytes)
+
+
+@contract
+async def every_verb_may_be_repeated(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        for _ in range(2):
+            await driver.create(lab.order("a"))
+        assert [found.vm for found in await driver.find() if found.is_ours] == ["a"]
+        for _ in range(2):
+            await driver.start("a")
+        assert await power_of(driver, "a") == "running"
+        await driver.create(lab.order("a"))
+        assert await power_of(driver, "a") == "running", "creating what runs leaves it alone"
+        for _ in range(2):
+            await driver.stop("a", grace_s=0)
+        assert await power_of(driver, "a") == "stopped"
+        for _ in range(2):
+            await driver.resize("a", lab.order("a"))
+        assert await power_of(driver, "a") == "stopped"
+        for _ in range(2):
+            await driver.delete("a")
+        assert await power_of(driver, "a") == "absent"
+
+
+@contract
+async def deleting_what_is_not_there_is_no_error(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        await driver.delete("never-made")
+
+
+@contract
+async def verbs_on_a_vm_that_is_not_there_fail_as_driver_errors(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        with pytest.raises(DriverError):
+            await driver.start("never-made")
+        with pytest.raises(DriverError):
+            await driver.resize("never-made", lab.order("never-made"))
+        assert await power_of(driver, "never-made") == "absent"
+
+
+@contract
+async def vms_run_on_when_the_driver_closes_and_are_found_by_the_next(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        await driver.create(lab.order("runs"))
+        await driver.create(lab.order("stands"))
+        await driver.start("runs")
+    async with opened(lab) as driver:
+        assert await power_of(driver, "runs") == "running"
+        assert await power_of(driver, "stands") == "stopped"
+        await driver.stop("runs", grace_s=0)
+        assert await power_of(driver, "runs") == "stopped"
+
+
+@contract
+async def a_running_vm_can_be_deleted(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        await driver.create(lab.order("a"))
+        await driver.start("a")
+        await driver.delete("a")
+        await driver.create(lab.order("a"))
+        assert await power_of(driver, "a") == "stopped", "its name can be used again"
+
+
+@contract
+async def vms_do_not_disturb_each_other(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        await asyncio.gather(driver.create(lab.order("a")), driver.create(lab.order("b")))
+        await asyncio.gather(driver.start("a"), driver.start("b"))
+        await asyncio.gather(driver.stop("a", grace_s=0), driver.find())
+        assert await power_of(driver, "a") == "stopped"
+        assert await power_of(driver, "b") == "running"
+
+
+@contract
+async def pause_and_resume_or_a_refusal(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        await driver.create(lab.order("a"))
+        await driver.start("a")
+        if not driver.capabilities.pause:
+            with pytest.raises(UnsupportedError):
+                await driver.pause("a")
+            with pytest.raises(UnsupportedError):
+                await driver.resume("a")
+            return
+        for _ in range(2):
+            await driver.pause("a")
+            assert await power_of(driver, "a") == "paused"
+        for _ in range(2):
+            await driver.resume("a")
+            assert await power_of(driver, "a") == "running"
+        await driver.pause("a")
+        await driver.stop("a", grace_s=0)
+        assert await power_of(driver, "a") == "stopped"
+
+
+@contract
+async def a_stopped_vm_can_be_resized(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        order = lab.order("a")
+        await driver.create(order)
+        larger = msgspec.structs.replace(order, generation=2, memory_bytes=order.memory_bytes * 2)
+        await driver.resize("a", larger)
+        (found,) = [found for found in await driver.find() if found.vm == "a"]
+        assert found.memory_bytes in (0, larger.memory_bytes)
+        await driver.start("a")
+        assert await power_of(driver, "a") == "running"
+
+
+@contract
+async def a_running_vm_is_resized_or_refused(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        order = lab.order("a")
+        await driver.create(order)
+        await driver.start("a")
+        larger = msgspec.structs.replace(order, generation=2, memory_bytes=order.memory_bytes * 2)
+        if driver.capabilities.resize_running:
+            await driver.resize("a", larger)
+        else:
+            with pytest.raises(UnsupportedError):
+                await driver.resize("a", larger)
+        assert await power_of(driver, "a") == "running"
+
+
+@contract
+async def what_is_not_declared_is_refused_before_anything_is_made(lab: Lab) -> None:
+    order = lab.order("a")
+    wants = {
+        "disks": msgspec.structs.replace(order, disks=(Disk(size_bytes=2**20),)),
+        "bridges": msgspec.structs.replace(order, network=Network(kind="bridge", bridge="br0")),
+        "devices": msgspec.structs.replace(order, devices=("gpu/0",)),
+    }
+    async with opened(lab) as driver:
+        for capability, wanting in wants.items():
+            if not getattr(driver.capabilities, capability):
+                with pytest.raises(UnsupportedError):
+                    await driver.create(wanting)
+                assert await power_of(driver, "a") == "absent"
+
+
+@contract
+async def disks_are_made_and_go_with_the_vm(lab: Lab) -> None:
+    order = msgspec.structs.replace(lab.order("a"), disks=(Disk(size_bytes=2**20),))
+    async with opened(lab) as driver:
+        if not driver.capabilities.disks:
+            return
+        for _ in range(2):
+            await driver.create(order)
+            assert await power_of(driver, "a") == "stopped"
+            await driver.delete("a")
+            assert await power_of(driver, "a") == "absent"
+
+
+@contract
+async def a_vm_migrates_or_the_driver_says_that_it_cannot(lab: Lab) -> None:
+    async with opened(lab, "one") as source, opened(lab, "two") as target:
+        await source.create(lab.order("a"))
+        await source.start("a")
+        if not source.capabilities.live_migration:
+            with pytest.raises(UnsupportedError):
+                await target.await_landing(lab.order("a", 2))
+            with pytest.raises(UnsupportedError):
+                await source.send("a", Landing(address="nowhere", secret=""))
+            assert await power_of(source, "a") == "running"
+            return
+        landing = await target.await_landing(lab.order("a", 2))
+        assert landing.secret, "whoever knows the address alone must not get in"
+        assert await target.await_landing(lab.order("a", 2)) == landing
+        assert await power_of(target, "a") == "landing"
+        await source.send("a", landing)
+        assert await power_of(target, "a") == "running"
+        assert await power_of(source, "a") == "left"
+        await source.delete("a")
+        assert await power_of(source, "a") == "absent"
+        assert await power_of(target, "a") == "running"
+
+
+@contract
+async def a_landing_can_be_given_up_and_the_source_keeps_its_vm(lab: Lab) -> None:
+    async with opened(lab, "one") as source, opened(lab, "two") as target:
+        if not source.capabilities.live_migration:
+            return
+        await source.create(lab.order("a"))
+        await source.start("a")
+        landing = await target.await_landing(lab.order("a", 2))
+        await target.delete("a")
+        assert await power_of(target, "a") == "absent"
+        with pytest.raises(DriverError):
+            await source.send("a", landing)
+        assert await power_of(source, "a") == "running"
+
+
+@contract
+async def a_landing_opens_to_its_secret_only(lab: Lab) -> None:
+    async with opened(lab, "one") as source, opened(lab, "two") as target:
+        if not source.capabilities.live_migration:
+            return
+        await source.create(lab.order("a"))
+        await source.start("a")
+        landing = await target.await_landing(lab.order("a", 2))
+        with pytest.raises(DriverError):
+            await source.send("a", msgspec.structs.replace(landing, secret="0" * len(landing.secret)))
+        assert await power_of(source, "a") == "running"
+        assert await power_of(target, "a") != "running"

@@ -1,0 +1,41 @@
+"""The contract of drivers, kept by each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hostler.agent.drivers.driver import Driver
+from hostler.agent.drivers.fake import FakeDriver, FakeWires
+from hostler.agent.messages import Capabilities, Order
+from tests.agent.drivers.contract import CHECKS, Check, Lab, names, run_check
+
+
+class FakeLab:
+    def __init__(self, folder: Path, capabilities: Capabilities | None = None) -> None:
+        self._folder = folder
+        self._options = {} if capabilities is None else {"capabilities": capabilities}
+        self._wires = FakeWires()
+
+    def driver(self, host: str = "one") -> Driver:
+        return FakeDriver(host, state_file=self._folder / f"{host}.json", wires=self._wires, **self._options)
+
+    def order(self, vm: str, generation: int = 1) -> Order:
+        return Order(vm=vm, generation=generation, power="running", memory_bytes=2**28)
+
+    async def clean(self) -> None:
+        pass
+
+
+LABS: dict[str, Callable[[Path], Lab]] = {
+    "fake": FakeLab,
+    "fake-that-can-nothing": lambda folder: FakeLab(folder, Capabilities()),
+}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=names)
+@pytest.mark.parametrize("lab", LABS.values(), ids=LABS)
+def test_the_driver_keeps_the_contract(lab: Callable[[Path], Lab], check: Check, tmp_path: Path) -> None:
+    run_check(check, lab(tmp_path))
