@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+import socket
+import subprocess
 
 import pytest
 import yaml
 
 from hostler.config import parse_documents
 from hostler.kube.configuration import read_document
+from hostler.kube.local import LocalCluster
 from tests.cli.running import hostler
-from tests.kube.deploy.clusters import ROOT, Kubectl
+from tests.kube.deploy.clusters import HOSTLER, ROOT, Kubectl, pod
 from tests.kube.deploy.pages import Shell, play
 
 GUIDE = ROOT / "docs" / "guides" / "kubernetes.md"
 TEXT = GUIDE.read_text()
+ADDRESS = "127.0.0.1:10360"  # of the extender
 
 
 @pytest.fixture
@@ -36,16 +40,43 @@ def test_every_command_can_be_typed_and_prints_what_is_shown(shell):
     play(text.replace("$ pip install 'hostler[kube]'\n", ""), shell)
 
 
+def file_with(word):
+    """Return the only file of the guide that has a word in it."""
+    (text,) = [text for text in re.findall(r"^```yaml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE) if word in text]
+    return text
+
+
+def test_kube_scheduler_places_through_our_extender_by_its_file(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    text = file_with("kind: KubeSchedulerConfiguration")
+    (command,) = re.findall(r"^hostler (kube extender .*)$", TEXT, re.MULTILINE)
+    assert ADDRESS in text
+    assert ADDRESS in command
+    (tmp_path / "config.yaml").write_text(text.replace(ADDRESS, address))
+    with LocalCluster.start(
+        "extended", tmp_path / "cluster", parts=("scheduler",), nodes=1, dies_with_us=True,
+        scheduler_config=tmp_path / "config.yaml",
+    ) as cluster:  # fmt: skip
+        words = [*HOSTLER, *command.replace(ADDRESS, address).split(), "--kubeconfig", cluster.kubeconfig("hostler")]
+        with subprocess.Popen(words, stderr=subprocess.DEVNULL) as extender:
+            try:
+                kubectl = Kubectl(cluster.kubeconfig())
+                kubectl.apply(pod("asked-about", scheduler="default-scheduler"))
+                assert kubectl.wait_until_placed("asked-about") == ["node-0"]
+            finally:
+                extender.terminate()
+
+
 def test_its_scheduler_file_is_read():
-    found = [text for text in re.findall(r"^```yaml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE) if "Scheduler" in text]
-    (document,) = parse_documents(found[0].encode(), "guide")
+    (document,) = parse_documents(file_with("kind: Scheduler\n").encode(), "guide")
     assert [profile.policy for profile in read_document(document).profiles] == ["kubernetes", "pack"]
 
 
 def test_its_overlay_renders_when_it_lies_in_the_root(tmp_path):
-    (text,) = [text for text in re.findall(r"^```yaml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE) if "images:" in text]
     (tmp_path / "deploy").symlink_to(ROOT / "deploy")
-    (tmp_path / "kustomization.yaml").write_text(text)
+    (tmp_path / "kustomization.yaml").write_text(file_with("images:"))
     objects = list(yaml.safe_load_all(Kubectl(tmp_path)("kustomize", str(tmp_path))))
     (deployment,) = [item for item in objects if item["kind"] == "Deployment"]
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.your.org/hostler:0.1.0"
