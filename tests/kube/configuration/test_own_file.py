@@ -167,6 +167,20 @@ def test_a_resource_that_only_an_extender_counts_is_refused_unless_one_is_lenien
     assert "here it is counted as well" in found.notes[0]
 
 
+@pytest.mark.parametrize(("version", "kind"), [("apps/v1", "Deployment"), ("v1", "Pod")])
+def test_a_file_of_another_kind_is_told_what_it_is(tmp_path, version, kind):
+    path = tmp_path / "batch.yaml"
+    path.write_text(f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: batch}}\n")
+    with pytest.raises(InputError, match=f"batch.yaml:2: kind is '{kind}', not 'Scheduler' or") as caught:
+        read_settings(str(path))
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("word", ["none", "''"])
+def test_nothing_is_served_where_the_address_is_none(word):
+    assert _read(f"listen: {word}\n").listen == ""
+
+
 def test_a_file_with_two_documents_is_refused(tmp_path):
     path = tmp_path / "two.yaml"
     path.write_text(HEAD + "---\n" + HEAD)

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from hostler.kube.configuration import default_settings
 from hostler.kube.scheduler.changes import Changes, changes_between
 from hostler.kube.settings import Election, ExtenderSettings, Limits, Profile
+from hostler.model import QueueRules
 
 OLD = default_settings("ours", "kubernetes")
 
@@ -30,17 +31,26 @@ def test_policies_that_changed_are_named_with_what_changed_in_them():
     assert changes_between(OLD, new).at_once == ["policy mine is new", "policy kubernetes changed: preemption"]
 
 
+def test_what_the_file_says_of_all_policies_is_named_as_in_the_file():
+    (policy,) = OLD.policies
+    new = replace(OLD, policies=(replace(policy, one_guest_per_host=True),))
+    assert changes_between(OLD, new).at_once == ["policy kubernetes changed: one_pod_per_node"]
+
+
 def test_what_needs_a_new_start_is_named_with_its_values_but_keys_are_not_shown():
     new = replace(
         OLD,
         limits=Limits(max_in_flight=8),
-        election=Election(lease_s=30.0),
+        election=Election(lease_s=30.0, is_on=False),
+        queue=QueueRules(backoff_max_ns=1_500_000_000),
         listen="",
         extenders=(ExtenderSettings(url_prefix="https://x", key_data="secret"),),
     )
     assert sorted(changes_between(OLD, new).later) == [
-        "election.lease_s: 15.0 became 30.0",
+        "election.enabled: true became false",
+        "election.lease: 15s became 30s",
         "extenders",
         "limits.max_in_flight: 64 became 8",
         "listen: 127.0.0.1:10359 became nothing",
+        "queue.backoff_max: 10s became 1.5s",
     ]

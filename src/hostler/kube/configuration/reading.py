@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hostler.config import Document, read_documents
+from hostler.config import Document, invalid, quote, read_documents
 from hostler.engine import find_policy
 from hostler.errors import InputError
 from hostler.kube.configuration.component import COMPONENT_GROUP, read_component
@@ -32,6 +32,14 @@ def read_document(document: Document, *, lenient: bool = False) -> SchedulerSett
     """Read one document."""
     if _group(document) == COMPONENT_GROUP:
         return read_component(document, lenient=lenient)
+    kind = document.data.get("kind") if isinstance(document.data, dict) else None
+    if _group(document) not in ("", "hostler") and isinstance(kind, str) and kind != KIND:
+        raise invalid(
+            document,
+            ("kind",),
+            f"is {quote(kind)}, not '{KIND}' or 'KubeSchedulerConfiguration'",
+            hint="a scheduler is configured here; pods and what makes them are given to the cluster",
+        )
     return read_own(document, lenient=lenient)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from hostler.engine import BUILT_IN
 from hostler.kube.settings import SchedulerSettings
 from hostler.model import Policy
 
@@ -11,6 +12,8 @@ __all__ = ["Changes", "changes_between"]
 
 _AT_ONCE = ("profiles", "policies", "notes")
 _LONGEST = 60
+_SECONDS = {"_s": 1.0, "_ns": 1e-9}  # how the names of times end here; the file has them without, as "15s"
+_KEYS = {"is_on": "enabled"}  # what the file calls otherwise
 
 
 class Changes(msgspec.Struct, frozen=True):
@@ -56,23 +59,29 @@ def _later(old: SchedulerSettings, new: SchedulerSettings) -> list[str]:
 
 
 def _differences(name: str, old: object, new: object) -> list[str]:
+    """Say what differs by the keys and in the words of the file."""
     if old == new:
         return []
     if isinstance(old, msgspec.Struct) and isinstance(new, msgspec.Struct):
         return [
             line
             for field in new.__struct_fields__
-            for line in _differences(f"{name}.{field}", getattr(old, field), getattr(new, field))
+            for line in _differences(f"{name}.{_KEYS.get(field, field)}", getattr(old, field), getattr(new, field))
         ]
+    for ending, unit in _SECONDS.items():
+        if name.endswith(ending) and isinstance(old, int | float) and isinstance(new, int | float):
+            return [f"{name.removesuffix(ending)}: {old * unit:g}s became {new * unit:g}s"]
     if isinstance(old, bool | int | float | str) and isinstance(new, bool | int | float | str):
         return [f"{name}: {_short(old)} became {_short(new)}"]
     return [name]
 
 
 def _short(value: object) -> str:
-    text = str(value) or "nothing"
+    text = str(value).lower() if isinstance(value, bool) else str(value) or "nothing"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _parts(old: Policy, new: Policy) -> list[str]:
-    return [field for field in new.__struct_fields__ if getattr(old, field) != getattr(new, field)]
+    """Name what differs in a policy; of a built-in one, the file says it once for all policies."""
+    names = {"one_guest_per_host": "one_pod_per_node"} if new.name in BUILT_IN else {}
+    return [names.get(field, field) for field in new.__struct_fields__ if getattr(old, field) != getattr(new, field)]

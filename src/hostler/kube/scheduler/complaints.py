@@ -41,11 +41,11 @@ class Complaints:
         """Look once."""
         now, current = self._clock.now(), self._current()
         # What is seen twice lasts; a connection that broke once is nobody's business.
-        lasting = [text for text in current if text in self._before]
-        due = [text for text in lasting if now - self._said.get(text, now - _AGAIN_NS) >= _AGAIN_NS]
-        for text in due[:_MOST]:
-            self._log.warn(text)
-            self._said[text] = now
+        lasting = [why for why in current if why in self._before]
+        due = [why for why in lasting if now - self._said.get(why, now - _AGAIN_NS) >= _AGAIN_NS]
+        for why in due[:_MOST]:
+            self._log.warn(current[why])
+            self._said[why] = now
         self._before = set(current)
         if self._said and not current:
             self._said.clear()
@@ -54,9 +54,18 @@ class Complaints:
         self._look_at_writes()
         self._look_at_objects()
 
-    def _current(self) -> list[str]:
-        failing = [reflector.last_error for reflector in self._scheduler.reflectors.values()]
-        return list(dict.fromkeys(text for text in (self._scheduler.mandate.last_error, *failing) if text))
+    def _current(self) -> dict[str, str]:
+        """Return what fails now, each reason with what is said of it."""
+        lease = self._scheduler.mandate.last_error
+        found = {lease: f"{lease}; trying again"} if lease else {}
+        failing: dict[str, list[str]] = {}
+        for reflector in self._scheduler.reflectors.values():
+            if reflector.last_error:
+                failing.setdefault(reflector.last_error, []).append(reflector.resource.plural)
+        for why, names in failing.items():
+            what = names[-1] if len(names) == 1 else f"{names[-1]} and {len(names) - 1} more resources"
+            found[why] = f"cannot list or watch {what}: {why}; trying again"
+        return found
 
     def _look_at_writes(self) -> None:
         counts = self._scheduler.trail.counts

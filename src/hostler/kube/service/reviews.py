@@ -108,7 +108,8 @@ class Reviews:
         raise RefusedError(
             403,
             f"user {user.username} may not {asked['verb']} {what}" + (f": {reason}" if reason else ""),
-            hint=f"a role must allow the verb {asked['verb']} on {asked.get('path') or 'pods'}",
+            hint=f"a role must allow the verb {asked['verb']} on {asked.get('path') or 'pods'}; "
+            f"answers are remembered for {_KEPT_NS // NANOSECONDS} s, so one that was just granted may need a moment",
         )
 
     async def _once(self, key: object, ask: Callable[[], Awaitable[T]]) -> T:

@@ -1,0 +1,85 @@
+"""What the log says of a scheduler while the API server is away, and how a term begins and ends."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from hostler.cli.main import main
+from hostler.kube.configuration import default_settings
+from hostler.kube.scheduler.complaints import Complaints
+from hostler.kube.scheduler.log import Log
+from hostler.kube.scheduler.telling import Telling, tell_start
+from tests.kube.faults.script import lost
+from tests.kube.faults.stage import Stage, play
+
+
+def _texts(lines: list[str]) -> list[str]:
+    return [line.partition(" ")[2] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("election", "back"), [(True, "lists, watches and the lease work again"), (False, "lists and watches work again")]
+)
+def test_an_outage_says_what_cannot_be_done_and_what_works_again(election, back):
+    lines: list[str] = []
+
+    async def story(stage: Stage) -> None:
+        stage.node("n1")
+        actor = await stage.lead()
+        watching = asyncio.ensure_future(Complaints(actor.scheduler, Log(lines.append), stage.clock).watch())
+        stage.outage.begin(6)
+        await stage.sleep(240)
+        watching.cancel()
+
+    play(story, election=election)
+    said = _texts(lines)
+    warnings = [line for line in said if line.startswith("WARN")]
+    assert any(line.startswith("WARN  cannot list or watch pods and ") for line in warnings)
+    assert all(line.endswith("; trying again") for line in warnings)
+    assert any("the lease" in line for line in warnings) is election
+    assert said[-1] == f"INFO  {back}"
+
+
+def test_a_lease_that_is_lost_is_told_with_the_reason_and_that_it_is_waited_for():
+    lines: list[str] = []
+
+    async def story(stage: Stage) -> None:
+        actor = await stage.lead()
+        telling = Telling(actor.scheduler, Log(lines.append), stage.clock)
+        actor.script.next("lease", lost(), times=None)
+        telling.ended(await actor.task)
+
+    play(story)
+    (line,) = _texts(lines)
+    assert line.startswith("WARN  lost the lease kube-system/hostler-scheduler; waiting for it again why=")
+    assert "bound=0" in line
+
+
+def test_a_start_names_the_file_and_whether_a_node_takes_one_pod_only():
+    lines: list[str] = []
+    settings = default_settings()
+    tell_start(Log(lines.append), settings, "scheduler.yaml")
+    (policy,) = settings.policies
+    alone, other = replace(policy, one_guest_per_host=True), replace(policy, name="other")
+    tell_start(Log(lines.append), replace(settings, policies=(alone,)))
+    tell_start(Log(lines.append), replace(settings, policies=(alone, other)))
+    assert " config=scheduler.yaml " in lines[0]
+    assert " one_pod_per_node=no " in lines[0]
+    assert " config=none " in lines[1]
+    assert " one_pod_per_node=yes " in lines[1]
+    assert " one_pod_per_node=kubernetes " in lines[2]
+
+
+@pytest.mark.parametrize(("listen", "is_told"), [("0.0.0.0:0", True), ("127.0.0.1:0", False), ("none", False)])
+def test_pages_that_others_reach_without_tls_are_warned_of(tmp_path, capsys, listen, is_told):
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],"
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {}}]}"
+    )
+    assert main(["kube", "schedule", "--kubeconfig", str(path), "--listen", listen, "--insecure-listen"]) == 3
+    said = capsys.readouterr().err
+    assert "INFO  starting" in said
+    assert ("can be read on their way" in said) is is_told
+    assert "connection refused" in said
