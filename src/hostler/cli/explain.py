@@ -22,7 +22,7 @@ from hostler.cli.options import (
     seed_annotations_option,
     seed_option,
 )
-from hostler.cli.terminal import Column, print_data, print_table, printable, say, say_parts
+from hostler.cli.terminal import print_data, printable, say, say_parts
 
 if TYPE_CHECKING:
     from hostler.cli.explaining import Explained
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from hostler.cli.kube.past import Past
     from hostler.model import Cure, Decision, Explanation, HostVerdict
 
-__all__ = ["explain", "print_fitting", "print_other_word", "print_refusing"]
+__all__ = ["explain"]
 
 NO_EVICTION = "no eviction helps"  # what the engine notes
-SHOWN = 10  # hosts in a table that is not wide
 
 
 @click.command(
@@ -163,7 +162,7 @@ def _is_live(files: tuple[str, ...], journal: str, other: str, kubeconfig: Path 
 
 
 def _print(explained: Explained, *, is_wide: bool) -> None:
-    from hostler.cli.explain_lines import print_more
+    from hostler.cli.explain_lines import SHOWN, print_fitting, print_more, print_other_word, print_refusing
     from hostler.cli.runs import shown_name
 
     verdicts = explained.explanation.verdicts
@@ -271,12 +270,6 @@ def _elsewhere(explained: Explained) -> str:
     return f"would not have placed it: {reason_line(_without_repeated_note(explained.explanation))}"
 
 
-def print_other_word(name: str, said: str) -> None:
-    """Say first what a pod's own scheduler says, where that is not what we find."""
-    say(printable(f"{name} waits: its scheduler says {said}"))
-    say("It may be configured otherwise than is assumed here: --via asks it itself, --config gives its policies.")
-
-
 def _without_repeated_note(explanation: Explanation) -> Decision:
     """Return the decision without a note that no eviction helps, where the advice below says so and why."""
     decision, advice = explanation.decision, explanation.eviction
@@ -297,43 +290,6 @@ def _tie(explained: Explained) -> str:
     fitting = [verdict for verdict in explained.explanation.verdicts if verdict.fits]
     text = tie_text(policy.ties, fitting, explained.decision.host)
     return f"{text}; " if text else ""
-
-
-def print_fitting(verdicts: list[HostVerdict], chosen: str, limit: int | None) -> None:
-    """Write a table of the hosts that fit, with their scores."""
-    from hostler.cli.wording import number_text
-
-    plugins = list(dict.fromkeys(score.plugin for verdict in verdicts for score in verdict.scores))
-    columns: list[Column] = [("HOST THAT FITS", "left"), ("TOTAL", "right"), *((name, "right") for name in plugins)]
-    rows = []
-    for verdict in verdicts[:limit]:
-        by_plugin = {score.plugin: score.weighted for score in verdict.scores}
-        mark = " *" if verdict.host == chosen else ""
-        rows.append(
-            [
-                f"{verdict.host}{mark}",
-                number_text(verdict.total),
-                *(number_text(by_plugin.get(name)) for name in plugins),
-            ]
-        )
-    say()
-    print_table(columns, rows)
-    _print_rest(len(verdicts), limit)
-
-
-def print_refusing(verdicts: list[HostVerdict], limit: int | None) -> None:
-    """Write a table of the hosts that do not fit, with all reasons."""
-    from hostler.cli.wording import failure_text
-
-    say()
-    columns: list[Column] = [("HOST THAT DOES NOT FIT", "left"), ("WHY", "left")]
-    print_table(columns, [[v.host, "; ".join(map(failure_text, v.failures))] for v in verdicts[:limit]])
-    _print_rest(len(verdicts), limit)
-
-
-def _print_rest(count: int, limit: int | None) -> None:
-    if limit is not None and count > limit:
-        say(f"… and {count - limit:,} more; -o wide shows all")
 
 
 def _cure_line(cure: Cure) -> str:

@@ -1,17 +1,59 @@
-"""What an explanation says beyond hosts and scores, in lines: evictions, gangs, quotas. Used by ``explain``."""
+"""What an explanation says, in tables and lines: hosts with scores or reasons, evictions, gangs, quotas.
+
+Used by ``explain`` and by ``kube candidates``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from hostler.cli.terminal import Column, print_table, printable, say
-from hostler.cli.wording import plural, reasons_text
+from hostler.cli.wording import failure_text, number_text, plural, reasons_text
 from hostler.engine.eviction_advice import EVICTS_NOBODY
-from hostler.model import EvictionAdvice, Explanation, GangAdvice
+from hostler.model import EvictionAdvice, Explanation, GangAdvice, HostVerdict
 
-__all__ = ["gang_line", "print_more", "victims_text"]
+__all__ = ["SHOWN", "gang_line", "print_fitting", "print_more", "print_other_word", "print_refusing", "victims_text"]
 
-SHOWN = 10  # victims, or members of a gang, unless all are wanted
+SHOWN = 10  # hosts, victims, or members of a gang, unless all are wanted
+
+
+def print_other_word(name: str, said: str) -> None:
+    """Say first what a pod's own scheduler says, where that is not what we find."""
+    say(printable(f"{name} waits: its scheduler says {said}"))
+    say("It may be configured otherwise than is assumed here: --via asks it itself, --config gives its policies.")
+
+
+def print_fitting(verdicts: list[HostVerdict], chosen: str, limit: int | None) -> None:
+    """Write a table of the hosts that fit, with their scores."""
+    plugins = list(dict.fromkeys(score.plugin for verdict in verdicts for score in verdict.scores))
+    columns: list[Column] = [("HOST THAT FITS", "left"), ("TOTAL", "right"), *((name, "right") for name in plugins)]
+    rows = []
+    for verdict in verdicts[:limit]:
+        by_plugin = {score.plugin: score.weighted for score in verdict.scores}
+        mark = " *" if verdict.host == chosen else ""
+        rows.append(
+            [
+                f"{verdict.host}{mark}",
+                number_text(verdict.total),
+                *(number_text(by_plugin.get(name)) for name in plugins),
+            ]
+        )
+    say()
+    print_table(columns, rows)
+    _print_rest(len(verdicts), limit)
+
+
+def print_refusing(verdicts: list[HostVerdict], limit: int | None) -> None:
+    """Write a table of the hosts that do not fit, with all reasons."""
+    say()
+    columns: list[Column] = [("HOST THAT DOES NOT FIT", "left"), ("WHY", "left")]
+    print_table(columns, [[v.host, "; ".join(map(failure_text, v.failures))] for v in verdicts[:limit]])
+    _print_rest(len(verdicts), limit)
+
+
+def _print_rest(count: int, limit: int | None) -> None:
+    if limit is not None and count > limit:
+        say(f"… and {count - limit:,} more; -o wide shows all")
 
 
 def print_more(explanation: Explanation, *, is_wide: bool, is_of_files: bool = True) -> None:

@@ -77,8 +77,7 @@ def _ask(via: str, pod: str, namespace: str, kubeconfig: Path | None, context: s
 
 
 def _print(namespace: str, explanation: Explanation, said: str) -> None:
-    from hostler.cli.explain import print_fitting, print_other_word, print_refusing
-    from hostler.cli.explain_lines import gang_line
+    from hostler.cli.explain_lines import gang_line, print_fitting, print_other_word, print_refusing
 
     fitting = [verdict for verdict in explanation.verdicts if verdict.fits]
     refusing = [verdict for verdict in explanation.verdicts if not verdict.fits]

@@ -45,7 +45,7 @@ def count_via(via: str, file: str, namespace: str, kubeconfig: Path | None, cont
     for line in plan.notes:
         note(line)
     placed = Counter(one.node for one in plan.pods if one.node)
-    per_host: list[tuple[str, int | None]] = sorted(placed.items(), key=lambda item: (-item[1], item[0]))
+    most_first = sorted(placed.items(), key=lambda item: (-item[1], item[0]))
     refused = next((one for one in plan.pods if not one.node), None)
     return Fit(
         guest=_guest(pod, where),
@@ -54,7 +54,7 @@ def count_via(via: str, file: str, namespace: str, kubeconfig: Path | None, cont
         is_by_guests_alone=False,
         pending=0,  # a plan places them too, but does not say so
         pending_placed=0,
-        per_host=tuple(per_host),
+        per_host=(*most_first,),
         next=None if refused is None else _refusal(refused),
     )
 
@@ -69,7 +69,8 @@ def _split(file: str) -> tuple[list[Json], Json]:
             pods.append(item)
         elif kind in _MAKERS:
             template = (item.get("spec") or {}).get("template") or {}
-            own = {**(template.get("metadata") or {}), "name": (item.get("metadata") or {}).get("name", "pod")}
+            name = f"{(item.get('metadata') or {}).get('name', 'pod')}-0"
+            own = {**(template.get("metadata") or {}), "name": name}
             pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": own, "spec": template.get("spec") or {}})
         else:
             others.append(item)
