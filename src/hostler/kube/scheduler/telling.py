@@ -20,10 +20,10 @@ def tell_start(log: Log, settings: SchedulerSettings, config: str = "") -> None:
     log.info(
         "starting",
         version=__version__,
-        config=config or "none",
         profiles=",".join(f"{one.scheduler_name}:{one.policy}" for one in settings.profiles),
-        one_pod_per_node=_one_pod_per_node(settings),
         lease=f"{election.namespace}/{election.name}" if election.is_on else "none",
+        config=config or "none",
+        one_pod_per_node=_one_pod_per_node(settings),
         max_in_flight=limits.max_in_flight,
         bind_timeout_s=limits.bind_timeout_s,
         extenders=len(settings.extenders),
