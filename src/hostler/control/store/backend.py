@@ -1,0 +1,59 @@
+"""What differs between SQLite and PostgreSQL, behind one protocol. Used by ``database`` and ``writer``."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sqlalchemy import Connection, Engine
+
+from hostler.control.store.notifier import Notifier
+
+__all__ = ["Backend"]
+
+
+class Backend(Protocol):
+    """One kind of database, opened."""
+
+    @property
+    def name(self) -> str:
+        """Say where it is, without a password."""
+        ...
+
+    @property
+    def writing(self) -> Engine:
+        """Return connections whose transactions may write."""
+        ...
+
+    @property
+    def reading(self) -> Engine:
+        """Return connections whose transactions see one snapshot and cannot write."""
+        ...
+
+    @property
+    def notifier(self) -> Notifier:
+        """Return what wakes up when somebody committed to the log."""
+        ...
+
+    def lock_schema(self, connection: Connection) -> None:
+        """Keep others from migrating until this transaction ends."""
+        ...
+
+    def enter(self, connection: Connection) -> None:
+        """Keep other writers out until this transaction ends; called at its beginning."""
+        ...
+
+    def announce(self, connection: Connection) -> None:
+        """Let others know with this transaction's COMMIT that the log grew."""
+        ...
+
+    def can_commit(self, connection: Connection) -> bool:
+        """Say whether COMMIT would really commit."""
+        ...
+
+    def is_refusal(self, error: BaseException) -> bool:
+        """Say whether this answer to COMMIT means for certain that nothing was written."""
+        ...
+
+    def close(self) -> None:
+        """Close all connections and give back what makes the database ours."""
+        ...

@@ -1,0 +1,157 @@
+"""The database as the rest of the service sees it: ``write`` and ``read`` of small works, a notifier, an end.
+
+Works are plain functions over a connection and run in threads: writes in the writer's, which commits many at once,
+reads on snapshots beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from hostler.config.folders import state_folder
+from hostler.control.store import schema
+from hostler.control.store.backend import Backend
+from hostler.control.store.errors import DatabaseClosedError, translate
+from hostler.control.store.limits import Limits
+from hostler.control.store.notifier import Notifier
+from hostler.control.store.sqlite import SqliteBackend
+from hostler.control.store.writer import Work, Writer
+from hostler.errors import InputError
+
+__all__ = ["Database", "database_url", "default_url", "open_backend", "open_database"]
+
+T = TypeVar("T")
+
+
+def default_url() -> str:
+    """Return the database for those who name none: a file in the user's state folder."""
+    return URL.create("sqlite", database=str(state_folder() / "control.db")).render_as_string()
+
+
+def open_database(url: str = "", *, limits: Limits | None = None) -> Database:
+    """Open a database and bring it to this program's tables; blocks until that is done."""
+    limits = limits or Limits()
+    backend = open_backend(url, limits)
+    try:
+        schema.migrate(backend)
+        return Database(backend, limits)
+    except BaseException:
+        backend.close()
+        raise
+
+
+def open_backend(url: str, limits: Limits) -> Backend:
+    """Open what a URL names, as it is."""
+    found = database_url(url)
+    if found.get_backend_name() == "sqlite":
+        return SqliteBackend(found, limits)
+    try:
+        from hostler.control.store.postgres import PostgresBackend
+    except ImportError as error:
+        hint = "install it: pip install 'hostler[postgres]'"
+        raise InputError("the driver for PostgreSQL is not installed", hint=hint) from error
+    return PostgresBackend(found, limits)
+
+
+def database_url(url: str) -> URL:
+    """Return a URL of one of our two kinds, the default's if it is empty."""
+    hint = "write sqlite:////path/to/file.db or postgresql://user@host/database"
+    try:
+        # `postgres://` is what many providers print.
+        found = make_url(f"postgresql://{url[11:]}" if url.startswith("postgres://") else url or default_url())
+    except ArgumentError as error:
+        raise InputError("the database URL cannot be read", hint=hint) from error
+    if found.get_backend_name() not in ("sqlite", "postgresql"):
+        raise InputError(f"{found.get_backend_name()} is not a kind of database that Hostler uses", hint=hint)
+    return found
+
+
+class Database:
+    """An open database; use ``open_database``. Closing finishes what was queued."""
+
+    def __init__(self, backend: Backend, limits: Limits) -> None:
+        self._backend = backend
+        self._readers = ThreadPoolExecutor(limits.readers, thread_name_prefix="hostler-reader")
+        self._writer = Writer(backend, limits)
+        self._is_closed = False
+
+    @property
+    def name(self) -> str:
+        """Say where the database is, without a password."""
+        return self._backend.name
+
+    @property
+    def is_shared(self) -> bool:
+        """Say whether other processes may write to it too."""
+        return not isinstance(self._backend, SqliteBackend)
+
+    @property
+    def notifier(self) -> Notifier:
+        """Return what wakes up when the log grows, whoever wrote to it."""
+        return self._backend.notifier
+
+    @property
+    def waiting(self) -> int:
+        """Return how many writes are queued."""
+        return self._writer.waiting
+
+    @property
+    def commits(self) -> int:
+        """Return how many transactions were committed; with the count of writes, how well they share."""
+        return self._writer.commits
+
+    async def write(self, work: Work[T]) -> T:
+        """Run a work that may write; returns when it is on disk. Cancelled before its turn, it is not run.
+
+        A work must not commit or roll back. OutcomeUnknownError: it may be written or not.
+        """
+        return await asyncio.wrap_future(self.submit(work))
+
+    async def read(self, work: Work[T]) -> T:
+        """Run a work that only reads, on one snapshot."""
+        self._check_open()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_now, work)
+
+    def submit(self, work: Work[T]) -> Future[T]:
+        """Queue a work that may write, for callers without an event loop."""
+        return self._writer.submit(work)
+
+    def read_now(self, work: Work[T]) -> T:
+        """Run a work that only reads, in this thread."""
+        self._check_open()
+        try:
+            with self._backend.reading.connect() as connection, connection.begin():
+                return work(connection)
+        except SQLAlchemyError as error:
+            raise translate(error) from error
+
+    def close(self) -> None:
+        """Finish what is queued and close; blocks. Nothing happens the second time."""
+        if self._is_closed:
+            return
+        self._writer.close()
+        self._is_closed = True
+        self._readers.shutdown()
+        self._backend.close()
+
+    async def aclose(self) -> None:
+        """Close without blocking the event loop."""
+        await asyncio.to_thread(self.close)
+
+    async def __aenter__(self) -> Database:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise DatabaseClosedError("the database is closed", hint="ask another replica, or try again")

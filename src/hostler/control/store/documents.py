@@ -1,0 +1,90 @@
+"""Quotas, reservations, gangs and settings: small named documents of a project, kept whole.
+
+The engine is told of them as facts; here is what people wrote. Settings of the service itself belong to no project (an
+empty name).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from hostler.control.store import tables
+from hostler.control.store.errors import NameTakenError, NotFoundError
+from hostler.control.store.rows import change, insert_new, remove
+
+__all__ = ["Document", "Kind", "drop", "find", "get", "insert", "list_all", "save"]
+
+Kind = Literal["quota", "reservation", "gang", "setting"]
+
+_TABLES = {
+    "quota": tables.quotas,
+    "reservation": tables.reservations,
+    "gang": tables.gangs,
+    "setting": tables.settings,
+}
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A document; ``body`` is JSON that the store does not read."""
+
+    project: str
+    name: str
+    version: int = 1
+    created_ns: int = 0
+    updated_ns: int = 0
+    body: bytes = b"{}"
+
+
+def insert(connection: Connection, kind: Kind, row: Document) -> Document:
+    """Write a new document; NameTakenError."""
+    if not insert_new(connection, _TABLES[kind], msgspec.structs.asdict(row)):
+        raise NameTakenError(f"{_what(kind, row)} exists already", hint="choose another name, or change that one")
+    return row
+
+
+def save(connection: Connection, kind: Kind, row: Document) -> Document:
+    """Write a document that is still at ``row.version``; returns it with its next version."""
+    values = {"updated_ns": row.updated_ns, "body": row.body}
+    version = change(connection, _TABLES[kind], _key(row), row.version, values, _what(kind, row))
+    return msgspec.structs.replace(row, version=version)
+
+
+def drop(connection: Connection, kind: Kind, row: Document) -> None:
+    """Remove a document that is still at ``row.version``."""
+    remove(connection, _TABLES[kind], _key(row), row.version, _what(kind, row))
+
+
+def find(connection: Connection, kind: Kind, project: str, name: str) -> Document | None:
+    """Return a document by its name."""
+    table = _TABLES[kind]
+    query = select(table).where(table.c.project == project, table.c.name == name)
+    row = connection.execute(query).mappings().one_or_none()
+    return None if row is None else Document(**row)
+
+
+def get(connection: Connection, kind: Kind, project: str, name: str) -> Document:
+    """Return a document by its name; NotFoundError."""
+    found = find(connection, kind, project, name)
+    if found is None:
+        raise NotFoundError(f"{kind} {name} does not exist in project {project}", hint="list what there is")
+    return found
+
+
+def list_all(connection: Connection, kind: Kind, project: str | None = None) -> list[Document]:
+    """Return all documents of a kind, of one project if it is named, by name."""
+    table = _TABLES[kind]
+    query = select(table).order_by(table.c.project, table.c.name)
+    if project is not None:
+        query = query.where(table.c.project == project)
+    return [Document(**row) for row in connection.execute(query).mappings()]
+
+
+def _key(row: Document) -> dict[str, str]:
+    return {"project": row.project, "name": row.name}
+
+
+def _what(kind: Kind, row: Document) -> str:
+    return f"{kind} {row.name} of project {row.project}" if row.project else f"{kind} {row.name}"

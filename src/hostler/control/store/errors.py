@@ -1,0 +1,137 @@
+"""What can go wrong with the database, in words that other packages may catch: none of them sees SQLAlchemy.
+
+``translate`` is the only place where an error of a driver becomes one of ours.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
+
+from hostler.errors import ConflictError, HostlerError, InputError, InternalError, UnavailableError, UnknownNameError
+
+__all__ = [
+    "BackupError", "DatabaseClosedError", "DatabaseInUseError", "DatabaseUnavailableError", "ForeignDatabaseError",
+    "IdempotencyMismatchError", "InvalidCursorError", "LeaseLostError", "LogForgottenError", "NameTakenError",
+    "NewerDatabaseError", "NotFoundError", "OutcomeUnknownError", "OverloadedError", "StaleVersionError",
+    "StillUsedError", "translate",
+]  # fmt: skip
+
+
+class DatabaseUnavailableError(UnavailableError):
+    """The database did not answer, and nothing was written."""
+
+    code = "database_unavailable"
+
+
+class DatabaseClosedError(UnavailableError):
+    """The service is ending: nothing was written."""
+
+    code = "database_closed"
+
+
+class OverloadedError(UnavailableError):
+    """More writes wait than the database can take in reasonable time; nothing was written."""
+
+    code = "database_overloaded"
+
+
+class OutcomeUnknownError(UnavailableError):
+    """COMMIT was sent and not answered: what it held is written, or not. Read to find out; never repeat blindly."""
+
+    code = "outcome_unknown"
+    retryable = False
+
+
+class DatabaseInUseError(ConflictError):
+    """Another process has this SQLite file."""
+
+    code = "database_in_use"
+    retryable = False
+
+
+class NewerDatabaseError(InputError):
+    """The database was migrated by a newer program than this one."""
+
+    code = "newer_database"
+
+
+class ForeignDatabaseError(InputError):
+    """What is there is not a database of ours."""
+
+    code = "foreign_database"
+
+
+class BackupError(InputError):
+    """A backup that cannot be made, or that must not be restored."""
+
+    code = "backup"
+
+
+class NotFoundError(UnknownNameError):
+    """There is no such row."""
+
+    code = "not_found"
+
+
+class InvalidCursorError(InputError):
+    """A cursor that no page of ours gave out."""
+
+    code = "invalid_cursor"
+
+
+class NameTakenError(ConflictError):
+    """Something of that name exists already."""
+
+    code = "name_taken"
+    retryable = False
+
+
+class StillUsedError(ConflictError):
+    """Something else depends on it, so it cannot go."""
+
+    code = "still_used"
+    retryable = False
+
+
+class StaleVersionError(ConflictError):
+    """The row changed since it was read."""
+
+    code = "stale_version"
+
+
+class IdempotencyMismatchError(ConflictError):
+    """An idempotency key was used before, for another request."""
+
+    code = "idempotency_mismatch"
+    retryable = False
+
+
+class LeaseLostError(ConflictError):
+    """Somebody else holds the lease now, or nobody does."""
+
+    code = "lease_lost"
+    retryable = False
+
+
+class LogForgottenError(ConflictError):
+    """Entries that were asked for are gone."""
+
+    code = "log_forgotten"
+    retryable = False
+
+
+def translate(error: BaseException) -> BaseException:
+    """Return an error of ours for one of the driver's; others as they are."""
+    if not isinstance(error, SQLAlchemyError):
+        return error
+    text = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
+    what = text[0] if text else type(error).__name__
+    found: HostlerError
+    if isinstance(error, IntegrityError):
+        found = StillUsedError(f"the change contradicts other rows: {what}", hint="read again what it depends on")
+    elif isinstance(error, OperationalError | InterfaceError):
+        found = DatabaseUnavailableError(f"the database cannot do it now: {what}", hint="try again in a moment")
+    else:
+        found = InternalError(f"the database refused a statement of ours: {what}", hint="please report it")
+    found.__cause__ = error
+    return found

@@ -1,0 +1,174 @@
+"""Hosts as rows: who joined, how large it is, what operators said about it, and the hash of its agent's credential.
+
+A heartbeat writes nothing here; ``seen_ns`` is brought up to date now and then by whoever has heard from the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, RowMapping, Select, and_, or_, select
+
+from hostler.control.store.errors import NameTakenError, NotFoundError
+from hostler.control.store.rows import (
+    Labels,
+    Page,
+    change,
+    has_labels,
+    insert_new,
+    read_labels,
+    read_page,
+    write_labels,
+)  # fmt: skip
+from hostler.control.store.tables import host_labels, hosts
+
+__all__ = [
+    "HostFilter", "HostRow", "all_alive", "find", "find_by_credential", "find_by_name", "get", "insert", "list_page",
+    "revoke_credential", "save", "set_credential",
+]  # fmt: skip
+
+_SECRETS = ("credential_hash", "old_credential_hash", "old_credential_until_ns")
+_COLUMNS = [column for column in hosts.c if column.name not in _SECRETS]
+
+
+class HostRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A host. ``body`` is JSON that the store does not read; ``epoch`` is that under which its agent reports."""
+
+    id: str
+    name: str
+    state: str = ""
+    is_cordoned: bool = False
+    is_draining: bool = False
+    boot: str = ""
+    agent: str = ""
+    epoch: int = 0
+    cpu_millis: int = 0
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+    generation: int = 1
+    observed_generation: int = 0
+    version: int = 1
+    created_ns: int = 0
+    updated_ns: int = 0
+    seen_ns: int = 0
+    deleted_ns: int | None = None
+    body: bytes = b"{}"
+    labels: Labels = ()
+
+
+class HostFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list shows; None means whatever."""
+
+    state: str | None = None
+    name: str | None = None
+    is_cordoned: bool | None = None
+    labels: Labels = ()
+    with_deleted: bool = False
+
+
+def insert(connection: Connection, row: HostRow) -> HostRow:
+    """Write a new host; NameTakenError where one of that name exists."""
+    if not insert_new(connection, hosts, _values(row)):
+        hint = "choose another name, let that host rejoin with its credential, or delete it first"
+        raise NameTakenError(f"host {row.name} exists already", hint=hint)
+    write_labels(connection, host_labels, row.id, row.labels, is_new=True)
+    return row
+
+
+def save(connection: Connection, row: HostRow) -> HostRow:
+    """Write all of a host that is still at ``row.version``, its credential apart; returns it with its next version."""
+    values = _values(row)
+    for name in ("id", "name", "version", "created_ns"):
+        del values[name]
+    version = change(connection, hosts, {"id": row.id}, row.version, values, f"host {row.name}")
+    if read_labels(connection, host_labels, [row.id])[row.id] != tuple(sorted(row.labels)):
+        write_labels(connection, host_labels, row.id, row.labels)
+    return msgspec.structs.replace(row, version=version)
+
+
+def set_credential(connection: Connection, row: HostRow, hashed: str, *, old_until_ns: int = 0) -> HostRow:
+    """Give a host a new credential; the one before stays good until a time, so that an agent can change over."""
+    before = connection.execute(select(hosts.c.credential_hash).where(hosts.c.id == row.id)).scalar()
+    values = {
+        "credential_hash": hashed,
+        "old_credential_hash": before if old_until_ns else None,
+        "old_credential_until_ns": old_until_ns,
+    }
+    version = change(connection, hosts, {"id": row.id}, row.version, values, f"host {row.name}")
+    return msgspec.structs.replace(row, version=version)
+
+
+def revoke_credential(connection: Connection, row: HostRow) -> HostRow:
+    """Take a host's credentials away, at once."""
+    values = {"credential_hash": None, "old_credential_hash": None, "old_credential_until_ns": 0}
+    version = change(connection, hosts, {"id": row.id}, row.version, values, f"host {row.name}")
+    return msgspec.structs.replace(row, version=version)
+
+
+def find_by_credential(connection: Connection, hashed: str, now_ns: int) -> HostRow | None:
+    """Return the host whose credential has that hash, unless it is deleted."""
+    is_old = and_(hosts.c.old_credential_hash == hashed, hosts.c.old_credential_until_ns > now_ns)
+    is_its = or_(hosts.c.credential_hash == hashed, is_old)
+    found = _rows(connection, select(*_COLUMNS).where(is_its, hosts.c.deleted_ns.is_(None)))
+    return found[0] if found else None
+
+
+def find(connection: Connection, identity: str) -> HostRow | None:
+    """Return a host by its id, deleted or not."""
+    found = _rows(connection, select(*_COLUMNS).where(hosts.c.id == identity))
+    return found[0] if found else None
+
+
+def get(connection: Connection, identity: str) -> HostRow:
+    """Return a host by its id; NotFoundError."""
+    found = find(connection, identity)
+    if found is None:
+        raise NotFoundError(f"host {identity} does not exist", hint="list what there is")
+    return found
+
+
+def find_by_name(connection: Connection, name: str) -> HostRow | None:
+    """Return the host of that name that is not deleted."""
+    found = _rows(connection, select(*_COLUMNS).where(hosts.c.name == name, hosts.c.deleted_ns.is_(None)))
+    return found[0] if found else None
+
+
+def all_alive(connection: Connection) -> list[HostRow]:
+    """Return every host that is not deleted, by name."""
+    return _rows(connection, select(*_COLUMNS).where(hosts.c.deleted_ns.is_(None)).order_by(hosts.c.name))
+
+
+def list_page(connection: Connection, wanted: HostFilter, *, after: str = "", limit: int = 100) -> Page[HostRow]:
+    """Return hosts, oldest first, a page at a time."""
+    query = select(*_COLUMNS)
+    for name in ("state", "name", "is_cordoned"):
+        value = getattr(wanted, name)
+        if value is not None:
+            query = query.where(hosts.c[name] == value)
+    if not wanted.with_deleted:
+        query = query.where(hosts.c.deleted_ns.is_(None))
+    query = query.where(*has_labels(host_labels, hosts.c.id, wanted.labels))
+    page = read_page(connection, query, hosts, _make, after, limit)
+    return Page(items=_with_labels(connection, page.items), next=page.next)
+
+
+def _values(row: HostRow) -> dict[str, Any]:
+    values = msgspec.structs.asdict(row)
+    del values["labels"]
+    return values
+
+
+def _make(row: RowMapping) -> HostRow:
+    return HostRow(**row)
+
+
+def _rows(connection: Connection, query: Select[Any]) -> list[HostRow]:
+    rows = [_make(row) for row in connection.execute(query).mappings()]
+    return list(_with_labels(connection, rows))
+
+
+def _with_labels(connection: Connection, rows: Sequence[HostRow]) -> tuple[HostRow, ...]:
+    labels = read_labels(connection, host_labels, [row.id for row in rows])
+    return tuple(msgspec.structs.replace(row, labels=labels[row.id]) if labels[row.id] else row for row in rows)

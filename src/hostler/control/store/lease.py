@@ -1,0 +1,88 @@
+"""Who leads: one row that is taken, renewed and given back, by the database's own clock.
+
+The epoch grows with every change of holder. A leader's transactions begin with ``check_epoch``, which locks the row for
+sharing until COMMIT: a successor waits for it, and what a deposed leader sends after that fails.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, literal_column, select, update
+
+from hostler.control.store.errors import LeaseLostError
+from hostler.control.store.tables import lease
+from hostler.errors import InputError
+
+__all__ = ["Lease", "check_epoch", "read", "release", "renew", "take"]
+
+_CLOCKS = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+    "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+}
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """The row as it is. ``left_s`` is what remains of it, negative once it has run out."""
+
+    holder: str
+    epoch: int
+    address: str = ""
+    left_s: float = 0.0
+
+    @property
+    def is_held(self) -> bool:
+        """Say whether somebody has it, by the clock of the moment when it was read."""
+        return bool(self.holder) and self.left_s > 0
+
+
+def take(connection: Connection, holder: str, ttl_s: float, *, address: str = "") -> Lease | None:
+    """Take the lease if nobody has it or its time is over; None if somebody else has it.
+
+    Whoever has it already keeps its epoch. A holder's name must be new for each start of a process.
+    """
+    if not holder or ttl_s <= 0:
+        raise InputError("a lease needs a holder and a time", hint="name the process and a positive number of seconds")
+    found = read(connection, is_locking=True)
+    if found.is_held and found.holder != holder:
+        return None
+    epoch = found.epoch if found.holder == holder else found.epoch + 1
+    values = {"holder": holder, "address": address, "epoch": epoch, "ttl_ms": int(ttl_s * 1000)}
+    connection.execute(update(lease).values(**values, renewed_ms=_now_ms(connection)))
+    return Lease(holder=holder, epoch=epoch, address=address, left_s=ttl_s)
+
+
+def renew(connection: Connection, held: Lease) -> Lease:
+    """Begin the time anew; LeaseLostError if somebody else took it meanwhile."""
+    check_epoch(connection, held.epoch)
+    changed = update(lease).values(renewed_ms=_now_ms(connection)).returning(lease.c.ttl_ms)
+    return msgspec.structs.replace(held, left_s=connection.execute(changed).scalar_one() / 1000)
+
+
+def release(connection: Connection, held: Lease) -> bool:
+    """Give the lease back so that others need not wait; say whether it was still ours."""
+    ours = (lease.c.holder == held.holder) & (lease.c.epoch == held.epoch)
+    changed = connection.execute(update(lease).where(ours).values(holder="", address=""))
+    return changed.rowcount == 1
+
+
+def check_epoch(connection: Connection, epoch: int) -> None:
+    """Fail unless the holder of that epoch still has the lease; nobody can take it until this transaction ends."""
+    row = connection.execute(select(lease.c.holder, lease.c.epoch).with_for_update(read=True)).one()
+    if row.epoch != epoch or not row.holder:
+        who = f"{row.holder} has it with epoch {row.epoch}" if row.holder else "it was given back"
+        raise LeaseLostError(f"the lease of epoch {epoch} is over: {who}", hint="follow the log as a replica")
+
+
+def read(connection: Connection, *, is_locking: bool = False) -> Lease:
+    """Return the row; locking, nobody else can change it until this transaction ends."""
+    query = select(lease)
+    row = connection.execute(query.with_for_update() if is_locking else query).one()
+    # The clock is read after the lock is there: waiting for it takes time.
+    now_ms: int = connection.execute(select(_now_ms(connection))).scalar_one()
+    left_s = (row.renewed_ms + row.ttl_ms - now_ms) / 1000
+    return Lease(holder=row.holder, epoch=row.epoch, address=row.address, left_s=left_s)
+
+
+def _now_ms(connection: Connection) -> ColumnElement[int]:
+    """Return the database's clock in milliseconds since 1970."""
+    return literal_column(_CLOCKS[connection.dialect.name])

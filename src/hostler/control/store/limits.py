@@ -1,0 +1,22 @@
+"""How long the database may take, and how much may wait for it. Used by the backends, the writer and the database."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Limits"]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Times in seconds. Those of PostgreSQL are set on every session, so that nobody waits for a dead replica."""
+
+    busy_s: float = 10.0  # SQLite: waiting for a lock
+    connect_s: float = 5.0
+    statement_s: float = 30.0
+    lock_s: float = 10.0
+    # A replica that stands still inside a transaction keeps all others from writing until the server ends its session;
+    # shorter than the time in which the lease must pass on.
+    idle_in_transaction_s: float = 3.0
+    readers: int = 4
+    together: int = 128  # works in one COMMIT
+    waiting: int = 10_000  # works that wait before more are refused

@@ -1,0 +1,113 @@
+"""PostgreSQL behind the store: any number of processes on one database.
+
+All transactions that write begin by locking the row ``log_head``. So they follow each other, as on SQLite: log entries
+come in the order of commits without gaps, and replicas cannot deadlock however works are put together. What a session
+may take is limited, so that a replica that stands still does not keep the others from writing for long.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event, select
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+
+from hostler.control.store import tables
+from hostler.control.store.limits import Limits
+from hostler.control.store.listener import CHANNEL, PostgresNotifier
+
+__all__ = ["PostgresBackend"]
+
+_SCHEMA_LOCK = 0x686F73746C6572  # "hostler": any number that nobody else uses
+# Answers that may come when COMMIT was carried out already, or when the server no longer knows.
+_UNCERTAIN = ("08", "57P", "XX", "40003", "F0")
+
+
+class PostgresBackend:
+    """A database that others use too."""
+
+    def __init__(self, url: URL, limits: Limits) -> None:
+        location = url.set(drivername="postgresql+psycopg")
+        self.name = location.set(drivername="postgresql").render_as_string(hide_password=True)
+        options: dict[str, Any] = {"hide_parameters": True, "connect_args": _connect_arguments(limits)}
+        self.writing = _engine(location, limits, {**options, "poolclass": NullPool})
+        pool = {"poolclass": QueuePool, "pool_size": limits.readers, "max_overflow": 0, "pool_pre_ping": True}
+        self.reading = _engine(location, limits, {**options, **pool}).execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        self.notifier = PostgresNotifier(location, limits)
+
+    def lock_schema(self, connection: Connection) -> None:
+        """Wait until no other replica migrates; the server gives the lock back with the transaction."""
+        connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
+
+    def enter(self, connection: Connection) -> None:
+        """Wait for the turn to write."""
+        connection.execute(_LOCK_HEAD)
+
+    def announce(self, connection: Connection) -> None:
+        """Send a notice, which the server delivers when the transaction commits."""
+        connection.exec_driver_sql(f"NOTIFY {CHANNEL}")
+
+    def can_commit(self, connection: Connection) -> bool:
+        """Say no in a failed transaction: the server answers such a COMMIT by rolling back, without an error."""
+        raw = connection.connection.driver_connection
+        return isinstance(raw, psycopg.Connection) and raw.info.transaction_status == TransactionStatus.INTRANS
+
+    def is_refusal(self, error: BaseException) -> bool:
+        """Say whether the server itself answered, on a connection that goes on."""
+        if (
+            not isinstance(error, DBAPIError)
+            or error.connection_invalidated
+            or not isinstance(error.orig, psycopg.Error)
+        ):
+            return False
+        state = error.orig.sqlstate
+        return bool(state) and not str(state).startswith(_UNCERTAIN)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.notifier.close()
+        self.reading.dispose()
+        self.writing.dispose()
+
+
+_LOCK_HEAD = select(tables.log_head.c.seq).with_for_update()
+
+
+def _connect_arguments(limits: Limits) -> dict[str, Any]:
+    """Return what makes a dead server known: without it, TCP waits for many minutes."""
+    return {
+        "connect_timeout": max(2, round(limits.connect_s)),
+        "application_name": "hostler",
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 15_000,
+    }
+
+
+def _engine(url: URL, limits: Limits, options: dict[str, Any]) -> Engine:
+    """Return an engine whose sessions are limited, and whose COMMITs wait for the disk whatever the server says."""
+    engine = create_engine(url, **options)
+    settings = {
+        "statement_timeout": limits.statement_s,
+        "lock_timeout": limits.lock_s,
+        "idle_in_transaction_session_timeout": limits.idle_in_transaction_s,
+    }
+
+    @event.listens_for(engine, "connect")
+    def _prepare(raw: psycopg.Connection[Any], _record: object) -> None:
+        raw.autocommit = True
+        for name, seconds in settings.items():
+            raw.execute(f"SET {name} = {int(seconds * 1000)}".encode())
+        raw.execute(
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        )
+        raw.autocommit = False
+
+    return engine

@@ -1,0 +1,159 @@
+"""What all modules of rows share: inserting what must be new, changing only what is as it was read, pages.
+
+Changing compares the version: whoever read a row that somebody else changed meanwhile is told so. Pages go by a key
+that never changes (creation, id), so that rows which come or go meanwhile neither repeat nor hide others.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    Table,
+    delete,
+    exists,
+    insert,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from hostler.control.store.errors import InvalidCursorError, NotFoundError, StaleVersionError
+from hostler.errors import InputError
+
+__all__ = [
+    "MOST_IN_A_PAGE", "Labels", "Page", "change", "has_labels", "insert_new", "read_labels", "read_page", "remove",
+    "write_labels",
+]  # fmt: skip
+
+MOST_IN_A_PAGE = 500
+
+Labels = tuple[tuple[str, str], ...]
+Row = TypeVar("Row")
+
+
+class Page(msgspec.Struct, Generic[Row], frozen=True, kw_only=True):
+    """Some rows, and where the next page begins; an empty cursor says that there is none."""
+
+    items: tuple[Row, ...]
+    next: str = ""
+
+
+def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
+    """Insert a row unless something that must be unique is taken; say whether it is in."""
+    # Not by catching an error: in PostgreSQL that would end the transaction up to the last savepoint.
+    is_sqlite = connection.dialect.name == "sqlite"
+    statement = sqlite.insert(table) if is_sqlite else postgresql.insert(table)
+    statement = statement.values(**values).on_conflict_do_nothing()
+    return connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount == 1
+
+
+def change(
+    connection: Connection, table: Table, key: Mapping[str, Any], version: int, values: Mapping[str, Any], what: str
+) -> int:
+    """Change a row that is still at a version and return its next one; NotFoundError, StaleVersionError."""
+    same = _is_row(table, key)
+    statement = update(table).where(same, table.c.version == version).values(**values, version=version + 1)
+    if connection.execute(statement).rowcount != 1:
+        raise _why_unchanged(connection, table, same, version, what)
+    return version + 1
+
+
+def remove(connection: Connection, table: Table, key: Mapping[str, Any], version: int, what: str) -> None:
+    """Delete a row that is still at a version; NotFoundError, StaleVersionError."""
+    same = _is_row(table, key)
+    if connection.execute(delete(table).where(same, table.c.version == version)).rowcount != 1:
+        raise _why_unchanged(connection, table, same, version, what)
+
+
+def read_page(
+    connection: Connection,
+    query: Select[Any],
+    table: Table,
+    make: Callable[[RowMapping], Row],
+    after: str,
+    limit: int,
+) -> Page[Row]:
+    """Return the rows of a query after a cursor, oldest first."""
+    if not 1 <= limit <= MOST_IN_A_PAGE:
+        raise InputError(f"a page of {limit} rows", hint=f"ask for 1 to {MOST_IN_A_PAGE}")
+    if after:
+        created_ns, identity = _read_cursor(after)
+        query = query.where(tuple_(table.c.created_ns, table.c.id) > tuple_(created_ns, identity))
+    query = query.order_by(table.c.created_ns, table.c.id).limit(limit + 1)
+    rows = connection.execute(query).mappings().all()
+    last = rows[limit - 1] if len(rows) > limit else None
+    cursor = "" if last is None else _write_cursor(last["created_ns"], last["id"])
+    return Page(items=tuple(make(row) for row in rows[:limit]), next=cursor)
+
+
+def read_labels(connection: Connection, table: Table, owners: Sequence[str]) -> dict[str, Labels]:
+    """Return the labels of some rows, sorted by key."""
+    found: dict[str, list[tuple[str, str]]] = {owner: [] for owner in owners}
+    for start in range(0, len(owners), MOST_IN_A_PAGE):  # a statement takes only so many values
+        some = owners[start : start + MOST_IN_A_PAGE]
+        query = select(table).where(table.c.owner.in_(some)).order_by(table.c.owner, table.c.key)
+        for owner, key, value in connection.execute(query):
+            found[owner].append((key, value))
+    return {owner: tuple(labels) for owner, labels in found.items()}
+
+
+def write_labels(connection: Connection, table: Table, owner: str, labels: Labels, *, is_new: bool = False) -> None:
+    """Make these the labels of a row."""
+    if not is_new:
+        connection.execute(delete(table).where(table.c.owner == owner))
+    if labels:
+        connection.execute(insert(table), [{"owner": owner, "key": key, "value": value} for key, value in labels])
+
+
+def has_labels(table: Table, owner: ColumnElement[str], labels: Labels) -> list[ColumnElement[bool]]:
+    """Return conditions that a row has all these labels."""
+    conditions: list[ColumnElement[bool]] = []
+    for key, value in labels:
+        one = table.alias()
+        conditions.append(exists().where(one.c.owner == owner, one.c.key == key, one.c.value == value))
+    return conditions
+
+
+def _is_row(table: Table, key: Mapping[str, Any]) -> ColumnElement[bool]:
+    condition: ColumnElement[bool] | None = None
+    for name, value in key.items():
+        one = table.c[name] == value
+        condition = one if condition is None else condition & one
+    if condition is None:
+        raise ValueError("a row needs a key")
+    return condition
+
+
+def _why_unchanged(
+    connection: Connection, table: Table, same: ColumnElement[bool], version: int, what: str
+) -> NotFoundError | StaleVersionError:
+    found = connection.execute(select(table.c.version).where(same)).scalar()
+    if found is None:
+        return NotFoundError(f"{what} does not exist", hint="list what there is")
+    return StaleVersionError(f"{what} is at version {found}, not {version}", hint="read it again and decide anew")
+
+
+def _write_cursor(created_ns: int, identity: str) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode([created_ns, identity])).decode().rstrip("=")
+
+
+def _read_cursor(text: str) -> tuple[int, str]:
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        created_ns, identity = msgspec.json.decode(raw, type=tuple[int, str])
+        if not 0 <= created_ns < 2**63:
+            raise ValueError("out of range")
+    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
+        hint = "pass on what the page before gave as next, or nothing"
+        raise InvalidCursorError("the cursor cannot be read", hint=hint) from error
+    return created_ns, identity

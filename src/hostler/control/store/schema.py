@@ -1,0 +1,97 @@
+"""Bringing a database to the tables of this program, at every start.
+
+Several replicas may start at once: the first migrates, the others wait and find it done. All steps are one transaction.
+A database that a newer program migrated is refused; replicas of the old program that run already are not disturbed,
+as long as migrations first add and only a release later remove.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from hostler.control.store import migrations
+from hostler.control.store.backend import Backend
+from hostler.control.store.errors import ForeignDatabaseError, NewerDatabaseError, translate
+from hostler.control.store.tables import METADATA
+
+__all__ = ["check_revision", "current_revision", "differences", "is_known", "latest_revision", "migrate"]
+
+_TABLE = "alembic_version"
+
+
+def migrate(backend: Backend, target: str = "head") -> str:
+    """Bring the database to a revision, the newest if not told otherwise, and return it."""
+    try:
+        with backend.writing.connect() as connection, connection.begin():
+            backend.lock_schema(connection)
+            check_revision(connection, backend.name)
+            _move(connection, target)
+            return current_revision(connection)
+    except SQLAlchemyError as error:
+        if isinstance(error, DBAPIError) and "not a database" in str(error.orig):
+            hint = "name another file, or restore a backup"
+            raise ForeignDatabaseError(f"{backend.name} is not a database", hint=hint) from error
+        raise translate(error) from error
+
+
+def check_revision(connection: Connection, where: str) -> None:
+    """Refuse a database that a newer program made, or somebody else."""
+    revision = current_revision(connection)
+    if revision and not is_known(revision):
+        hint = "use the program that migrated it, or a newer one; or restore a backup that this program made"
+        raise NewerDatabaseError(f"{where} is at revision {revision}, which is newer than this program", hint=hint)
+    if not revision:
+        others = sorted(set(inspect(connection).get_table_names()) & set(METADATA.tables))
+        if others:
+            hint = "give Hostler a database of its own"
+            raise ForeignDatabaseError(f"{where} holds tables that are not ours: {', '.join(others)}", hint=hint)
+
+
+def current_revision(connection: Connection) -> str:
+    """Return the revision of a database, empty if it has none."""
+    return MigrationContext.configure(connection, opts={"version_table": _TABLE}).get_current_revision() or ""
+
+
+def latest_revision() -> str:
+    """Return the revision that this program needs."""
+    return _scripts().get_current_head() or ""
+
+
+def differences(connection: Connection) -> list[Any]:
+    """Return what differs between a database and the tables of this program; nothing after ``migrate``."""
+    options = {"compare_type": True, "compare_server_default": True, "version_table": _TABLE}
+    return list(compare_metadata(MigrationContext.configure(connection, opts=options), METADATA))
+
+
+def is_known(revision: str) -> bool:
+    """Say whether this program has that revision."""
+    return any(script.revision == revision for script in _scripts().walk_revisions())
+
+
+def _move(connection: Connection, target: str) -> None:
+    scripts = _scripts()
+    is_up = target == "head"
+
+    def steps(revision: Any, _context: MigrationContext) -> Any:  # noqa: ANN401 - alembic's own types are private
+        return scripts._upgrade_revs(target, revision) if is_up else scripts._downgrade_revs(target, revision)
+
+    run: Callable[..., Any] = steps
+    with EnvironmentContext(Config(), scripts, fn=run, destination_rev=target) as environment:
+        # SQLite's DDL is transactional too once BEGIN is ours.
+        environment.configure(connection=connection, version_table=_TABLE, transactional_ddl=True)
+        environment.run_migrations()
+
+
+def _scripts() -> ScriptDirectory:
+    """Return the revisions, which are modules of this package: nothing else needs to be on disk."""
+    return ScriptDirectory(str(Path(next(iter(migrations.__path__)))))

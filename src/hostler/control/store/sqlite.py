@@ -1,0 +1,127 @@
+"""SQLite behind the store: one file, one process, one writer; readers see snapshots while it writes (WAL).
+
+``synchronous=FULL`` makes a COMMIT wait for the disk, so that nothing acknowledged is lost by kill -9 or a power cut;
+group commit pays for it. The driver's own idea of transactions is switched off: BEGIN is ours.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
+from sqlalchemy.engine import URL
+
+from hostler.control.store.errors import ForeignDatabaseError
+from hostler.control.store.limits import Limits
+from hostler.control.store.notifier import Notifier
+from hostler.control.store.process_lock import ProcessLock
+from hostler.errors import InputError
+
+__all__ = ["SqliteBackend", "sqlite_path"]
+
+_OLDEST = (3, 35, 0)  # RETURNING
+
+
+def sqlite_path(url: URL) -> Path:
+    """Return the file of a URL; a database in memory is refused, since it would not last."""
+    if not url.database or url.database == ":memory:":
+        raise InputError(f"{url}: a database in memory does not last", hint="name a file: sqlite:////var/lib/x.db")
+    # The lock belongs to the file, whatever links lead to it.
+    return Path(url.database).expanduser().resolve()
+
+
+class SqliteBackend:
+    """A file that is ours alone until ``close``."""
+
+    def __init__(self, url: URL, limits: Limits) -> None:
+        if sqlite3.sqlite_version_info < _OLDEST:
+            raise InputError(f"SQLite {sqlite3.sqlite_version} is too old", hint="3.35 or newer is needed")
+        self.path = sqlite_path(url)
+        self.notifier = Notifier()
+        _make_private(self.path)
+        self._lock = ProcessLock(self.path)
+        location = URL.create("sqlite", database=str(self.path))
+        options: dict[str, Any] = {"hide_parameters": True, "connect_args": {"timeout": limits.busy_s}}
+        self.writing = _engine(location, "BEGIN IMMEDIATE", limits, {**options, "poolclass": NullPool})
+        pool = {"poolclass": QueuePool, "pool_size": limits.readers, "max_overflow": 0}
+        self.reading = _engine(location, "BEGIN", limits, {**options, **pool})
+
+    @property
+    def name(self) -> str:
+        """Return the file."""
+        return str(self.path)
+
+    def lock_schema(self, connection: Connection) -> None:
+        """Do nothing: the process lock and BEGIN IMMEDIATE keep everybody out."""
+
+    def enter(self, connection: Connection) -> None:
+        """Do nothing: BEGIN IMMEDIATE did."""
+
+    def announce(self, connection: Connection) -> None:
+        """Do nothing: everybody who could wait is in this process."""
+
+    def can_commit(self, connection: Connection) -> bool:
+        """Say whether the transaction is still there: some errors end it."""
+        raw = connection.connection.driver_connection
+        return isinstance(raw, sqlite3.Connection) and raw.in_transaction
+
+    def is_refusal(self, error: BaseException) -> bool:
+        """Say no: after an error of the disk nobody knows what the next start will find in the WAL."""
+        return False
+
+    def close(self) -> None:
+        """Close everything; the last connection folds the WAL into the file."""
+        self.reading.dispose()
+        self.writing.dispose()
+        self._lock.release()
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, for its owner only; SQLite gives its own files beside it the same mode."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(file).st_mode & 0o077:
+                os.fchmod(file, 0o600)
+        finally:
+            os.close(file)
+    except OSError as error:
+        problem = (error.strerror or str(error)).lower()
+        raise InputError(f"{path} cannot be opened: {problem}", hint="name a file that this user can write") from error
+
+
+def _engine(url: URL, begin: str, limits: Limits, options: dict[str, Any]) -> Engine:
+    """Return an engine whose transactions begin in that way."""
+    engine = create_engine(url, **options)
+    is_writer = begin != "BEGIN"
+
+    @event.listens_for(engine, "connect")
+    def _prepare(raw: sqlite3.Connection, _record: object) -> None:
+        raw.isolation_level = None
+        try:
+            mode = raw.execute("PRAGMA journal_mode=WAL").fetchone()
+        except sqlite3.DatabaseError as error:
+            if "not a database" not in str(error):
+                raise
+            hint = "name another file, or restore a backup"
+            raise ForeignDatabaseError(f"{url.database} is not a database", hint=hint) from error
+        if mode is None or str(mode[0]).lower() != "wal":
+            hint = "put it on a local file system"
+            raise InputError(f"{url.database}: SQLite cannot use a write-ahead log there", hint=hint)
+        for pragma in (
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            f"busy_timeout={int(limits.busy_s * 1000)}",
+            f"query_only={'OFF' if is_writer else 'ON'}",
+        ):
+            raw.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine

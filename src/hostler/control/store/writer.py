@@ -1,0 +1,211 @@
+"""Group commit: one thread writes, and all works that were queued meanwhile share one COMMIT.
+
+Waiting for the disk is what a small transaction costs, so sharing it is what makes many of them fast. Each work runs in
+a savepoint: one that fails is undone and hurts nobody else. Futures resolve after COMMIT, those of failed works too,
+since a refusal may rest on what another work of the same transaction wrote.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, RootTransaction, event
+from sqlalchemy.exc import SQLAlchemyError
+
+from hostler.control.store.backend import Backend
+from hostler.control.store.errors import (
+    DatabaseClosedError,
+    DatabaseUnavailableError,
+    OutcomeUnknownError,
+    OverloadedError,
+    translate,
+)
+from hostler.control.store.limits import Limits
+from hostler.control.store.log import take_growth
+from hostler.errors import HostlerError, InternalError
+
+__all__ = ["Work", "Writer"]
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
+
+class _Job:
+    """A work, what came of it before COMMIT, and the promise to whoever asked for it."""
+
+    __slots__ = ("error", "future", "result", "work")
+
+    def __init__(self, work: Work[Any]) -> None:
+        self.work = work
+        self.future: Future[Any] = Future()
+        self.result: object = None
+        self.error: BaseException | None = None
+
+
+class Writer:
+    """A thread with the one connection that writes."""
+
+    def __init__(self, backend: Backend, limits: Limits) -> None:
+        self._backend = backend
+        self._limits = limits
+        self._queue: deque[_Job] = deque()
+        self._changed = threading.Condition()
+        self._is_closing = False
+        self._connection: Connection | None = None
+        self._is_committing = False
+        self.commits = 0
+        event.listen(backend.writing, "commit", self._check_commit)
+        self._thread = threading.Thread(target=self._run, name="hostler-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Return how many works are queued."""
+        return len(self._queue)
+
+    def submit(self, work: Work[T]) -> Future[T]:
+        """Queue a work; a future that is cancelled before its turn is left out."""
+        job = _Job(work)
+        with self._changed:
+            if self._is_closing:
+                raise DatabaseClosedError("the database is being closed", hint="ask another replica, or try again")
+            if len(self._queue) >= self._limits.waiting:
+                raise OverloadedError(f"{len(self._queue)} writes wait already", hint="try again in a moment")
+            self._queue.append(job)
+            self._changed.notify()
+        return job.future
+
+    def close(self) -> None:
+        """Finish what is queued, refuse what comes, and end the thread."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while jobs := self._next_jobs():
+            self._write(jobs)
+        self._drop(is_broken=False)
+
+    def _next_jobs(self) -> list[_Job]:
+        """Wait for works and take what is there; nothing means the end."""
+        with self._changed:
+            while not self._queue and not self._is_closing:
+                self._changed.wait()
+            count = min(len(self._queue), self._limits.together)
+            return [self._queue.popleft() for _ in range(count)]
+
+    def _write(self, jobs: list[_Job]) -> None:
+        """Run works in one transaction and settle all their futures, whatever happens."""
+        running = [job for job in jobs if job.future.set_running_or_notify_cancel()]
+        if not running:
+            return
+        try:
+            self._transact(running)
+        except BaseException as error:  # the thread must live on, and nobody may wait for ever
+            for job in running:
+                job.future.set_exception(_own_copy(error))
+            return
+        for job in running:
+            if job.error is not None:
+                job.future.set_exception(job.error)
+            else:
+                job.future.set_result(job.result)
+
+    def _transact(self, jobs: list[_Job]) -> None:
+        connection, transaction = self._begin()
+        try:
+            for job in jobs:
+                self._attempt(connection, transaction, job)
+            has_grown = take_growth(connection)
+            if has_grown:
+                self._backend.announce(connection)
+        except BaseException as error:
+            self._drop()
+            raise translate(error) from error
+        self._commit(connection, transaction)
+        self.commits += 1
+        if has_grown:
+            self._backend.notifier.poke()
+
+    def _begin(self) -> tuple[Connection, RootTransaction]:
+        """Begin a transaction; a connection that broke while it was idle is opened again at once."""
+        is_reused = self._connection is not None
+        try:
+            if self._connection is None:
+                self._connection = self._backend.writing.connect()
+            transaction = self._connection.begin()
+            self._backend.enter(self._connection)
+            take_growth(self._connection)
+        except BaseException as error:
+            is_broken = self._connection is None or self._connection.invalidated
+            self._drop()
+            if is_reused and is_broken:
+                return self._begin()
+            raise translate(error) from error
+        return self._connection, transaction
+
+    def _attempt(self, connection: Connection, transaction: RootTransaction, job: _Job) -> None:
+        """Run one work; only what ends the transaction itself ends the others too."""
+        try:
+            with connection.begin_nested():
+                job.result = job.work(connection)
+                if not transaction.is_active:
+                    raise InternalError("a work tried to roll back", hint="please report it")
+                if not self._backend.can_commit(connection):
+                    # PostgreSQL does nothing more after an error; leaving by an exception goes back to the savepoint.
+                    raise InternalError("a work went on after a statement of it failed", hint="please report it")
+        except Exception as error:
+            job.error = translate(error)
+            if not transaction.is_active and not connection.invalidated:
+                raise InternalError("a work ended the transaction that it shares", hint="please report it") from error
+            if connection.invalidated or not self._backend.can_commit(connection):
+                hint = "nothing was written; try again"
+                raise DatabaseUnavailableError("the connection to the database broke", hint=hint) from error
+
+    def _check_commit(self, _connection: Connection) -> None:
+        """Keep works from committing what belongs to others too."""
+        if not self._is_committing:
+            raise InternalError("a work tried to commit", hint="please report it")
+
+    def _commit(self, connection: Connection, transaction: RootTransaction) -> None:
+        if not self._backend.can_commit(connection):
+            self._drop()
+            raise DatabaseUnavailableError("the transaction ended by itself", hint="nothing was written; try again")
+        try:
+            self._is_committing = True
+            transaction.commit()
+        except SQLAlchemyError as error:
+            is_refusal = self._backend.is_refusal(error)
+            self._drop()
+            if is_refusal:
+                raise translate(error) from error
+            hint = "read whether it is there before you repeat it"
+            raise OutcomeUnknownError("the database did not say whether the change was written", hint=hint) from error
+        finally:
+            self._is_committing = False
+
+    def _drop(self, *, is_broken: bool = True) -> None:
+        """Let the connection go, with whatever it has not committed."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            if is_broken and not connection.invalidated:
+                connection.invalidate()
+            connection.close()
+        except SQLAlchemyError:
+            pass  # it is gone, which is what was wanted
+
+
+def _own_copy(error: BaseException) -> BaseException:
+    """Return an error for one waiter: raised in several tasks, one object would collect all their tracebacks."""
+    if not isinstance(error, HostlerError):
+        return error
+    copy = type(error)(error.message, hint=error.hint)
+    copy.__cause__ = error.__cause__
+    return copy
