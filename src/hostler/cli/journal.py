@@ -208,8 +208,11 @@ def record(
     )
     for name, size in done.files.items():
         say(f"  {printable(name)}  {size:,} bytes")
-    if counts.agreed or counts.differed:
-        say(f"others bound {counts.agreed:,} pods where the policy would have, and {counts.differed:,} elsewhere")
+    if counts.agreed or counts.differed or counts.unplaced:
+        say(
+            f"others bound {counts.agreed:,} pods where the policy would have, {counts.differed:,} elsewhere, and "
+            f"{counts.unplaced:,} that it had not placed"
+        )
     if not done.is_whole:
         ctx.exit(1)
 

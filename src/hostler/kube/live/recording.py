@@ -27,7 +27,20 @@ from hostler.kube.live.snapshot import specs_of
 from hostler.kube.scheduler.core import Core
 from hostler.kube.scheduler.journal_files import JournalFiles
 from hostler.kube.settings import SchedulerSettings
-from hostler.model import Action, Answered, Ask, Bind, BindFailed, Event, Evict, EvictFailed, Prepare, Prepared
+from hostler.model import (
+    Action,
+    Answered,
+    Ask,
+    Bind,
+    BindFailed,
+    Event,
+    Evict,
+    EvictFailed,
+    Guest,
+    GuestLeft,
+    Prepare,
+    Prepared,
+)
 
 __all__ = ["Shadow", "ShadowCounts"]
 
@@ -44,6 +57,7 @@ class ShadowCounts(msgspec.Struct):
     decisions: int = 0
     agreed: int = 0  # pods that were bound by others where the policy would have put them
     differed: int = 0
+    unplaced: int = 0  # pods that were bound by others while the policy had no node for them, or needed evictions
 
 
 class Shadow:
@@ -77,6 +91,7 @@ class Shadow:
         self._inbox: list[Event] = []
         self._wake = asyncio.Event()
         self._decided: dict[str, tuple[str, int]] = {}  # uid to host and until when the decision stands
+        self._waiting: set[str] = set()  # uids of pods that nobody has bound
         self._recorder: Recorder | None = None
         self._saved_at = 0
         self._reflectors = [
@@ -170,13 +185,22 @@ class Shadow:
     def _compare(self, facts: Iterable[Event]) -> None:
         """Note whether others put pods where the policy would have."""
         for fact in facts:
-            guest = getattr(fact, "guest", None)
-            uid = guest.uid if guest is not None and guest.host else ""
-            decided = self._decided.pop(uid, None) if uid else None
-            if decided is not None and guest is not None:
+            guest: Guest | None = getattr(fact, "guest", None)
+            if isinstance(fact, GuestLeft):
+                self._waiting.discard(fact.uid)
+            if guest is None:
+                continue
+            if not guest.host:
+                self._waiting.add(guest.uid)
+                continue
+            decided = self._decided.pop(guest.uid, None)
+            if decided is not None:
                 is_same = decided[0] == guest.host
                 self.counts.agreed += is_same
                 self.counts.differed += not is_same
+            elif guest.uid in self._waiting:
+                self.counts.unplaced += 1
+            self._waiting.discard(guest.uid)
 
     def _observe(self, resource: Resource[Any], updates: Sequence[Update[Any]]) -> None:
         events = self.world.take(resource, updates, self._clock.now())
