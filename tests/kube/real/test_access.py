@@ -115,8 +115,9 @@ def test_without_conditions_events_and_evictions_it_says_what_is_missing_and_pla
 def test_a_right_that_is_taken_away_while_it_runs_is_named(stage, office):
     running = stage.start(kubeconfig=office.account("short"))
     stage.call("DELETE", f"{_RBAC}/clusterrolebindings/{stage.name}-short")
-    assert running.ended() == 3
+    running.until("; waiting for it again")
     assert 'cannot update resource "leases"' in running.said or 'cannot get resource "leases"' in running.said
+    assert running.process.poll() is None, "the right may be given back"
 
 
 def test_a_kubeconfig_that_is_wrong_is_named_for_what_is_wrong(stage, office):
