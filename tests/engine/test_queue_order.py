@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import NamedTuple
 
 from hypothesis import settings
@@ -39,8 +40,10 @@ class Waiting(RuleBasedStateMachine):
 
     def leave(self, uid: str, place: Place) -> None:
         """Somebody is woken or flushed: at once, or when the backoff ends."""
-        state = "active" if place.until <= self.now else "backoff"
-        self.model[uid] = place._replace(state=state, flush_at=0)
+        if place.until <= self.now:
+            self.model[uid] = place._replace(state="active", flush_at=0)
+        else:
+            self.model[uid] = place._replace(flush_at=min(place.flush_at, place.until))
 
     @rule(priority=st.sampled_from([0, 0, 5, -3]), key=st.sampled_from(KEYS))
     def a_guest_arrives(self, priority, key):
@@ -58,16 +61,27 @@ class Waiting(RuleBasedStateMachine):
         return place.state == "waiting" and place.key in self.opened
 
     @rule(limit=st.integers(0, 3))
-    def guests_are_taken_by_priority_and_age(self, limit):
+    def active_guests_are_taken_by_priority_and_age(self, limit):
         line = self.line()
         assert self.queue.head() == (line[0] if line else None)
-        taken = self.queue.pop(limit)
-        assert taken == line[: len(taken)]
-        assert taken or not line or not limit, "somebody could have been taken"
-        if len(taken) < min(limit, len(line)):
-            assert self.is_let_in(self.model[line[len(taken)]]) or self.is_let_in(self.model[taken[0]])
-        for uid in taken:
+        active = list(takewhile(lambda uid: not self.is_let_in(self.model[uid]), line))
+        assert self.queue.pop(limit) == active[:limit]
+        for uid in active[:limit]:
             self.taken[uid] = self.model.pop(uid)
+
+    @rule(limit=st.integers(0, 3), tried=st.integers(0, 3))
+    def guests_who_want_the_same_are_taken_and_some_put_back(self, limit, tried):
+        line = self.line()
+        key = self.model[line[0]].key if line else None
+        turn = list(takewhile(lambda uid: self.is_let_in(self.model[uid]) and self.model[uid].key == key, line))
+        mates = self.queue.pop_mates(limit)
+        assert [uid for uid, _ in mates] == turn[: len(mates)]
+        assert mates or not turn or not limit, "somebody could have been taken"
+        for uid, _ in mates[:tried]:
+            self.taken[uid] = self.model.pop(uid)
+        self.queue.put_back(mates[tried:])
+        if key in self.opened and mates[tried:]:
+            self.queue.open(key)
 
     @precondition(lambda self: self.taken)
     @rule(pick=st.integers(0, 9), wait=st.integers(0, 4), patience=st.integers(0, 6))

@@ -12,10 +12,16 @@ from hostler.engine.view import ClusterView
 from hostler.errors import PluginError
 from hostler.model import GuestSpec, Reason
 
-__all__ = ["ForeignFilter", "ForeignScorer"]
+__all__ = ["ForeignFilter", "ForeignScorer", "failure_of"]
 
 _MAX_REASONS = 1000
 _MAX_SCORE = 2**36  # leaves room for weights of a million and a hundred scorers in 64 bits
+
+
+def failure_of(name: str, error: BaseException) -> PluginError:
+    """Return what a plugin raised as an error of ours; its text may hold anything, and must fit journals and wires."""
+    text = f"plugin {name!r} failed: {type(error).__name__}: {error}"
+    return PluginError(text.encode(errors="backslashreplace").decode())
 
 
 class ForeignFilter:
@@ -29,6 +35,8 @@ class ForeignFilter:
         self.cures = plugin.cures
         if not isinstance(plugin.reasons, list | tuple) or not all(isinstance(r, str) for r in plugin.reasons):
             raise PluginError(f"filter {plugin.name!r} has no list of reasons", hint="reasons is a sequence of strings")
+        if any(not _is_text(reason) for reason in plugin.reasons):
+            raise PluginError(f"filter {plugin.name!r} has a reason that is no text", hint="reasons must be Unicode")
         if len(plugin.reasons) > _MAX_REASONS:
             raise PluginError(f"filter {plugin.name!r} has more than {_MAX_REASONS} reasons")
         codes = [view.reasons.number(Reason(plugin.name, reason)) for reason in plugin.reasons]
@@ -64,12 +72,22 @@ class ForeignScorer:
         return scores
 
 
+def _is_text(reason: str) -> bool:
+    try:
+        reason.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _checked(name: str, evaluate: Callable[[GuestSpec, Int64s], object], spec: GuestSpec, rows: Int64s) -> Int64s:
     """Call a plugin and check what it returns."""
     try:
         array = np.asarray(evaluate(spec, rows.copy()))
-    except (Exception, SystemExit) as error:
-        raise PluginError(f"plugin {name!r} failed: {type(error).__name__}: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # what ends a task or a generator of theirs must not end one of ours
+        raise failure_of(name, error) from error
     if array.shape != rows.shape or array.dtype.kind not in "iu":
         raise PluginError(
             f"plugin {name!r} returned {array.dtype} of shape {array.shape} for {len(rows)} hosts",

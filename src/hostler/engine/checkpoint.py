@@ -70,6 +70,7 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     unnominated: list[str] = []
     abandoned: dict[str, str] = {}
     queue_opened: list[WaitKey] = []
+    widened_rows: list[int] = []
     quotas: list[Quota] = []
     reservations: list[Reservation] = []
     passes: dict[str, int] = {}
@@ -105,6 +106,7 @@ def save(state: State) -> bytes:
             ready=list(state.ready),
             deadlines=sorted(state.deadlines),
             improved_rows=sorted(state.improved_rows),
+            widened_rows=sorted(state.widened_rows),
             has_shifted=state.has_shifted or bool(state.moved),
             quota_freed=state.quota_freed,
             namespaces=state.cluster.counters.namespaces,
@@ -214,6 +216,7 @@ def _rebuild(saved: Checkpoint, registry: Registry) -> State:
     for name in state.reservations:
         Reservations(state).refresh(name)
     state.improved_rows, state.has_shifted = set(saved.improved_rows), saved.has_shifted
+    state.widened_rows = set(saved.widened_rows)
     state.quota_freed = saved.quota_freed
     for uid, nomination in saved.nominations.items():
         if nomination.host:

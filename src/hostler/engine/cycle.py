@@ -22,6 +22,7 @@ from hostler.engine.kernels_layout import Int64s
 from hostler.engine.preemption import is_resolvable
 from hostler.engine.profile import Profile
 from hostler.engine.profiles import NO_POLICY
+from hostler.engine.queue import Entry
 from hostler.engine.quotas import Quotas
 from hostler.engine.reasons import counted, float_totals, reason_counts
 from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, GuestRecord
@@ -85,24 +86,53 @@ class Cycle:
         self._done = 0  # guests decided by this call
 
     def decide(self, limit: int | None) -> list[Action]:
-        """Decide up to ``limit`` active guests (all when None) and return what to do."""
+        """Decide up to ``limit`` guests whose turn it is (all when None) and return what to do."""
         actions: list[Action] = []
-        left = limit
+        queue = self._state.queue
+        left, together = limit, _SMALL_RUN
         while left is None or left > 0:
-            uids = self._state.queue.pop(RUN if left is None else min(RUN, left))
+            size = RUN if left is None else min(RUN, left)
+            mates = queue.pop_mates(min(size, together))
+            uids = [uid for uid, _ in mates] or queue.pop(size)
             if not uids:
                 break
-            if left is not None:
-                left -= len(uids)
             self._done = 0
             try:
-                self._decide_all(uids, actions)
+                if mates:
+                    self._decide_mates(mates, actions)
+                else:
+                    self._decide_all(uids, actions)
             except Exception:
                 self._requeue(uids[self._done :])
                 if not actions:
                     raise
                 break  # what was decided counts; the error comes up again when its guest is the first
+            together = min(4 * together, RUN) if self._done == len(mates) else _SMALL_RUN
+            if left is not None:
+                left -= self._done
         return actions
+
+    def _decide_mates(self, mates: Sequence[tuple[str, Entry]], actions: list[Action]) -> None:
+        """Decide guests that want the same until one of them is refused; the others wait on."""
+        queue = self._state.queue
+        key = mates[0][1].key
+        records = [self._state.guests[uid] for uid, _ in mates]
+        count = self._in_one_run(records, key[1])
+        if count < len(mates):
+            queue.put_back(mates[count:])
+            queue.open(key)
+        if count == 1:
+            self._decide_all([mates[0][0]], actions)
+            return
+        self._run(records[:count], [key[1]] * count, actions, until_refused=True)
+        queue.put_back(mates[self._done : count])
+
+    def _in_one_run(self, records: Sequence[GuestRecord], policy: int) -> int:
+        """Return how many of those who want the same the kernel can decide in one run; at least one."""
+        if self._stands_alone(records[0], policy) or self._state.quotas.concerns(records[0].guest.spec):
+            return 1
+        nominated = (at for at, record in enumerate(records) if record.guest.uid in self._state.nominations)
+        return next(nominated, len(records))
 
     def _requeue(self, uids: Sequence[str]) -> None:
         """Put guests back that were taken out and not decided."""
@@ -176,11 +206,19 @@ class Cycle:
         else:
             self._run([record], [policy], actions)
 
-    def _run(self, records: Sequence[GuestRecord], policies: Sequence[int], actions: list[Action]) -> None:
+    def _run(
+        self,
+        records: Sequence[GuestRecord],
+        policies: Sequence[int],
+        actions: list[Action],
+        *,
+        until_refused: bool = False,
+    ) -> None:
         """Decide a run; a refused guest that may evict others is dealt with before the next one is looked at."""
         profiles = self._state.profiles.profiles
         stops = [
-            profiles[policy].policy.reclaim
+            until_refused
+            or profiles[policy].policy.reclaim
             or (profiles[policy].policy.preemption is not None and record.guest.spec.may_preempt)
             for record, policy in zip(records, policies, strict=True)
         ]
@@ -194,6 +232,8 @@ class Cycle:
             end = start + result.decided
             self._finish(records[start:end], policies[start:end], result, actions)
             self._done += result.decided
+            if until_refused and result.rows[result.decided - 1] < 0:
+                return
             # After a stop the next one is likely to be near, and results are sized by the chunk.
             chunk = _SMALL_RUN if result.decided < chunk and end < len(records) else 4 * chunk
             start = end
@@ -204,7 +244,7 @@ class Cycle:
         uid = record.guest.uid
         nomination = state.nominations[uid]
         row = state.cluster.row_of.get(nomination.host)
-        self._evictions.forget(uid)
+        self._evictions.forget(uid, quietly=True)
         shape = state.shapes.shapes[record.shape]
         slot = state.cache.slot(shape, policy)
         codes, counts = state.cache.codes(slot)
@@ -226,6 +266,8 @@ class Cycle:
             waits = waits and is_resolvable(refusal)
         if waits and not counts[0]:
             self._evictions.keep(record, nomination)
+        elif row is not None:
+            state.improve(row)  # for others: what was held there is not any more
         return False
 
     def _finish(

@@ -100,7 +100,11 @@ class Engine:
             if record is not None:
                 actions.append(Abandon(uid, record.guest.name, record.seq, host, record.note))
         state.abandoned.clear()
-        actions.extend(self._cycle.decide(limit))
+        try:
+            actions.extend(self._cycle.decide(limit))
+        except Exception:
+            if not actions:
+                raise  # else what is on its way counts; the error comes up again when its guest is the first
         self._evictions.tell(actions)
         return actions
 

@@ -146,6 +146,8 @@ class Facts:
         state = self._state
         state.left_hosts.pop(host.uid or host.name, None)
         self._bookings.reservations.refresh_row(row)
+        if before is None or _is_wider(before, host):
+            state.widened_rows.add(row)
         if before is None:
             state.improve(row)
             for uid in sorted(state.parked.pop(host.name, ())):
@@ -167,6 +169,7 @@ class Facts:
         known = state.cluster.host(row)
         guests = state.cluster.remove(event.name)
         state.improved_rows.discard(row)
+        state.widened_rows.discard(row)
         state.has_shifted = True
         for uid in [uid for uid, nomination in state.nominations.items() if nomination.host == event.name]:
             self._evictions.give_up(uid)
@@ -451,3 +454,14 @@ class Facts:
         for uid, entry in list(state.queue.entries.items()):
             key = GANG_KEY if uid.startswith(GANG) else state.wait_key(state.shape(state.guests[uid]))
             state.queue.activate(uid, entry.priority, entry.arrival, key)
+
+
+def _is_wider(before: Host, host: Host) -> bool:
+    """Say whether a host changed in what refuses guests whatever runs there."""
+    return (
+        (before.cordoned and not host.cordoned)
+        or before.capacity != host.capacity
+        or before.labels != host.labels
+        or before.taints != host.taints
+        or (before.overcommit, before.reserve) != (host.overcommit, host.reserve)
+    )

@@ -58,11 +58,12 @@ class Applied(msgspec.Struct, frozen=True, tag_field="entry", tag="applied"):
 
 
 class Stepped(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="entry", tag="stepped"):
-    """A step and what it returned."""
+    """A step and what it returned; or why it failed, for time went on all the same."""
 
     now: int
     limit: int | None = None
     actions: tuple[Action, ...] = ()
+    error: str = ""
 
 
 class Saved(msgspec.Struct, frozen=True, tag_field="entry", tag="saved"):
@@ -160,7 +161,11 @@ class Recorder:
 
     def step(self, now: int, limit: int | None = None) -> list[Action]:
         """Step and write what was decided."""
-        actions = self.engine.step(now, limit)
+        try:
+            actions = self.engine.step(now, limit)
+        except HostlerError as error:
+            self._write(encode_entry(Stepped(now, limit, error=str(error))))
+            raise
         self._write(encode_entry(Stepped(now, limit, tuple(actions))))
         return actions
 
@@ -234,9 +239,15 @@ def replay(journal: Journal, *, registry: Registry | None = None, until: int | N
                 return Replay(engine, number, steps, engine.state.decisions)
             actual = tuple(engine.step(entry.now, entry.limit))
         except HostlerError as error:
+            if isinstance(entry, Stepped) and entry.error:
+                steps += 1
+                continue
             difference = Difference(number, _text(entry), f"error: {error}")
             return Replay(engine, number, steps, engine.state.decisions, difference)
         steps += 1
+        if entry.error:
+            difference = Difference(number, f"error: {entry.error}", f"{len(actual)} actions")
+            return Replay(engine, number, steps, engine.state.decisions, difference)
         if actual != entry.actions:
             return Replay(engine, number, steps, engine.state.decisions, _differ(number, entry.actions, actual))
     return Replay(engine, len(journal.entries), steps, engine.state.decisions)

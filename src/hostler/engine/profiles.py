@@ -8,15 +8,15 @@ from typing import cast
 import msgspec
 import numpy as np
 
-from hostler.engine.adapters import ForeignFilter, ForeignScorer
+from hostler.engine.adapters import ForeignFilter, ForeignScorer, failure_of
 from hostler.engine.cluster import Cluster, LimitSet
-from hostler.engine.framework import ColumnFilter, ColumnScorer, Filter, KernelScorer, Scorer
+from hostler.engine.framework import ColumnFilter, ColumnScorer, Factory, Filter, KernelScorer, Scorer
 from hostler.engine.kernels_layout import DEVICE_RULES, TIES, PolicyColumns
 from hostler.engine.policy_columns import encode_policies
 from hostler.engine.profile import BuiltScorer, Profile
 from hostler.engine.registry import KERNEL_FILTERS, Registry, suggest
 from hostler.engine.view import ClusterView
-from hostler.errors import DuplicateNameError, InputError, UnknownNameError
+from hostler.errors import DuplicateNameError, HostlerError, InputError, UnknownNameError
 from hostler.model import MAX_AMOUNT, MixEntry, Policy, ScorerUse
 
 __all__ = ["NO_POLICY", "Profiles"]
@@ -99,7 +99,7 @@ class Profiles:
             if use.name in KERNEL_FILTERS:
                 profile.kernel_filters.add(use.name)  # room is always checked, whether named or not
                 continue
-            built = self.registry.filter_factory(use.name)(view, _arguments(use.args))
+            built = self._make(self.registry.filter_factory(use.name), use.name, view, use.args)
             if use.name in self.registry.extra:
                 if not isinstance(built, Filter):
                     raise InputError(f"plugin {use.name!r} is not a filter")
@@ -110,10 +110,20 @@ class Profiles:
         self._check(policy, profile)
         return profile
 
+    def _make(self, factory: Factory, name: str, view: ClusterView, args: str) -> object:
+        try:
+            return factory(view, _arguments(args))
+        except (HostlerError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            if name not in self.registry.extra:
+                raise
+            raise failure_of(name, error) from error
+
     def _build_scorer(self, use: ScorerUse, view: ClusterView) -> BuiltScorer:
         if not 0 < abs(use.weight) <= _MAX_WEIGHT:
             raise InputError(f"the weight of scorer {use.name!r} must be a whole number up to {_MAX_WEIGHT}, not 0")
-        built = self.registry.scorer_factory(use.name)(view, _arguments(use.args))
+        built = self._make(self.registry.scorer_factory(use.name), use.name, view, use.args)
         if use.name in self.registry.extra:
             if not isinstance(built, Scorer):
                 raise InputError(f"plugin {use.name!r} is not a scorer")

@@ -10,6 +10,7 @@ priority overtakes them because its backoff ends first, and one free place costs
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, NamedTuple
 
@@ -87,25 +88,43 @@ class Queue:
         return entry
 
     def pop(self, limit: int) -> list[str]:
-        """Take up to ``limit`` guests out that are to be decided, first by priority, then by age."""
+        """Take up to ``limit`` active guests out by priority and age, no further than the first of an opened key."""
         gate = self._gate()
-        taken = self._pop_active(limit, gate)
-        if gate is not None and not taken and limit > 0:
-            taken.append(self._lines[gate[2]][0][3])  # one, because whether the next is tried depends on it
-            self.remove(taken[0])
-        return taken
-
-    def _pop_active(self, limit: int, gate: tuple[int, int, WaitKey] | None) -> list[str]:
-        """Take active guests out, no further than the first one of an opened key."""
         taken: list[str] = []
         entries, heap = self.entries, self._active
-        while heap and len(taken) < limit and (gate is None or heap[0][:2] <= gate[:2]):
+        while heap and len(taken) < limit and (gate is None or heap[0][:2] < gate[:2]):
             _, _, stamp, uid = heappop(heap)
             entry = entries.get(uid)
             if entry is not None and entry.stamp == stamp:
                 del entries[uid]
                 taken.append(uid)
         return taken
+
+    def pop_mates(self, limit: int) -> list[tuple[str, Entry]]:
+        """Take up to ``limit`` guests of one opened key out if it is their turn, no further than whoever comes next."""
+        gate = self._gate()
+        self._drop_stale()
+        if gate is None or limit < 1 or (self._active and self._active[0][:2] < gate[:2]):
+            return []
+        line = self._lines[gate[2]]
+        after = min([place[:2] for place in (*self._active[:1], *self._gates[1:3])], default=None)
+        taken: list[tuple[str, Entry]] = []
+        while line and len(taken) < limit and not (taken and after is not None and after <= line[0][:2]):
+            _, _, stamp, uid = heappop(line)
+            entry = self.entries.get(uid)
+            if entry is not None and entry.stamp == stamp:
+                taken.append((uid, entry))
+        for uid, _ in taken:
+            self.remove(uid)
+        return taken
+
+    def put_back(self, mates: Sequence[tuple[str, Entry]]) -> None:
+        """Let guests wait on as before that were taken out and not tried."""
+        for uid, entry in mates:
+            self.entries[uid] = entry
+            self.waiting.setdefault(entry.key, {})[uid] = None
+            self._join_line(entry.key, (-entry.priority, entry.arrival, entry.stamp, uid))
+            heappush(self._flush, (entry.flush_at, entry.stamp, uid))
 
     def head(self) -> str | None:
         """Return who is decided next, if anybody is."""
@@ -122,12 +141,12 @@ class Queue:
             heappush(self._gates, (*self._first(key)[:2], key))
 
     def wake(self, key: WaitKey, now: int) -> None:
-        """Wake all guests that wait under a key; those still in backoff stay there until it ends."""
+        """Wake all guests that wait under a key; those who rest wait on until that ends at the latest."""
         for uid in list(self.waiting.get(key, ())):
             self._leave(uid, self.entries[uid], now)
 
     def wake_one(self, uid: str, now: int) -> None:
-        """Wake one waiting guest; while in backoff it stays there until that ends."""
+        """Wake one waiting guest; one that rests goes on waiting, until its backoff ends at the latest."""
         self._leave(uid, self.entries[uid], now)
 
     def hurry(self, uid: str) -> None:
@@ -195,8 +214,9 @@ class Queue:
     def _leave(self, uid: str, entry: Entry, now: int) -> None:
         if entry.until <= now:
             self.activate(uid, entry.priority, entry.arrival, entry.key)
-        else:
-            self.back_off(uid, entry.priority, entry.arrival, entry.key, entry.until)
+        elif entry.until < entry.flush_at:
+            self.entries[uid] = entry._replace(flush_at=entry.until)
+            heappush(self._flush, (entry.until, entry.stamp, uid))
 
     def _leave_waiting(self, key: WaitKey, uid: str) -> None:
         uids = self.waiting[key]

@@ -71,6 +71,7 @@ class State:
         self.ready: dict[str, None] = {}  # prepared guests whose bind is due
         self.deadlines: list[tuple[int, int, str]] = []  # time, decision or ask, uid; stale ones are skipped
         self.improved_rows: set[int] = set()
+        self.widened_rows: set[int] = set()  # of those, hosts that changed themselves: evictions may help there now
         self.gangs = GangBook(lambda: self.guests)
         self.budgets: dict[str, Budget] = {}
         self.budgets_version = 0
@@ -199,6 +200,7 @@ class State:
         twin.ready = self.ready.copy()
         twin.deadlines = self.deadlines.copy()
         twin.improved_rows = self.improved_rows.copy()
+        twin.widened_rows = self.widened_rows.copy()
         twin.moved = {}
         twin.has_shifted = self.has_shifted or bool(self.moved)
         twin.gangs = self.gangs.copy(lambda: twin.guests)

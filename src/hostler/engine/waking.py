@@ -17,10 +17,12 @@ from hostler.engine.gang_queue import GANG_KEY
 from hostler.engine.gang_room import GangRoom
 from hostler.engine.kernels_layout import Int32s, Int64s
 from hostler.engine.plugins.across_guests import GuestAffinity, Ports, SpreadFilter
+from hostler.engine.preemption import is_resolvable
 from hostler.engine.profiles import NO_POLICY
 from hostler.engine.queue import WAITING, WaitKey
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
+from hostler.engine.verdicts import NOMINATION, failures_on
 from hostler.engine.watching import Watchers
 from hostler.errors import PluginError
 
@@ -28,6 +30,7 @@ __all__ = ["WaitIndex"]
 
 _ABOUT_OTHERS = frozenset({GuestAffinity.name, SpreadFilter.name, Ports.name})
 _FEW = 64  # waiting pairs that are all looked at whenever guests move
+_PROMPT = 128  # members up to which a gang that may fit is tried at once; larger ones take milliseconds, and rest
 
 
 class WaitIndex:
@@ -58,9 +61,11 @@ class WaitIndex:
         state.moved, state.has_shifted = {}, False
         if state.gangs.reserving:
             state.queue.hurry(GANG + state.gangs.reserving)
+        widened, state.widened_rows = state.widened_rows, set()
+        is_freed, state.quota_freed = state.quota_freed, False
         if not state.queue.waiting:
             return
-        self._wake_gangs()
+        self._wake_gangs(is_freed=is_freed)
         self._follow_queue()
         self._wake_nominated(rows)
         around = self._around(moved, shifted=shifted)
@@ -77,7 +82,8 @@ class WaitIndex:
             for key in hits
             if key is not None and key[1] != NO_POLICY and key not in around and key not in self._barred_by_others
         ]
-        candidates += sorted(around.union(self._limited()))
+        limited = self._limited() if is_freed else set()
+        candidates += sorted(around | limited)
         for key in candidates:
             if not self._fits_now(key):
                 continue
@@ -86,17 +92,55 @@ class WaitIndex:
             else:
                 state.queue.open(key)
 
+        self._wake_preemptors(widened, limited)
+
+    def _wake_preemptors(self, widened: set[int], limited: set[WaitKey]) -> None:
+        """Wake those who fit nowhere but may evict: a host changed so that it may help now, or a quota allows it."""
+        state = self._state
+        if not widened and not limited:
+            return
+        rows = np.array(sorted(row for row in widened if state.cluster.host_at[row] is not None), dtype=np.int64)
+        for key in list(state.queue.waiting):
+            if key[1] == NO_POLICY or key in state.queue.opened or not self._may_evict(key):
+                continue
+            is_allowed = key in limited and not state.quotas.beyond(state.shapes.shapes[key[0]].spec)
+            if is_allowed or self._could_make_room(key, rows):
+                for uid in list(state.queue.waiting[key]):
+                    if uid not in state.nominations:
+                        state.queue.wake_one(uid, state.now)
+
+    def _may_evict(self, key: WaitKey) -> bool:
+        policy = self._state.profiles.profiles[key[1]].policy
+        may_preempt = self._state.shapes.shapes[key[0]].spec.may_preempt
+        return policy.reclaim or (policy.preemption is not None and may_preempt)
+
+    def _could_make_room(self, key: WaitKey, rows: Int64s) -> bool:
+        """Say whether some of the rows refuse a pair for nothing but what evictions can end."""
+        state = self._state
+        try:
+            codes, _ = state.cache.codes(state.cache.slot(state.shapes.shapes[key[0]], key[1]))
+        except PluginError:
+            return True  # the guest is tried, and the error comes up where it belongs
+        reasons = state.tables.reasons.values
+        return any(code > 0 and is_resolvable(reasons[code]) for code in np.unique(codes[rows]).tolist())
+
     def _asks_outside(self, key: WaitKey) -> bool:
         """Say whether somebody outside has the last word, so that whoever fits may yet be refused, and one by one."""
         return self._state.profiles.profiles[key[1]].policy.ask is not None
 
-    def _wake_gangs(self) -> None:
-        """Wake the gangs for which there may be room; after some of a quota was given back, all of them."""
+    def _wake_gangs(self, *, is_freed: bool) -> None:
+        """Wake the gangs for which there may be room; after some of a quota was given back, all of them.
+
+        Those for which trying is cheap are tried at once, or guests of lower priority would have the room before them.
+        """
         state = self._state
         waiting = list(state.queue.waiting.get(GANG_KEY, ()))
         room = GangRoom(state)
         for name in waiting:
-            if state.quota_freed or room.may_fit(name.removeprefix(GANG)):
+            key = name.removeprefix(GANG)
+            if room.may_fit(key) and len(state.gangs.pending(key)) <= _PROMPT:
+                state.queue.hurry(name)
+            elif is_freed or room.may_fit(key):
                 state.queue.wake_one(name, state.now)
 
     def _wake_nominated(self, rows: set[int]) -> None:
@@ -104,18 +148,27 @@ class WaitIndex:
         state = self._state
         for uid, nomination in list(state.nominations.items()):
             entry = state.queue.entries.get(uid)
-            if entry is not None and entry.state == WAITING and state.cluster.row_of.get(nomination.host) in rows:
-                state.queue.wake_one(uid, state.now)
+            row = state.cluster.row_of.get(nomination.host)
+            if entry is not None and entry.state == WAITING and row in rows and self._is_settled(uid, entry.key, row):
+                state.queue.hurry(uid)
 
-    def _limited(self) -> list[WaitKey]:
-        """Return the waiting pairs of tenants with quotas, after some of what a quota limits was given back."""
+    def _is_settled(self, uid: str, key: WaitKey, row: int) -> bool:
+        """Say whether waiting for a host has an end: it takes the nominated guest, or no eviction helps there."""
         state = self._state
-        if not state.quota_freed:
-            return []
-        state.quota_freed = False
-        shapes = state.shapes.shapes
+        if key[1] == NO_POLICY:
+            return False
+        shape, profile = state.shapes.shapes[key[0]], state.profiles.profiles[key[1]]
+        try:
+            failures = failures_on(state, profile, shape, row, own_hold=NOMINATION + uid)
+        except PluginError:
+            return True  # the guest is tried, and the error comes up where it belongs
+        return not failures or not all(is_resolvable(failure.reason) for failure in failures)
+
+    def _limited(self) -> set[WaitKey]:
+        """Return the waiting pairs of tenants with quotas."""
+        state = self._state
         keys = [key for key in state.queue.waiting if key[1] != NO_POLICY]
-        return [key for key in keys if state.quotas.concerns(shapes[key[0]].spec)]
+        return {key for key in keys if state.quotas.concerns(state.shapes.shapes[key[0]].spec)}
 
     def has_news(self) -> bool:
         """Say whether guests moved that some waiting guest looks at."""
