@@ -1,0 +1,188 @@
+"""A backup is whole or does not exist; a restore replaces nothing by accident."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hostler.control.store import Database, log, open_database, projects, vms
+from hostler.control.store.backup import backup, restore, verify
+from hostler.control.store.errors import BackupError, DatabaseInUseError, NewerDatabaseError
+from hostler.control.store.projects import ProjectRow
+from tests.control.store.making import fact, vm
+
+
+def fill(database: Database, count: int) -> None:
+    def work(connection) -> None:
+        projects.insert(connection, ProjectRow(name="shop"))
+        for number in range(count):
+            vms.insert(connection, vm(f"web{number}"))
+            log.append(connection, [fact()])
+
+    database.submit(work).result(30)
+
+
+@pytest.fixture
+def made(sqlite_url, tmp_path) -> Path:
+    """Give a backup of three VMs."""
+    database = open_database(sqlite_url)
+    fill(database, 3)
+    backup(sqlite_url, tmp_path / "good.db")
+    database.close()
+    return tmp_path / "good.db"
+
+
+def damage(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+
+
+def test_a_backup_made_while_others_write_is_whole_and_of_one_moment(sqlite_url, tmp_path):
+    database = open_database(sqlite_url)
+    fill(database, 50)
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.is_set():
+            database.submit(lambda connection: log.append(connection, [fact(), fact()])).result(30)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    reports = [backup(sqlite_url, tmp_path / f"{number}.db") for number in range(3)]
+    ended.set()
+    thread.join()
+    database.close()
+    for report in reports:
+        assert report.vms == 50
+        assert report.seq >= 50
+        assert verify(Path(report.path)) == report
+        assert stat.S_IMODE(Path(report.path).stat().st_mode) == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir() if "control" not in path.name) == ["0.db", "1.db", "2.db"]
+
+
+def test_a_restored_database_is_the_one_that_was_saved(made, tmp_path):
+    url = f"sqlite:///{tmp_path / 'new' / 'control.db'}"
+    report = restore(made, url)
+    assert (report.vms, report.seq) == (3, 3)
+    database = open_database(url)
+    assert database.read_now(lambda c: vms.count(c, vms.VmFilter())) == 3
+    assert database.submit(lambda c: log.append(c, [fact()])).result(30) == [4]
+    database.close()
+    assert verify(made).seq == 3
+
+
+def test_a_database_is_replaced_only_by_force_and_nothing_of_the_old_one_stays(made, sqlite_url):
+    database = open_database(sqlite_url)
+    database.submit(lambda c: log.append(c, [fact(), fact()])).result(30)
+    database.close()
+    with pytest.raises(BackupError) as caught:
+        restore(made, sqlite_url)
+    assert caught.value.hint
+    database = open_database(sqlite_url)
+    assert database.read_now(log.head) == 5
+    database.close()
+    restore(made, sqlite_url, is_forced=True)
+    database = open_database(sqlite_url)
+    assert database.read_now(log.head) == 3
+    database.close()
+
+
+def test_a_write_ahead_log_that_a_killed_process_left_does_not_creep_into_the_restored_database(made, sqlite_url):
+    from tests.control.store.test_log import start_writer
+
+    with start_writer(sqlite_url, "late", 2, 10_000) as writer:
+        assert writer.stdout is not None
+        for _ in range(20):
+            writer.stdout.readline()
+        writer.kill()
+        writer.stdout.readlines()
+    restore(made, sqlite_url, is_forced=True)
+    database = open_database(sqlite_url)
+    assert [entry.seq for entry in database.read_now(lambda c: log.read_after(c, 0, 100))] == [1, 2, 3]
+    database.close()
+
+
+def test_a_database_in_use_is_not_replaced(made, sqlite_url):
+    database = open_database(sqlite_url)
+    with pytest.raises(DatabaseInUseError):
+        restore(made, sqlite_url, is_forced=True)
+    assert database.read_now(log.head) == 3
+    database.close()
+
+
+def test_a_backup_replaces_no_file(made, sqlite_url):
+    before = made.read_bytes()
+    with pytest.raises(BackupError):
+        backup(sqlite_url, made)
+    assert made.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("DELETE FROM log WHERE seq = 2", BackupError),
+        ("DELETE FROM log WHERE seq = 3", BackupError),
+        ("UPDATE log_head SET seq = 2", BackupError),
+        ("INSERT INTO vm_labels VALUES ('nobody', 'a', 'b')", BackupError),
+        ("DROP TABLE log", BackupError),
+        ("UPDATE alembic_version SET version_num = '9999'", NewerDatabaseError),
+    ],
+)
+def test_a_backup_that_is_wrong_is_not_restored(made, tmp_path, statement, error):
+    damage(made, statement)
+    target = tmp_path / "target.db"
+    with pytest.raises(error):
+        restore(made, f"sqlite:///{target}")
+    assert not target.exists()
+
+
+def test_a_backup_with_broken_pages_is_not_restored(made, tmp_path):
+    content = bytearray(made.read_bytes())
+    for start in range(4096 * 3, len(content), 4096):
+        content[start : start + 200] = b"\xff" * 200
+    made.write_bytes(bytes(content))
+    with pytest.raises(BackupError):
+        restore(made, f"sqlite:///{tmp_path / 'target.db'}")
+
+
+def test_what_is_no_database_is_no_backup(tmp_path):
+    path = tmp_path / "letter"
+    path.write_text("Dear reader, " * 100)
+    for wrong in (path, tmp_path / "missing", tmp_path):
+        with pytest.raises(BackupError):
+            verify(wrong)
+    with pytest.raises(BackupError):
+        backup(f"sqlite:///{tmp_path / 'missing.db'}", tmp_path / "copy.db")
+    with pytest.raises(BackupError):
+        backup(f"sqlite:///{path}", tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_a_restore_keeps_the_log_whole_when_old_entries_were_forgotten(sqlite_url, tmp_path):
+    database = open_database(sqlite_url)
+    fill(database, 5)
+
+    def forget(connection) -> int:
+        log.save_checkpoint(connection, log.Checkpoint(seq=5, at_ns=1, format="1", body=b"x"))
+        return log.forget_before(connection, 4)
+
+    database.submit(forget).result(30)
+    assert backup(sqlite_url, tmp_path / "a.db").seq == 5
+    database.submit(lambda connection: log.forget_before(connection, 100)).result(30)
+    assert backup(sqlite_url, tmp_path / "b.db").seq == 5
+    database.close()
+
+
+def test_postgresql_is_left_to_its_own_tools(tmp_path, made):
+    for call in (
+        lambda: backup("postgresql://x@y/z", tmp_path / "copy"),
+        lambda: restore(made, "postgresql://x@y/z"),
+    ):
+        with pytest.raises(BackupError) as caught:
+            call()
+        assert "pg_" in caught.value.hint

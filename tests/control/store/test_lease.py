@@ -1,0 +1,169 @@
+"""The lease: one holder at a time, a higher epoch for each new one, and nothing more from those before."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from sqlalchemy import Connection, text
+
+from hostler.control.store import Database, lease, log, open_database
+from hostler.control.store.errors import LeaseLostError
+from hostler.control.store.lease import Lease
+from hostler.errors import InputError
+from tests.control.store.making import fact
+
+
+def take(database: Database, holder: str, ttl_s: float = 60.0) -> Lease | None:
+    return database.submit(lambda connection: lease.take(connection, holder, ttl_s)).result(30)
+
+
+def run_out(database: Database) -> None:
+    """Let the lease's time be over, without waiting for it."""
+    database.submit(lambda c: c.execute(text("UPDATE lease SET renewed_ms = renewed_ms - 3600000")).rowcount).result(30)
+
+
+def append_as(database: Database, epoch: int) -> list[int]:
+    def work(connection: Connection) -> list[int]:
+        lease.check_epoch(connection, epoch)
+        return log.append(connection, [fact(str(epoch).encode())])
+
+    return database.submit(work).result(30)
+
+
+def test_the_first_to_ask_gets_it_and_the_second_must_wait(database):
+    held = take(database, "a")
+    assert (held.holder, held.epoch) == ("a", 1)
+    assert take(database, "b") is None
+    found = database.read_now(lease.read)
+    assert (found.holder, found.epoch, found.is_held) == ("a", 1, True)
+    assert 0 < found.left_s <= 60
+
+
+def test_nobody_has_it_at_first(database):
+    found = database.read_now(lease.read)
+    assert (found.holder, found.epoch, found.is_held) == ("", 0, False)
+    with pytest.raises(LeaseLostError):
+        append_as(database, 0)
+
+
+def test_taking_what_one_has_keeps_the_epoch(database):
+    assert take(database, "a").epoch == 1
+    assert take(database, "a").epoch == 1
+    run_out(database)
+    assert take(database, "a").epoch == 1
+
+
+def test_every_change_of_holder_raises_the_epoch_and_deposes_the_one_before(database):
+    first = take(database, "a")
+    assert append_as(database, first.epoch) == [1]
+    run_out(database)
+    second = take(database, "b")
+    assert second.epoch == first.epoch + 1
+    with pytest.raises(LeaseLostError) as caught:
+        append_as(database, first.epoch)
+    assert "b" in caught.value.message
+    with pytest.raises(LeaseLostError):
+        database.submit(lambda connection: lease.renew(connection, first)).result(30)
+    assert not database.submit(lambda connection: lease.release(connection, first)).result(30)
+    assert append_as(database, second.epoch) == [2]
+
+
+def test_renewing_keeps_others_out(database):
+    held = take(database, "a", 5.0)
+    run_out(database)
+    assert database.submit(lambda connection: lease.renew(connection, held)).result(30).left_s == 5.0
+    assert take(database, "b") is None
+
+
+def test_what_was_given_back_is_taken_at_once_and_is_no_longer_ours(database):
+    held = take(database, "a")
+    assert database.submit(lambda connection: lease.release(connection, held)).result(30)
+    with pytest.raises(LeaseLostError):
+        append_as(database, held.epoch)
+    with pytest.raises(LeaseLostError):
+        database.submit(lambda connection: lease.renew(connection, held)).result(30)
+    assert take(database, "b").epoch == held.epoch + 1
+
+
+def test_the_same_holder_that_gave_it_back_gets_a_new_epoch(database):
+    held = take(database, "a")
+    database.submit(lambda connection: lease.release(connection, held)).result(30)
+    assert take(database, "a").epoch == held.epoch + 1
+
+
+@pytest.mark.parametrize(("holder", "ttl_s"), [("", 5.0), ("a", 0.0), ("a", -1.0)])
+def test_a_lease_without_a_holder_or_a_time_is_refused(database, holder, ttl_s):
+    with pytest.raises(InputError):
+        take(database, holder, ttl_s)
+
+
+def test_of_many_who_want_it_at_once_one_gets_it(postgres_url):
+    replicas = [open_database(postgres_url) for _ in range(4)]
+    barrier = threading.Barrier(4)
+    won: list[Lease | None] = []
+
+    def run(number: int) -> None:
+        barrier.wait()
+        won.append(take(replicas[number], f"r{number}"))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found.epoch for found in won if found] == [1]
+    for replica in replicas:
+        replica.close()
+
+
+def test_a_takeover_waits_for_the_leaders_transaction_and_comes_before_its_next(postgres_url, postgres):
+    """The row itself is locked, so that this holds whatever else writers lock."""
+    leader, follower = open_database(postgres_url), open_database(postgres_url)
+    first = take(leader, "a")
+    run_out(leader)
+    checked, go = threading.Event(), threading.Event()
+
+    def slowly(connection: Connection) -> None:
+        lease.check_epoch(connection, first.epoch)
+        checked.set()
+        go.wait(2)
+        log.append(connection, [fact(b"in time")])
+
+    last = leader.submit(slowly)
+    assert checked.wait(30)
+    taking = follower.submit(lambda connection: (lease.take(connection, "b", 60.0), log.head(connection)))
+    go.set()
+    last.result(30)
+    second, head = taking.result(30)
+    assert (second.epoch, head) == (first.epoch + 1, 1)
+    with pytest.raises(LeaseLostError):
+        append_as(leader, first.epoch)
+    leader.close()
+    follower.close()
+
+
+def test_however_often_it_changes_hands_epochs_in_the_log_never_go_back(postgres_url):
+    replicas = [open_database(postgres_url) for _ in range(3)]
+
+    def run(number: int) -> None:
+        for turn in range(15):
+            held = take(replicas[number], f"r{number}-{turn}", 0.001)
+            if held is None:
+                continue
+            for _ in range(2):
+                try:
+                    append_as(replicas[number], held.epoch)
+                except LeaseLostError:
+                    break
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    epochs = [int(entry.body) for entry in replicas[0].read_now(lambda c: log.read_after(c, 0, 1000))]
+    assert epochs == sorted(epochs)
+    assert len(set(epochs)) > 1
+    for replica in replicas:
+        replica.close()
