@@ -48,14 +48,17 @@ def reregistered(state: State, limit: HostSize) -> State:
 
 def take(state: State, orders: Orders) -> State:
     """Take orders in. Older ones than those known change nothing; a VM that a full list leaves out is held as it is."""
-    if orders.version < state.version:
+    if orders.version < state.version or not (orders.is_full or state.has_all_orders):
         return state
     taken = {} if orders.is_full else dict(state.orders)
+    outdated = set() if orders.is_full else set(state.outdated)
     for order in orders.orders:
         known = state.orders.get(order.vm)
         if known is not None and (order.generation, order.restarts) < (known.generation, known.restarts):
             taken[order.vm] = known
-        elif not _is_outdated(order, state.records.get(order.vm)):
+        elif _is_outdated(order, state.records.get(order.vm)):
+            outdated.add(order.vm)
+        else:
             taken[order.vm] = order
     changed = {vm for vm in {*taken, *state.orders} if taken.get(vm) != state.orders.get(vm)}
     landing = {vm for vm in changed if vm in state.found and state.found[vm].power == "landing"}
@@ -65,6 +68,7 @@ def take(state: State, orders: Orders) -> State:
             version=orders.version,
             has_all_orders=state.has_all_orders or orders.is_full,
             orders=taken,
+            outdated=frozenset(outdated),
             setbacks={vm: setback for vm, setback in state.setbacks.items() if vm not in changed},
             doubts=state.doubts | landing,  # it may have landed since
             may_tear_down=orders.allows_bulk_teardown,

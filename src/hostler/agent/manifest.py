@@ -100,6 +100,12 @@ class FileManifest:
             ) from error
         return Inventory(tuple(record for record in records if record is not None), set_aside)
 
+    def peek(self) -> tuple[Record, ...]:
+        """Read what can be read and change nothing: for those who look in from outside the agent."""
+        contents = (_read_if_there(path) for path in sorted(self._folder.glob("*" + _SUFFIX)))
+        records = (_decode(content) for content in contents)
+        return tuple(record for record in records if record is not None)
+
     def _write(self, records: list[Record], forgotten: list[str]) -> None:
         try:
             for record in records:
@@ -139,6 +145,13 @@ def write_durably(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.rename(path)
+
+
+def _read_if_there(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:  # forgotten meanwhile
+        return b""
 
 
 def _force_folder(folder: Path) -> None:

@@ -65,7 +65,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host is to make of one VM. ``restarts`` only grows: each step of it is one restart."""
+    """What a host is to make of one VM. ``restarts`` only grows: a running VM is restarted once for what it grew by."""
 
     vm: str
     generation: int

@@ -119,7 +119,7 @@ def _landing(verb: Verb, order: Order) -> Landing | None:
 
 def _is_forgotten(state: State, vm: str) -> bool:
     """Say whether a record speaks of nothing: the VM is not here and the control plane does not know it either."""
-    is_unheard_of = state.has_all_orders and vm not in state.orders
+    is_unheard_of = state.has_all_orders and vm not in state.orders and vm not in state.outdated
     return is_unheard_of and vm not in state.found and vm not in state.busy and vm not in state.doubts
 
 

@@ -58,6 +58,8 @@ def _settled_record(order: Order, record: Record | None, found: Found | None) ->
     elif record.is_gone and order.power != "absent":
         record = Record(vm=order.vm, restarts=order.restarts, generation=record.generation)
     changes: dict[str, object] = {}
+    if record.when_silent != order.when_silent:
+        changes["when_silent"] = order.when_silent
     if record.made is None and found is not None and found.power in ("stopped", "running", "paused"):
         changes["made"] = _as_found(order, found)
     if order.restarts > record.restarts and may_absorb_restarts(order, found):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -47,6 +47,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     sent: int = 0  # the generation under which it was being sent away: with an order not newer, it is not started
     is_gone: bool = False  # deleted under ``generation``: no order of that age makes it again
     made: Order | None = None
+    when_silent: Literal["keep", "stop"] = "keep"  # for the watchdog
 
 
 class Setback(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +84,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     has_all_orders: bool = False  # before that, what has no order may just not have been heard of yet
     version: int = 0  # of the orders
     orders: Mapping[str, Order] = MappingProxyType({})
+    outdated: frozenset[str] = frozenset()  # VMs of which an order came that is older than their records
     found: Mapping[str, Found] = MappingProxyType({})
     records: Mapping[str, Record] = MappingProxyType({})
     setbacks: Mapping[str, Setback] = MappingProxyType({})

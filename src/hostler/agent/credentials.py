@@ -1,0 +1,92 @@
+"""Who this agent is, in a file that only its owner may read; and what joins it the first time: a token in a file."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from hostler.agent.manifest import write_durably
+from hostler.errors import InputError
+
+__all__ = ["CredentialFile", "CredentialStore", "Identity", "MemoryCredentials", "read_token"]
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """The host that the control plane knows this agent as, and the secret that shows it."""
+
+    host: str
+    credential: str
+
+    def __repr__(self) -> str:
+        return f"Identity(host={self.host!r})"  # so that no log ever holds the secret
+
+
+class CredentialStore(Protocol):
+    """Where an identity is kept."""
+
+    def load(self) -> Identity | None:
+        """Return the identity; None before the first join."""
+        ...
+
+    def save(self, identity: Identity) -> None:
+        """Keep an identity, durably where the store is."""
+        ...
+
+
+class MemoryCredentials:
+    """An identity that lasts as long as this object."""
+
+    def __init__(self, identity: Identity | None = None) -> None:
+        self._identity = identity
+
+    def load(self) -> Identity | None:
+        """Return the identity."""
+        return self._identity
+
+    def save(self, identity: Identity) -> None:
+        """Keep an identity."""
+        self._identity = identity
+
+
+class CredentialFile:
+    """An identity in a file of mode 0600; one that others may read is refused."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self) -> Identity | None:
+        """Read the identity."""
+        if not self._path.exists():
+            return None
+        try:
+            return msgspec.json.decode(_read_secret(self._path), type=Identity)
+        except msgspec.DecodeError as error:
+            raise InputError(
+                f"{self._path} does not hold an agent's credential", hint="move it away and join with a new token"
+            ) from error
+
+    def save(self, identity: Identity) -> None:
+        """Write the identity."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_durably(self._path, msgspec.json.encode(identity))
+
+
+def read_token(path: Path) -> str:
+    """Read a join token from a file."""
+    token = _read_secret(path).decode("ascii", "replace").strip()
+    if not token:
+        raise InputError(f"{path} is empty", hint="it must hold the token that the control plane gave out")
+    return token
+
+
+def _read_secret(path: Path) -> bytes:
+    try:
+        mode = path.stat().st_mode
+        if stat.S_IMODE(mode) & 0o077:
+            raise InputError(f"others than its owner may use {path}", hint=f"chmod 600 {path}")
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}", hint="is it there, and readable to you?") from error

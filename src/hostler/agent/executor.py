@@ -1,0 +1,75 @@
+"""Carries out one action on a driver and says what came of it; what goes wrong comes back as a trouble of a kind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from hostler.agent.drivers.driver import BlockedError, Driver, DriverError, PermanentError
+from hostler.agent.messages import Trouble
+from hostler.agent.state import Action, Outcome, Verb
+from hostler.errors import InternalError
+
+__all__ = ["perform", "trouble_of"]
+
+
+async def perform(driver: Driver, action: Action, *, grace_s: float, timeout_s: float | None = None) -> Outcome:
+    """Do it, in time or not at all. Only being cancelled gets out of here."""
+    try:
+        if timeout_s is None:
+            return await _call(driver, action, grace_s)
+        async with asyncio.timeout(timeout_s + grace_s):
+            return await _call(driver, action, grace_s)
+    except Exception as error:  # a driver's bug must not end the agent that keeps the other VMs
+        return Outcome(trouble=trouble_of(error, action))
+
+
+def trouble_of(error: Exception, action: Action) -> Trouble:
+    """Say of what kind a failure is."""
+    if isinstance(error, DriverError):
+        return Trouble(kind=_kind_of(error), code=error.code, message=error.message, hint=error.hint)
+    if isinstance(error, TimeoutError):
+        message = f"{action.verb} of {action.vm} took too long and was given up"
+        return Trouble(kind="transient", code="driver_timeout", message=message, hint="it is tried again")
+    return Trouble(
+        kind="transient",
+        code="driver_broke",
+        message=f"{action.verb} of {action.vm} broke: {type(error).__name__}: {error}",
+        hint="please report it; it is tried again",
+    )
+
+
+def _kind_of(error: DriverError) -> Literal["transient", "permanent", "blocked"]:
+    if isinstance(error, BlockedError):
+        return "blocked"
+    return "permanent" if isinstance(error, PermanentError) else "transient"
+
+
+async def _call(driver: Driver, action: Action, grace_s: float) -> Outcome:
+    vm, order = action.vm, action.order
+    if action.verb is Verb.FORGET:
+        return Outcome()
+    if order is None:
+        raise InternalError(f"{action.verb} of {vm} without an order")
+    match action.verb:
+        case Verb.CREATE:
+            await driver.create(order)
+        case Verb.START:
+            await driver.start(vm)
+        case Verb.STOP | Verb.RESTART:
+            await driver.stop(vm, grace_s=grace_s)
+        case Verb.PAUSE:
+            await driver.pause(vm)
+        case Verb.RESUME:
+            await driver.resume(vm)
+        case Verb.RESIZE:
+            await driver.resize(vm, order)
+        case Verb.DELETE:
+            await driver.delete(vm)
+        case Verb.AWAIT_LANDING:
+            return Outcome(landing=await driver.await_landing(order))
+        case Verb.SEND:
+            if action.landing is None:
+                raise InternalError(f"nobody said where {vm} is to be sent")
+            await driver.send(vm, action.landing)
+    return Outcome()

@@ -1,0 +1,93 @@
+"""The Transport to a real control plane: HTTP on aiohttp, TLS verified, and plain HTTP to this machine only."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from hostler.agent.transport import Request, Response, TransportError
+from hostler.errors import InputError
+
+__all__ = ["HttpTransport"]
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_CONNECT_S = 5.0
+_LONGEST_ANSWER = 64 * 2**20
+
+
+class HttpTransport:
+    """Carries the calls of any number of agents to one server; used in one event loop."""
+
+    def __init__(self, server: str, *, authority_file: Path | None = None) -> None:
+        address = urlsplit(server)
+        if address.scheme not in ("http", "https") or not address.hostname or address.query or address.username:
+            raise InputError(f"{server!r} is no address of a server", hint="write https://host:port")
+        if address.scheme == "http" and address.hostname not in _LOOPBACK:
+            raise InputError(f"{server} is not on this machine and not encrypted", hint="use https://")
+        self._server = server.rstrip("/")
+        self._tls = _tls(authority_file) if address.scheme == "https" else None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: Request) -> Response:
+        """Send a request and wait for the whole answer."""
+        if self._session is None:
+            self._session = _new_session()
+        headers = {"Content-Type": "application/json"}
+        if request.credential:
+            headers["Authorization"] = f"Bearer {request.credential}"
+        try:
+            async with self._session.request(
+                request.method,
+                URL(self._server + request.path, encoded=True),
+                data=request.body or None,
+                headers=headers,
+                allow_redirects=False,  # a credential is shown to the server that it is for, and to no other
+                timeout=aiohttp.ClientTimeout(total=request.timeout_s, sock_connect=_CONNECT_S),
+                ssl=self._tls or True,
+            ) as answer:
+                return await _read(answer)
+        except TimeoutError as error:
+            raise self._failure(f"did not answer within {request.timeout_s:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._failure(f"cannot be reached: {error}") from error
+
+    async def close(self) -> None:
+        """End all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _failure(self, what: str) -> TransportError:
+        return TransportError(f"{self._server} {what}", hint="VMs run on; it is tried again")
+
+
+async def _read(answer: aiohttp.ClientResponse) -> Response:
+    body = bytearray()
+    async for piece in answer.content.iter_any():
+        body += piece
+        if len(body) > _LONGEST_ANSWER:
+            raise TransportError("the answer is too long", hint="is this address a control plane's?")
+    asked = answer.headers.get("Retry-After", "")
+    return Response(status=answer.status, body=bytes(body), retry_after_s=float(asked) if asked.isdecimal() else 0.0)
+
+
+def _new_session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),  # a long poll of each agent keeps its connection
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+    )
+
+
+def _tls(authority_file: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=authority_file)
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(
+            f"{authority_file} holds no certificates: {error}",
+            hint="name a file with the authority's certificate in PEM",
+        ) from error

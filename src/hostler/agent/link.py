@@ -1,0 +1,172 @@
+"""The agent's side of the protocol: join, register, report, poll; each one try, with typed errors for what went wrong.
+
+``Backoff`` says how long to wait between tries. An identity that the control plane rejects is the end: trying again
+could never help, and a host that was removed must not come back by itself.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from hostler.agent.credentials import CredentialStore, Identity
+from hostler.agent.messages import (
+    JOIN_PATH,
+    ORDERS_PATH,
+    REGISTER_PATH,
+    REPORT_PATH,
+    Join,
+    Joined,
+    Orders,
+    Register,
+    Registered,
+    Report,
+    Reported,
+)
+from hostler.agent.transport import Request, Response, Transport
+from hostler.errors import HostlerError, UnavailableError
+
+__all__ = ["Backoff", "BusyError", "Link", "RefusedError", "RejectedError"]
+
+T = TypeVar("T")
+
+_FIRST_S, _LAST_S, _JITTER = 1.0, 30.0, 0.3
+_SLACK_S = 10.0  # a long poll is answered that much later than asked for, at most
+
+
+class RejectedError(HostlerError):
+    """The control plane does not accept this agent: its credential, its token or its protocol."""
+
+    code = "agent_rejected"
+    exit_code = 2
+
+
+class RefusedError(HostlerError):
+    """The control plane took a message for wrong or outdated; registering anew may help."""
+
+    code = "agent_message_refused"
+    retryable = True
+    exit_code = 3
+
+
+class BusyError(UnavailableError):
+    """The control plane cannot answer now."""
+
+    code = "control_plane_busy"
+
+    def __init__(self, message: str, *, retry_after_s: float = 0.0, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
+
+
+class Backoff:
+    """Waits that double from 1 s to 30 s, each up to 30 % longer by chance, so that a fleet does not come at once."""
+
+    def __init__(self, random: random.Random) -> None:
+        self._random = random
+        self._next_s = _FIRST_S
+
+    def next_wait_s(self, error: HostlerError | None = None) -> float:
+        """Return how long to wait now; never less than the server asked for."""
+        wait_s, self._next_s = self._next_s, min(self._next_s * 2, _LAST_S)
+        asked_s = error.retry_after_s if isinstance(error, BusyError) else 0.0
+        return max(wait_s, asked_s) * (1 + _JITTER * self._random.random())
+
+    def reset(self) -> None:
+        """Begin anew: something worked."""
+        self._next_s = _FIRST_S
+
+
+class _Problem(msgspec.Struct):
+    """What is read of a problem+json answer."""
+
+    code: str = ""
+    title: str = ""
+    detail: str = ""
+
+
+class Link:
+    """One agent's calls."""
+
+    def __init__(self, transport: Transport, credentials: CredentialStore) -> None:
+        self._transport = transport
+        self._credentials = credentials
+        self._identity = credentials.load()
+
+    @property
+    def identity(self) -> Identity | None:
+        """Return who this agent is; None before it joined."""
+        return self._identity
+
+    async def join(self, token: str, name: str) -> Joined:
+        """Trade a one-time token for a credential and keep it."""
+        body = msgspec.json.encode(Join(token=token, name=name))
+        joined = _decode(await self._send("POST", JOIN_PATH, body), Joined)
+        self._keep(Identity(joined.host, joined.credential))
+        return joined
+
+    async def register(self, message: Register) -> Registered:
+        """Say all that this host is and has; a new credential in the answer is used from now on."""
+        registered = _decode(await self._send("POST", REGISTER_PATH, msgspec.json.encode(message)), Registered)
+        if registered.credential and self._identity is not None:
+            self._keep(Identity(self._identity.host, registered.credential))
+        return registered
+
+    async def report(self, message: Report, *, timeout_s: float = 10.0) -> Reported:
+        """Say what changed, or only that we are there."""
+        body = msgspec.json.encode(message)
+        return _decode(await self._send("POST", REPORT_PATH, body, timeout_s), Reported)
+
+    async def poll(self, version: int, *, wait_s: float) -> Orders | None:
+        """Wait for newer orders than a version; None when there were none for so long."""
+        path = f"{ORDERS_PATH}?from={version}&wait_s={quote(f'{wait_s:g}')}"
+        response = await self._send("GET", path, timeout_s=wait_s + _SLACK_S)
+        return None if response.status == 204 else _decode(response, Orders)
+
+    def _keep(self, identity: Identity) -> None:
+        self._credentials.save(identity)
+        self._identity = identity
+
+    async def _send(self, method: str, path: str, body: bytes = b"", timeout_s: float = 10.0) -> Response:
+        credential = self._identity.credential if self._identity is not None and path != JOIN_PATH else ""
+        request = Request(method=method, path=path, body=body, credential=credential, timeout_s=timeout_s)
+        response = await self._transport.send(request)
+        if response.status not in (200, 201, 204):
+            raise _failure(response)
+        return response
+
+
+def _decode(response: Response, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(response.body, type=kind)
+    except msgspec.DecodeError as error:
+        raise BusyError(
+            f"the control plane's answer is no {kind.__name__}: {error}",
+            hint="does the address lead to a control plane of this version?",
+        ) from error
+
+
+def _failure(response: Response) -> HostlerError:
+    try:
+        problem = msgspec.json.decode(response.body, type=_Problem)
+    except msgspec.DecodeError:
+        problem = _Problem()
+    said = problem.detail or problem.title or problem.code or "no reason was given"
+    if response.status in (401, 403, 410, 426):
+        return RejectedError(
+            f"the control plane rejects this agent ({response.status}): {said}",
+            hint="join again with a new token, or bring the agent to the control plane's version",
+        )
+    if response.status in (408, 425, 429) or response.status >= 500 or response.status < 400:
+        return BusyError(
+            f"the control plane answered {response.status}: {said}",
+            retry_after_s=response.retry_after_s,
+            hint="VMs run on; it is tried again",
+        )
+    return RefusedError(
+        f"the control plane refused a message ({response.status} {problem.code}): {said}",
+        hint="the agent registers anew; if it stays like this, compare the versions of both sides",
+    )

@@ -1,0 +1,220 @@
+"""One agent, put together: it joins, registers, polls orders, reports, and works, until it is told to stop.
+
+Any number of agents live in one process: they share nothing but what they are given. Stopping an agent leaves its VMs
+running; the next one adopts them. An agent that the control plane rejects ends, and its VMs run on all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from hostler._version import __version__
+from hostler.agent.drivers.driver import Driver
+from hostler.agent.link import Backoff, Link, RefusedError, RejectedError
+from hostler.agent.manifest import Manifest
+from hostler.agent.messages import Orders, Register, Registered
+from hostler.agent.settings import Settings
+from hostler.agent.telling import Telling, difference
+from hostler.agent.watchdog import Lease, LeaseFile
+from hostler.agent.worker import Worker
+from hostler.errors import UnavailableError
+
+__all__ = ["Agent"]
+
+_SECOND = 1_000_000_000
+
+
+class Agent:
+    """The agent of one host. ``boot`` names this start of the machine, ``run_id`` this start of the agent."""
+
+    def __init__(
+        self,
+        link: Link,
+        driver: Driver,
+        manifest: Manifest,
+        settings: Settings,
+        *,
+        boot: str,
+        run_id: str,
+        token: str = "",
+        lease: LeaseFile | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+        rng: random.Random | None = None,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._link = link
+        self._settings = settings
+        self._boot = boot
+        self._run_id = run_id
+        self._token = token
+        self._lease = lease
+        self._clock = clock
+        self._random = rng or random.Random(run_id)
+        self._tell = tell
+        self._worker = Worker(driver, manifest, settings, clock=clock, tell=tell)
+        self._told = Telling()
+        self._sequence = 0
+        self._registered: Registered | None = None
+        self._can_poll = asyncio.Event()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Live until told to stop; raise what ended it otherwise."""
+        await self._worker.open()
+        loop = asyncio.get_running_loop()
+        parts: list[asyncio.Task[Any]] = [
+            loop.create_task(work, name=name)
+            for name, work in (
+                ("work", self._worker.run()),
+                ("report", self._report_for_ever()),
+                ("poll", self._poll_for_ever()),
+                ("stop", stopping.wait()),
+            )
+        ]
+        try:
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ended = [part for part in parts if part.done()]
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
+            await self._worker.close()
+        for part in ended:
+            part.result()
+
+    async def _register(self) -> None:
+        """Join where that was never done, and register; try until it works or we are rejected."""
+        backoff = Backoff(self._random)
+        while True:
+            sent_at = self._clock()
+            try:
+                if self._link.identity is None:
+                    await self._join()
+                telling = self._worker.telling()
+                answer = await self._link.register(self._registration(telling))
+            except (UnavailableError, RefusedError) as error:
+                self._tell(error.message)
+                await asyncio.sleep(backoff.next_wait_s(error))
+                continue
+            self._registered, self._told = answer, telling
+            self._worker.registered(answer.limit)
+            self._renew(sent_at, answer)
+            self._can_poll.set()
+            return
+
+    async def _join(self) -> None:
+        if not self._token:
+            raise RejectedError("this agent never joined and has no token", hint="start it with a token file")
+        await self._link.join(self._token, self._settings.name)
+        self._tell("joined")
+
+    def _registration(self, telling: Telling) -> Register:
+        worker = self._worker
+        return Register(
+            boot=self._boot,
+            agent=self._run_id,
+            version=__version__,
+            driver=worker.driver.name,
+            capabilities=worker.driver.capabilities,
+            size=worker.size,
+            labels=self._settings.labels,
+            storages=self._settings.storages,
+            vms=tuple(telling.vms.values()),
+            unknown=telling.unknown,
+            is_inventory_known=worker.state.is_inventory_known,
+        )
+
+    async def _report_for_ever(self) -> None:
+        backoff = Backoff(self._random)
+        beat_at = 0
+        while True:
+            if self._registered is None:
+                await self._register()
+            registered = self._registered
+            assert registered is not None
+            is_news = await self._wait_for_news(beat_at)
+            if not is_news and self._clock() < beat_at:
+                continue
+            beat_at = self._clock() + int(registered.heartbeat_s * _SECOND)
+            try:
+                if not await self._report(registered):
+                    self._lose_registration()
+            except RefusedError as error:
+                self._tell(error.message)
+                self._lose_registration()
+                await asyncio.sleep(backoff.next_wait_s(error))
+            except UnavailableError as error:
+                self._tell(error.message)
+                await asyncio.sleep(backoff.next_wait_s(error))
+                beat_at = 0
+            else:
+                backoff.reset()
+
+    async def _wait_for_news(self, beat_at: int) -> bool:
+        """Wait for news or the time of the next heartbeat; say whether there is something to say."""
+        news = self._worker.news
+        try:
+            async with asyncio.timeout(max(beat_at - self._clock(), 0) / _SECOND):
+                await news.wait()
+        except TimeoutError:
+            return False
+        news.clear()
+        return self._worker.telling() != self._told
+
+    async def _report(self, registered: Registered) -> bool:
+        """Say what changed; return false where we are to register anew."""
+        self._sequence += 1
+        telling, sent_at = self._worker.telling(), self._clock()
+        report = difference(
+            self._told,
+            telling,
+            boot=self._boot,
+            agent=self._run_id,
+            epoch=registered.epoch,
+            sequence=self._sequence,
+        )
+        answer = await self._link.report(report)
+        self._told = telling
+        self._renew(sent_at, registered)
+        return not answer.resync
+
+    async def _poll_for_ever(self) -> None:
+        backoff = Backoff(self._random)
+        all_at = 0
+        while True:
+            await self._can_poll.wait()
+            registered, is_full = self._registered, self._clock() >= all_at
+            version = 0 if is_full else self._worker.state.version
+            try:
+                orders = await self._link.poll(version, wait_s=self._settings.poll_s)
+            except RefusedError as error:
+                self._tell(error.message)
+                self._lose_registration()
+                await asyncio.sleep(backoff.next_wait_s(error))
+                continue
+            except UnavailableError as error:
+                self._tell(error.message)
+                await asyncio.sleep(backoff.next_wait_s(error))
+                continue
+            backoff.reset()
+            if orders is not None and registered is self._registered:
+                self._worker.take(orders)
+                all_at = self._next_resync(orders, all_at)
+
+    def _next_resync(self, orders: Orders, all_at: int) -> int:
+        if not orders.is_full:
+            return all_at
+        return self._clock() + int(self._settings.resync_s * _SECOND)
+
+    def _lose_registration(self) -> None:
+        self._registered = None
+        self._can_poll.clear()
+        self._worker.news.set()
+
+    def _renew(self, sent_at: int, registered: Registered) -> None:
+        self._worker.heard(sent_at, registered.stop_after_s)
+        if self._lease is not None:
+            self._lease.write(Lease(boot=self._boot, renewed_at=sent_at, stop_after_s=registered.stop_after_s))

@@ -1,0 +1,22 @@
+"""What can be set about an agent; how often it reports is the control plane's choice."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Settings"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of one agent."""
+
+    name: str
+    labels: tuple[tuple[str, str], ...] = ()
+    storages: tuple[str, ...] = ()
+    look_s: float = 10.0  # between looks at the host, when nothing asks for one
+    poll_s: float = 45.0  # how long the control plane may hold a poll
+    resync_s: float = 300.0  # between lists of all orders
+    grace_s: float = 30.0  # for a guest to end by itself
+    verb_timeout_s: float = 600.0
+    shutdown_s: float = 5.0
+    lanes: int = 16  # actions at once
