@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import partial
 
 from hostler.control.store import log, open_database
 from hostler.control.store.log import NewEntry
@@ -22,7 +23,7 @@ def main(url: str, who: str, threads: int, count: int) -> None:
         for turn in range(count):
             body = f"{who}-{number}-{turn}"
             entry = NewEntry(at_ns=turn, kind="fact", body=body.encode())
-            (seq,) = database.submit(lambda c, entry=entry: log.append(c, [entry])).result()
+            (seq,) = database.submit(partial(log.append, entries=[entry])).result()
             with lock:
                 print(seq, body, flush=True)
 

@@ -6,8 +6,10 @@ import threading
 
 import pytest
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 
-from hostler.control.store import Database, lease, log, open_database
+from hostler.control.store import Database, Limits, lease, log, open_database
+from hostler.control.store.database import open_backend
 from hostler.control.store.errors import LeaseLostError
 from hostler.control.store.lease import Lease
 from hostler.errors import InputError
@@ -117,8 +119,7 @@ def test_of_many_who_want_it_at_once_one_gets_it(postgres_url):
         replica.close()
 
 
-def test_a_takeover_waits_for_the_leaders_transaction_and_comes_before_its_next(postgres_url, postgres):
-    """The row itself is locked, so that this holds whatever else writers lock."""
+def test_a_takeover_waits_for_the_leaders_transaction_and_comes_before_its_next(postgres_url):
     leader, follower = open_database(postgres_url), open_database(postgres_url)
     first = take(leader, "a")
     run_out(leader)
@@ -141,6 +142,23 @@ def test_a_takeover_waits_for_the_leaders_transaction_and_comes_before_its_next(
         append_as(leader, first.epoch)
     leader.close()
     follower.close()
+
+
+def test_the_check_itself_keeps_the_lease_from_being_taken_whatever_else_writers_lock(postgres_url):
+    database = open_database(postgres_url)
+    held = take(database, "a")
+    run_out(database)
+    backend = open_backend(postgres_url, Limits(lock_s=0.1))
+    with backend.writing.connect() as one, backend.writing.connect() as other:
+        lease.check_epoch(one, held.epoch)
+        with pytest.raises(OperationalError, match="lock timeout"):
+            lease.take(other, "b", 60.0)
+        other.rollback()
+        one.rollback()
+        assert lease.take(other, "b", 60.0).epoch == held.epoch + 1
+        other.rollback()
+    backend.close()
+    database.close()
 
 
 def test_however_often_it_changes_hands_epochs_in_the_log_never_go_back(postgres_url):

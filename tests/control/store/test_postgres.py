@@ -100,9 +100,7 @@ def test_a_backend_that_is_killed_while_it_commits_leaves_the_outcome_unknown(di
 
 
 def test_a_commit_that_the_server_refuses_is_no_unknown_outcome(direct, postgres, postgres_url):
-    postgres.sql(
-        "ALTER TABLE vms ALTER CONSTRAINT fk_vms_project DEFERRABLE INITIALLY DEFERRED", name_of(postgres_url)
-    )
+    postgres.sql("ALTER TABLE vms ALTER CONSTRAINT fk_vms_project DEFERRABLE INITIALLY DEFERRED", name_of(postgres_url))
     values = "('x', 'nowhere', 'x', false, '', '')"
     statement = text(f"INSERT INTO vms (id, project, name, is_protected, spec, status) VALUES {values}")
     with pytest.raises(StillUsedError):
@@ -165,6 +163,32 @@ def test_a_replica_that_stands_still_in_a_transaction_does_not_stop_the_others_f
     other.close()
 
 
+def test_replicas_that_change_the_same_rows_in_opposite_order_do_not_deadlock(direct, postgres_url):
+    other = open_database(postgres_url)
+    for name in ("a", "b"):
+        direct.submit(put(name)).result(30)
+
+    def change(name: str):
+        def work(connection: Connection) -> None:
+            row = documents.get(connection, "setting", "", name)
+            documents.save(connection, "setting", row)
+
+        return work
+
+    futures = []
+    for _ in range(40):
+        futures += [direct.submit(change("a")), direct.submit(change("b"))]
+        futures += [other.submit(change("b")), other.submit(change("a"))]
+    assert [future.exception(60) for future in futures] == [None] * 160
+    assert [row.version for row in direct.read_now(lambda c: documents.list_all(c, "setting"))] == [81, 81]
+    other.close()
+
+
+def test_a_text_that_the_database_cannot_keep_is_bad_input(direct):
+    with pytest.raises(InputError):
+        direct.submit(put("nul\x00")).result(30)
+
+
 def test_a_notice_wakes_another_process_and_only_when_the_log_grew(direct, postgres_url):
     other = open_database(postgres_url)
 
@@ -194,9 +218,7 @@ def test_listening_begins_again_when_its_connection_broke_and_says_that_somethin
         while notifier.count == 0:
             await asyncio.sleep(0.01)
         seen = notifier.count
-        postgres.sql(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'hostler-listen'"
-        )
+        postgres.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'hostler-listen'")
         assert await notifier.wait(30, since=seen) > seen
 
     asyncio.run(scene())

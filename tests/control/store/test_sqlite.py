@@ -17,7 +17,13 @@ from hostler.control.store.database import default_url
 from hostler.control.store.errors import DatabaseInUseError
 from hostler.errors import InputError
 
-HOLD = "import sys; from hostler.control.store import open_database; open_database(sys.argv[1]); print('open', flush=True); input()"
+HOLD = """
+import sys
+from hostler.control.store import open_database
+database = open_database(sys.argv[1])
+print("open", flush=True)
+input()
+"""
 
 
 def hold(url: str) -> subprocess.Popen[str]:

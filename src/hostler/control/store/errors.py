@@ -5,7 +5,15 @@
 
 from __future__ import annotations
 
-from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import (
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    SQLAlchemyError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from hostler.errors import ConflictError, HostlerError, InputError, InternalError, UnavailableError, UnknownNameError
 
@@ -129,7 +137,9 @@ def translate(error: BaseException) -> BaseException:
     found: HostlerError
     if isinstance(error, IntegrityError):
         found = StillUsedError(f"the change contradicts other rows: {what}", hint="read again what it depends on")
-    elif isinstance(error, OperationalError | InterfaceError):
+    elif isinstance(error, DataError):
+        found = InputError(f"the database cannot keep such a value: {what}", hint="check texts and amounts")
+    elif isinstance(error, OperationalError | InterfaceError | PoolTimeoutError):
         found = DatabaseUnavailableError(f"the database cannot do it now: {what}", hint="try again in a moment")
     else:
         found = InternalError(f"the database refused a statement of ours: {what}", hint="please report it")

@@ -34,7 +34,12 @@ class PostgresBackend:
         self.name = location.set(drivername="postgresql").render_as_string(hide_password=True)
         options: dict[str, Any] = {"hide_parameters": True, "connect_args": _connect_arguments(limits)}
         self.writing = _engine(location, limits, {**options, "poolclass": NullPool})
-        pool = {"poolclass": QueuePool, "pool_size": limits.readers, "max_overflow": 0, "pool_pre_ping": True}
+        pool = {
+            "poolclass": QueuePool,
+            "pool_size": limits.readers,
+            "max_overflow": limits.readers,
+            "pool_pre_ping": True,
+        }
         self.reading = _engine(location, limits, {**options, **pool}).execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )

@@ -46,7 +46,7 @@ class SqliteBackend:
         location = URL.create("sqlite", database=str(self.path))
         options: dict[str, Any] = {"hide_parameters": True, "connect_args": {"timeout": limits.busy_s}}
         self.writing = _engine(location, "BEGIN IMMEDIATE", limits, {**options, "poolclass": NullPool})
-        pool = {"poolclass": QueuePool, "pool_size": limits.readers, "max_overflow": 0}
+        pool = {"poolclass": QueuePool, "pool_size": limits.readers, "max_overflow": limits.readers}
         self.reading = _engine(location, "BEGIN", limits, {**options, **pool})
 
     @property

@@ -1,0 +1,251 @@
+"""VMs as rows: names, versions, lists."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import msgspec
+import pytest
+
+from hostler.control.store import Database, hosts, open_database, placements, projects, vms
+from hostler.control.store.errors import InvalidCursorError, NameTakenError, NotFoundError, StaleVersionError
+from hostler.control.store.placements import PlacementRow
+from hostler.control.store.projects import ProjectRow
+from hostler.control.store.rows import MOST_IN_A_PAGE
+from hostler.control.store.vms import VmFilter, VmRow
+from hostler.errors import InputError
+from tests.control.store.making import host, vm
+
+
+@pytest.fixture
+def shop(database: Database) -> Database:
+    """Give a database with two projects."""
+    for row in (ProjectRow(name="shop"), ProjectRow(name="bank")):
+        database.submit(partial(projects.insert, row=row)).result(30)
+    return database
+
+
+def put(database: Database, *rows: VmRow) -> None:
+    database.submit(lambda connection: [vms.insert(connection, row) for row in rows]).result(30)
+
+
+def names(database: Database, **wanted) -> list[str]:
+    page = database.read_now(lambda connection: vms.list_page(connection, VmFilter(**wanted)))
+    assert database.read_now(lambda connection: vms.count(connection, VmFilter(**wanted))) == len(page.items)
+    return [row.name for row in page.items]
+
+
+def test_a_vm_is_read_back_as_it_was_written(shop):
+    row = vm(
+        "web", state="running", host="h", gang="g", priority=-3, is_protected=True, cpu_millis=1500, memory_bytes=2**61,
+        disk_bytes=2**62, generation=4, observed_generation=3, restarts=2, version=7, created_ns=2**62,
+        updated_ns=2**62, spec=b'{"a":"\xc3\xa4"}', status=b"\x00\xff", labels=(("app", "web"), ("tier", "")),
+    )  # fmt: skip
+    put(shop, row)
+    assert shop.read_now(lambda c: vms.get(c, row.id)) == row
+    assert shop.read_now(lambda c: vms.find_by_name(c, "shop", "web")) == row
+    assert shop.read_now(lambda c: vms.find_by_name(c, "bank", "web")) is None
+    with pytest.raises(NotFoundError):
+        shop.read_now(lambda c: vms.get(c, "nobody"))
+
+
+def test_a_name_is_unique_among_the_vms_of_a_project_that_are_not_deleted(shop):
+    first = vm("web")
+    put(shop, first, vm("web", project="bank"))
+    with pytest.raises(NameTakenError) as caught:
+        put(shop, vm("web", number=2))
+    assert "web" in caught.value.message
+    shop.submit(lambda c: vms.save(c, msgspec.structs.replace(first, deleted_ns=5))).result(30)
+    put(shop, vm("web", number=2))
+    assert shop.read_now(lambda c: vms.find_by_name(c, "shop", "web")).id == vm("web", number=2).id
+    back = msgspec.structs.replace(first, version=2)
+    with pytest.raises(NameTakenError):
+        shop.submit(lambda c: vms.save(c, back)).result(30)
+
+
+def test_a_vm_cannot_take_anothers_name_later(shop):
+    put(shop, vm("a"), vm("b"))
+    with pytest.raises(NameTakenError):
+        shop.submit(lambda c: vms.save(c, msgspec.structs.replace(vm("b"), name="a"))).result(30)
+    shop.submit(lambda c: vms.save(c, msgspec.structs.replace(vm("b"), name="c"))).result(30)
+    assert names(shop) == ["a", "c"]
+
+
+def test_of_many_who_want_a_name_at_once_one_gets_it(postgres_url):
+    replicas = [open_database(postgres_url) for _ in range(3)]
+    replicas[0].submit(lambda c: projects.insert(c, ProjectRow(name="shop"))).result(30)
+    barrier = threading.Barrier(3)
+    outcomes: list[BaseException | None] = []
+
+    def run(number: int) -> None:
+        barrier.wait()
+        for turn in range(10):
+            row = vm(f"web{turn}", number=number)
+            outcomes.append(replicas[number].submit(partial(vms.insert, row=row)).exception(30))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["NameTakenError"] * 20 + ["NoneType"] * 10
+    assert len(names(replicas[0])) == 10
+    for replica in replicas:
+        replica.close()
+
+
+def test_a_vm_needs_its_project(shop):
+    with pytest.raises(NotFoundError):
+        put(shop, vm("web", project="nowhere"))
+
+
+def test_saving_what_changed_meanwhile_is_refused(shop):
+    row = vm("web", labels=(("app", "web"),))
+    put(shop, row)
+    saved = shop.submit(lambda c: vms.save(c, msgspec.structs.replace(row, power="stopped", generation=2))).result(30)
+    assert (saved.version, saved.power) == (2, "stopped")
+    with pytest.raises(StaleVersionError) as caught:
+        shop.submit(lambda c: vms.save(c, msgspec.structs.replace(row, power="paused"))).result(30)
+    assert caught.value.retryable
+    with pytest.raises(NotFoundError):
+        shop.submit(lambda c: vms.save(c, vm("nobody"))).result(30)
+    assert shop.read_now(lambda c: vms.get(c, row.id)) == saved
+
+
+def test_of_two_who_save_the_same_version_one_wins(shop):
+    row = vm("web")
+    put(shop, row)
+    futures = [shop.submit(lambda c: vms.save(c, row)) for _ in range(2)]
+    outcomes = sorted(type(future.exception(30)).__name__ for future in futures)
+    assert outcomes == ["NoneType", "StaleVersionError"]
+
+
+def test_a_report_changes_what_was_observed_and_nothing_else(shop):
+    row = vm("web", labels=(("app", "web"),), spec=b"spec")
+    put(shop, row)
+    seen = {"state": "running", "observed_generation": 1, "status": b"well"}
+    observed = shop.submit(lambda c: vms.observe(c, row, **seen, now_ns=9)).result(30)
+    assert observed == msgspec.structs.replace(row, **seen, updated_ns=9, version=2)
+    assert shop.read_now(lambda c: vms.get(c, row.id)) == observed
+    with pytest.raises(StaleVersionError):
+        shop.submit(lambda c: vms.observe(c, row, **seen, now_ns=9)).result(30)
+
+
+def test_labels_are_replaced_as_a_whole(shop):
+    row = vm("web", labels=(("a", "1"), ("b", "2")))
+    put(shop, row)
+    changed = msgspec.structs.replace(row, labels=(("b", "3"),))
+    saved = shop.submit(lambda c: vms.save(c, changed)).result(30)
+    assert shop.read_now(lambda c: vms.get(c, row.id)).labels == (("b", "3"),)
+    shop.submit(lambda c: vms.save(c, msgspec.structs.replace(saved, labels=()))).result(30)
+    assert shop.read_now(lambda c: vms.get(c, row.id)).labels == ()
+
+
+def test_lists_can_be_narrowed_by_anything_that_is_a_column_and_by_labels(shop):
+    put(
+        shop,
+        vm("a", state="running", host="h1", created_ns=1, labels=(("app", "web"), ("tier", "front"))),
+        vm("b", state="stopped", host="h1", created_ns=2, labels=(("app", "web"),)),
+        vm("c", state="running", created_ns=3, gang="g", labels=(("app", "db"),)),
+        vm("d", project="bank", state="running", host="h2", created_ns=4),
+        vm("e", created_ns=5, deleted_ns=6, labels=(("app", "web"),)),
+    )
+    assert names(shop) == ["a", "b", "c", "d"]
+    assert names(shop, with_deleted=True) == ["a", "b", "c", "d", "e"]
+    assert names(shop, project="shop") == ["a", "b", "c"]
+    assert names(shop, projects=("bank",)) == ["d"]
+    assert names(shop, projects=()) == []
+    assert names(shop, host="h1") == ["a", "b"]
+    assert names(shop, host="") == ["c"]
+    assert names(shop, state="running", project="shop") == ["a", "c"]
+    assert names(shop, gang="g") == ["c"]
+    assert names(shop, name="b") == ["b"]
+    assert names(shop, labels=(("app", "web"),)) == ["a", "b"]
+    assert names(shop, labels=(("app", "web"), ("tier", "front"))) == ["a"]
+    assert names(shop, labels=(("app", "front"),)) == []
+
+
+def test_pages_neither_repeat_nor_hide_rows_when_others_come_and_go(shop):
+    put(shop, *[vm(f"old{number:02}", created_ns=100 + number // 3) for number in range(20)])
+    seen: list[str] = []
+    cursor, turn = "", 0
+    while True:
+        page = shop.read_now(lambda c, at=cursor: vms.list_page(c, VmFilter(), after=at, limit=3))
+        seen += [row.name for row in page.items]
+        if not page.next:
+            break
+        cursor, turn = page.next, turn + 1
+        # One that sorts before all, one after all, and one that was seen already goes.
+        put(shop, vm(f"early{turn}", created_ns=turn), vm(f"late{turn:02}", created_ns=1000 + turn))
+        gone = shop.read_now(lambda c, name=page.items[0].name: vms.find_by_name(c, "shop", name))
+        shop.submit(lambda c, row=gone: vms.save(c, msgspec.structs.replace(row, deleted_ns=1))).result(30)
+    assert [name for name in seen if name.startswith("old")] == [f"old{number:02}" for number in range(20)]
+    assert len(seen) == len(set(seen))
+
+
+def test_the_last_page_says_so_even_if_it_is_full(shop):
+    put(shop, vm("a", created_ns=1), vm("b", created_ns=2))
+    assert shop.read_now(lambda c: vms.list_page(c, VmFilter(), limit=2)).next == ""
+    page = shop.read_now(lambda c: vms.list_page(c, VmFilter(), limit=1))
+    assert page.next
+    assert shop.read_now(lambda c: vms.list_page(c, VmFilter(), limit=1, after=page.next)).next == ""
+
+
+@pytest.mark.parametrize("cursor", ["x", "????", "W10", "WyJhIiwxXQ", "é", "WzFlOTksImEiXQ", "A" * 5000])
+def test_a_cursor_that_is_not_ours_is_refused(shop, cursor):
+    with pytest.raises(InvalidCursorError):
+        shop.read_now(lambda c: vms.list_page(c, VmFilter(), after=cursor))
+
+
+@pytest.mark.parametrize("limit", [0, -1, MOST_IN_A_PAGE + 1])
+def test_a_page_has_a_maximum(shop, limit):
+    with pytest.raises(InputError):
+        shop.read_now(lambda c: vms.list_page(c, VmFilter(), limit=limit))
+
+
+def test_deleted_vms_are_forgotten_after_a_while_oldest_first(shop):
+    put(shop, vm("a", deleted_ns=10, labels=(("x", "y"),)), vm("b", deleted_ns=20), vm("c", deleted_ns=30), vm("d"))
+    assert shop.submit(lambda c: vms.forget_deleted(c, 30, limit=1)).result(30) == 1
+    assert names(shop, with_deleted=True) == ["b", "c", "d"]
+    assert shop.submit(lambda c: vms.forget_deleted(c, 30)).result(30) == 1
+    assert names(shop, with_deleted=True) == ["c", "d"]
+
+
+def test_room_is_kept_at_both_ends_of_a_move_and_given_back_with_the_vm(shop):
+    def work(connection) -> None:
+        for name in ("h1", "h2"):
+            hosts.insert(connection, host(name))
+        vms.insert(connection, vm("a"))
+        vms.insert(connection, vm("b"))
+        size = {"cpu_millis": 1000, "memory_bytes": 2**61, "disk_bytes": 5}
+        placements.insert(connection, PlacementRow(vm=vm("a").id, host="id-of-h1", **size))
+        placements.insert(connection, PlacementRow(vm=vm("a").id, host="id-of-h2", role="landing", **size))
+        placements.insert(connection, PlacementRow(vm=vm("b").id, host="id-of-h2", **size))
+
+    shop.submit(work).result(30)
+    use = shop.read_now(placements.use_by_host)
+    assert (use["id-of-h2"].vms, use["id-of-h2"].memory_bytes, use["id-of-h1"].cpu_millis) == (2, 2**62, 1000)
+    assert [row.name for row in shop.read_now(lambda c: vms.of_host(c, "id-of-h2"))] == ["a", "b"]
+    assert [row.role for row in shop.read_now(lambda c: placements.of_vm(c, vm("a").id))] == ["home", "landing"]
+    for wrong in (
+        PlacementRow(vm=vm("a").id, host="id-of-h2"),
+        PlacementRow(vm=vm("b").id, host="id-of-h2", role="landing"),
+    ):
+        with pytest.raises(NameTakenError):
+            shop.submit(lambda c, wrong=wrong: placements.insert(c, wrong)).result(30)
+
+    def arrive(connection) -> None:
+        home, landing = placements.of_vm(connection, vm("a").id)
+        placements.drop(connection, home)
+        placements.drop(connection, landing)
+        placements.insert(connection, msgspec.structs.replace(landing, role="home", version=1))
+
+    shop.submit(arrive).result(30)
+    assert [row.vm for row in shop.read_now(lambda c: placements.of_host(c, "id-of-h1"))] == []
+    (home,) = shop.read_now(lambda c: placements.of_vm(c, vm("a").id))
+    assert shop.submit(lambda c: placements.save(c, msgspec.structs.replace(home, seq=9))).result(30).version == 2
+    with pytest.raises(StaleVersionError):
+        shop.submit(lambda c: placements.drop(c, home)).result(30)
+    assert shop.submit(lambda c: placements.drop_all(c, vm("a").id)).result(30) == 1
+    assert [row.vm for row in shop.read_now(placements.all_rows)] == [vm("b").id]
