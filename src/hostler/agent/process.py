@@ -60,6 +60,7 @@ class Agent:
         self._sequence = 0
         self._registered: Registered | None = None
         self._can_poll = asyncio.Event()
+        self._polling: asyncio.Task[Orders | None] | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Live until told to stop; raise what ended it otherwise."""
@@ -189,7 +190,7 @@ class Agent:
             registered, is_full = self._registered, self._clock() >= all_at
             version = 0 if is_full else self._worker.state.version
             try:
-                orders = await self._link.poll(version, wait_s=self._settings.poll_s)
+                orders = await self._poll(version)
             except RefusedError as error:
                 self._tell(error.message)
                 self._lose_registration()
@@ -204,6 +205,18 @@ class Agent:
                 self._worker.take(orders)
                 all_at = self._next_resync(orders, all_at)
 
+    async def _poll(self, version: int) -> Orders | None:
+        """Ask for orders; a registration that is lost ends the question, since its answer would not count."""
+        call = asyncio.get_running_loop().create_task(self._link.poll(version, wait_s=self._settings.poll_s))
+        self._polling = call
+        try:
+            return await call
+        except asyncio.CancelledError:
+            us = asyncio.current_task()
+            if us is None or us.cancelling():
+                raise
+            return None
+
     def _next_resync(self, orders: Orders, all_at: int) -> int:
         if not orders.is_full:
             return all_at
@@ -212,6 +225,8 @@ class Agent:
     def _lose_registration(self) -> None:
         self._registered = None
         self._can_poll.clear()
+        if self._polling is not None:
+            self._polling.cancel()
         self._worker.news.set()
 
     def _renew(self, sent_at: int, registered: Registered) -> None:
