@@ -6,6 +6,7 @@ import pytest
 
 from hostler.agent.drivers.fake import FakeDriver, FakeWires
 from hostler.agent.messages import Migration, Order, Orders
+from hostler.agent.reporting import gone
 from tests.agent.site import Site
 
 GIB = 2**30
@@ -51,6 +52,8 @@ class Mover:
     def advance(self) -> None:
         """Read the reports and order what comes next."""
         there = self.target.reports().get("a")
+        if self.is_aborted and there is None and "a" in gone(self.target.state):
+            self._order("source", generation=4)
         if self.is_committed or self.is_aborted or there is None:
             return
         if there.state == "landing" and there.landing_address:
@@ -62,10 +65,9 @@ class Mover:
             self._order("source", generation=3, power="absent")
 
     def abort(self) -> None:
-        """Give up: the source keeps the VM by a newer generation, wherever it is."""
+        """Give up: first the target lets go, then the source keeps the VM by a newer generation."""
         if not self.is_committed:
             self.is_aborted = True
-            self._order("source", generation=3)
             self._order("target", generation=3, power="absent")
 
     def deliver(self) -> None:
@@ -134,6 +136,7 @@ def test_an_abort_at_any_arrow_ends_with_the_vm_on_one_side(arrow, crash):
                 mover.target.kill()
     mover.finish()
     assert mover.powers() == (("absent", "running") if mover.is_committed else ("running", "absent"))
+    assert mover.most_running == 1
 
 
 def test_a_source_that_sent_its_vm_does_not_start_it_again_on_its_own():

@@ -1,0 +1,148 @@
+"""The agent's side of the protocol: what answers mean, how long is waited, and who keeps the secret."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import msgspec
+import pytest
+
+from hostler.agent.credentials import CredentialFile, Identity, MemoryCredentials, read_token
+from hostler.agent.link import Backoff, BusyError, Link, RefusedError, RejectedError
+from hostler.agent.messages import HostSize, Joined, Orders, Register, Registered, Report
+from hostler.agent.transport import Request, Response
+from hostler.errors import InputError
+
+
+class Script:
+    """A transport that gives the answers that it was given."""
+
+    def __init__(self, *answers: Response) -> None:
+        self.answers = list(answers)
+        self.requests: list[Request] = []
+
+    async def send(self, request: Request) -> Response:
+        self.requests.append(request)
+        return self.answers.pop(0)
+
+    async def close(self) -> None:
+        pass
+
+
+def answer(message, status=200):
+    return Response(status=status, body=msgspec.json.encode(message))
+
+
+REPORT = Report(boot="b", agent="a", epoch=1, sequence=1)
+KNOWN = Identity("host-1", "secret-1")
+
+
+def report(response: Response):
+    return asyncio.run(Link(Script(response), MemoryCredentials(KNOWN)).report(REPORT))
+
+
+def test_joining_keeps_the_credential_and_every_later_call_shows_it():
+    script = Script(answer(Joined(host="h", credential="c", protocol=1)), Response(status=204))
+    credentials = MemoryCredentials()
+    link = Link(script, credentials)
+    asyncio.run(link.join("token", "name"))
+    assert asyncio.run(link.poll(3, wait_s=45)) is None
+    assert [request.credential for request in script.requests] == ["", "c"]
+    assert credentials.load() == Identity("h", "c")
+    assert script.requests[1].path == "/agent/v1/orders?from=3&wait_s=45"
+    assert script.requests[1].timeout_s > 45
+
+
+def test_a_new_credential_is_kept_before_it_is_used():
+    register = Register(
+        boot="b", agent="a", version="1", driver="fake", capabilities={}, size=HostSize(cpu_millis=1, memory_bytes=1)
+    )
+    credentials = MemoryCredentials(KNOWN)
+    script = Script(answer(Registered(epoch=1, heartbeat_s=5, silent_after_s=15, credential="secret-2")))
+    asyncio.run(Link(script, credentials).register(register))
+    assert credentials.load() == Identity("host-1", "secret-2")
+
+
+@pytest.mark.parametrize("status", [401, 403, 410, 426])
+def test_a_rejected_identity_is_the_end(status):
+    with pytest.raises(RejectedError, match="revoked") as caught:
+        report(Response(status=status, body=b'{"code": "x", "detail": "it was revoked"}'))
+    assert not caught.value.retryable
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("status", [302, 429, 500, 502, 503])
+def test_a_server_that_cannot_answer_now_is_asked_again(status):
+    with pytest.raises(BusyError) as caught:
+        report(Response(status=status, body=b"<html>", retry_after_s=7.0))
+    assert caught.value.retry_after_s == 7.0
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 422])
+def test_a_refused_message_says_so_with_the_code(status):
+    with pytest.raises(RefusedError, match="stale_report"):
+        report(Response(status=status, body=b'{"code": "stale_report"}'))
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"version": "x"}'])
+def test_an_answer_that_is_none_of_ours_is_tried_again(body):
+    with pytest.raises(BusyError):
+        asyncio.run(Link(Script(Response(status=200, body=body)), MemoryCredentials(KNOWN)).poll(0, wait_s=1))
+
+
+def test_fields_of_a_newer_control_plane_are_ignored():
+    body = b'{"version": 4, "is_full": true, "something_new": [1], "orders": []}'
+    orders = asyncio.run(Link(Script(Response(status=200, body=body)), MemoryCredentials(KNOWN)).poll(0, wait_s=1))
+    assert orders == Orders(version=4, is_full=True)
+
+
+def test_waits_double_from_one_second_to_thirty_and_differ_between_agents():
+    waits = [Backoff(random.Random(seed)) for seed in range(2)]
+    ours, theirs = ([backoff.next_wait_s() for _ in range(8)] for backoff in waits)
+    for wait, base in zip(ours, [1, 2, 4, 8, 16, 30, 30, 30], strict=True):
+        assert base <= wait <= base * 1.3
+    assert ours != theirs
+    waits[0].reset()
+    assert waits[0].next_wait_s() < 2
+
+
+def test_a_wait_is_never_shorter_than_the_server_asked_for():
+    assert Backoff(random.Random(0)).next_wait_s(BusyError("busy", retry_after_s=20.0)) >= 20.0
+
+
+def test_a_credential_file_is_for_its_owner_only(tmp_path):
+    path = tmp_path / "state" / "credential"
+    file = CredentialFile(path)
+    assert file.load() is None
+    file.save(KNOWN)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert CredentialFile(path).load() == KNOWN
+    path.chmod(0o640)
+    with pytest.raises(InputError, match="others"):
+        file.load()
+
+
+def test_a_damaged_credential_file_says_what_to_do(tmp_path):
+    path = tmp_path / "credential"
+    path.write_text("{")
+    path.chmod(0o600)
+    with pytest.raises(InputError) as caught:
+        CredentialFile(path).load()
+    assert "join" in caught.value.hint
+
+
+def test_a_token_is_read_from_a_private_file(tmp_path):
+    path = tmp_path / "token"
+    path.write_text("  abc\n")
+    path.chmod(0o600)
+    assert read_token(path) == "abc"
+    path.write_text("\n")
+    with pytest.raises(InputError, match="empty"):
+        read_token(path)
+    with pytest.raises(InputError, match="cannot read"):
+        read_token(tmp_path / "nothing")
+
+
+def test_no_secret_is_shown_when_an_identity_is_printed():
+    assert "secret-1" not in repr(KNOWN)
