@@ -68,8 +68,7 @@ class Plane:
 
     async def send(self, request: Request) -> Response:
         await asyncio.sleep(0.01)
-        if self.is_down or self.random.random() < self.loss:
-            raise TransportError("lost on the way")
+        self._lose("lost on the way")
         address = urlsplit(request.path)
         if address.path == JOIN_PATH:
             response = self._join(msgspec.json.decode(request.body, type=Join))
@@ -83,9 +82,12 @@ class Plane:
             assert address.path == ORDERS_PATH
             query = parse_qs(address.query)
             response = await self._poll(int(query["from"][0]), float(query["wait_s"][0]))
-        if self.is_down or self.random.random() < self.loss:
-            raise TransportError("the answer was lost")
+        self._lose("the answer was lost")
         return response
+
+    def _lose(self, what: str) -> None:
+        if self.is_down or self.random.random() < self.loss:
+            raise TransportError(what)
 
     def _join(self, message: Join) -> Response:
         if message.token not in self.tokens:

@@ -216,6 +216,7 @@ def test_a_transient_failure_is_tried_again_after_waits_that_double_up_to_a_minu
     for _ in range(9):
         state = observe(fail(state, "transient", now), [found(power="stopped")])
         due = next_due(state, now)
+        assert due is not None
         assert verbs(state, due - 1) == {}
         waits.append((due - now) // SECOND)
         now = due

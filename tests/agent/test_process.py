@@ -145,7 +145,7 @@ def test_killed_again_and_again_on_a_lossy_network_it_still_ends_as_ordered(seed
         delays = dict.fromkeys(("create", "start", "stop", "delete", "find"), 0.3)
         host = Host(plane, faults=faults, seed=seed, delays_s=delays)
         host.driver.vms["stranger"] = FakeVm(order=vm("stranger"), power="running", is_ours=False)
-        wanted = {}
+        wanted: dict[str, Order] = {}
         for turn in range(8):
             for name in "abcdef":
                 before = wanted.get(name, vm(name, generation=0))

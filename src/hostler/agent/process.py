@@ -64,7 +64,13 @@ class Agent:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Live until told to stop; raise what ended it otherwise."""
-        await self._worker.open()
+        try:
+            await self._worker.open()
+            await self._live(stopping)
+        finally:
+            await self._worker.close()
+
+    async def _live(self, stopping: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         parts: list[asyncio.Task[Any]] = [
             loop.create_task(work, name=name)
@@ -76,17 +82,15 @@ class Agent:
             )
         ]
         try:
-            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            ended = [part for part in parts if part.done()]
             for part in parts:
                 part.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
-            await self._worker.close()
         for part in ended:
             part.result()
 
-    async def _register(self) -> None:
+    async def _register(self) -> Registered:
         """Join where that was never done, and register; try until it works or we are rejected."""
         backoff = Backoff(self._random)
         while True:
@@ -104,7 +108,7 @@ class Agent:
             self._worker.registered(answer.limit)
             self._renew(sent_at, answer)
             self._can_poll.set()
-            return
+            return answer
 
     async def _join(self) -> None:
         if not self._token:
@@ -132,10 +136,11 @@ class Agent:
         backoff = Backoff(self._random)
         beat_at = 0
         while True:
-            if self._registered is None:
-                await self._register()
             registered = self._registered
-            assert registered is not None
+            if registered is None:
+                registered = await self._register()
+                # By chance, so that a fleet that was started at once does not report at once.
+                beat_at = self._clock() + int(registered.heartbeat_s * self._random.random() * _SECOND)
             is_news = await self._wait_for_news(beat_at)
             if not is_news and self._clock() < beat_at:
                 continue

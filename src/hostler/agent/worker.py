@@ -108,6 +108,8 @@ class Worker:
     def heard(self, sent_at: int, stop_after_s: float) -> None:
         """Take in that the control plane knew of us at that time: VMs that silence stops may be started until later."""
         until = sent_at + self._ns(stop_after_s) if stop_after_s > 0 else NEVER
+        if self._clock() >= self.state.silent_at:
+            self._wake.set()
         self.state = msgspec.structs.replace(self.state, silent_at=until)
 
     def telling(self) -> Telling:
@@ -125,8 +127,9 @@ class Worker:
         self._touched = set(self._lanes)
         try:
             found = await self.driver.find()
-        except HostlerError as error:
-            self._tell(f"cannot look at the host: {error.message}")
+        except Exception as error:  # a driver's bug must not end the agent
+            why = error.message if isinstance(error, HostlerError) else f"{type(error).__name__}: {error}"
+            self._tell(f"cannot look at the host: {why}")
             await asyncio.sleep(_AFTER_FAILED_LOOK_S)
             return
         self._become(core.observe(self.state, found, unsure=self._touched))

@@ -1,0 +1,145 @@
+"""The agent's hands: records before deeds, hands off when records are lost, and failures that end nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from hostler.agent.core import first_state
+from hostler.agent.credentials import MemoryCredentials
+from hostler.agent.drivers.driver import BlockedError, DriverError, PermanentError, UnsupportedError
+from hostler.agent.drivers.fake import FakeDriver
+from hostler.agent.executor import perform, trouble_of
+from hostler.agent.link import Link
+from hostler.agent.manifest import FileManifest, ManifestError, MemoryManifest
+from hostler.agent.messages import HostSize, Order
+from hostler.agent.process import Agent
+from hostler.agent.settings import Settings
+from hostler.agent.state import Action, Verb
+from hostler.agent.telling import Telling, difference
+from hostler.testing.loop import SimClock, run_simulation
+from tests.agent.plane import TOKEN, Plane
+
+ORDER = Order(vm="a", generation=1, power="running", memory_bytes=2**28)
+ACTION = Action(verb=Verb.START, vm="a", order=ORDER)
+
+
+class WatchedManifest(MemoryManifest):
+    """Writes down, at every save, what the driver had done by then; fails when told to."""
+
+    def __init__(self, driver):
+        super().__init__()
+        self.driver = driver
+        self.saves = []
+        self.is_full = False
+
+    async def save(self, records, forgotten):
+        if self.is_full:
+            raise ManifestError("the disk is full", hint="make room")
+        records = list(records)
+        self.saves.append((list(self.driver.log), records))
+        await super().save(records, forgotten)
+
+
+async def live(plane, driver, manifest, seconds, clock):
+    stopping = asyncio.Event()
+    agent = Agent(
+        Link(plane, MemoryCredentials()),
+        driver,
+        manifest,
+        Settings(name="one"),
+        boot="b",
+        run_id="r",
+        token=TOKEN,
+        clock=clock,
+        rng=random.Random(1),
+    )
+    task = asyncio.get_running_loop().create_task(agent.run(stopping))
+    await asyncio.sleep(seconds)
+    stopping.set()
+    await task
+
+
+def test_a_record_is_safe_before_the_driver_acts():
+    async def scenario():
+        plane, driver = Plane(), FakeDriver()
+        manifest = WatchedManifest(driver)
+        plane.order(ORDER)
+        await live(plane, driver, manifest, 2, SimClock().now)
+        log, records = manifest.saves[0]
+        assert log == []
+        assert [record.vm for record in records] == ["a"]
+
+    run_simulation(scenario, 1)
+
+
+def test_while_records_cannot_be_saved_nothing_is_done_and_the_trouble_is_told():
+    async def scenario():
+        plane, driver = Plane(), FakeDriver()
+        manifest = WatchedManifest(driver)
+        manifest.is_full = True
+        plane.order(ORDER)
+        task = asyncio.get_running_loop().create_task(live(plane, driver, manifest, 60, SimClock().now))
+        await asyncio.sleep(10)
+        assert driver.log == []
+        assert plane.vms["a"].trouble.code == "manifest"
+        manifest.is_full = False
+        await task
+        assert driver.vms["a"].power == "running"
+        assert plane.vms["a"].trouble is None
+
+    run_simulation(scenario, 1)
+
+
+def test_with_an_unreadable_record_the_agent_tells_and_touches_nothing(tmp_path):
+    async def scenario():
+        plane, driver = Plane(), FakeDriver()
+        await driver.create(Order(vm="b", generation=1, power="running"))
+        (tmp_path / "b.record").write_bytes(b"?")
+        plane.order(ORDER)
+        plane.order(Order(vm="b", generation=2, power="absent"))
+        loop = asyncio.get_running_loop()
+        await live(plane, driver, FileManifest(tmp_path), 0.5, lambda: int(loop.time() * 1e9))
+        assert driver.log == [("create", "b")]
+        assert not plane.registrations[0].is_inventory_known
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (DriverError("x"), "transient", "driver_failed"),
+        (PermanentError("x"), "permanent", "driver_refused"),
+        (UnsupportedError("x"), "permanent", "unsupported_by_driver"),
+        (BlockedError("x"), "blocked", "driver_blocked"),
+        (TimeoutError(), "transient", "driver_timeout"),
+        (ZeroDivisionError("x"), "transient", "driver_broke"),
+    ],
+)
+def test_failures_are_classed(error, kind, code):
+    trouble = trouble_of(error, ACTION)
+    assert (trouble.kind, trouble.code) == (kind, code)
+
+
+class BrokenDriver(FakeDriver):
+    async def start(self, vm):
+        raise KeyError(vm)
+
+
+def test_a_driver_that_breaks_does_not_break_the_agent():
+    outcome = asyncio.run(perform(BrokenDriver(), ACTION, grace_s=0.0))
+    assert outcome.trouble.code == "driver_broke"
+
+
+def test_a_heartbeat_says_nothing_but_that_we_are_there():
+    telling = Telling(version=3, unknown=("x",))
+    report = difference(telling, telling, boot="b", agent="a", epoch=1, sequence=2)
+    assert (report.vms, report.gone, report.unknown) == ((), (), None)
+    assert (report.orders, report.sequence) == (3, 2)
+
+
+def test_a_new_agent_knows_nothing_and_so_does_nothing():
+    assert not first_state(HostSize(cpu_millis=1, memory_bytes=1), ()).has_looked
