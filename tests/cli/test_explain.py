@@ -291,11 +291,11 @@ def test_a_guest_that_the_policy_would_not_have_placed_is_said_to_be_placed_by_a
     assert hostler("explain", "--journal", path, "urgent", "-o", "json").json["bound_to"] == "a"
 
 
-def test_hosts_without_a_device_and_with_too_few_are_counted_together_as_events_count_them(tmp_path):
+def test_hosts_without_a_device_and_with_too_few_of_them_are_told_apart(tmp_path):
     body = """\
 hosts: [{name: a}, {name: b, devices: [{kind: gpu}]}]
 guests: [{name: g, devices: [{kind: gpu, count: 2}]}]
 """
     found = hostler("explain", "-f", write(tmp_path / "f.yaml", body), "g")
-    assert found.lines[0].startswith("g (2 gpu) fits nowhere: 0/2 hosts: 2 insufficient gpu; ")
+    assert found.lines[0].startswith("g (2 gpu) fits nowhere: 0/2 hosts: 1 insufficient gpu, 1 no device gpu; ")
     assert found.row("a")[1:] == ["no", "device", "gpu"]

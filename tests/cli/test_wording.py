@@ -51,7 +51,7 @@ def test_a_failure_tells_what_is_missing():
     cpu = Failure(reason=Reason("resources", "insufficient", "cpu"), needed=4000, free=2500, missing=1500)
     gpu = Failure(reason=Reason("devices", "insufficient_devices", "gpu"), needed=2000, free=500, missing=1500)
     assert failure_text(cpu) == "insufficient cpu: 1500m of 4 missing"
-    assert failure_text(gpu) == "insufficient devices gpu: 1500 of 2000 milli-gpu missing"
+    assert failure_text(gpu) == "insufficient gpu: 1500 of 2000 milli-gpu missing"
     assert failure_text(Failure(reason=Reason("cordon", "cordoned"))) == "cordoned"
 
 

@@ -15,6 +15,7 @@ MAX_REASONS = 6  # in one line
 EVICTED = "evicted"  # the state of a guest that was placed and evicted again
 _GANG_INCOMPLETE = "gang_incomplete"  # a host that would take the guest, if only its gang were placed
 _ROOM = ("resources", "devices")  # the filters that what is held for others can fail
+_UNSUPPORTED = "unsupported"  # the filter that refuses what a front cannot do, or not yet
 _SPREAD = "spread"  # the filter whose amounts are guests
 _DEVICES = "devices"  # the filter whose amounts are thousandths of a device
 _WITHOUT_AMOUNTS = ("no_device", "wrong_device_model")  # nothing to count: it is the kind or model that lacks
@@ -31,7 +32,9 @@ def reason_text(reason: Reason) -> str:
     """Write a reason without punctuation: ``insufficient cpu``, but nobody says that guests are insufficient."""
     if _is_about_count(reason):
         return "too many guests"
-    words = reason.code.replace("_", " ")
+    if reason.plugin == _UNSUPPORTED and " " in reason.subject:
+        return reason.subject  # a sentence of its own
+    words = "insufficient" if reason.code == "insufficient_devices" else reason.code.replace("_", " ")
     return f"{words} {reason.subject}" if reason.subject else words
 
 
@@ -58,20 +61,10 @@ def reason_line(decision: Decision) -> str:
 
 def reasons_text(counts: Sequence[ReasonCount]) -> str:
     """Write the reasons of many hosts, the first few of them: ``7 insufficient cpu, 5 cordoned``."""
-    hosts: dict[str, int] = {}
-    for count in counts:
-        text = _counted_text(count.reason)
-        hosts[text] = hosts.get(text, 0) + count.hosts
-    shown = [f"{number:,} {text}" for text, number in hosts.items()]
-    if len(shown) > MAX_REASONS:
-        shown[MAX_REASONS:] = [f"{sum([*hosts.values()][MAX_REASONS:]):,} for other reasons"]
+    shown = [f"{count.hosts:,} {reason_text(count.reason)}" for count in counts[:MAX_REASONS]]
+    if len(counts) > MAX_REASONS:
+        shown.append(f"{sum(count.hosts for count in counts[MAX_REASONS:]):,} for other reasons")
     return ", ".join(shown)
-
-
-def _counted_text(reason: Reason) -> str:
-    """Write a reason of many hosts: whether one has no such device or too few of them is told of each host."""
-    is_lack = reason.plugin == _DEVICES and reason.code != "wrong_device_model"
-    return f"insufficient {reason.subject}" if is_lack else reason_text(reason)
 
 
 def failure_text(failure: Failure) -> str:

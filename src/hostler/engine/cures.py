@@ -98,6 +98,8 @@ def _give_up(failure: Failure, host: str) -> Change | None:
             return Change(kind="relax_selector", subject=subject, text=f"accept any {subject} model", relative=1.0)
         case "cordoned":
             return Change(kind="uncordon", subject=host, text=f"uncordon {host}", relative=1.0)
+        case "not_supported":
+            return Change(kind="other", subject=subject, text=f"see to this first: {subject}", relative=1.0)
         case _:
             return _give_up_others(failure, host)
 

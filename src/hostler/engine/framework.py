@@ -28,7 +28,7 @@ class Wake(StrEnum):
     GUEST_PLACED = "another guest is placed"
     HOST_GREW = "a host's limits or devices grow"
     MARKS_CHANGED = "a host's labels, taints or cordon change"
-    GUEST_CHANGED = "the guest itself changes"
+    GUEST_CHANGED = "the guest itself, or what it refers to, changes"
     POLICY_CHANGED = "the policies change"
 
 
