@@ -13,7 +13,7 @@ import msgspec
 
 from hostler.engine import Registry, find_policy
 from hostler.kube.api.client import Client
-from hostler.kube.scheduler.executor import Inline
+from hostler.kube.scheduler.executor import Executor, Inline
 from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.scheduler.terms import Make, Terms
@@ -100,6 +100,7 @@ class Stage:
         plugins: Mapping[str, Any] | None = None,
         extenders: tuple[ExtenderSettings, ...] = (),
         calls: Any = None,
+        executor: Executor | None = None,
         election: bool = True,
         kubelet: bool = True,
         collect_s: float | None = None,
@@ -124,6 +125,7 @@ class Stage:
             extenders=extenders,
         )
         self._calls = calls
+        self._executor: Executor = executor or Inline()
 
     # -- who acts --------------------------------------------------------------------------------------------------
 
@@ -135,7 +137,7 @@ class Stage:
     def last(self, name: str = "one", *, script: Callable[[Script], Any] = lambda script: None) -> "Lasting":
         """Start a process that survives the loss of its lease."""
         make, transport = self._maker(script)
-        terms = Terms(make, self._settings, Inline(), identity=f"{name}-{len(self.actors)}")
+        terms = Terms(make, self._settings, self._executor, identity=f"{name}-{len(self.actors)}")
         return self._add(Lasting(terms, transport))
 
     def _maker(self, script: Callable[[Script], Any]) -> tuple[Make, Script]:
@@ -148,7 +150,7 @@ class Stage:
                 client,
                 settings,
                 clock=self.clock,
-                executor=Inline(),
+                executor=self._executor,
                 identity=identity,
                 random=random.Random(number),
                 registry=self._registry,

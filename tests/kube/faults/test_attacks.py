@@ -64,7 +64,7 @@ def test_a_reload_does_not_half_adopt_extenders():
         profiles = (*settings.profiles, Profile("second", settings.profiles[0].policy))
         wanted = msgspec.structs.replace(settings, profiles=profiles, extenders=(extender,))
         for _ in range(2):
-            assert actor.scheduler.adopt(wanted).later == ["extenders"]
+            assert (await actor.scheduler.adopt(wanted)).later == ["extenders"]
         stage.pod("web", scheduler="second")
         await stage.until(lambda: stage.where("web"))
 

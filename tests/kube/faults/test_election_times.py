@@ -236,3 +236,16 @@ def test_a_pod_that_is_gone_before_its_bind_begins_leaves_nothing_behind():
         assert not actor.task.done()
 
     play(story, is_clean=False)
+
+
+def test_a_lease_that_changed_hands_as_often_as_can_be_counted_is_counted_from_the_beginning():
+    async def story(stage: Stage) -> None:
+        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 2**31 - 1}
+        stage.server.put({"kind": "Lease", "metadata": {"name": LEASE, "namespace": "kube-system"}, "spec": spec})
+        first = await stage.lead("first")
+        assert _lease(stage)["spec"]["leaseTransitions"] == 0
+        await stage.crash(first)
+        await stage.lead("second")
+        assert _lease(stage)["spec"]["leaseTransitions"] == 1
+
+    play(story)

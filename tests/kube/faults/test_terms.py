@@ -1,5 +1,7 @@
 """A lease that is lost and had again by the same process: it must be as if the process had been started anew."""
 
+import asyncio
+
 from msgspec.structs import replace
 
 from hostler.kube.service.collector import metrics_text
@@ -149,7 +151,7 @@ def test_policies_that_were_taken_over_while_it_ran_stay_when_the_lease_was_lost
         await stage.until(lambda: actor.leads)
         (policy,) = actor.scheduler.settings.policies
         alone = replace(policy, one_guest_per_host=True)
-        actor.scheduler.adopt(replace(actor.scheduler.settings, policies=(alone,)))
+        await actor.scheduler.adopt(replace(actor.scheduler.settings, policies=(alone,)))
         actor.script.next("lease", lost(), times=None)
         await stage.until(lambda: actor.terms.lost == 1)
         actor.script.lines.clear()
@@ -214,3 +216,28 @@ def test_nothing_of_an_old_term_is_written_under_the_mandate_of_the_next():
         assert {one["reportingInstance"] for one in stage.server.objects("events")} == {actor.scheduler.identity}
 
     play(story)
+
+
+class Hanging:
+    """An executor at whose work nobody ends any more."""
+
+    async def run(self, work):
+        await asyncio.Event().wait()
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+def test_a_request_to_stop_ends_a_process_that_lost_its_lease_while_a_plugin_hangs():
+    async def story(stage: Stage) -> None:
+        actor = stage.last()
+        await stage.until(lambda: actor.leads)
+        stage.outage.begin(600)
+        await stage.until(lambda: actor.terms.lost == 1)
+        await stage.sleep(60)
+        assert not actor.task.done(), "what the old term is at may still write into its journal"
+        actor.stop.set()
+        await stage.until(actor.task.done)
+        assert actor.task.exception() is None
+
+    play(story, executor=Hanging(), is_clean=False)

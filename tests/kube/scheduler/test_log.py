@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from hostler.kube.scheduler.log import QUIET, Log
 
 NOON = 1_800_014_400_123_456_789
@@ -74,3 +76,32 @@ def test_a_quiet_log_says_nothing():
     QUIET.info("a")
     QUIET.detail("b")
     assert not QUIET.has_details
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_strangers_text_with_half_a_character_is_written_all_the_same(form):
+    lines = Lines(form=form)
+    lines.log.warn("odd \udc80", why="half \udc80", error=ValueError("\ud800"))
+    (line,) = lines.lines
+    assert line.encode().count(rb"\udc80") == 2
+    assert rb"\ud800" in line.encode()
+
+
+def test_a_clock_that_is_set_back_does_not_silence_a_message():
+    lines = Lines()
+    for number in range(25):
+        lines.log.warn("bind refused", pod=number)
+    lines.at -= 3600 * SECOND
+    lines.log.warn("bind refused", pod="late")
+    assert lines.lines[-2].endswith("bind refused: so many more lines were left out lines=5")
+    assert lines.lines[-1].endswith("bind refused pod=late")
+
+
+def test_what_was_left_out_last_is_told_at_the_end():
+    lines = Lines()
+    for number in range(25):
+        lines.log.warn("bind refused", pod=number)
+    lines.log.finish()
+    assert lines.lines[-1].endswith("WARN  bind refused: so many more lines were left out lines=5")
+    lines.log.finish()
+    assert len(lines.lines) == 21

@@ -151,7 +151,7 @@ def test_a_reload_places_the_pods_of_another_name_by_another_policy():
         pack = msgspec.structs.replace(find_policy("pack"), preemption=PreemptionRules())
         settings = actor.scheduler.settings
         profiles = (*settings.profiles, Profile("packer", "pack"))
-        said = actor.scheduler.adopt(
+        said = await actor.scheduler.adopt(
             msgspec.structs.replace(settings, profiles=profiles, policies=(*settings.policies, pack))
         )
         assert said.at_once == ["pods of packer are placed by pack now", "policy pack is new"]
@@ -171,7 +171,7 @@ def test_a_reload_may_drop_a_policy_that_pods_wait_under():
         settings = msgspec.structs.replace(
             actor.scheduler.settings, profiles=(Profile(OURS, "pack"),), policies=(pack,)
         )
-        actor.scheduler.adopt(settings)
+        await actor.scheduler.adopt(settings)
         stage.node("b", cpu=8)
         await stage.until(lambda: stage.where("big") == "b")
 
@@ -183,7 +183,7 @@ def test_what_a_reload_cannot_change_is_named():
         actor = await stage.lead()
         settings = actor.scheduler.settings
         limits = msgspec.structs.replace(settings.limits, max_in_flight=9)
-        said = actor.scheduler.adopt(msgspec.structs.replace(settings, limits=limits))
+        said = await actor.scheduler.adopt(msgspec.structs.replace(settings, limits=limits))
         assert said.later == [f"limits.max_in_flight: {settings.limits.max_in_flight} became 9"]
 
     play(story)

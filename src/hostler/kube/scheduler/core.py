@@ -13,7 +13,7 @@ import msgspec
 
 from hostler.engine.engine import Engine
 from hostler.engine.victims import allowed_now, budgets_of
-from hostler.errors import HostlerError
+from hostler.errors import HostlerError, PluginError
 from hostler.kube.scheduler.wording import gang_reasons, hold_messages
 from hostler.model import (
     Action,
@@ -26,6 +26,7 @@ from hostler.model import (
     GuestChanged,
     GuestFailed,
     GuestLeft,
+    PolicyChanged,
 )
 
 __all__ = ["Core", "Driver", "Turn"]
@@ -82,7 +83,7 @@ class Core:
             if gang:
                 gangs[gang] = None
             try:
-                self._driver.apply(event)
+                self.apply(event)
             except HostlerError as error:
                 refused.append((event, error.message))
         gathering = self._gathering(gangs)
@@ -99,6 +100,19 @@ class Core:
             self.engine.next_due(),
             self._timer() - began,
         )
+
+    def apply(self, event: Event) -> None:
+        """Take a fact; one that the engine refuses raises and changes nothing."""
+        try:
+            self._driver.apply(event)
+        except (HostlerError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            if not isinstance(event, PolicyChanged):
+                raise
+            # New policies make plugins of third parties, whose every attribute may do anything.
+            text = f"a plugin of the new policies failed: {type(error).__name__}: {error}"
+            raise PluginError(text.encode(errors="backslashreplace").decode()) from error
 
     def _decide(self, now: int, limit: int, failed: list[tuple[str, str]]) -> list[Action]:
         try:

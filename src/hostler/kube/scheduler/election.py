@@ -26,6 +26,7 @@ from hostler.kube.settings import Election
 __all__ = ["Leadership", "Mandate", "NoElection"]
 
 _SECOND = 1_000_000_000
+_MOST_TRANSITIONS = 2**31 - 1  # what the API can write
 _TICK_S = 0.001  # timers are less exact than clocks
 
 
@@ -234,6 +235,8 @@ class Leadership:
     async def _write(self, lease: Lease, *, holder: str, renewed: int) -> Lease:
         is_new = holder != lease.spec.holder_identity
         transitions = (lease.spec.lease_transitions or 0) + (1 if is_new and holder else 0)
+        if transitions > _MOST_TRANSITIONS:  # whoever wrote it so high: nobody would ever lead again
+            transitions = 0
         body = self._body(lease, holder, renewed, transitions=transitions)
         return await self._client.replace(
             LEASES, self._rules.namespace, self._rules.name, body, timeout_s=self._rules.retry_s

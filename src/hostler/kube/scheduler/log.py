@@ -76,12 +76,16 @@ class Log:
         if self.has_facts:
             self._line("trace", message, fields, self._now())
 
+    def finish(self) -> None:
+        """Tell how much was left out and is not told yet: no more lines follow."""
+        self._sweep(self._now(), is_end=True)
+
     def _limited(self, level: str, message: str, fields: dict[str, object]) -> None:
         if self._verbosity < 0:
             return
         now = self._now()
         burst = self._bursts.get((level, message))
-        if burst is None or now - burst.began >= _WINDOW_NS:
+        if burst is None or _is_over(burst, now):
             self._sweep(now)
             burst = self._bursts[level, message] = _Burst(now)
         burst.said += 1
@@ -90,9 +94,9 @@ class Log:
             return
         self._line(level, message, fields, now)
 
-    def _sweep(self, now: int) -> None:
+    def _sweep(self, now: int, *, is_end: bool = False) -> None:
         """Forget what is over, and tell how much of it was left out."""
-        over = [(key, one) for key, one in self._bursts.items() if now - one.began >= _WINDOW_NS]
+        over = [(key, one) for key, one in self._bursts.items() if is_end or _is_over(one, now)]
         for key, one in over:
             del self._bursts[key]
             if one.left_out:
@@ -103,22 +107,32 @@ class Log:
             return
         at = micro_time(now)[:-4] + "Z"  # milliseconds
         if self._form == "json":
-            line = {"time": at, "level": level, "message": message} | {key: _data(fields[key]) for key in fields}
+            line = {"time": at, "level": level, "message": _text(message)} | {key: _data(fields[key]) for key in fields}
             self._write(msgspec.json.encode(line).decode())
             return
         words = [f"{key}={_word(value)}" for key, value in fields.items()]
-        self._write(" ".join([at, f"{level.upper():5}", message, *words]))
+        self._write(" ".join([at, f"{level.upper():5}", _text(message), *words]))
+
+
+def _is_over(burst: _Burst, now: int) -> bool:
+    """Say whether a window has passed; a clock that was set back ends it too."""
+    return not 0 <= now - burst.began < _WINDOW_NS
+
+
+def _text(value: object) -> str:
+    """Return what can be written: a stranger's text may hold halves of characters."""
+    return str(value).encode("utf-8", "backslashreplace").decode()
 
 
 def _data(value: object) -> object:
     if isinstance(value, float):
         return round(value, 3)
-    return value if isinstance(value, bool | int | str) else str(value)
+    return value if isinstance(value, bool | int) else _text(value)
 
 
 def _word(value: object) -> str:
     """Write a value as one word; what is not one stands in quotes, as JSON writes it."""
-    text = f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    text = f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else _text(value)
     return text if text and _PLAIN.issuperset(text) else msgspec.json.encode(text).decode()
 
 

@@ -112,6 +112,7 @@ async def run_scheduler(
         return await _told(scheduler, stop, log, clock)
 
     async with AsyncExitStack() as opened:
+        opened.callback(log.finish)
         opened.push_async_callback(client.close)
         opened.push_async_callback(calls.close)
         opened.callback(executor.close)
@@ -120,7 +121,14 @@ async def run_scheduler(
         terms = Terms(make, settings, executor, identity=new_identity(), serve=term)
         if serve is not None:
             pages = await opened.enter_async_context(serve(terms.current, client, executor, clock))
-        _on_signals(stop, log, lambda: reload(terms.current, reread, log), lambda: terms.current.comparer.ask())
+        reloads: set[asyncio.Task[None]] = set()
+
+        def read_again() -> None:
+            task = asyncio.ensure_future(reload(terms.adopt, reread, log))
+            reloads.add(task)
+            task.add_done_callback(reloads.discard)
+
+        _on_signals(stop, log, read_again, lambda: terms.current.comparer.ask())
         if settings.election.is_on:
             log.info(f"waiting for the lease {settings.election.namespace}/{settings.election.name}")
         await terms.run(stop)

@@ -117,6 +117,7 @@ class Scheduler:
         self._clock = clock
         self._random = random
         self._executor = executor
+        self._adopting = asyncio.Lock()
         self.breaker.on_close = self.loop.nudge
         # Its own breaker: where only statuses and events go wrong, pods are bound all the same.
         self.trail = Trail(
@@ -211,21 +212,26 @@ class Scheduler:
         self.on_synced()
         await self.loop.run(self.hands)
 
-    def adopt(self, settings: SchedulerSettings) -> Changes:
-        """Go on by other settings; return what was taken over, and what needs a new start."""
-        old, changes = self.settings, changes_between(self.settings, settings)
-        settings = msgspec.structs.replace(
-            old, policies=settings.policies, profiles=settings.profiles, notes=settings.notes
-        )
-        self.settings = settings
-        if settings.policies != old.policies or settings.profiles != old.profiles:
-            # Pods change their policies in between, while both the old ones and the new ones are known.
-            wanted = self._policies(settings)
-            known = {policy.name: policy for policy in (*self._policies(old), *wanted)}
-            self.loop.tell(PolicyChanged(policies=(*wanted, *(p for p in known.values() if p not in wanted))))
-            self.loop.adopt({profile.scheduler_name: profile.policy for profile in settings.profiles})
-            self.loop.tell(PolicyChanged(policies=wanted))
-        return changes
+    async def adopt(self, settings: SchedulerSettings) -> Changes:
+        """Go on by other settings; return what was taken over, and what needs a new start.
+
+        Policies that the engine refuses, as it is now with all its nodes, raise and change nothing.
+        """
+        async with self._adopting:  # one after the other: each begins where the one before ended
+            old, changes = self.settings, changes_between(self.settings, settings)
+            settings = msgspec.structs.replace(
+                old, policies=settings.policies, profiles=settings.profiles, notes=settings.notes
+            )
+            if settings.policies != old.policies or settings.profiles != old.profiles:
+                # Pods change their policies in between, while both the old ones and the new ones are known.
+                wanted = self._policies(settings)
+                known = {policy.name: policy for policy in (*self._policies(old), *wanted)}
+                both = PolicyChanged(policies=(*wanted, *(p for p in known.values() if p not in wanted)))
+                await self._executor.run(lambda: self.core.apply(both))
+                self.loop.adopt({profile.scheduler_name: profile.policy for profile in settings.profiles})
+                self.loop.tell(PolicyChanged(policies=wanted))
+            self.settings = settings
+            return changes
 
     @staticmethod
     def _policies(settings: SchedulerSettings) -> tuple[Policy, ...]:

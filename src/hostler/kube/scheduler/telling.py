@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from hostler._version import __version__
 from hostler.errors import HostlerError
 from hostler.kube.api.clock import NANOSECONDS, Clock
+from hostler.kube.scheduler.changes import Changes
 from hostler.kube.scheduler.log import Log
 from hostler.kube.scheduler.process import Ending, Scheduler
 from hostler.kube.settings import SchedulerSettings
@@ -96,14 +97,16 @@ class Telling:
         return (self._clock.now() - start) / NANOSECONDS
 
 
-def reload(scheduler: Scheduler, reread: Callable[[], SchedulerSettings] | None, log: Log) -> None:
-    """Read the configuration again, and say what it changes; one that is wrong changes nothing."""
+async def reload(
+    adopt: Callable[[SchedulerSettings], Awaitable[Changes]], reread: Callable[[], SchedulerSettings] | None, log: Log
+) -> None:
+    """Read the configuration again, and say what it changed; one that is wrong changes nothing."""
     if reread is None:
         log.warn("SIGHUP: there is no configuration file to read again")
         return
     try:
         new = reread()
-        changes = scheduler.adopt(new)
+        changes = await adopt(new)
     except HostlerError as error:
         log.warn("SIGHUP: nothing was changed: the file is refused", why=error.message, hint=error.hint or "none")
         return

@@ -11,8 +11,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from hostler.kube.scheduler.changes import Changes
 from hostler.kube.scheduler.executor import Executor
 from hostler.kube.scheduler.process import Ending, Scheduler
+from hostler.kube.scheduler.tasks import before
 from hostler.kube.settings import SchedulerSettings
 
 __all__ = ["Make", "Serve", "Terms"]
@@ -38,15 +40,32 @@ class Terms:
         self._serve = serve
         self.current = make(settings, identity)
 
+    async def adopt(self, settings: SchedulerSettings) -> Changes:
+        """Go on by other settings, in whatever term that is by then; return what was taken over, and what was not."""
+        while True:
+            term = self.current
+            changes = await term.adopt(settings)
+            if term is self.current:
+                return changes
+
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule, and wait for the lease again whenever it is lost, until told to stop."""
         while await self._serve(self.current, stop) == "lost":
             self.lost += 1
             self.current.meters.lease_losses.inc()
             # A step that the old engine is at cannot be cut short, and what it writes belongs to the old journal.
-            await self._executor.run(_nothing)
+            if not await self._has_rested(stop):
+                return
             # What was taken over from a file that was read again stays.
             self.current = self._make(self.current.settings, f"{self._identity}-{self.lost + 1}")
+
+    async def _has_rested(self, stop: asyncio.Event) -> bool:
+        """Wait for all work that was begun, but not longer than until told to stop; say whether it is done."""
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            return await before(stopping, self._executor.run(_nothing))
+        finally:
+            stopping.cancel()
 
 
 def _nothing() -> None:

@@ -1,0 +1,68 @@
+"""The thread of the engine: one piece of work after the other, and an end that hung work cannot keep up."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from hostler.errors import InternalError
+from hostler.kube.scheduler.executor import OwnThread
+
+HUNG = """
+import asyncio, threading
+from hostler.kube.scheduler.executor import OwnThread
+
+async def main():
+    executor, has_begun = OwnThread(), threading.Event()
+    hung = asyncio.ensure_future(executor.run(lambda: (has_begun.set(), threading.Event().wait())))
+    await asyncio.to_thread(has_begun.wait)
+    hung.cancel()
+    executor.close()
+    print("last words", flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_work_that_never_ends_does_not_keep_the_process():
+    ended = subprocess.run([sys.executable, "-c", HUNG], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "last words\n", "")
+
+
+def test_work_is_done_in_order_in_one_thread_and_what_it_raises_comes_back():
+    async def story() -> None:
+        executor, done = OwnThread(), []
+
+        def work(number: int) -> int:
+            done.append(number)
+            return threading.get_ident()
+
+        threads = await asyncio.gather(*(executor.run(lambda n=n: work(n)) for n in range(50)))
+        assert done == list(range(50))
+        assert len(set(threads)) == 1
+        assert threads[0] != threading.get_ident()
+        with pytest.raises(ZeroDivisionError):
+            await executor.run(lambda: 1 // 0)
+        executor.close()
+
+    asyncio.run(story())
+
+
+def test_the_work_at_hand_is_finished_and_the_rest_is_cancelled_at_the_end():
+    async def story() -> None:
+        executor, has_begun, may_end = OwnThread(), threading.Event(), threading.Event()
+        at_hand = asyncio.ensure_future(executor.run(lambda: has_begun.set() or may_end.wait()))
+        await asyncio.to_thread(has_begun.wait)
+        rest = asyncio.ensure_future(executor.run(lambda: None))
+        await asyncio.sleep(0)
+        may_end.set()
+        executor.close()
+        assert await at_hand is True
+        with pytest.raises(asyncio.CancelledError):
+            await rest
+        with pytest.raises(InternalError):
+            await executor.run(lambda: None)
+
+    asyncio.run(story())
