@@ -17,6 +17,7 @@ from hostler.engine import find_policy
 from hostler.kube.api.client import Client
 from hostler.kube.scheduler.executor import Inline
 from hostler.kube.scheduler.process import Scheduler
+from hostler.kube.scheduler.terms import Make, Terms
 from hostler.kube.settings import Election, GangRules, Limits, Profile, SchedulerSettings
 from hostler.model import PreemptionRules
 from hostler.testing.apiserver import ApiServer
@@ -88,7 +89,7 @@ class _Play:
         self._is_healed = False
         self._outage = Outage()
         self._transports: list[FaultyTransport] = []
-        self._schedulers: list[Scheduler] = []
+        self._processes: list[Terms] = []
         self._lives = 0
 
     async def run(self) -> Ended:
@@ -110,21 +111,15 @@ class _Play:
         return verdict
 
     async def _live(self, number: int) -> None:
-        """Be one replica: run, crash or lose the lease, and start again."""
+        """Be one replica: run, wait for a lease that was lost, crash, and start again."""
         while True:
             crash = None if self._is_healed else next(self._crashes, None)
             transport = self._new_transport(crash)
             self._lives += 1
-            scheduler = Scheduler(
-                Client(transport),
-                settings_of(self._plan),
-                clock=self._clock,
-                executor=Inline(),
-                identity=f"replica-{number}-life-{self._lives}",
-                random=random.Random(self._rng.random()),
-            )
-            self._schedulers.append(scheduler)
-            running = asyncio.ensure_future(scheduler.run(asyncio.Event()))
+            identity = f"replica-{number}-life-{self._lives}"
+            terms = Terms(self._maker(Client(transport)), settings_of(self._plan), Inline(), identity=identity)
+            self._processes.append(terms)
+            running = asyncio.ensure_future(terms.run(asyncio.Event()))
             dying = asyncio.ensure_future(transport.killed.wait())
             try:
                 await asyncio.wait({running, dying}, return_when=asyncio.FIRST_COMPLETED)
@@ -132,7 +127,7 @@ class _Play:
                     running.result()
             finally:
                 transport.kill()  # a process that ends sends nothing more, whatever its tasks would still do
-                self._schedulers.remove(scheduler)
+                self._processes.remove(terms)
                 self._transports.remove(transport)
                 for task in (running, dying):
                     task.cancel()
@@ -140,6 +135,19 @@ class _Play:
                 with suppress(asyncio.CancelledError):
                     await transport.close()
             await asyncio.sleep(crash.pause_s if crash is not None and not self._is_healed else 0.5)
+
+    def _maker(self, client: Client) -> Make:
+        def make(settings: SchedulerSettings, identity: str) -> Scheduler:
+            return Scheduler(
+                client,
+                settings,
+                clock=self._clock,
+                executor=Inline(),
+                identity=identity,
+                random=random.Random(self._rng.random()),
+            )
+
+        return make
 
     def _new_transport(self, crash: Crash | None) -> FaultyTransport:
         severity = 0.0 if self._is_healed else self._plan.severity
@@ -171,7 +179,9 @@ class _Play:
                 quiet_since, seen = waited, now
 
     def _leader(self) -> Scheduler | None:
-        return next((one for one in self._schedulers if one.is_synced and one.mandate.is_held), None)
+        return next(
+            (one.current for one in self._processes if one.current.is_synced and one.current.mandate.is_held), None
+        )
 
     def _changes(self) -> int:
         return sum(change.kind.plural not in ("leases", "events") for change in self._server.history)
