@@ -6,11 +6,18 @@ import asyncio
 import contextlib
 import io
 import json
+import resource
+import socket
+import ssl
 
 import pytest
+import uvloop
 
 from hostler.kube.service.listening import Limits
+from tests.kube.api.certificates import Authority
 from tests.kube.service.serving import node, pod, scheduling, server_with, until
+from tests.kube.service.test_certificates import shown_by
+from tests.kube.service.test_certificates import write as write_pair
 
 HEAD = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Never: ends"
 BODY = b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n{"
@@ -48,12 +55,22 @@ async def send(pages, request):
     return int(head.split()[1]), json.loads(body)
 
 
-def at_the_port(work, server=None, **options):
+def at_the_port(work, server=None, run=asyncio.run, **options):
     async def main():
         async with asyncio.timeout(60), scheduling(server or server_with(node("n"), pod("a")), **options) as pages:
             return await work(pages)
 
-    return asyncio.run(main())
+    return run(main())
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """Give the files of a certificate and its key."""
+    write_pair(tmp_path, Authority().sign("shown", "127.0.0.1"))
+    return tmp_path / "tls.crt", tmp_path / "tls.key"
+
+
+both_loops = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 
 
 def ask(path, token="ann", *more):
@@ -126,6 +143,58 @@ def test_a_request_that_is_worked_on_keeps_its_place():
     ended, head = at_the_port(work, server, limits=Limits(connections=1, head_s=3600, body_s=3600))
     assert ended == [b""] * 5
     assert head.startswith(b"HTTP/1.1 400")
+
+
+@both_loops
+def test_connections_that_never_begin_a_handshake_take_places_too_and_give_way(run, pair):
+    async def work(pages):
+        port = int(pages.address.rpartition(":")[2])
+        async with connected(pages, 20) as silent:
+            ended = await asyncio.gather(*map(rest_of, silent[:12]))
+            return ended, await shown_by(port)
+
+    limits = Limits(connections=8, handshake_s=3600, head_s=3600)
+    assert at_the_port(work, run=run, limits=limits, tls=pair) == ([b""] * 12, "shown")
+
+
+@both_loops
+def test_whoever_gives_way_after_its_handshake_is_not_asked_for_a_goodbye(run, pair):
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    trusting.maximum_version = ssl.TLSVersion.TLSv1_2  # nothing but a goodbye follows its handshake
+
+    async def work(pages):
+        port = int(pages.address.rpartition(":")[2])
+        with (
+            socket.create_connection(("127.0.0.1", port)) as wire,
+            await asyncio.to_thread(trusting.wrap_socket, wire.dup()),
+        ):
+            assert await shown_by(port) == "shown"  # there is one place, and now somebody else's
+            wire.setblocking(False)
+            return await asyncio.get_running_loop().sock_recv(wire, 1000)
+
+    assert at_the_port(work, run=run, limits=Limits(connections=1, head_s=3600), tls=pair) == b""
+
+
+def test_a_handshake_that_never_ends_is_given_up(pair):
+    async def work(pages):
+        async with connected(pages, 3, b"\x16\x03\x01") as silent:
+            return await asyncio.gather(*map(rest_of, silent))
+
+    assert at_the_port(work, limits=Limits(handshake_s=0.2), tls=pair) == [b""] * 3
+
+
+def test_strangers_get_no_more_than_a_share_of_the_files_that_may_be_open():
+    async def work(pages):
+        async with connected(pages, 100, HEAD) as half:
+            return await asyncio.gather(*map(rest_of, half[:30]))
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        assert at_the_port(work, limits=Limits(connections=1000, head_s=3600)) == [b""] * 30
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,19 @@
 """How much of us a stranger may take: connections, time and bytes are limited before anybody is known by name.
 
-The port is open to all who can reach it, and a request is checked only when its head is whole. So a head and a body
-must come in time, a place that is needed is taken from whoever waits without a request, and what is no HTTP at all is
-answered like every other bad request. Used by ``serving``.
+The port is open to all who can reach it, and a request is checked only when its head is whole. So a handshake, a head
+and a body must come in time, a place that is needed is taken from whoever waits without a request, and what is no HTTP
+at all is answered like every other bad request. A connection has its place from the moment it is accepted until its
+descriptor is closed: the scheduler needs descriptors too, for the API. Used by ``serving``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import resource
+import socket
 import ssl
+from contextlib import suppress
+from typing import cast
 
 import msgspec
 from aiohttp import web
@@ -17,8 +22,8 @@ from hostler.kube.service.problems import Handler, RefusedError, problem
 
 __all__ = ["Limits", "Listener", "mark_busy", "read_body"]
 
-_HANDSHAKE_S = 10.0
-_LINGER_S = 2.0  # for a body that nobody wants, so that the answer is still read
+_LINGER_S = 2.0  # for a body that nobody wants, so that the answer is still read; and for the other side's goodbye
+_SHARE = 4  # of our descriptors, one in so many may be a stranger's
 # Times the connections: what strangers can make us keep in memory. A token may have 16 KiB.
 _HEADERS = 32
 _HEADER_BYTES = 17 * 2**10
@@ -27,17 +32,49 @@ _HEADER_BYTES = 17 * 2**10
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one service gives away at most."""
 
-    connections: int = 128
+    connections: int = 128  # fewer where the process may open few files
+    handshake_s: float = 5.0
     head_s: float = 20.0  # until a request's head is whole, and between two requests
     body_s: float = 10.0
+
+
+class _Place:
+    """What one connection takes, from accept to its end; the oldest is first in ``places``."""
+
+    def __init__(self, places: dict[_Place, None]) -> None:
+        self.connection: _Connection | None = None
+        self.handshake: asyncio.Task[None] | None = None
+        self._places = places
+        places[self] = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self.connection is not None and self.connection.is_busy
+
+    def leave(self) -> None:
+        self._places.pop(self, None)
+
+    def forget(self, taken: socket.socket) -> None:
+        """Give everything back where a handshake led to no connection, or had no time to begin."""
+        if self.connection is None:
+            taken.close()
+            self.leave()
+
+    def end(self) -> None:
+        """End the connection at once: a peer that is silent must not keep it open."""
+        self.leave()
+        if self.handshake is not None:
+            self.handshake.cancel()
+        if self.connection is not None:
+            self.connection.end()
 
 
 class _Connection(web.RequestHandler):
     """One connection; ``is_busy`` while a page is made for it."""
 
-    __slots__ = ("is_busy",)
+    __slots__ = ("_place", "_wire", "is_busy")
 
-    def __init__(self, server: web.Server, limits: Limits) -> None:
+    def __init__(self, server: web.Server, limits: Limits, place: _Place) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -48,6 +85,24 @@ class _Connection(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type]  # means none, as with the runner
         )
         self.is_busy = False
+        self._place = place
+        self._wire: asyncio.Transport | None = None  # also while it is being closed, when ``transport`` is None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._wire, self._place.connection = cast("asyncio.Transport", transport), self
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Give the place back."""
+        self._place.leave()
+        super().connection_lost(exc)
+
+    def end(self) -> None:
+        """End without goodbye."""
+        self.force_close()
+        if self._wire is not None:
+            self._wire.abort()
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
@@ -66,32 +121,62 @@ class Listener:
     def __init__(self, server: web.Server, limits: Limits) -> None:
         self._server = server
         self._limits = limits
+        self._most = min(limits.connections, max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _SHARE))
+        self._places: dict[_Place, None] = {}
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> asyncio.Server:
         """Listen; OSError where the address cannot be had."""
-        loop = asyncio.get_running_loop()
-        timeout_s = _HANDSHAKE_S if tls is not None else None
-        return await loop.create_server(self._take, host, port, ssl=tls, ssl_handshake_timeout=timeout_s)
+        return await asyncio.get_running_loop().create_server(lambda: _Arrival(self, tls), host, port)
 
-    def _take(self) -> asyncio.Protocol:
-        """Make room for a newcomer: the oldest that have no request under way give way."""
-        held = [one for one in self._server.connections if one.transport is not None]
-        excess = len(held) + 1 - self._limits.connections
-        if excess > 0:
-            waiting = [one for one in held if isinstance(one, _Connection) and not one.is_busy]
-            if not waiting:
-                return _NoRoom()
-            for one in waiting[:excess]:
-                one.force_close()
-        return _Connection(self._server, self._limits)
+    def take(self, transport: asyncio.Transport, tls: ssl.SSLContext | None) -> None:
+        """Take a newcomer in, if room can be made."""
+        if not self._make_room():
+            transport.abort()
+            return
+        place = _Place(self._places)
+        if tls is None:
+            connection = _Connection(self._server, self._limits, place)
+            transport.set_protocol(connection)
+            connection.connection_made(transport)
+            return
+        # A loop that listens with TLS hides connections until their handshake is done; so we take this one over.
+        wire = transport.get_extra_info("socket")
+        taken = socket.fromfd(wire.fileno(), wire.family, wire.type)
+        transport.abort()
+        place.handshake = asyncio.ensure_future(self._shake_hands(taken, tls, place))
+        place.handshake.add_done_callback(lambda _: place.forget(taken))
+
+    def _make_room(self) -> bool:
+        """Let the oldest that have no request under way give way; False where all have one."""
+        excess = len(self._places) + 1 - self._most
+        if excess <= 0:
+            return True
+        waiting = [one for one in self._places if not one.is_busy]
+        for one in waiting[:excess]:
+            one.end()
+        return bool(waiting)
+
+    async def _shake_hands(self, taken: socket.socket, tls: ssl.SSLContext, place: _Place) -> None:
+        with suppress(OSError):  # whoever it was has gone, is silent, or speaks no TLS
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: _Connection(self._server, self._limits, place),
+                taken,
+                ssl=tls,
+                ssl_handshake_timeout=self._limits.handshake_s,
+                ssl_shutdown_timeout=_LINGER_S,
+            )
 
 
-class _NoRoom(asyncio.Protocol):
-    """Ends a connection at once."""
+class _Arrival(asyncio.Protocol):
+    """A connection that was just accepted."""
+
+    def __init__(self, listener: Listener, tls: ssl.SSLContext | None) -> None:
+        self._listener = listener
+        self._tls = tls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Hang up."""
-        transport.close()
+        """Hand it over before anything is read."""
+        self._listener.take(cast("asyncio.Transport", transport), self._tls)
 
 
 @web.middleware
