@@ -99,10 +99,10 @@ class _Connection(web.RequestHandler):
         super().connection_lost(exc)
 
     def end(self) -> None:
-        """End without goodbye."""
-        self.force_close()
+        """End without the goodbye of TLS, which the other side would have to answer."""
         if self._wire is not None:
             self._wire.abort()
+        self.force_close()
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
