@@ -14,8 +14,11 @@ from hostler.kube.local import LocalCluster
 from tests.cli.running import hostler
 
 PODS = "/api/v1/namespaces/default/pods"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/hostler-scheduler"
 PATIENCE_S = 60
 MODULE = """
+import time
+
 import numpy as np
 
 class Moody:
@@ -43,6 +46,25 @@ class Hopeless(Moody):
 
     def evaluate(self, spec, rows):
         raise ValueError("never again")
+
+class Homesick(Moody):
+    name = "homesick"
+
+    def __init__(self, view, args):
+        try:
+            view.host(0)
+        except LookupError:
+            return
+        raise SystemExit("too many strangers")
+
+class Sleepy(Moody):
+    name = "sleepy"
+
+    def evaluate(self, spec, rows):
+        if dict(spec.requests).get("cpu") == 2000:
+            print("falls asleep", flush=True)
+            time.sleep(3600)
+        return np.zeros(len(rows), np.int64)
 """
 FILE = """\
 apiVersion: hostler/v1
@@ -61,6 +83,7 @@ def site(tmp_path_factory):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: frost\nVersion: 1.0\n")
     names = {"moody": "Moody", "picky": "Picky", "hopeless": "Hopeless", "broken": "Missing"}
+    names |= {"sleepy": "Sleepy", "homesick": "Homesick"}
     lines = "".join(f"{key} = frost_module:{value}\n" for key, value in names.items())
     (info / "entry_points.txt").write_text(f"[hostler.plugins]\n{lines}")
     (folder / "frost_module.py").write_text(MODULE)
@@ -159,6 +182,29 @@ def test_a_plugin_that_always_fails_does_not_end_the_scheduler(api, scheduler):
     put(api, "web")
     until(lambda: "never again" in why(api, "web"))
     assert process.poll() is None
+
+
+def test_a_plugin_that_cannot_be_made_once_there_are_nodes_changes_nothing(api, scheduler):
+    process, file, log = scheduler("moody")
+    put(api, "first")
+    until(lambda: where(api, "first"))
+    file.write_text(FILE % "homesick")
+    process.send_signal(signal.SIGHUP)
+    until(lambda: "too many strangers" in log.read_text())
+    assert "SIGHUP: policy" not in log.read_text()
+    assert "SIGHUP: nothing was changed: the file is refused" in log.read_text()
+    put(api, "second")
+    until(lambda: where(api, "second"))
+
+
+def test_a_plugin_that_hangs_does_not_keep_the_process_from_its_end(api, scheduler):
+    process, _, log = scheduler("sleepy")
+    put(api, "cursed", "2")
+    until(lambda: "falls asleep" in log.read_text())
+    process.terminate()
+    assert process.wait(PATIENCE_S) == 0
+    assert " stopped " in log.read_text()
+    assert api.call("GET", LEASE)["spec"].get("holderIdentity", "") == ""
 
 
 def test_a_plugin_that_nobody_offers_is_refused_before_the_cluster_is_asked(tmp_path):
