@@ -53,6 +53,12 @@ class Site:
             return
         self.state = observe(self.state, found, unsure=set(self.lanes))
 
+    async def quiet_find(self):
+        faults, self.driver.faults = self.driver.faults, []
+        found = await self.driver.find()
+        self.driver.faults = faults
+        return found
+
     def actions(self) -> list[Action]:
         return next_actions(self.state, self.now)
 

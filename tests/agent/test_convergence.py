@@ -7,9 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from hostler.agent.core import observe
 from hostler.agent.drivers.fake import FakeDriver, FakeVm, Fault
 from hostler.agent.messages import HostSize, Order, Orders
-from tests.agent.site import SECOND, Site
+from tests.agent.site import SECOND, Site, run_now
 
 GIB = 2**30
 NAMES = [f"vm{number}" for number in range(6)]
@@ -34,8 +35,8 @@ class HostUnderFire(RuleBasedStateMachine):
         self.restarts_ordered = dict.fromkeys(NAMES, 0)
         self.runs_before_restart: dict[str, int] = {}
 
-    @rule(vm=st.sampled_from(NAMES), power=st.sampled_from(POWERS), gib=st.integers(1, 3))
-    def order(self, vm, power, gib):
+    @rule(vm=st.sampled_from(NAMES), power=st.sampled_from(POWERS), gib=st.integers(1, 3), is_lost=st.booleans())
+    def order(self, vm, power, gib, is_lost):
         before = self.wanted.get(vm)
         generation, restarts = (before.generation + 1, before.restarts) if before else (1, 0)
         self.wanted[vm] = Order(
@@ -48,7 +49,7 @@ class HostUnderFire(RuleBasedStateMachine):
         )
         if power in ("stopped", "absent"):
             self.runs_before_restart.pop(vm, None)
-        self._send(Orders(version=self._next(), is_full=False, orders=(self.wanted[vm],)))
+        self._send(Orders(version=self._next(), is_full=False, orders=(self.wanted[vm],)), is_lost=is_lost)
 
     @precondition(lambda self: any(order.power == "running" for order in self.wanted.values()))
     @rule(data=st.data())
@@ -73,7 +74,6 @@ class HostUnderFire(RuleBasedStateMachine):
     def deliver_everything(self, bulk):
         orders = tuple(self.wanted.values())
         self._send(Orders(version=self._next(), is_full=True, orders=orders, allows_bulk_teardown=bulk))
-        self.site.take(self.sent[-1])
 
     @rule()
     def look(self):
@@ -97,6 +97,16 @@ class HostUnderFire(RuleBasedStateMachine):
     @rule()
     def work_for_a_while(self):
         self.site.step()
+
+    @rule()
+    def look_in_the_middle_of_things(self):
+        """A look begins, everything under way ends, the look is told of."""
+        found, unsure = run_now(self.site.quiet_find()), set(self.site.lanes)
+        for vm, (_, done) in list(self.site.lanes.items()):
+            if done is None:
+                self.site.do(vm)
+            self.site.finish(vm)
+        self.site.state = observe(self.site.state, found, unsure=unsure)
 
     @rule()
     def begin_all_that_may_begin(self):
@@ -192,9 +202,11 @@ class HostUnderFire(RuleBasedStateMachine):
         self.version += 1
         return self.version
 
-    def _send(self, orders: Orders) -> None:
+    def _send(self, orders: Orders, *, is_lost: bool = False) -> None:
         self.sent.append(orders)
+        if not is_lost:
+            self.site.take(orders)
 
 
 TestHostUnderFire = HostUnderFire.TestCase
-TestHostUnderFire.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestHostUnderFire.settings = settings(max_examples=250, stateful_step_count=50, deadline=None)

@@ -145,6 +145,14 @@ def test_an_older_order_changes_nothing():
     assert verbs(late) == {}
 
 
+def test_an_older_order_changes_nothing_even_before_the_newer_one_is_fulfilled():
+    state = state_with([order(power="running", generation=5)])
+    late = take(state, Orders(version=2, is_full=False, orders=(order(power="absent", generation=4),)))
+    assert verbs(late) == {"a": "create"}
+    late = take(state, Orders(version=2, is_full=True, orders=(order(power="absent", generation=4),)))
+    assert verbs(late) == {"a": "create"}
+
+
 def test_older_orders_than_those_known_are_ignored_as_a_whole():
     state = state_with([order()], [found()])
     state = take(state, Orders(version=9, is_full=False, orders=(order(power="stopped", generation=2),)))
@@ -276,6 +284,17 @@ def test_a_found_vm_without_a_record_takes_the_restarts_as_done():
     assert state.records["a"].restarts == 5
 
 
+def test_a_restart_that_is_ordered_while_the_vm_is_being_started_still_happens():
+    state = state_with([order()], [found(power="stopped")])
+    (action,) = next_actions(state, 0)
+    state = take(begin(state, action), Orders(version=2, is_full=False, orders=(order(restarts=1),)))
+    assert verbs(after(state, action, Outcome(), 0)) == {"a": "restart"}
+    trouble = Trouble(kind="transient", code="c", message="m")
+    state = after(state, action, Outcome(trouble=trouble), 0)
+    state = take(state, Orders(version=3, is_full=False, orders=(order(restarts=2),)))
+    assert verbs(observe(state, [found(power="running")])) == {"a": "restart"}, "it had been started after all"
+
+
 def test_a_restart_of_a_vm_that_is_to_be_stopped_is_no_more_than_a_stop():
     record = Record(vm="a", generation=1, restarts=0, **MADE)
     state = state_with([order(power="stopped", restarts=1)], [found()], [record])
@@ -322,6 +341,16 @@ def test_only_as_much_is_started_as_fits_and_the_rest_says_why():
     for action in next_actions(state, 0):
         state = begin(state, action)
     assert verbs(state) == {}, "what is under way is booked already"
+
+
+def test_a_vm_that_may_have_been_started_keeps_its_room_until_that_is_known():
+    orders = [order("a", cpu_millis=5000), order("b", cpu_millis=5000)]
+    off = [found("a", power="stopped"), found("b", power="stopped")]
+    state = state_with(orders, off)
+    (action,) = next_actions(state, 0)
+    state = after(begin(state, action), action, Outcome(trouble=Trouble(kind="transient", code="c", message="m")), 0)
+    assert verbs(state) == {}
+    assert verbs(observe(state, off)) == {"b": "start"}
 
 
 def test_room_that_appears_is_used_at_once():
@@ -430,6 +459,9 @@ def test_a_look_that_is_older_than_an_action_does_not_count():
     (action,) = next_actions(state, 0)
     state = after(begin(state, action), action, Outcome(), 0)
     assert verbs(observe(state, [], unsure={"a"})) == {"a": "start"}
+    (action,) = next_actions(state, 0)
+    state = after(begin(state, action), action, Outcome(), 0)
+    assert verbs(observe(state, [found(power="stopped")], unsure={"a"})) == {}
 
 
 def test_what_failed_for_an_older_order_does_not_hold_up_the_new_one():
