@@ -25,7 +25,8 @@ def test_a_notice_that_came_before_the_wait_counts():
         notifier = Notifier()
         seen = notifier.count
         notifier.poke()
-        assert await notifier.wait(30, since=seen) == 1
+        async with asyncio.timeout(30):
+            assert await notifier.wait(3600, since=seen) == 1
         assert await notifier.wait(0, since=1) == 1
 
     asyncio.run(scene())

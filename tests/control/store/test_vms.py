@@ -167,7 +167,7 @@ def test_lists_can_be_narrowed_by_anything_that_is_a_column_and_by_labels(shop):
 
 
 def test_pages_neither_repeat_nor_hide_rows_when_others_come_and_go(shop):
-    put(shop, *[vm(f"old{number:02}", created_ns=100 + number // 3) for number in range(20)])
+    put(shop, *[vm(f"old{number:02}", created_ns=100 + number // 4) for number in range(20)])
     seen: list[str] = []
     cursor, turn = "", 0
     while True:

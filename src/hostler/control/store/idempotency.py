@@ -6,14 +6,21 @@ request is an error. Since answer and change commit together, a retry finds both
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from hostler.control.store.errors import IdempotencyMismatchError
-from hostler.control.store.rows import insert_new
 from hostler.control.store.tables import idempotency_keys
 
 __all__ = ["Answer", "forget_expired", "recall", "remember"]
+
+
+_FIND = select(idempotency_keys).where(
+    idempotency_keys.c.scope == bindparam("scope"), idempotency_keys.c.key == bindparam("key")
+)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,8 +32,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def recall(connection: Connection, scope: str, key: str, request_hash: str, now_ns: int) -> Answer | None:
     """Return the answer that was given before; None for a new key. IdempotencyMismatchError for another request."""
-    same = (idempotency_keys.c.scope == scope) & (idempotency_keys.c.key == key)
-    row = connection.execute(select(idempotency_keys).where(same)).one_or_none()
+    row = connection.execute(_FIND, {"scope": scope, "key": key}).one_or_none()
     if row is None or row.expires_ns <= now_ns:
         return None
     if row.request_hash != request_hash:
@@ -39,10 +45,10 @@ def remember(
     connection: Connection, scope: str, key: str, request_hash: str, answer: Answer, *, now_ns: int, expires_ns: int
 ) -> None:
     """Write an answer, in the transaction that makes it true; call ``recall`` in the same work before."""
-    same = (idempotency_keys.c.scope == scope) & (idempotency_keys.c.key == key)
-    connection.execute(delete(idempotency_keys).where(same, idempotency_keys.c.expires_ns <= now_ns))
     values = {"scope": scope, "key": key, "request_hash": request_hash, "created_ns": now_ns, "expires_ns": expires_ns}
-    if not insert_new(connection, idempotency_keys, {**values, "status": answer.status, "response": answer.response}):
+    values |= {"status": answer.status, "response": answer.response, "now_ns": now_ns}
+    statement = _remembering(connection.dialect.name)
+    if connection.execute(statement, values, execution_options={"preserve_rowcount": True}).rowcount != 1:
         raise IdempotencyMismatchError("this idempotency key was used meanwhile", hint="ask again")
 
 
@@ -54,3 +60,14 @@ def forget_expired(connection: Connection, now_ns: int, *, limit: int = 1000) ->
     for scope, key in connection.execute(old).all():
         gone += connection.execute(delete(idempotency_keys).where(columns.scope == scope, columns.key == key)).rowcount
     return gone
+
+
+@cache
+def _remembering(dialect: str) -> sqlite.Insert | postgresql.Insert:
+    """Return a statement, made once, that takes the place of an answer whose time is over, and of no other."""
+    names = ("request_hash", "status", "created_ns", "expires_ns", "response")
+    is_over = idempotency_keys.c.expires_ns <= bindparam("now_ns")
+    statement = sqlite.insert(idempotency_keys) if dialect == "sqlite" else postgresql.insert(idempotency_keys)
+    values = statement.values({column.name: bindparam(column.name) for column in idempotency_keys.c})
+    new = {name: values.excluded[name] for name in names}
+    return values.on_conflict_do_update(index_elements=["scope", "key"], set_=new, where=is_over)

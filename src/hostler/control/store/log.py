@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from hostler.control.store.errors import LogForgottenError
 from hostler.control.store.tables import checkpoints, log, log_head
@@ -25,6 +25,9 @@ Kind = Literal["fact", "step", "note"]
 
 _GROWTH = "hostler_log_grew"
 _KEPT_CHECKPOINTS = 2
+# Made once: making them costs SQLAlchemy more than running them costs the database.
+_INSERT = insert(log)
+_RAISE_HEAD = update(log_head).values(seq=log_head.c.seq + bindparam("count")).returning(log_head.c.seq)
 
 
 class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,11 +66,10 @@ def append(connection: Connection, entries: Sequence[NewEntry]) -> list[int]:
     """Write entries behind all others and return their numbers."""
     if not entries:
         return []
-    raised = update(log_head).values(seq=log_head.c.seq + len(entries)).returning(log_head.c.seq)
-    last: int = connection.execute(raised).scalar_one()
+    last: int = connection.execute(_RAISE_HEAD, {"count": len(entries)}).scalar_one()
     numbers = list(range(last - len(entries) + 1, last + 1))
     rows = [{"seq": seq, **msgspec.structs.asdict(entry)} for seq, entry in zip(numbers, entries, strict=True)]
-    connection.execute(insert(log), rows)
+    connection.execute(_INSERT, rows)
     connection.info[_GROWTH] = True
     return numbers
 

@@ -40,7 +40,7 @@ class PostgresBackend:
             "max_overflow": limits.readers,
             "pool_pre_ping": True,
         }
-        self.reading = _engine(location, limits, {**options, **pool}).execution_options(
+        self.reading = _engine(location, limits, {**options, **pool, "pool_pre_ping": True}).execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
         self.notifier = PostgresNotifier(location, limits)

@@ -9,15 +9,19 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from sqlalchemy import (
+    BindParameter,
     ColumnElement,
     Connection,
     RowMapping,
     Select,
     Table,
+    Update,
+    bindparam,
     delete,
     exists,
     insert,
@@ -51,20 +55,20 @@ class Page(msgspec.Struct, Generic[Row], frozen=True, kw_only=True):
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
     """Insert a row unless something that must be unique is taken; say whether it is in."""
     # Not by catching an error: in PostgreSQL that would end the transaction up to the last savepoint.
-    is_sqlite = connection.dialect.name == "sqlite"
-    statement = sqlite.insert(table) if is_sqlite else postgresql.insert(table)
-    statement = statement.values(**values).on_conflict_do_nothing()
-    return connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount == 1
+    statement = _inserting(table, connection.dialect.name)
+    return connection.execute(statement, values, execution_options={"preserve_rowcount": True}).rowcount == 1
 
 
 def change(
     connection: Connection, table: Table, key: Mapping[str, Any], version: int, values: Mapping[str, Any], what: str
 ) -> int:
     """Change a row that is still at a version and return its next one; NotFoundError, StaleVersionError."""
-    same = _is_row(table, key)
-    statement = update(table).where(same, table.c.version == version).values(**values, version=version + 1)
-    if connection.execute(statement).rowcount != 1:
-        raise _why_unchanged(connection, table, same, version, what)
+    statement = _changing(table, tuple(key), tuple(values))
+    parameters = {f"key_{name}": value for name, value in key.items()}
+    parameters |= {f"new_{name}": value for name, value in values.items()}
+    parameters |= {"old_version": version, "next_version": version + 1}
+    if connection.execute(statement, parameters).rowcount != 1:
+        raise _why_unchanged(connection, table, _is_row(table, key), version, what)
     return version + 1
 
 
@@ -122,6 +126,23 @@ def has_labels(table: Table, owner: ColumnElement[str], labels: Labels) -> list[
         one = table.alias()
         conditions.append(exists().where(one.c.owner == owner, one.c.key == key, one.c.value == value))
     return conditions
+
+
+@cache
+def _inserting(table: Table, dialect: str) -> sqlite.Insert | postgresql.Insert:
+    """Return a statement that is made once: making it costs SQLAlchemy more than running it costs the database."""
+    if dialect == "sqlite":
+        return sqlite.insert(table).on_conflict_do_nothing()
+    return postgresql.insert(table).on_conflict_do_nothing()
+
+
+@cache
+def _changing(table: Table, key: tuple[str, ...], names: tuple[str, ...]) -> Update:
+    """Return a statement that is made once; names of columns are no names of parameters, hence the prefixes."""
+    same = [table.c[name] == bindparam(f"key_{name}") for name in key]
+    values: dict[str, BindParameter[Any]] = {name: bindparam(f"new_{name}") for name in names}
+    statement = update(table).where(*same, table.c.version == bindparam("old_version"))
+    return statement.values(**values, version=bindparam("next_version"))
 
 
 def _is_row(table: Table, key: Mapping[str, Any]) -> ColumnElement[bool]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, delete, func, select
+from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, select
 
 from hostler.control.store.errors import NameTakenError, NotFoundError
 from hostler.control.store.rows import (
@@ -29,6 +29,9 @@ __all__ = [
     "VmFilter", "VmRow", "count", "find", "find_by_name", "forget_deleted", "get", "insert", "list_page", "observe",
     "of_host", "save",
 ]  # fmt: skip
+
+
+_FIND_PROJECT = select(projects.c.name).where(projects.c.name == bindparam("name"))
 
 
 class VmRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +77,7 @@ class VmFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 def insert(connection: Connection, row: VmRow) -> VmRow:
     """Write a new VM; NameTakenError where one of that name exists, NotFoundError without its project."""
-    if connection.execute(select(projects.c.name).where(projects.c.name == row.project)).scalar() is None:
+    if connection.execute(_FIND_PROJECT, {"name": row.project}).scalar() is None:
         raise NotFoundError(f"project {row.project} does not exist", hint="create it first, or name another")
     if not insert_new(connection, vms, _values(row)):
         hint = "choose another name, or delete the other VM"
