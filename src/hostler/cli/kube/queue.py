@@ -71,7 +71,7 @@ async def _from_api(access: Access, settings: SchedulerSettings, namespace: str)
     from hostler.kube.facts.views import created_at, has_ended, scheduler_of, view_of
     from hostler.kube.live.answers import queue_row
     from hostler.kube.live.listing import missing_right
-    from hostler.kube.live.waiting import is_gathering
+    from hostler.kube.scheduler.wording import is_gathering
 
     client = Client(AiohttpTransport(access, max_connections=4), user_agent="hostler-cli")
     try:

@@ -9,25 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hostler.engine import Engine
-from hostler.kube.scheduler.wording import hold_messages
+from hostler.kube.scheduler.wording import gathering_text, hold_messages
 from hostler.manifests.messages import gang_message, scheduler_message
 from hostler.model import Explanation, GuestSpec, Hold
 
-__all__ = ["gathering_text", "is_gathering", "member_messages", "not_offered", "waiting_message", "waiting_messages"]
-
-_UNKNOWN = "is not known yet"  # how the engine's note on a gang ends that nobody declared
-_NO_GROUP = ": there is no such PodGroup"
-_FOR_THE_REST = ", it waits for the rest"
-
-
-def gathering_text(why: str) -> str:
-    """Say why a gang cannot be tried yet: what is counted, and what is waited for."""
-    return why + (_NO_GROUP if why.endswith(_UNKNOWN) else _FOR_THE_REST)
-
-
-def is_gathering(message: str) -> bool:
-    """Say whether a condition's message is of a pod whose gang cannot be tried yet."""
-    return message.endswith((_NO_GROUP, _FOR_THE_REST))
+__all__ = ["member_messages", "not_offered", "waiting_message", "waiting_messages"]
 
 
 def member_messages(engine: Engine, gang: str) -> dict[str, str]:

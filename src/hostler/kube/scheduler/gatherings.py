@@ -18,6 +18,7 @@ from hostler.kube.scheduler.log import QUIET, Log
 from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.reports import Reports
 from hostler.kube.scheduler.statuses import Statuses
+from hostler.kube.scheduler.wording import gathering_text
 
 __all__ = ["Gatherings"]
 
@@ -63,7 +64,7 @@ class Gatherings:
             if known is None:
                 known = _Gathering("", (), loop.call_later(_PATIENCE_S, self._late, key))
                 self._waiting[key] = known
-            known.why, known.members, known.is_told = _with_cause(why), members, False
+            known.why, known.members, known.is_told = gathering_text(why), members, False
             if self._timer is None:
                 self._timer = loop.call_later(_SETTLE_S, self._settled)
 
@@ -98,8 +99,3 @@ class Gatherings:
     def _pods(self, one: _Gathering) -> list[PodView]:
         views = [self._world.pods.get(uid) for uid in one.members]
         return [pod for pod in views if pod is not None and not pod.node]
-
-
-def _with_cause(why: str) -> str:
-    """Say it for people: what is counted, and what is waited for."""
-    return f"{why}: there is no such PodGroup" if why.endswith("is not known yet") else f"{why}, it waits for the rest"

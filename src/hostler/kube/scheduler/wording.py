@@ -12,11 +12,24 @@ from hostler.engine.engine import Engine
 from hostler.manifests.messages import counted_message, gang_message, named_hosts
 from hostler.model import Action, Decision, Hold
 
-__all__ = ["gang_reasons", "hold_messages"]
+__all__ = ["gang_reasons", "gathering_text", "hold_messages", "is_gathering"]
 
 _NOTHING = "no node was found"
 _FITS = "fits, but "  # how the engine's note on a member begins that would find room
 _RUNS = "the gang runs"
+_UNKNOWN = "is not known yet"  # how the engine's note on a gang ends that nobody declared
+_NO_GROUP = ": there is no such PodGroup"
+_FOR_THE_REST = ", it waits for the rest"
+
+
+def gathering_text(why: str) -> str:
+    """Say why a gang cannot be tried yet: what is counted, and what is waited for."""
+    return why + (_NO_GROUP if why.endswith(_UNKNOWN) else _FOR_THE_REST)
+
+
+def is_gathering(message: str) -> bool:
+    """Say whether a condition's message is of a pod whose gang cannot be tried yet."""
+    return message.endswith((_NO_GROUP, _FOR_THE_REST))
 
 
 def gang_reasons(engine: Engine, actions: Iterable[Action]) -> dict[str, str]:
