@@ -2,14 +2,16 @@
 
 The proxy takes the Authorization header for itself, so the token is repeated in a header that it passes on; the
 scheduler asks the API server whose it is. Whoever may change the service or its pods could read the token there, as
-with any webhook: use one that is short-lived and may do little. Used by commands with ``--via``.
+with any webhook: use one that is short-lived and may do little. It goes where it was sent and nowhere else: redirects
+are not followed. Used by commands with ``--via``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -19,6 +21,7 @@ from hostler.errors import HostlerError, InputError, UnavailableError, UnknownNa
 from hostler.kube.api.access import Access
 from hostler.kube.api.network_failures import lost_answer, unsent
 from hostler.kube.api.tls import make_tls
+from hostler.kube.live.told import read_told
 from hostler.kube.service.guard import TOKEN_HEADER
 
 __all__ = ["ask_scheduler"]
@@ -26,6 +29,8 @@ __all__ = ["ask_scheduler"]
 _TIMEOUT_S = 30.0
 _HINT = "write NAMESPACE/SERVICE[:PORT], NAMESPACE/https:SERVICE[:PORT] or http://127.0.0.1:10359"
 _SCHEMES = ("http", "https")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # of namespaces, services and ports
+_MAX_ANSWER = 64 * 2**20  # kilobytes for each of tens of thousands of nodes
 _NOT_THERE = "does a scheduler run there? 'hostler kube schedule --listen' says at which address it is asked"
 
 
@@ -54,25 +59,50 @@ async def ask_scheduler(
         base = access.server + _proxy_path(via)
         headers = {"Authorization": bearer, TOKEN_HEADER: bearer}
         tls = make_tls(access.authority, identity, is_insecure=access.is_insecure)  # type: ignore[assignment]
-    url = URL(base + path, encoded=True).update_query(dict(query or {}))
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
+    method, data = ("POST", body) if body else ("GET", None)
     try:
+        url = URL(base + path, encoded=True).update_query(dict(query or {}))
         async with (
             aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
-            session.request("POST" if body else "GET", url, data=body or None, headers=headers, ssl=tls) as response,
+            session.request(method, url, data=data, headers=headers, ssl=tls, allow_redirects=False) as response,
         ):
-            return _answer(response.status, await response.read(), via)
+            status, answer = response.status, await _read(response, via)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         failure = unsent(msgspec.structs.replace(access, server=base), error)
         if tls is True:  # nobody's kubeconfig leads there
             failure.hint = _NOT_THERE
         raise failure from error
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise lost_answer(msgspec.structs.replace(access, server=base), error, _TIMEOUT_S) from error
+    if status != 200:
+        raise _refusal(status, answer, via)
+    told = read_told(path, answer)
+    if told is None:
+        raise UnavailableError(f"{via}: what answers is no scheduler of ours", hint=_NOT_THERE)
+    return told
+
+
+async def _read(response: aiohttp.ClientResponse, via: str) -> bytes:
+    """Read an answer that is not longer than any scheduler's."""
+    read = bytearray()
+    async for chunk in response.content.iter_any():
+        read += chunk
+        if len(read) > _MAX_ANSWER:
+            raise UnavailableError(f"{via}: the answer is longer than any scheduler's", hint=_NOT_THERE)
+    return bytes(read)
 
 
 def _own_address(via: str) -> str:
-    parts = urlsplit(via)
+    if "@" in via:
+        raise InputError("--via: no user and password belong there", hint="the kubeconfig's token says who asks")
+    try:
+        parts = urlsplit(via)
+        is_whole = bool(parts.hostname) and parts.port != 0 and not parts.query and not parts.fragment
+    except ValueError:  # half an IPv6 address, or a port that is none
+        is_whole = False
+    if not is_whole or not via.isascii() or not via.isprintable() or " " in via:
+        raise InputError(f"--via {via[:80]!r} is not an address", hint=_HINT)
     is_near = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if parts.scheme == "https" or (parts.scheme == "http" and is_near):
         return via.rstrip("/")
@@ -84,26 +114,31 @@ def _proxy_path(via: str) -> str:
     namespace, _, service = via.partition("/")
     parts = service.split(":")
     scheme = parts.pop(0) if len(parts) > 1 and parts[0] in _SCHEMES else ""
-    name, port = (*parts, "")[:2]
-    if not namespace or not name or len(parts) > 2 or "/" in service:
+    words = [namespace, *parts]
+    if not 2 <= len(words) <= 3 or not all(map(_NAME.fullmatch, words)):
         raise InputError(f"--via {via[:80]!r} is neither an address nor a service", hint=_HINT)
-    words = [scheme, name, port] if scheme else [name, port] if port else [name]
-    target = ":".join(quote(word, safe="") for word in words)
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/services/{target}/proxy"
+    name, port = (*parts, "")[:2]
+    target = f"{scheme}:{name}:{port}" if scheme else ":".join(parts)
+    return f"/api/v1/namespaces/{namespace}/services/{target}/proxy"
 
 
-def _answer(status: int, body: bytes, via: str) -> Any:  # noqa: ANN401 - plain JSON
-    if status == 200:
-        try:
-            return msgspec.json.decode(body)
-        except msgspec.MsgspecError:
-            raise UnavailableError(f"{via}: what answers is no scheduler of ours") from None
+def _refusal(status: int, body: bytes, via: str) -> HostlerError:
+    """Return what a scheduler or the API server says instead of an answer."""
+    if 300 <= status < 400:
+        return UnavailableError(
+            f"{via}: {status}: it sends us elsewhere, and the token does not go there", hint=_NOT_THERE
+        )
     try:
         told = msgspec.json.decode(body, type=_Problem)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         told = _Problem(detail=" ".join(body[:200].decode("utf-8", "replace").split()))
     hint = told.hint or ("" if told.detail or "://" in via else _proxy_hint(status, via))
-    raise _error(status)(f"{via}: {status}: {told.detail or told.message}", hint=hint)
+    return _error(status)(_plain(f"{via}: {status}: {told.detail or told.message}"), hint=_plain(hint))
+
+
+def _plain(text: str) -> str:
+    """Replace what could move a terminal's cursor."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _proxy_hint(status: int, via: str) -> str:
