@@ -41,6 +41,21 @@ def test_configurations_and_manifests_are_checked_too(tmp_path):
     ]
 
 
+def test_pods_of_nodes_that_are_gone_are_noted_as_place_does(tmp_path):
+    def item(kind, name, **more):
+        return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, **more}
+
+    spec = {"containers": [{"name": "c"}], "nodeName": "gone"}
+    items = [item("Node", "n", status={"allocatable": {"cpu": "4", "pods": "10"}}), item("Pod", "p", spec=spec)]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    checked, placed = hostler("config", "validate", file), hostler("place", "-f", file)
+    told = f"note: {file}: pod default/p does not count: its node gone is not there"
+    assert (checked.code, placed.code) == (0, 0), checked.err
+    assert checked.err.splitlines().count(told) == placed.err.splitlines().count(told) == 1
+    assert checked.lines == [f"{file}: 1 host, 1 guest", "ok"]
+
+
 def test_schedulers_in_both_formats_are_checked_and_what_is_not_done_is_told(tmp_path):
     own = write(tmp_path / "own.yaml", "profiles: [{policy: fgd}]\n", head="apiVersion: hostler/v1\nkind: Scheduler\n")
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

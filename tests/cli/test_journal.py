@@ -9,8 +9,8 @@ import pytest
 
 from hostler.cli.files import atomic_file
 from hostler.engine import BUILT_IN, Engine
-from hostler.engine.journal import Recorder, Stepped, encode_entry, read_journal, write_journal
-from hostler.model import Guest, GuestArrived, GuestLeft, GuestSpec, Host, HostJoined
+from hostler.engine.journal import Applied, Recorder, Stepped, encode_entry, read_journal, write_journal
+from hostler.model import Guest, GuestArrived, GuestLeft, GuestsArrived, GuestSpec, Host, HostJoined
 from tests.cli.running import DEMO_FILES, hostler
 
 
@@ -19,6 +19,20 @@ def run(tmp_path):
     """Return the journal of the demo."""
     path = tmp_path / "run.journal"
     assert hostler("place", *DEMO_FILES, "--policy", "random", "--journal", path).code == 0
+    return path
+
+
+def rewritten(path, change):
+    """Write the journal again, with another fact in place of each arrival of many guests."""
+    journal = read_journal(path.read_bytes().splitlines(keepends=True))
+    entries = tuple(
+        msgspec.structs.replace(entry, event=change(entry.event))
+        if isinstance(entry, Applied) and isinstance(entry.event, GuestsArrived)
+        else entry
+        for entry in journal.entries
+    )
+    with path.open("wb") as stream:
+        write_journal(msgspec.structs.replace(journal, entries=entries), stream.write)
     return path
 
 
@@ -252,3 +266,23 @@ def test_what_is_no_plain_file_is_written_to_and_never_replaced(tmp_path):
     finally:
         os.close(reader)
     assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("words", [(), ("--json",), ("--guest", "web-0")], ids=["table", "json", "guest"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"specs": ()},
+        {"spec_of": (-1,) * 40},
+        {"spec_of": (0,)},
+        {"uids": ("one",)},
+        {"hosts": ("one",)},
+    ],
+    ids=["no spec", "a spec before the first", "too few specs", "too few uids", "too few hosts"],
+)
+def test_guests_that_a_journal_names_and_does_not_describe_are_its_fault(run, change, words):
+    path = rewritten(run, lambda event: msgspec.structs.replace(event, **change))
+    result = hostler("journal", "show", path, *words)
+    assert result.code == 2
+    assert "guests that it does not describe" in result.error
+    assert "journal replay" in result.hint

@@ -11,6 +11,7 @@ from hostler.cli.wording import plural
 from hostler.config.times import format_time
 from hostler.engine import Registry
 from hostler.engine.journal import Applied, Journal, Saved, replay
+from hostler.errors import JournalError
 from hostler.model import Event, Guest, GuestArrived, GuestChanged, GuestLeft, GuestsArrived
 
 __all__ = ["Gone", "guests_gone", "guests_of", "is_wall_time"]
@@ -31,11 +32,15 @@ def guests_of(event: Event) -> Iterator[Guest]:
     if isinstance(event, GuestArrived | GuestChanged):
         yield event.guest
     elif isinstance(event, GuestsArrived):
-        for number, name in enumerate(event.names):
-            spec = event.specs[event.spec_of[number]]
-            uid = event.uids[number] if event.uids else name
-            host = event.hosts[number] if event.hosts else ""
-            yield Guest(name=name, uid=uid, spec=spec, host=host)
+        uids, hosts = event.uids or event.names, event.hosts or ("",) * len(event.names)
+        is_whole = len(event.names) == len(event.spec_of) == len(uids) == len(hosts)
+        if not is_whole or any(not 0 <= number < len(event.specs) for number in event.spec_of):
+            raise JournalError(
+                "the journal has guests that it does not describe: it was written by another program, or changed",
+                hint="'hostler journal replay' says at which entry",
+            )
+        for name, uid, number, host in zip(event.names, uids, event.spec_of, hosts, strict=True):
+            yield Guest(name=name, uid=uid, spec=event.specs[number], host=host)
 
 
 def is_wall_time(at: int) -> bool:
