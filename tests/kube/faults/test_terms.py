@@ -1,6 +1,7 @@
 """A lease that is lost and had again by the same process: it must be as if the process had been started anew."""
 
 import asyncio
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -65,7 +66,7 @@ def test_an_outage_longer_than_the_lease_is_survived_and_counted():
             stage.pod(f"meanwhile-{times}")
             await stage.sleep(60)
             assert not actor.leads
-            await stage.until(lambda name=f"meanwhile-{times}": stage.where(name))
+            await stage.until(partial(stage.where, f"meanwhile-{times}"))
             text = metrics_text(actor.scheduler, stage.clock, Numbers(), None).decode()
             assert f"hostler_lease_losses_total {times}.0" in text
             assert (

@@ -48,7 +48,7 @@ def refuse(cluster, name, message):
 def test_a_gang_that_does_not_fit_is_explained_the_same_with_and_without_asking_the_scheduler(cluster, create, crew):
     for number in range(4):
         create(f"crew-{number}", "7", **IN_CREW)
-    questions = [("explain", f"crew-{number}") for number in (0, 3)]
+    questions: list[tuple[str, ...]] = [("explain", f"crew-{number}") for number in (0, 3)]
     questions += [("kube", "candidates", "crew-0"), ("kube", "queue", "-o", "json")]
     *pairs, queues = both_ways(cluster, *questions, has_said=[f"crew-{number}" for number in range(4)])
     for plain, asked in pairs:

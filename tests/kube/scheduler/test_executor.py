@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_work_is_done_in_order_in_one_thread_and_what_it_raises_comes_back():
             done.append(number)
             return threading.get_ident()
 
-        threads = await asyncio.gather(*(executor.run(lambda n=n: work(n)) for n in range(50)))
+        threads = await asyncio.gather(*(executor.run(partial(work, n)) for n in range(50)))
         assert done == list(range(50))
         assert len(set(threads)) == 1
         assert threads[0] != threading.get_ident()
@@ -53,7 +54,12 @@ def test_work_is_done_in_order_in_one_thread_and_what_it_raises_comes_back():
 def test_the_work_at_hand_is_finished_and_the_rest_is_cancelled_at_the_end():
     async def story() -> None:
         executor, has_begun, may_end = OwnThread(), threading.Event(), threading.Event()
-        at_hand = asyncio.ensure_future(executor.run(lambda: has_begun.set() or may_end.wait()))
+
+        def work() -> bool:
+            has_begun.set()
+            return may_end.wait()
+
+        at_hand = asyncio.ensure_future(executor.run(work))
         await asyncio.to_thread(has_begun.wait)
         rest = asyncio.ensure_future(executor.run(lambda: None))
         await asyncio.sleep(0)
