@@ -258,6 +258,14 @@ def test_after_a_failure_the_host_is_looked_at_before_anything_else_is_done():
     assert verbs(observe(state, [found(power="running")]), 10**18) == {}, "it had worked after all"
 
 
+def test_what_holds_a_vm_up_now_is_told_rather_than_what_failed_before():
+    state = state_with([order(cpu_millis=9000)])
+    state = fail(state, "transient")
+    state = observe(state, [found(power="stopped")])
+    assert reports(state, plan(state, 0))["a"].trouble.code == "c"
+    assert reports(state, plan(state, SECOND))["a"].trouble.code == "no_room"
+
+
 def test_success_takes_the_trouble_away():
     state = observe(fail(state_with([order()], [found(power="stopped")]), "transient"), [found(power="stopped")])
     (action,) = next_actions(state, SECOND)

@@ -44,13 +44,15 @@ def _is_gone(state: State, vm: str) -> bool:
 def _report(state: State, vm: str, refusal: Trouble | None) -> VmReport:
     record, setback, landing = state.records.get(vm), state.setbacks.get(vm), state.landings.get(vm)
     order = state.orders.get(vm)
-    failed = setback.generation if setback is not None else order.generation if refusal and order is not None else 0
+    trouble, failed = (setback.trouble, setback.generation) if setback is not None else (None, 0)
+    if refusal is not None and order is not None:  # made just now, so it is newer than what failed before
+        trouble, failed = refusal, order.generation
     return VmReport(
         vm=vm,
         state=_state_of(state, vm),
         generation=record.generation if record is not None else 0,
         restarts=record.restarts if record is not None else 0,
-        trouble=setback.trouble if setback is not None else refusal,
+        trouble=trouble,
         failed_generation=failed,
         landing_address=landing.address if landing is not None else "",
         landing_secret=landing.secret if landing is not None else "",
