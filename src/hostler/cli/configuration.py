@@ -85,7 +85,7 @@ def _read(files: Sequence[str]) -> tuple[list[Document], list[HostlerError]]:
 
 def _check(documents: Sequence[Document], *, lenient: bool) -> list[str]:
     """Check documents together, and say what each file holds; the first problem is raised."""
-    from hostler.cli.inputs import _without_lost_pods
+    from hostler.cli.inputs import without_lost_pods
     from hostler.cli.parts import read_parts
     from hostler.config import merge
     from hostler.engine import BUILT_IN
@@ -103,7 +103,7 @@ def _check(documents: Sequence[Document], *, lenient: bool) -> list[str]:
     lines += [f"{source}: {_describe([part.fleet for part in parts if part.source == source])}" for source in sources]
     if parts:
         hosts = {host.name for part in parts for host in part.fleet.hosts}
-        _check_policies(merge([_without_lost_pods(part.fleet, hosts) for part in parts]), known)
+        _check_policies(merge([without_lost_pods(part.fleet, hosts) for part in parts]), known)
     return lines
 
 

@@ -30,7 +30,7 @@ from hostler.engine.registry import suggest
 from hostler.errors import DuplicateNameError, InputError, UnknownNameError
 from hostler.model import GuestSpec, Policy, PreemptionRules, QueueRules
 
-__all__ = ["Budgets", "Inputs", "check_named_policies", "read_inputs", "with_mix", "with_preemption"]
+__all__ = ["Budgets", "Inputs", "check_named_policies", "read_inputs", "with_mix", "with_preemption", "without_lost_pods"]
 
 FGD = "fgd"
 
@@ -119,7 +119,7 @@ def _read(
     known = {**BUILT_IN, **{one.name: one for one in configured.policies}}
     parts = read_parts(read_documents(files), known, seed_annotations=seed_annotations)
     hosts = {host.name for part in parts for host in part.fleet.hosts}
-    fleet = merge([_without_lost_pods(_without_known(part.fleet, known), hosts) for part in parts])
+    fleet = merge([without_lost_pods(_without_known(part.fleet, known), hosts) for part in parts])
     declared = {one.name: one for one in fleet.policies}
     # Again, now that the policies of the files are known: a flag or a variable may name one of them.
     settings = load_settings({**BUILT_IN, **declared}, config=config, policy=policy)
@@ -140,7 +140,7 @@ def _without_known(part: Fleet, known: Mapping[str, Policy]) -> Fleet:
     return msgspec.structs.replace(part, policies=tuple(p for p in part.policies if p.name not in known))
 
 
-def _without_lost_pods(part: Fleet, hosts: Collection[str]) -> Fleet:
+def without_lost_pods(part: Fleet, hosts: Collection[str]) -> Fleet:
     """Drop pods of nodes that are gone, with a note: live clusters often have some, which nothing collected yet."""
     if not hosts:  # then it is the nodes that were forgotten
         return part
