@@ -333,6 +333,17 @@ def test_a_vm_that_is_restarted_anyway_is_resized_while_it_is_stopped():
     assert done == ["restart", "resize", "start"]
 
 
+def test_a_vm_that_may_have_grown_is_booked_in_its_larger_size_until_it_is_known():
+    record = Record(vm="a", generation=1, **MADE)
+    state = state_with([order(memory_bytes=4 * GIB, generation=2)], [found()], [record])
+    state = observe(fail(state, "transient"), [found()])
+    assert ledger_of(state).used.memory_bytes == 4 * GIB
+    state = observe(first_state(SIZE, state.records.values()), [found()])
+    assert ledger_of(state).used.memory_bytes == 4 * GIB, "also after a crash"
+    state = take(state, Orders(version=3, is_full=True, orders=(order(generation=3),)))
+    assert verbs(state) == {"a": "resize"}, "whether it has the old size is not known"
+
+
 def test_an_adopted_vm_of_another_size_than_ordered_is_resized():
     state = state_with([order(memory_bytes=2 * GIB)], [found(memory_bytes=GIB, cpu_count=1)])
     assert verbs(state) == {"a": "resize"}

@@ -47,7 +47,7 @@ def is_satisfied(order: Order, record: Record, found: Found | None) -> bool:
 
 def has_its_size(order: Order, record: Record) -> bool:
     """Say whether a VM was made, or made over, in the size that is ordered."""
-    return record.made is not None and _size(order) == _size(record.made)
+    return record.made is not None and record.resizing is None and _size(order) == _size(record.made)
 
 
 def may_absorb_restarts(order: Order, found: Found | None) -> bool:

@@ -105,9 +105,13 @@ def next_due(state: State, now: int) -> int | None:
 def begin(state: State, action: Action) -> State:
     """Occupy the VM's lane. The records of the new state must be durable before the action is carried out."""
     state = msgspec.structs.replace(state, busy=with_entry(state.busy, action.vm, action))
-    if action.verb is not Verb.SEND or action.order is None:
+    if action.verb not in (Verb.SEND, Verb.RESIZE) or action.order is None:
         return state
-    record = msgspec.structs.replace(state.records[action.vm], sent=action.order.generation)
+    record = state.records[action.vm]
+    if action.verb is Verb.SEND:
+        record = msgspec.structs.replace(record, sent=action.order.generation)
+    else:
+        record = msgspec.structs.replace(record, resizing=msgspec.structs.replace(action.order, migration=None))
     return msgspec.structs.replace(state, records=with_entry(state.records, action.vm, record))
 
 
@@ -158,7 +162,8 @@ def _after_success(state: State, action: Action, outcome: Outcome) -> State:
     if action.verb is Verb.DELETE:
         changes["found"] = without_entry(state.found, vm)
         changes["landings"] = without_entry(state.landings, vm)
-        changes["records"] = with_entry(state.records, vm, msgspec.structs.replace(state.records[vm], made=None))
+        record = msgspec.structs.replace(state.records[vm], made=None, resizing=None)
+        changes["records"] = with_entry(state.records, vm, record)
     elif action.verb is Verb.RESIZE:
         pass
     else:
@@ -166,7 +171,8 @@ def _after_success(state: State, action: Action, outcome: Outcome) -> State:
         changes["found"] = with_entry(state.found, vm, msgspec.structs.replace(seen, power=_POWER_AFTER[action.verb]))
     if action.verb in (Verb.CREATE, Verb.RESIZE) and order is not None:
         made = msgspec.structs.replace(order, migration=None)
-        changes["records"] = with_entry(state.records, vm, msgspec.structs.replace(state.records[vm], made=made))
+        record = msgspec.structs.replace(state.records[vm], made=made, resizing=None)
+        changes["records"] = with_entry(state.records, vm, record)
     if outcome.landing is not None:
         changes["landings"] = with_entry(state.landings, vm, outcome.landing)
     return msgspec.structs.replace(state, **changes)

@@ -76,7 +76,10 @@ def _has(state: State, vm: str) -> Amounts:
     if found is not None and made is None:  # unknown to us, but it takes its part of the host all the same
         has = Amounts(found.cpu_count * 1000, found.memory_bytes) if _is_alive(found) else NOTHING
     elif found is not None and made is not None:
-        has = what_a_running_vm_takes(made) if _is_alive(found) else what_a_stopped_vm_takes(made)
+        takes = what_a_running_vm_takes if _is_alive(found) else what_a_stopped_vm_takes
+        has = takes(made)
+        if record is not None and record.resizing is not None:
+            has = has.at_least(takes(record.resizing))
     action = state.busy.get(vm)
     if action is not None and action.order is not None:
         has = has.at_least(_needs(action.verb, action.order, found))

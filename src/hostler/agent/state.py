@@ -47,6 +47,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     sent: int = 0  # the generation under which it was being sent away: with an order not newer, it is not started
     is_gone: bool = False  # deleted under ``generation``: no order of that age makes it again
     made: Order | None = None
+    resizing: Order | None = None  # begun and not known to be done: it has this size or that of ``made``
     when_silent: Literal["keep", "stop"] = "keep"  # for the watchdog
 
 
