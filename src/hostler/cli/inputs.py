@@ -30,7 +30,8 @@ from hostler.engine.registry import suggest
 from hostler.errors import DuplicateNameError, InputError, UnknownNameError
 from hostler.model import GuestSpec, Policy, PreemptionRules, QueueRules
 
-__all__ = ["Budgets", "Inputs", "check_named_policies", "read_inputs", "with_mix", "with_preemption", "without_lost_pods"]
+__all__ = ["Budgets", "Inputs", "check_named_policies", "read_inputs", "with_mix", "with_preemption"]
+__all__ += ["without_lost_pods"]
 
 FGD = "fgd"
 
