@@ -111,3 +111,14 @@ def test_a_second_node_before_the_first_is_disproved_is_found():
     assert _second_node(look_after_s=None, told=409) == []
     assert _second_node(look_after_s=None, told=0) == []
     assert _second_node(look_after_s=None, told=503) != []
+
+
+def test_an_answer_that_the_pod_is_gone_disproves_a_copy_of_the_binding_too():
+    async def main(server, transport, uid):
+        await bind(transport, "a", uid, "n1", timeout_s=2)
+        server.log[-1].told = None  # a copy that the network made: nobody hears what came of it
+        server.delete("pods", "a", grace_s=0)
+        await bind(transport, "a", uid, "n1", timeout_s=2)
+        await bind(transport, "a", uid, "n2", timeout_s=2)
+
+    assert hasty_bindings(_server(main), "hostler") == []

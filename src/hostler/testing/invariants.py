@@ -26,6 +26,7 @@ __all__ = [
 Json = dict[str, Any]
 _SECOND = 1_000_000_000
 _SEEN = (200, 404)  # that a pod is gone is as good an answer as where it is
+_GONE = 404
 
 
 def violations(server: ApiServer, user: str = "hostler", *, is_quiet: bool = False) -> list[str]:
@@ -162,7 +163,8 @@ def hasty_bindings(server: ApiServer, user: str) -> list[str]:
     """No binding of a uid goes to a second node before the first is proved to have done nothing.
 
     Proof is an answer that refuses it, or a look at the pods, newer than the moment at which the server gives the
-    first binding up. The look must have been answered before the second binding is sent.
+    first binding up. The look must have been answered before the second binding is sent. An answer that the pod is
+    gone proves it of all its bindings, also of a copy that the network made: a uid never comes back.
     """
     found = []
     earlier: dict[str, list[tuple[LogEntry, str]]] = {}
@@ -171,13 +173,15 @@ def hasty_bindings(server: ApiServer, user: str) -> list[str]:
         if entry.user == user and entry.is_bind:
             body = entry.decoded()
             uid, node = (body.get("metadata") or {}).get("uid", ""), body["target"]["name"]
-            for first, first_node in earlier.setdefault(uid, []):
-                if first_node != node and not _is_disproved(first, entry, looks):
+            bindings = earlier.setdefault(uid, [])
+            is_gone = any(first.told == _GONE and (first.told_at or 0) <= entry.sent for first, _ in bindings)
+            for first, first_node in bindings:
+                if not is_gone and first_node != node and not _is_disproved(first, entry, looks):
                     found.append(
                         f"pod {uid} was sent to {node} at {entry.sent / _SECOND:.3f} while its binding to {first_node} "
                         f"of {first.sent / _SECOND:.3f} might still take effect"
                     )
-            earlier[uid].append((entry, node))
+            bindings.append((entry, node))
     return found
 
 
