@@ -164,9 +164,18 @@ def test_the_check_itself_keeps_the_lease_from_being_taken_whatever_else_writers
 def test_however_often_it_changes_hands_epochs_in_the_log_never_go_back(postgres_url):
     replicas = [open_database(postgres_url) for _ in range(3)]
 
+    def take_and_tell(replica: Database, holder: str) -> Lease | None:
+        def work(connection: Connection) -> Lease | None:
+            held = lease.take(connection, holder, 0.001)
+            if held is not None:
+                log.append(connection, [fact(str(held.epoch).encode())])
+            return held
+
+        return replica.submit(work).result(30)
+
     def run(number: int) -> None:
         for turn in range(15):
-            held = take(replicas[number], f"r{number}-{turn}", 0.001)
+            held = take_and_tell(replicas[number], f"r{number}-{turn}")
             if held is None:
                 continue
             for _ in range(2):
@@ -180,6 +189,8 @@ def test_however_often_it_changes_hands_epochs_in_the_log_never_go_back(postgres
         thread.start()
     for thread in threads:
         thread.join()
+    run_out(replicas[0])
+    assert take_and_tell(replicas[0], "last") is not None
     epochs = [int(entry.body) for entry in replicas[0].read_now(lambda c: log.read_after(c, 0, 1000))]
     assert epochs == sorted(epochs)
     assert len(set(epochs)) > 1

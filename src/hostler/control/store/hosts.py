@@ -5,23 +5,22 @@ A heartbeat writes nothing here; ``seen_ns`` is brought up to date now and then 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, RowMapping, Select, and_, or_, select
 
 from hostler.control.store.errors import NameTakenError, NotFoundError
-from hostler.control.store.rows import (
+from hostler.control.store.labels import (
+    Labelled,
     Labels,
-    Page,
-    change,
+    columns_of,
     has_labels,
-    insert_new,
     read_labels,
-    read_page,
+    with_labels,
     write_labels,
-)  # fmt: skip
+)
+from hostler.control.store.rows import Page, change, insert_new, read_page
 from hostler.control.store.tables import host_labels, hosts
 
 __all__ = [
@@ -33,10 +32,9 @@ _SECRETS = ("credential_hash", "old_credential_hash", "old_credential_until_ns")
 _COLUMNS = [column for column in hosts.c if column.name not in _SECRETS]
 
 
-class HostRow(msgspec.Struct, frozen=True, kw_only=True):
+class HostRow(Labelled, frozen=True, kw_only=True):
     """A host. ``body`` is JSON that the store does not read; ``epoch`` is that under which its agent reports."""
 
-    id: str
     name: str
     state: str = ""
     is_cordoned: bool = False
@@ -55,7 +53,6 @@ class HostRow(msgspec.Struct, frozen=True, kw_only=True):
     seen_ns: int = 0
     deleted_ns: int | None = None
     body: bytes = b"{}"
-    labels: Labels = ()
 
 
 class HostFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +67,7 @@ class HostFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 def insert(connection: Connection, row: HostRow) -> HostRow:
     """Write a new host; NameTakenError where one of that name exists."""
-    if not insert_new(connection, hosts, _values(row)):
+    if not insert_new(connection, hosts, columns_of(row)):
         hint = "choose another name, let that host rejoin with its credential, or delete it first"
         raise NameTakenError(f"host {row.name} exists already", hint=hint)
     write_labels(connection, host_labels, row.id, row.labels, is_new=True)
@@ -79,7 +76,7 @@ def insert(connection: Connection, row: HostRow) -> HostRow:
 
 def save(connection: Connection, row: HostRow) -> HostRow:
     """Write all of a host that is still at ``row.version``, its credential apart; returns it with its next version."""
-    values = _values(row)
+    values = columns_of(row)
     for name in ("id", "name", "version", "created_ns"):
         del values[name]
     version = change(connection, hosts, {"id": row.id}, row.version, values, f"host {row.name}")
@@ -151,13 +148,7 @@ def list_page(connection: Connection, wanted: HostFilter, *, after: str = "", li
         query = query.where(hosts.c.deleted_ns.is_(None))
     query = query.where(*has_labels(host_labels, hosts.c.id, wanted.labels))
     page = read_page(connection, query, hosts, _make, after, limit)
-    return Page(items=_with_labels(connection, page.items), next=page.next)
-
-
-def _values(row: HostRow) -> dict[str, Any]:
-    values = msgspec.structs.asdict(row)
-    del values["labels"]
-    return values
+    return Page(items=with_labels(connection, host_labels, page.items), next=page.next)
 
 
 def _make(row: RowMapping) -> HostRow:
@@ -166,9 +157,4 @@ def _make(row: RowMapping) -> HostRow:
 
 def _rows(connection: Connection, query: Select[Any]) -> list[HostRow]:
     rows = [_make(row) for row in connection.execute(query).mappings()]
-    return list(_with_labels(connection, rows))
-
-
-def _with_labels(connection: Connection, rows: Sequence[HostRow]) -> tuple[HostRow, ...]:
-    labels = read_labels(connection, host_labels, [row.id for row in rows])
-    return tuple(msgspec.structs.replace(row, labels=labels[row.id]) if labels[row.id] else row for row in rows)
+    return list(with_labels(connection, host_labels, rows))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -23,8 +23,6 @@ from sqlalchemy import (
     Update,
     bindparam,
     delete,
-    exists,
-    insert,
     select,
     tuple_,
     update,
@@ -34,14 +32,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from hostler.control.store.errors import InvalidCursorError, NotFoundError, StaleVersionError
 from hostler.errors import InputError
 
-__all__ = [
-    "MOST_IN_A_PAGE", "Labels", "Page", "change", "has_labels", "insert_new", "read_labels", "read_page", "remove",
-    "write_labels",
-]  # fmt: skip
+__all__ = ["MOST_IN_A_PAGE", "Page", "change", "insert_new", "read_page", "remove"]
 
 MOST_IN_A_PAGE = 500
 
-Labels = tuple[tuple[str, str], ...]
 Row = TypeVar("Row")
 
 
@@ -98,34 +92,6 @@ def read_page(
     last = rows[limit - 1] if len(rows) > limit else None
     cursor = "" if last is None else _write_cursor(last["created_ns"], last["id"])
     return Page(items=tuple(make(row) for row in rows[:limit]), next=cursor)
-
-
-def read_labels(connection: Connection, table: Table, owners: Sequence[str]) -> dict[str, Labels]:
-    """Return the labels of some rows, sorted by key."""
-    found: dict[str, list[tuple[str, str]]] = {owner: [] for owner in owners}
-    for start in range(0, len(owners), MOST_IN_A_PAGE):  # a statement takes only so many values
-        some = owners[start : start + MOST_IN_A_PAGE]
-        query = select(table).where(table.c.owner.in_(some)).order_by(table.c.owner, table.c.key)
-        for owner, key, value in connection.execute(query):
-            found[owner].append((key, value))
-    return {owner: tuple(labels) for owner, labels in found.items()}
-
-
-def write_labels(connection: Connection, table: Table, owner: str, labels: Labels, *, is_new: bool = False) -> None:
-    """Make these the labels of a row."""
-    if not is_new:
-        connection.execute(delete(table).where(table.c.owner == owner))
-    if labels:
-        connection.execute(insert(table), [{"owner": owner, "key": key, "value": value} for key, value in labels])
-
-
-def has_labels(table: Table, owner: ColumnElement[str], labels: Labels) -> list[ColumnElement[bool]]:
-    """Return conditions that a row has all these labels."""
-    conditions: list[ColumnElement[bool]] = []
-    for key, value in labels:
-        one = table.alias()
-        conditions.append(exists().where(one.c.owner == owner, one.c.key == key, one.c.value == value))
-    return conditions
 
 
 @cache

@@ -6,23 +6,22 @@ VM stays as a row without a claim to its name until ``forget_deleted``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, select
 
 from hostler.control.store.errors import NameTakenError, NotFoundError
-from hostler.control.store.rows import (
+from hostler.control.store.labels import (
+    Labelled,
     Labels,
-    Page,
-    change,
+    columns_of,
     has_labels,
-    insert_new,
     read_labels,
-    read_page,
+    with_labels,
     write_labels,
-)  # fmt: skip
+)
+from hostler.control.store.rows import Page, change, insert_new, read_page
 from hostler.control.store.tables import placements, projects, vm_labels, vms
 
 __all__ = [
@@ -34,10 +33,9 @@ __all__ = [
 _FIND_PROJECT = select(projects.c.name).where(projects.c.name == bindparam("name"))
 
 
-class VmRow(msgspec.Struct, frozen=True, kw_only=True):
+class VmRow(Labelled, frozen=True, kw_only=True):
     """A VM. ``spec`` and ``status`` are JSON that the store does not read."""
 
-    id: str
     project: str
     name: str
     power: str
@@ -58,7 +56,6 @@ class VmRow(msgspec.Struct, frozen=True, kw_only=True):
     deleted_ns: int | None = None
     spec: bytes = b"{}"
     status: bytes = b"{}"
-    labels: Labels = ()
 
 
 class VmFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +76,7 @@ def insert(connection: Connection, row: VmRow) -> VmRow:
     """Write a new VM; NameTakenError where one of that name exists, NotFoundError without its project."""
     if connection.execute(_FIND_PROJECT, {"name": row.project}).scalar() is None:
         raise NotFoundError(f"project {row.project} does not exist", hint="create it first, or name another")
-    if not insert_new(connection, vms, _values(row)):
+    if not insert_new(connection, vms, columns_of(row)):
         hint = "choose another name, or delete the other VM"
         raise NameTakenError(f"project {row.project} has a VM {row.name} already", hint=hint)
     write_labels(connection, vm_labels, row.id, row.labels, is_new=True)
@@ -92,7 +89,7 @@ def save(connection: Connection, row: VmRow) -> VmRow:
         taken = select(vms.c.id).where(vms.c.project == row.project, vms.c.name == row.name, vms.c.deleted_ns.is_(None))
         if connection.execute(taken).scalar() not in (None, row.id):
             raise NameTakenError(f"project {row.project} has a VM {row.name} already", hint="choose another name")
-    values = _values(row)
+    values = columns_of(row)
     for name in ("id", "version", "created_ns"):
         del values[name]
     version = change(connection, vms, {"id": row.id}, row.version, values, f"VM {row.id}")
@@ -140,7 +137,7 @@ def of_host(connection: Connection, host: str) -> list[VmRow]:
 def list_page(connection: Connection, wanted: VmFilter, *, after: str = "", limit: int = 100) -> Page[VmRow]:
     """Return VMs, oldest first, a page at a time."""
     page = read_page(connection, _filtered(select(vms), wanted), vms, _make, after, limit)
-    return Page(items=_with_labels(connection, page.items), next=page.next)
+    return Page(items=with_labels(connection, vm_labels, page.items), next=page.next)
 
 
 def count(connection: Connection, wanted: VmFilter) -> int:
@@ -167,21 +164,10 @@ def _filtered(query: Select[Any], wanted: VmFilter) -> Select[Any]:
     return query.where(*has_labels(vm_labels, vms.c.id, wanted.labels))
 
 
-def _values(row: VmRow) -> dict[str, Any]:
-    values = msgspec.structs.asdict(row)
-    del values["labels"]
-    return values
-
-
 def _make(row: RowMapping) -> VmRow:
     return VmRow(**row)
 
 
 def _rows(connection: Connection, query: Select[Any]) -> list[VmRow]:
     rows = [_make(row) for row in connection.execute(query).mappings()]
-    return list(_with_labels(connection, rows))
-
-
-def _with_labels(connection: Connection, rows: Sequence[VmRow]) -> tuple[VmRow, ...]:
-    labels = read_labels(connection, vm_labels, [row.id for row in rows])
-    return tuple(msgspec.structs.replace(row, labels=labels[row.id]) if labels[row.id] else row for row in rows)
+    return list(with_labels(connection, vm_labels, rows))
