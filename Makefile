@@ -9,6 +9,7 @@ SHELL  := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
+comma := ,
 BIN  := $(VENV)/bin
 # Two stamps: the pinned packages, and the project installed in place on top of them.
 PACKAGES := $(VENV)/.packages
@@ -54,7 +55,7 @@ endif
 	@touch $@
 
 .PHONY: demo
-demo: deps ## place a small fleet under three policies, and explain a refusal
+demo: deps ## place a small fleet, explain a refusal, run a control plane, compare policies
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash demo/run
 
 .PHONY: check
@@ -69,12 +70,21 @@ check: deps ## lint, format, types, architecture, generated references
 kube-binaries: deps ## find or build the programs of a Kubernetes control plane; minutes, once
 	@$(BIN)/hostler kube binaries > /dev/null
 
+.PHONY: packages
+packages: deps ## install the Debian packages that tests of real parts need, or say what to type
+	@tools/packages
+# libvirt's bindings are built here, where its headers are.
+	@if pkg-config --exists libvirt 2>/dev/null && ! $(BIN)/python -c 'import libvirt' 2>/dev/null; then \
+	  $(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip --upgrade >/dev/null; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/libvirt.txt \
+	    || echo "libvirt-python could not be built: tests of the libvirt driver are left out"; fi
+
 .PHONY: test
-test: check kube-binaries ## check, then all tests but the long ones
+test: check kube-binaries packages ## check, then all tests but the long ones
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile $(ARGS)
 
 .PHONY: test-long
-test-long: deps kube-binaries ## the long tests
+test-long: deps kube-binaries packages ## the long tests
 	@HOSTLER_RANDOM_TESTS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m long $(ARGS)
 
 .PHONY: bench
@@ -95,7 +105,9 @@ ifeq ($(UV),)
 	$(call step,uv in a folder of its own,$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --disable-pip-version-check uv)
 endif
 	$(call step,requirements/runtime.txt,$(COMPILE) pyproject.toml -o requirements/runtime.txt)
-	$(call step,requirements/dev.txt,$(COMPILE) pyproject.toml -c requirements/runtime.txt --all-extras --group dev -o requirements/dev.txt)
+	$(call step,requirements/dev.txt,$(COMPILE) pyproject.toml -c requirements/runtime.txt --extra all --group dev -o requirements/dev.txt)
+# Built from source, against headers that not every machine has.
+	$(call step,requirements/libvirt.txt,$(COMPILE) - -c requirements/dev.txt -o requirements/libvirt.txt <<< 'libvirt-python>=9$(comma)<13')
 # For the image: what runs in it is what was tested, and its wheel is built by a pinned backend.
 	$(call step,requirements/kube.txt,$(COMPILE) pyproject.toml -c requirements/dev.txt --extra kube -o requirements/kube.txt)
 	$(call step,requirements/build.txt,$(COMPILE) - -c requirements/dev.txt -o requirements/build.txt <<< 'hatchling>=1.27')

@@ -1,4 +1,4 @@
-"""``python -m bench engine|sim|kube [--quick] [-o FILE]``: measure, print a table, write JSON."""
+"""``python -m bench engine|sim|kube|control [--quick] [-o FILE]``: measure, print a table, write JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import engine, kube, sim
+from bench import control, engine, kube, sim
 from bench.results import table, write_json
 
 __all__ = ["main"]
@@ -18,11 +18,13 @@ _RESULTS = Path(__file__).resolve().parent / "results"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one benchmark."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Hostler.")
-    parser.add_argument("bench", choices=["engine", "sim", "kube"], help="what to measure")
+    parser.add_argument("bench", choices=["engine", "sim", "kube", "control"], help="what to measure")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything; targets are not judged")
     parser.add_argument("-o", "--output", type=Path, help="where the JSON goes (bench/results/<bench>.json)")
     chosen = parser.parse_args(arguments)
-    report = {"engine": engine, "sim": sim, "kube": kube}[chosen.bench].run(quick=chosen.quick, progress=_say)
+    report = {"engine": engine, "sim": sim, "kube": kube, "control": control}[chosen.bench].run(
+        quick=chosen.quick, progress=_say
+    )
     path = chosen.output or _RESULTS / f"{chosen.bench}.json"
     write_json(report, path)
     print(table(report))

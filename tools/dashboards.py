@@ -17,6 +17,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 DASHBOARD = ROOT / "deploy" / "grafana" / "hostler-scheduler.json"
 RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
+CONTROL_RULES = RULES.with_name("control-rules.yaml")  # of the VM control plane, which runs in no cluster
 OPERATOR_RULE = ROOT / "deploy" / "kustomize" / "components" / "prometheus" / "rule.yaml"
 
 _NAME = re.compile(r"\bhostler_[a-z0-9_]+")

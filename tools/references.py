@@ -190,6 +190,13 @@ def _variables() -> list[tuple[str, str]]:
     return [
         (f"`{config.CONFIG_VARIABLE}`", "the configuration file; without it `config.yaml` in `~/.config/hostler`"),
         (f"`{config.POLICY_VARIABLE}`", "the policy of guests that name none"),
+        (
+            "`HOSTLER_SERVER`, `HOSTLER_KEY_FILE`, `HOSTLER_CA_FILE`",
+            "the control plane that commands talk to, instead of a context",
+        ),
+        ("`HOSTLER_CONTEXT`, `HOSTLER_PROJECT`", "the context, and the project in it, that commands use"),
+        ("`HOSTLER_DATABASE_URL`", "the database of `hostler serve`, `backup` and `restore`"),
+        ("`SCHEDULING_STRATEGY`", "the strategy of VMs that name none, for `hostler serve`"),
         (f"`{TRACEBACK_VARIABLE}`", "any value: show the traceback of an error"),
         ("`NO_COLOR`", "any value: no colours on a terminal"),
         ("`NUMBA_CACHE_DIR`", "where compiled kernels are kept; without it a folder in `~/.cache/hostler`"),

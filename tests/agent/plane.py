@@ -52,6 +52,7 @@ class Plane:
         self.epoch = 0
         self.last: dict[str, tuple[int, int]] = {}
         self.refuse_reports = 0
+        self.calls: list[tuple[float, str]] = []  # when they came, lost ones too
 
     def order(self, order: Order) -> None:
         self.version += 1
@@ -68,8 +69,9 @@ class Plane:
 
     async def send(self, request: Request) -> Response:
         await asyncio.sleep(0.01)
-        self._lose("lost on the way")
         address = urlsplit(request.path)
+        self.calls.append((asyncio.get_running_loop().time(), address.path))
+        self._lose("lost on the way")
         if address.path == JOIN_PATH:
             response = self._join(msgspec.json.decode(request.body, type=Join))
         elif request.credential not in self.credentials:

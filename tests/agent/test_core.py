@@ -7,7 +7,7 @@ import pytest
 
 from hostler.agent.core import after, begin, first_state, next_actions, next_due, observe, take
 from hostler.agent.drivers.driver import Found, Landing
-from hostler.agent.messages import Disk, HostSize, Migration, Order, Orders, Trouble
+from hostler.agent.messages import Departed, Disk, HostSize, Migration, Order, Orders, Trouble
 from hostler.agent.planning import ledger_of, plan
 from hostler.agent.reporting import gone, reports, unknown
 from hostler.agent.state import Action, Outcome, Record, State, Verb
@@ -163,7 +163,7 @@ def test_a_deleted_vm_is_not_made_again_by_an_order_of_that_age():
     state = state_with([order(power="absent", generation=5)], [found()])
     (action,) = next_actions(state, 0)
     state = after(begin(state, action), action, Outcome(), 0)
-    assert gone(state) == ("a",)
+    assert gone(state) == (Departed(vm="a", generation=5),)
     again = observe(first_state(SIZE, state.records.values()), [])
     again = take(again, Orders(version=1, is_full=True, orders=(order(generation=5), order("b", generation=1))))
     assert verbs(again) == {"b": "create"}
@@ -463,6 +463,26 @@ def test_a_newer_order_to_run_gives_the_vm_back_to_the_source(there):
 def test_the_side_that_lost_removes_what_is_left():
     state = state_with([order(power="absent", generation=3)], [found(power="left")], [Record(vm="a", sent=2)])
     assert verbs(state) == {"a": "delete"}
+
+
+def test_that_shared_disks_are_kept_is_recorded_before_a_vm_is_removed():
+    kept = order(power="absent", generation=3, keeps_shared=True)
+    state = state_with([kept], [found()], [Record(vm="a", generation=1, **MADE)])
+    (action,) = next_actions(state, 0)
+    assert action.order == kept
+    assert begin(state, action).records["a"].kept == 3
+
+
+@pytest.mark.parametrize(
+    ("generation", "keeps", "is_removed"), [(2, False, False), (3, False, False), (3, True, True), (4, False, True)]
+)
+def test_an_agent_that_was_killed_while_it_kept_shared_disks_takes_no_older_word_for_removing_them(
+    generation, keeps, is_removed
+):
+    record = Record(vm="a", generation=1, kept=3, **MADE)
+    late = order(power="absent", generation=generation, keeps_shared=keeps)
+    state = state_with([late], [found(power="stopped")], [record])
+    assert verbs(state) == ({"a": "delete"} if is_removed else {})
 
 
 def test_a_landing_is_looked_at_again_before_a_new_order_removes_it():

@@ -52,7 +52,7 @@ class Mover:
     def advance(self) -> None:
         """Read the reports and order what comes next."""
         there = self.target.reports().get("a")
-        if self.is_aborted and there is None and "a" in gone(self.target.state):
+        if self.is_aborted and there is None and any(one.vm == "a" for one in gone(self.target.state)):
             self._order("source", generation=4)
         if self.is_committed or self.is_aborted or there is None:
             return

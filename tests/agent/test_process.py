@@ -13,13 +13,14 @@ from hostler.agent.credentials import Identity, MemoryCredentials
 from hostler.agent.drivers.fake import FakeDriver, FakeVm, FakeWires, Fault
 from hostler.agent.link import Link, RejectedError
 from hostler.agent.manifest import MemoryManifest
-from hostler.agent.messages import HostSize, Migration, Order
+from hostler.agent.messages import ORDERS_PATH, REGISTER_PATH, REPORT_PATH, HostSize, Migration, Order
 from hostler.agent.process import Agent
 from hostler.agent.settings import Settings
 from hostler.testing.loop import SimClock, run_simulation
 from tests.agent.plane import TOKEN, Plane
 
 GIB = 2**30
+SHORTEST_WAIT_S = 1.0  # of all that an agent waits after a failure
 
 
 class Host:
@@ -32,6 +33,7 @@ class Host:
         self.credentials = MemoryCredentials()
         self.runs = 0
         self.lines: list[str] = []
+        self.is_watched = False
 
     def agent(self, token=TOKEN, **settings):
         self.runs += 1
@@ -43,6 +45,7 @@ class Host:
             boot="boot-1",
             run_id=f"{self.driver.host}-{self.runs}",
             token=token,
+            is_watched=lambda: self.is_watched,
             clock=SimClock().now,
             rng=random.Random(self.runs),
             tell=self.lines.append,
@@ -102,6 +105,29 @@ def test_a_quiet_agent_sends_heartbeats_and_nothing_else():
         assert len(plane.reports) in range(19, 23)
         assert not any(report.vms or report.gone for report in plane.reports)
         assert len(plane.registrations) == 1
+
+    simulate(scenario)
+
+
+def test_every_message_tells_whether_a_watchdog_works_now():
+    async def scenario():
+        plane = Plane()
+        host = Host(plane)
+        async with host.running():
+            await asyncio.sleep(10)
+            host.is_watched = True
+            before = len(plane.reports)
+            await asyncio.sleep(10)
+            assert {report.is_watched for report in plane.reports[:before]} == {False}
+            assert {report.is_watched for report in plane.reports[before:]} == {True}
+            plane.wants_resync = True
+            await asyncio.sleep(10)
+            host.is_watched = False
+            before = len(plane.reports)
+            await asyncio.sleep(10)
+            assert {report.is_watched for report in plane.reports[before:]} == {False}
+        assert [message.is_watched for message in plane.registrations] == [False, True]
+        assert sum("the watchdog has stopped looking" in line for line in host.lines) == 1
 
     simulate(scenario)
 
@@ -255,6 +281,49 @@ def test_a_refused_report_leads_to_a_new_registration():
             await asyncio.sleep(20)
         assert len(plane.registrations) == 3
         assert plane.polls.count(0) == 3, "after each of them all orders are asked for"
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("down_s", [3, 100])
+def test_after_a_restart_of_the_service_all_goes_on_at_the_first_contact(down_s):
+    async def scenario():
+        plane = Plane()
+        async with Host(plane).running():
+            await asyncio.sleep(12)
+            plane.is_down = True
+            await asyncio.sleep(down_s)
+            plane.is_down, plane.refuse_reports = False, 1  # it knows of no registration
+            plane.calls.clear()
+            await asyncio.sleep(60)
+        assert len(plane.registrations) == 2
+        first = {path: min(at for at, called in plane.calls if called == path) for _, path in plane.calls}
+        contact = first[REPORT_PATH]
+        assert first[REGISTER_PATH] - contact < SHORTEST_WAIT_S
+        assert any(0 < at - first[REGISTER_PATH] < SHORTEST_WAIT_S for at, path in plane.calls if path == ORDERS_PATH)
+
+    simulate(scenario)
+
+
+def test_an_agent_whose_reports_are_always_refused_registers_more_and_more_rarely():
+    async def scenario():
+        plane = Plane()
+        async with Host(plane).running():
+            await asyncio.sleep(12)
+            plane.refuse_reports = 10_000
+            await asyncio.sleep(300)
+        assert len(plane.registrations) in range(5, 20)
+
+    simulate(scenario)
+
+
+def test_a_registration_tells_bridges_storages_and_which_protocols_are_spoken():
+    async def scenario():
+        plane = Plane()
+        async with Host(plane).running(bridges=("br0",), storages=("nas",)):
+            await asyncio.sleep(1)
+        (message,) = plane.registrations
+        assert (message.bridges, message.storages, message.protocols) == (("br0",), ("nas",), (1, 2))
 
     simulate(scenario)
 

@@ -64,13 +64,14 @@ def test_it_stops_what_is_due_and_tries_again_what_failed(tmp_path):
         await manifest.save(RECORDS, ())
         now = [0]
         dog = Watchdog(driver, manifest, file, boot="now", clock=lambda: now[0])
-        assert await dog.look() == []
+        assert await dog.look() == ([], [])
         file.write(Lease(boot="now", renewed_at=0, stop_after_s=10.0))
-        assert await dog.look() == []
+        assert await dog.look() == ([], [])
         now[0] = 10 * SECOND
-        assert await dog.look() == [], "the first try fails"
-        assert await dog.look() == ["stops"]
-        assert await dog.look() == []
+        stopped, failed = await dog.look()
+        assert (stopped, len(failed)) == ([], 1), "the first try fails"
+        assert await dog.look() == (["stops"], [])
+        assert await dog.look() == ([], [])
         assert driver.vms["keeps"].power == "running"
 
     asyncio.run(scenario())

@@ -14,7 +14,7 @@ from hostler.agent.drivers.fake import FakeDriver
 from hostler.agent.executor import perform, trouble_of
 from hostler.agent.link import Link
 from hostler.agent.manifest import FileManifest, ManifestError, MemoryManifest
-from hostler.agent.messages import HostSize, Order
+from hostler.agent.messages import Departed, HostSize, Order, VmReport
 from hostler.agent.process import Agent
 from hostler.agent.settings import Settings
 from hostler.agent.state import Action, Verb
@@ -139,6 +139,25 @@ def test_a_heartbeat_says_nothing_but_that_we_are_there():
     report = difference(telling, telling, boot="b", agent="a", epoch=1, sequence=2)
     assert (report.vms, report.gone, report.unknown) == ((), (), None)
     assert (report.orders, report.sequence) == (3, 2)
+
+
+def departure(told: Telling, now: Telling):
+    report = difference(told, now, boot="b", agent="a", epoch=1, sequence=2)
+    return report.gone, report.departed
+
+
+def test_a_vm_that_is_gone_is_told_once_for_each_order_that_removed_it():
+    first, second = (Telling(gone=(Departed(vm="a", generation=number),)) for number in (5, 8))
+    running = Telling(vms={"a": VmReport(vm="a", state="running", generation=4)})
+    assert departure(running, first) == (("a",), first.gone)
+    assert departure(Telling(), first) == (("a",), first.gone)
+    assert departure(first, first) == ((), ())
+    assert departure(first, second) == (("a",), second.gone)
+
+
+def test_a_vm_that_is_forgotten_goes_with_the_last_that_was_told_of_it():
+    running = Telling(vms={"a": VmReport(vm="a", state="running", generation=4)})
+    assert departure(running, Telling()) == (("a",), (Departed(vm="a", generation=4),))
 
 
 def test_a_new_agent_knows_nothing_and_so_does_nothing():

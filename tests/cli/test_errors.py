@@ -190,3 +190,10 @@ def test_json_on_standard_output_is_never_mixed_with_notes():
     result = hostler("place", "-f", "-", "-o", "json", stdin=text)
     assert result.json["guests"] == []
     assert result.err == "note: Secret s: ignored\n"
+
+
+@pytest.mark.parametrize("words", [["serve", "--heartbeat", "nan"], ["dev", "fleet", "--fail-rate", "NaN"]])
+def test_what_is_no_number_is_in_no_range(words):
+    result = hostler(*words)
+    assert result.code == 2
+    assert "is not a number" in result.err

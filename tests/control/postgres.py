@@ -60,7 +60,8 @@ def why_no_postgres() -> str:
 class PostgresServer:
     """A server that can be stopped, killed and started again on the same data."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
+        self._settings = _SETTINGS | settings
         programs = _programs()
         assert programs is not None
         self._programs = programs
@@ -88,7 +89,7 @@ class PostgresServer:
     def start(self) -> None:
         """Start the server and wait until it answers; after a crash its remains may need a moment to go."""
         deadline = time.monotonic() + 60
-        settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         command = self._as_user(self._programs / "postgres", "-D", self._data, "-k", self.folder, *settings)
         while True:
             if self._process is None or self._process.poll() is not None:

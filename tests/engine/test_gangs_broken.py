@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.engine import Engine
-from hostler.model import BindFailed, EvictFailed, GangLeft, HostJoined
+from hostler.model import BindFailed, EvictFailed, GangLeft, GuestChanged, HostJoined
 from tests.engine.fleet import SECOND, arrive, binds, due, engine_with, host, step
 from tests.engine.gang_instances import Front, evicted, form, leave, members, places, runs, wants
 
@@ -133,6 +133,36 @@ def test_losing_more_members_does_not_prolong_the_time():
 def test_losing_members_beyond_the_minimum_breaks_nothing():
     front = running(4, 3, when_broken="release_after", release_after_ns=60 * SECOND)
     leave(front.engine, "team-0")
+    assert front.settle(3600 * SECOND) == []
+
+
+def end(front: Front, name: str) -> None:
+    """Let the end of a running member be decided; it stays until its host lets it go."""
+    front.engine.apply(GuestChanged(guest=wants(name, 1000, gang="team", host="a", is_leaving=True, version=2)))
+
+
+def test_a_member_whose_end_is_decided_does_not_count_however_long_it_takes_to_go():
+    front = running(3, 2, when_broken="release_after", release_after_ns=60 * SECOND)
+    end(front, "team-0")
+    assert front.settle(3600 * SECOND) == []
+    leave(front.engine, "team-1")
+    assert evicted(front.settle(3700 * SECOND)) == ["team-2"]
+
+
+def test_the_time_counts_from_when_the_end_of_a_member_is_decided():
+    front = running(2, 2, when_broken="release_after", release_after_ns=60 * SECOND)
+    front.step(SECOND)
+    end(front, "team-0")
+    assert due(front.engine) == 61 * SECOND
+    front.step(30 * SECOND)
+    leave(front.engine, "team-0")
+    assert evicted(front.step(61 * SECOND)) == ["team-1"]
+
+
+def test_a_gang_all_of_whose_members_are_about_to_go_is_not_broken():
+    front = running(2, 2, when_broken="release_after", release_after_ns=60 * SECOND)
+    end(front, "team-0")
+    end(front, "team-1")
     assert front.settle(3600 * SECOND) == []
 
 

@@ -79,6 +79,19 @@ def test_half_a_gang_is_found():
     _server(main)
 
 
+def test_half_a_gang_on_nodes_that_are_gone_does_not_run():
+    async def main(server, transport, uid):
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        server.put({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec})
+        created = server.put(pod("g1", schedulingGroup={"podGroupName": "g"}))
+        await bind(transport, "g1", created["metadata"]["uid"], "n1")
+        assert broken_gangs(server)
+        server.delete("nodes", "n1")
+        assert broken_gangs(server) == []
+
+    _server(main)
+
+
 def test_writes_without_a_uid_are_found():
     async def main(server, transport, uid):
         await bind(transport, "a", "", "n1")
@@ -122,3 +135,24 @@ def test_an_answer_that_the_pod_is_gone_disproves_a_copy_of_the_binding_too():
         await bind(transport, "a", uid, "n2", timeout_s=2)
 
     assert hasty_bindings(_server(main), "hostler") == []
+
+
+def _after_a_copy(*, is_made_anew: bool) -> list[str]:
+    """A copy of a binding is lost, another one meets a conflict, and a third goes to a second node."""
+
+    async def main(server, transport, uid):
+        await bind(transport, "a", uid, "n1", timeout_s=2)
+        server.log[-1].told = None  # a copy that the network made: nobody hears what came of it
+        if is_made_anew:
+            server.delete("pods", "a", grace_s=0)
+            server.put(pod("a"))
+            await bind(transport, "b", server.put(pod("b"))["metadata"]["uid"], "n2", timeout_s=2)
+        assert await bind(transport, "a", uid, "n1", timeout_s=2) == 409
+        await bind(transport, "a", uid, "n2", timeout_s=2)
+
+    return hasty_bindings(_server(main), "hostler")
+
+
+def test_a_conflict_with_another_pod_of_that_name_disproves_a_copy_of_the_binding_too():
+    assert _after_a_copy(is_made_anew=True) == []
+    assert "while its binding to n1" in _after_a_copy(is_made_anew=False)[0]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hostler.agent.messages import HostSize, Order
 
-__all__ = ["MOST", "Amounts", "Ledger", "size_of", "what_a_running_vm_takes", "what_a_stopped_vm_takes"]
+__all__ = ["MOST", "NOTHING", "Amounts", "Ledger", "size_of", "what_a_running_vm_takes", "what_a_stopped_vm_takes"]
 
 MOST = 2**63 - 1  # sums stop here: a wrong number must not turn into a small one
 

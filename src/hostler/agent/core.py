@@ -11,9 +11,10 @@ from collections.abc import Iterable, Set
 
 import msgspec
 
+from hostler.agent.admission import NOTHING
 from hostler.agent.drivers.driver import Found
 from hostler.agent.messages import HostSize, Order, Orders, Trouble
-from hostler.agent.planning import plan
+from hostler.agent.planning import needs, plan
 from hostler.agent.settling import settled
 from hostler.agent.state import Action, Outcome, Record, Setback, State, Verb, with_entry, without_entry
 
@@ -70,7 +71,7 @@ def take(state: State, orders: Orders) -> State:
             orders=taken,
             outdated=frozenset(outdated),
             setbacks={vm: setback for vm, setback in state.setbacks.items() if vm not in changed},
-            doubts=state.doubts | landing,  # it may have landed since
+            doubts={**dict.fromkeys(landing, NOTHING), **state.doubts},  # it may have landed since
             may_tear_down=orders.allows_bulk_teardown,
         )
     )
@@ -84,10 +85,9 @@ def observe(state: State, found: Iterable[Found], *, unsure: Set[str] = frozense
         vm: msgspec.structs.replace(setback, is_until_sync=False) if setback.is_until_sync else setback
         for vm, setback in state.setbacks.items()
     }
+    doubts = {vm: amounts for vm, amounts in state.doubts.items() if vm in unsure}
     return settled(
-        msgspec.structs.replace(
-            state, has_looked=True, found={**kept, **seen}, setbacks=setbacks, doubts=state.doubts & unsure
-        )
+        msgspec.structs.replace(state, has_looked=True, found={**kept, **seen}, setbacks=setbacks, doubts=doubts)
     )
 
 
@@ -105,13 +105,16 @@ def next_due(state: State, now: int) -> int | None:
 def begin(state: State, action: Action) -> State:
     """Occupy the VM's lane. The records of the new state must be durable before the action is carried out."""
     state = msgspec.structs.replace(state, busy=with_entry(state.busy, action.vm, action))
-    if action.verb not in (Verb.SEND, Verb.RESIZE) or action.order is None:
+    order = action.order
+    if order is None:
         return state
     record = state.records[action.vm]
     if action.verb is Verb.SEND:
-        record = msgspec.structs.replace(record, sent=action.order.generation)
-    else:
-        record = msgspec.structs.replace(record, resizing=msgspec.structs.replace(action.order, migration=None))
+        record = msgspec.structs.replace(record, sent=order.generation)
+    elif action.verb is Verb.DELETE and order.keeps_shared:
+        record = msgspec.structs.replace(record, kept=order.generation)
+    elif action.verb is Verb.RESIZE:
+        record = msgspec.structs.replace(record, resizing=msgspec.structs.replace(order, migration=None))
     return msgspec.structs.replace(state, records=with_entry(state.records, action.vm, record))
 
 
@@ -133,11 +136,13 @@ def _is_outdated(order: Order, record: Record | None) -> bool:
     if record is None:
         return False
     is_of_the_dead = record.is_gone and order.power != "absent" and order.generation == record.generation
-    return order.generation < record.generation or is_of_the_dead
+    takes_what_is_kept = order.generation == record.kept and not order.keeps_shared
+    return order.generation < max(record.generation, record.kept) or is_of_the_dead or takes_what_is_kept
 
 
 def _after_failure(state: State, action: Action, trouble: Trouble, now: int) -> State:
-    state = msgspec.structs.replace(state, doubts=state.doubts | {action.vm})
+    took = needs(action.verb, action.order, state.found.get(action.vm))
+    state = msgspec.structs.replace(state, doubts=with_entry(state.doubts, action.vm, took))
     order = state.orders.get(action.vm)
     if action.order is None or order is None or order.generation != action.order.generation:
         return state  # what failed is not wanted any more

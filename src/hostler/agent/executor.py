@@ -65,7 +65,8 @@ async def _call(driver: Driver, action: Action, grace_s: float) -> Outcome:
         case Verb.RESIZE:
             await driver.resize(vm, order)
         case Verb.DELETE:
-            await driver.delete(vm)
+            # What makes way for the same VM must not take its disks with it.
+            await driver.delete(vm, keeps_shared=order.keeps_shared or order.power != "absent")
         case Verb.AWAIT_LANDING:
             return Outcome(landing=await driver.await_landing(order))
         case Verb.SEND:

@@ -120,9 +120,13 @@ class Link:
         body = msgspec.json.encode(message)
         return _decode(await self._send("POST", REPORT_PATH, body, timeout_s), Reported)
 
-    async def poll(self, version: int, *, wait_s: float) -> Orders | None:
-        """Wait for newer orders than a version; None when there were none for so long."""
+    async def poll(self, version: int, *, wait_s: float, epoch: int = 0) -> Orders | None:
+        """Wait for newer orders than a version; None when there were none for so long.
+
+        With an epoch, which protocol 1 does not know, they are given as long as that registration counts.
+        """
         path = f"{ORDERS_PATH}?from={version}&wait_s={quote(f'{wait_s:g}')}"
+        path += f"&epoch={epoch}" if epoch else ""
         response = await self._send("GET", path, timeout_s=wait_s + _SLACK_S)
         return None if response.status == 204 else _decode(response, Orders)
 

@@ -3,6 +3,11 @@
 An agent joins once by a token and gets a credential. Then it registers (boot id, size, all VMs that it finds), reports
 (what changed; an empty report is a heartbeat) and asks for orders by long poll. A report carries boot id, lease epoch
 and a sequence number: what is older than the last one taken is refused, so replays and delayed packets change nothing.
+
+New in protocol 2: orders that leave disks on shared storage alone (``keeps_shared``), polls under the epoch of their
+registration, VMs that departed with the generation of the order by which (``departed``), and whether a watchdog works
+(``is_watched``). With an agent that speaks 1 the control plane does without: it is never told to remove a VM whose
+disks belong to another host.
 """
 
 from __future__ import annotations
@@ -12,16 +17,18 @@ from typing import Literal
 import msgspec
 
 __all__ = [
-    "JOIN_PATH", "OLDEST_PROTOCOL", "ORDERS_PATH", "PROTOCOL", "REGISTER_PATH", "REPORT_PATH", "Capabilities",
-    "DeviceHere", "Disk", "HostSize", "Image", "Join", "Joined", "Migration", "Network", "Order", "Orders", "Register",
-    "Registered", "Report", "Reported", "Trouble", "VmReport",
+    "JOIN_PATH", "OLDEST_PROTOCOL", "ORDERS_PATH", "PROTOCOL", "REGISTER_PATH", "REPORT_PATH", "SPOKEN", "Capabilities",
+    "Departed", "DeviceHere", "Disk", "HostSize", "Image", "Join", "Joined", "Migration", "Network", "Order", "Orders",
+    "Register", "Registered", "Report", "Reported", "Trouble", "VmReport",
 ]  # fmt: skip
 
-PROTOCOL = 1
+PROTOCOL = 2
 OLDEST_PROTOCOL = 1
+SPOKEN = tuple(range(OLDEST_PROTOCOL, PROTOCOL + 1))
 
 # POST, JSON in and out; all but joining carry the credential as a bearer token. ORDERS_PATH is a GET with the query
-# ``from`` (a version of the orders, 0 for all of them) and ``wait_s``; 204 says that nothing changed meanwhile.
+# ``from`` (a version of the orders, 0 for all of them), ``wait_s`` and, from protocol 2 on, ``epoch`` (that of the
+# registration); 204 says that nothing changed meanwhile.
 JOIN_PATH = "/agent/v1/join"
 REGISTER_PATH = "/agent/v1/register"
 REPORT_PATH = "/agent/v1/report"
@@ -83,6 +90,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     initrd: str = ""
     kernel_arguments: str = ""
     when_silent: Literal["keep", "stop"] = "keep"  # what a watchdog does with it when the host lost the control plane
+    # From protocol 2 on: absent here, while its disks on shared storage belong to the VM that is elsewhere.
+    keeps_shared: bool = False
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +126,7 @@ class Join(msgspec.Struct, frozen=True, kw_only=True):
 
     token: str
     name: str
-    protocols: tuple[int, ...] = (PROTOCOL,)
+    protocols: tuple[int, ...] = SPOKEN
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,9 +171,13 @@ class Register(msgspec.Struct, frozen=True, kw_only=True):
     size: HostSize
     labels: tuple[tuple[str, str], ...] = ()
     storages: tuple[str, ...] = ()
+    bridges: tuple[str, ...] = ()
     vms: tuple[VmReport, ...] = ()
     unknown: tuple[str, ...] = ()  # found here, ordered by nobody: never touched
     is_inventory_known: bool = True
+    is_watched: bool = False  # a watchdog was seen to work here a moment ago
+    sequence: int = 0  # grows with each registration of this start of the agent, so that an old one is refused
+    protocols: tuple[int, ...] = ()  # those that this agent speaks; empty: as when it joined
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +189,14 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
     stop_after_s: float = 0.0  # lease age at which VMs that say so are stopped; 0: never
     limit: HostSize | None = None  # overcommitment and reserve applied
     credential: str = ""  # replaces the one that was shown, from now on
+    protocol: int = 1  # that both sides speak from now on; who speaks no other does not say it
+
+
+class Departed(msgspec.Struct, frozen=True, kw_only=True):
+    """A VM that is no longer here, and by an order of which generation: so that old news are known as such."""
+
+    vm: str
+    generation: int
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,10 +208,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int
     orders: int = 0  # the version of the orders that it knows
     vms: tuple[VmReport, ...] = ()
-    gone: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()  # all that departed, for those who do not read more of it
+    departed: tuple[Departed, ...] = ()
     unknown: tuple[str, ...] | None = None
     size: HostSize | None = None
     refused_teardown: int = 0  # VMs that it keeps although they are ordered absent, until bulk is allowed
+    is_watched: bool = False  # as in Register, told anew each time
 
 
 class Reported(msgspec.Struct, frozen=True, kw_only=True):

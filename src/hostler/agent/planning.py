@@ -22,7 +22,7 @@ from hostler.agent.messages import Order, Trouble
 from hostler.agent.settling import outstanding_teardown
 from hostler.agent.state import Action, State, Verb
 
-__all__ = ["Plan", "ledger_of", "plan"]
+__all__ = ["Plan", "ledger_of", "needs", "plan"]
 
 _LIVELY = (Verb.START, Verb.RESUME, Verb.RESTART, Verb.AWAIT_LANDING)  # not for a VM that silence stops, in silence
 
@@ -50,7 +50,7 @@ def plan(state: State, now: int) -> Plan:
         verb = None if _must_wait(state, vm, now) else _verb(state, order, found)
         if verb is None or (verb in _LIVELY and order.when_silent == "stop" and now >= state.silent_at):
             continue
-        wanted = _needs(verb, order, found)
+        wanted = needs(verb, order, found)
         why = ledger.claim(vm, wanted) if wanted != NOTHING else ""
         if why:
             refusals[vm] = _no_room(vm, why)
@@ -64,7 +64,7 @@ def plan(state: State, now: int) -> Plan:
 def ledger_of(state: State) -> Ledger:
     """Return the books of a host: what VMs have, and what actions under way, or of unknown outcome, may take."""
     ledger = Ledger(size_of(state.limit), is_known=state.is_inventory_known)
-    for vm in {**state.found, **state.busy, **dict.fromkeys(state.doubts)}:
+    for vm in {**state.found, **state.busy, **state.doubts}:
         ledger.hold(vm, _has(state, vm))
     return ledger
 
@@ -81,14 +81,15 @@ def _has(state: State, vm: str) -> Amounts:
         if record is not None and record.resizing is not None:
             has = has.at_least(takes(record.resizing))
     action = state.busy.get(vm)
-    if action is not None and action.order is not None:
-        has = has.at_least(_needs(action.verb, action.order, found))
-    if vm in state.doubts and order is not None:
-        has = has.at_least(what_a_running_vm_takes(order))
-    return has
+    if action is not None:
+        has = has.at_least(needs(action.verb, action.order, found))
+    return has.at_least(state.doubts.get(vm, NOTHING))
 
 
-def _needs(verb: Verb, order: Order, found: Found | None) -> Amounts:
+def needs(verb: Verb, order: Order | None, found: Found | None) -> Amounts:
+    """Return what an action may make a VM take that was found like this."""
+    if order is None:
+        return NOTHING
     if verb in (Verb.START, Verb.AWAIT_LANDING) or (verb is Verb.RESIZE and found is not None and _is_alive(found)):
         return what_a_running_vm_takes(order)
     return what_a_stopped_vm_takes(order) if verb in (Verb.CREATE, Verb.RESIZE) else NOTHING

@@ -10,22 +10,24 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from hostler._version import __version__
 from hostler.agent.drivers.driver import Driver
 from hostler.agent.link import Backoff, Link, RefusedError, RejectedError
 from hostler.agent.manifest import Manifest
-from hostler.agent.messages import Orders, Register, Registered
+from hostler.agent.messages import SPOKEN, Orders, Register, Registered
 from hostler.agent.settings import Settings
 from hostler.agent.telling import Telling, difference
 from hostler.agent.watchdog import Lease, LeaseFile
 from hostler.agent.worker import Worker
-from hostler.errors import UnavailableError
+from hostler.errors import HostlerError, UnavailableError
 
 __all__ = ["Agent"]
 
 _SECOND = 1_000_000_000
+_POLLS_BY_EPOCH = 2  # the first protocol in which polls say under which registration
 
 
 class Agent:
@@ -42,6 +44,7 @@ class Agent:
         run_id: str,
         token: str = "",
         lease: LeaseFile | None = None,
+        is_watched: Callable[[], bool] = lambda: False,
         clock: Callable[[], int] = time.monotonic_ns,
         rng: random.Random | None = None,
         tell: Callable[[str], None] = lambda line: None,
@@ -52,14 +55,19 @@ class Agent:
         self._run_id = run_id
         self._token = token
         self._lease = lease
+        self._is_watched = is_watched
+        self._was_watched = False
         self._clock = clock
         self._random = rng or random.Random(run_id)
         self._tell = tell
         self._worker = Worker(driver, manifest, settings, clock=clock, tell=tell)
         self._told = Telling()
         self._sequence = 0
+        self._registrations = 0
         self._registered: Registered | None = None
         self._can_poll = asyncio.Event()
+        self._is_missed = False  # the last report or registration was not answered well
+        self._is_back = asyncio.Event()
         self._polling: asyncio.Task[Orders | None] | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -90,9 +98,8 @@ class Agent:
         for part in ended:
             part.result()
 
-    async def _register(self) -> Registered:
+    async def _register(self, backoff: Backoff) -> Registered:
         """Join where that was never done, and register; try until it works or we are rejected."""
-        backoff = Backoff(self._random)
         while True:
             sent_at = self._clock()
             try:
@@ -101,7 +108,7 @@ class Agent:
                 telling = self._worker.telling()
                 answer = await self._link.register(self._registration(telling))
             except (UnavailableError, RefusedError) as error:
-                self._tell(error.message)
+                self._miss(error)
                 await asyncio.sleep(backoff.next_wait_s(error))
                 continue
             self._registered, self._told = answer, telling
@@ -118,6 +125,7 @@ class Agent:
 
     def _registration(self, telling: Telling) -> Register:
         worker = self._worker
+        self._registrations += 1
         return Register(
             boot=self._boot,
             agent=self._run_id,
@@ -127,18 +135,22 @@ class Agent:
             size=worker.size,
             labels=self._settings.labels,
             storages=self._settings.storages,
+            bridges=self._settings.bridges,
             vms=tuple(telling.vms.values()),
             unknown=telling.unknown,
             is_inventory_known=worker.state.is_inventory_known,
+            is_watched=self._watched(),
+            sequence=self._registrations,
+            protocols=SPOKEN,
         )
 
     async def _report_for_ever(self) -> None:
         backoff = Backoff(self._random)
-        beat_at = 0
+        beat_at, is_believed = 0, False
         while True:
             registered = self._registered
             if registered is None:
-                registered = await self._register()
+                registered, is_believed = await self._register(backoff), False
                 # By chance, so that a fleet that was started at once does not report at once.
                 beat_at = self._clock() + int(registered.heartbeat_s * self._random.random() * _SECOND)
             is_news = await self._wait_for_news(beat_at)
@@ -149,14 +161,18 @@ class Agent:
                 if not await self._report(registered):
                     self._lose_registration()
             except RefusedError as error:
-                self._tell(error.message)
+                self._miss(error)
                 self._lose_registration()
-                await asyncio.sleep(backoff.next_wait_s(error))
+                # A service that started anew refuses a registration that was good until now: the next one is made at
+                # once. One that was never good for anything is followed by a wait.
+                if not is_believed:
+                    await asyncio.sleep(backoff.next_wait_s(error))
             except UnavailableError as error:
-                self._tell(error.message)
+                self._miss(error)
                 await asyncio.sleep(backoff.next_wait_s(error))
                 beat_at = 0
             else:
+                is_believed = True
                 backoff.reset()
 
     async def _wait_for_news(self, beat_at: int) -> bool:
@@ -167,6 +183,7 @@ class Agent:
                 await news.wait()
         except TimeoutError:
             return False
+        await asyncio.sleep(self._settings.gather_s)
         news.clear()
         return self._worker.telling() != self._told
 
@@ -181,38 +198,52 @@ class Agent:
             agent=self._run_id,
             epoch=registered.epoch,
             sequence=self._sequence,
+            is_watched=self._watched(),
         )
         answer = await self._link.report(report)
         self._told = telling
         self._renew(sent_at, registered)
         return not answer.resync
 
+    def _watched(self) -> bool:
+        """Say whether a watchdog works at this moment: every message tells it anew, since the server counts on it."""
+        is_watched = self._is_watched()
+        if self._was_watched and not is_watched:
+            self._tell("the watchdog has stopped looking: while that is so, no VM of this host is started elsewhere")
+        self._was_watched = is_watched
+        return is_watched
+
     async def _poll_for_ever(self) -> None:
         backoff = Backoff(self._random)
-        all_at = 0
+        all_at, is_believed = 0, False
         while True:
             await self._can_poll.wait()
             registered, is_full = self._registered, self._clock() >= all_at
             version = 0 if is_full else self._worker.state.version
             try:
-                orders = await self._poll(version)
+                orders = await self._poll(version, registered)
             except RefusedError as error:
                 self._tell(error.message)
                 self._lose_registration()
-                await asyncio.sleep(backoff.next_wait_s(error))
+                if not is_believed:  # as for reports
+                    await asyncio.sleep(backoff.next_wait_s(error))
+                is_believed = False
                 continue
             except UnavailableError as error:
                 self._tell(error.message)
-                await asyncio.sleep(backoff.next_wait_s(error))
+                await self._rest(backoff.next_wait_s(error))
                 continue
             backoff.reset()
+            is_believed = True
             if orders is not None and registered is self._registered:
                 self._worker.take(orders)
                 all_at = self._next_resync(orders, all_at)
 
-    async def _poll(self, version: int) -> Orders | None:
+    async def _poll(self, version: int, registered: Registered | None) -> Orders | None:
         """Ask for orders; a registration that is lost ends the question, since its answer would not count."""
-        call = asyncio.get_running_loop().create_task(self._link.poll(version, wait_s=self._settings.poll_s))
+        epoch = registered.epoch if registered is not None and registered.protocol >= _POLLS_BY_EPOCH else 0
+        polling = self._link.poll(version, wait_s=self._settings.poll_s, epoch=epoch)
+        call = asyncio.get_running_loop().create_task(polling)
         self._polling = call
         try:
             return await call
@@ -221,6 +252,13 @@ class Agent:
             if us is None or us.cancelling():
                 raise
             return None
+
+    async def _rest(self, wait_s: float) -> None:
+        """Wait so long, or until the control plane answers reports again that it did not answer."""
+        self._is_back.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._is_back.wait()
 
     def _next_resync(self, orders: Orders, all_at: int) -> int:
         if not orders.is_full:
@@ -234,7 +272,14 @@ class Agent:
             self._polling.cancel()
         self._worker.news.set()
 
+    def _miss(self, error: HostlerError) -> None:
+        self._tell(error.message)
+        self._is_missed = True
+
     def _renew(self, sent_at: int, registered: Registered) -> None:
+        if self._is_missed:
+            self._is_missed = False
+            self._is_back.set()
         self._worker.heard(sent_at, registered.stop_after_s)
         if self._lease is not None:
             self._lease.write(Lease(boot=self._boot, renewed_at=sent_at, stop_after_s=registered.stop_after_s))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from hostler.agent.limits import LONGEST_NAME, MOST_UNKNOWN, shortened, shortened_trouble
+from hostler.agent.messages import Departed, Trouble, VmReport
 from hostler.agent.messages import State as VmState
-from hostler.agent.messages import Trouble, VmReport
 from hostler.agent.planning import Plan
 from hostler.agent.settling import is_known
 from hostler.agent.state import State, Verb
@@ -26,14 +27,23 @@ def reports(state: State, plan: Plan) -> dict[str, VmReport]:
     return {vm: _report(state, vm, plan.refusals.get(vm)) for vm in vms if not _is_gone(state, vm)}
 
 
-def gone(state: State) -> tuple[str, ...]:
+def gone(state: State) -> tuple[Departed, ...]:
     """Return the VMs that were deleted because an order said so, as long as their orders are known."""
-    return tuple(sorted(vm for vm in state.records if _is_gone(state, vm)))
+    return tuple(
+        Departed(vm=vm, generation=record.generation)
+        for vm, record in sorted(state.records.items())
+        if _is_gone(state, vm)
+    )
 
 
 def unknown(state: State) -> tuple[str, ...]:
-    """Return the VMs that nobody ordered here: they are told of and never touched."""
-    return tuple(sorted(vm for vm in state.found if not is_known(state, vm)))
+    """Return the VMs that nobody ordered here: they are told of and never touched.
+
+    Of very many some are left out, but those last that this agent made: of them the control plane may know.
+    """
+    found = [vm for vm in state.found if not is_known(state, vm)]
+    told = sorted(found, key=lambda vm: (not state.found[vm].is_ours, vm))[:MOST_UNKNOWN]
+    return tuple(sorted(shortened(vm, LONGEST_NAME) for vm in told))
 
 
 def _is_gone(state: State, vm: str) -> bool:
@@ -52,7 +62,7 @@ def _report(state: State, vm: str, refusal: Trouble | None) -> VmReport:
         state=_state_of(state, vm),
         generation=record.generation if record is not None else 0,
         restarts=record.restarts if record is not None else 0,
-        trouble=trouble,
+        trouble=shortened_trouble(trouble) if trouble is not None else None,
         failed_generation=failed,
         landing_address=landing.address if landing is not None else "",
         landing_secret=landing.secret if landing is not None else "",

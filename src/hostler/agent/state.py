@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from hostler.agent.admission import Amounts
 from hostler.agent.drivers.driver import Found, Landing
 from hostler.agent.messages import HostSize, Order, Trouble
 
@@ -46,6 +47,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0  # as many of the ordered restarts as are done
     sent: int = 0  # the generation under which it was being sent away: with an order not newer, it is not started
     is_gone: bool = False  # deleted under ``generation``: no order of that age makes it again
+    kept: int = 0  # the generation under which it was being removed without its shared disks: no older one takes them
     made: Order | None = None
     resizing: Order | None = None  # begun and not known to be done: it has this size or that of ``made``
     when_silent: Literal["keep", "stop"] = "keep"  # for the watchdog
@@ -91,7 +93,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     setbacks: Mapping[str, Setback] = MappingProxyType({})
     landings: Mapping[str, Landing] = MappingProxyType({})
     busy: Mapping[str, Action] = MappingProxyType({})
-    doubts: frozenset[str] = frozenset()  # an action failed: look before the next one
+    # An action failed, or one may have ended: look before the next one. Meanwhile it may have taken so much.
+    doubts: Mapping[str, Amounts] = MappingProxyType({})
     cleared: frozenset[str] = frozenset()  # may be deleted: the guard against bulk teardown let them pass
     may_tear_down: bool = False
     silent_at: int = NEVER  # from then on a VM that a watchdog stops in silence is not started

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hostler.agent.messages import Report, VmReport
+from hostler.agent.messages import Departed, Report, VmReport
 
 __all__ = ["Telling", "difference"]
 
@@ -14,14 +14,16 @@ class Telling(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int = 0
     vms: dict[str, VmReport] = {}
-    gone: tuple[str, ...] = ()
+    gone: tuple[Departed, ...] = ()
     unknown: tuple[str, ...] = ()
     refused_teardown: int = 0
 
 
-def difference(told: Telling, now: Telling, *, boot: str, agent: str, epoch: int, sequence: int) -> Report:
+def difference(
+    told: Telling, now: Telling, *, boot: str, agent: str, epoch: int, sequence: int, is_watched: bool = False
+) -> Report:
     """Return the report that brings whoever knows ``told`` to ``now``."""
-    dropped = {vm for vm in told.vms if vm not in now.vms}
+    departed = _departed(told, now)
     return Report(
         boot=boot,
         agent=agent,
@@ -29,7 +31,16 @@ def difference(told: Telling, now: Telling, *, boot: str, agent: str, epoch: int
         sequence=sequence,
         orders=now.version,
         vms=tuple(report for vm, report in now.vms.items() if told.vms.get(vm) != report),
-        gone=tuple(sorted(dropped | (set(now.gone) - set(told.gone)))),
+        gone=tuple(one.vm for one in departed),
+        departed=departed,
         unknown=now.unknown if now.unknown != told.unknown else None,
         refused_teardown=now.refused_teardown,
+        is_watched=is_watched,
     )
+
+
+def _departed(told: Telling, now: Telling) -> tuple[Departed, ...]:
+    """Return the VMs that departed since: by an order that was not told yet, or known no more."""
+    found = {vm: Departed(vm=vm, generation=one.generation) for vm, one in told.vms.items() if vm not in now.vms}
+    found |= {one.vm: one for one in now.gone if one not in told.gone or one.vm in told.vms}
+    return tuple(one for _, one in sorted(found.items()))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +18,7 @@ from hostler.agent.drivers.driver import Driver, DriverError, Found
 from hostler.agent.manifest import FileManifest
 from hostler.agent.state import Record
 
-__all__ = ["Lease", "LeaseFile", "Watchdog", "due"]
+__all__ = ["Lease", "LeaseFile", "Looked", "Watchdog", "due"]
 
 _SECOND = 1_000_000_000
 
@@ -65,6 +66,13 @@ class LeaseFile:
             return None
 
 
+class Looked(NamedTuple):
+    """What came of a look: the VMs that were stopped, and why others were not. With none of these it worked."""
+
+    stopped: list[str]
+    failed: list[str]
+
+
 class Watchdog:
     """Looks at the lease again and again and stops what is due."""
 
@@ -83,20 +91,22 @@ class Watchdog:
             await self.look()
             await asyncio.sleep(every_s)
 
-    async def look(self) -> list[str]:
-        """Look once; return the VMs that were stopped."""
+    async def look(self) -> Looked:
+        """Look once, and stop what is due; the next look tries again what failed."""
         lease = self._lease.read()
         records = self._manifest.peek() if lease is not None else ()
         if not due(lease, records, _as_if_running(records), self._boot, self._clock()):
-            return []  # the usual case, without asking the hypervisor
-        stopped = []
+            # The usual case. No VM is asked for, but a hypervisor that answers nothing would not stop one either.
+            await self._driver.size()
+            return Looked([], [])
+        stopped, failed = [], []
         for vm in due(lease, records, await self._driver.find(), self._boot, self._clock()):
             try:
                 await self._driver.stop(vm, grace_s=0.0)
                 stopped.append(vm)
-            except DriverError:
-                continue  # the next look tries again, and nobody is told that it worked
-        return stopped
+            except DriverError as error:
+                failed.append(error.message)
+        return Looked(stopped, failed)
 
 
 def _as_if_running(records: Iterable[Record]) -> list[Found]:

@@ -72,7 +72,7 @@ class Worker:
         """Work until cancelled."""
         while True:
             self._wake.clear()
-            if self._clock() >= self._look_at or self.state.doubts - self.state.busy.keys():
+            if self._clock() >= self._look_at or self.state.doubts.keys() - self.state.busy.keys():
                 await self._look()
             await self._begin_lanes()
             await self._wait()
@@ -133,7 +133,10 @@ class Worker:
             await asyncio.sleep(_AFTER_FAILED_LOOK_S)
             return
         self._become(core.observe(self.state, found, unsure=self._touched))
-        self._look_at = self._clock() + self._ns(self._settings.look_s)
+        # Nobody tells when a VM has landed but the host itself.
+        is_landing = any(one.power == "landing" for one in self.state.found.values())
+        wait_s = self._settings.landing_look_s if is_landing else self._settings.look_s
+        self._look_at = self._clock() + self._ns(wait_s)
 
     async def _begin_lanes(self) -> None:
         room = self._settings.lanes - len(self._lanes)

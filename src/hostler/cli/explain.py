@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hostler.cli.kube.past import Past
     from hostler.model import Cure, Decision, Explanation, HostVerdict
 
-__all__ = ["explain"]
+__all__ = ["explain", "show_explained"]
 
 NO_EVICTION = "no eviction helps"  # what the engine notes
 
@@ -116,10 +116,11 @@ def explain(
             inputs = read_inputs(files, policy=policy, config=config, seed_annotations=seed_annotations)
             evicting = with_preemption(inputs.policies, is_on=True, budgets=budgets or "")
             explained = explain_from_files(inputs, compiled, guest, evicting, seed=seed, preempt=preempt)
-    _show(explained, output)
+    show_explained(explained, output)
 
 
-def _show(explained: Explained | Past, output: str) -> None:
+def show_explained(explained: Explained | Past, output: str) -> None:
+    """Print an explanation; ``vm explain`` prints the same lines."""
     from hostler.cli.explaining import Explained, as_data
 
     is_data = output in ("json", "yaml")
@@ -196,7 +197,7 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
     if explained.message:
         say()
         say(printable(explained.message))
-    print_more(explained.explanation, is_wide=is_wide, is_of_files=explained.is_of_files)
+    print_more(explained.explanation, is_wide=is_wide, is_of_files=explained.is_of_files, owner=explained.owner)
     if explained.bound_to:
         return  # nothing is to be cured, and nobody waits
     if explained.explanation.cure is not None:

@@ -56,18 +56,18 @@ def _print_rest(count: int, limit: int | None) -> None:
         say(f"… and {count - limit:,} more; -o wide shows all")
 
 
-def print_more(explanation: Explanation, *, is_wide: bool, is_of_files: bool = True) -> None:
-    """Print what is there of all this, each part after an empty line."""
+def print_more(explanation: Explanation, *, is_wide: bool, is_of_files: bool = True, owner: str = "tenant") -> None:
+    """Print what is there of all this, each part after an empty line; ``owner`` is the word for whose quotas count."""
     limit = None if is_wide else SHOWN
     if explanation.quota:
         say()
-        say(printable(f"Its tenant's quota has no room for it: {explanation.quota}."))
+        say(printable(f"Its {owner}'s quota has no room for it: {explanation.quota}."))
     if explanation.gang is not None:
         say()
         _print_gang(explanation.gang, limit)
     if explanation.eviction is not None:
         say()
-        for line in _eviction_lines(explanation.eviction, limit, is_of_files=is_of_files):
+        for line in _eviction_lines(explanation.eviction, limit, is_of_files=is_of_files, owner=owner):
             say(printable(line))
 
 
@@ -79,7 +79,7 @@ def victims_text(advice: EvictionAdvice, limit: int | None = SHOWN) -> str:
     return victims
 
 
-def _eviction_lines(advice: EvictionAdvice, limit: int | None, *, is_of_files: bool) -> Iterator[str]:
+def _eviction_lines(advice: EvictionAdvice, limit: int | None, *, is_of_files: bool, owner: str) -> Iterator[str]:
     whom = f" for the gang {advice.gang}" if advice.gang else ""
     if not advice.host:
         yield f"No eviction by priority helps{whom}: {advice.why_not}."
@@ -88,7 +88,7 @@ def _eviction_lines(advice: EvictionAdvice, limit: int | None, *, is_of_files: b
     if advice.tenant:
         yield (
             f"Room could be reclaimed{whom} on {advice.host} by evicting {victims} "
-            f"of tenant {advice.tenant}, which has more than it is guaranteed."
+            f"of {owner} {advice.tenant}, which has more than it is guaranteed."
         )
     else:
         cost = f"highest priority {advice.highest_priority}"

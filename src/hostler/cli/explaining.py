@@ -54,6 +54,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     said: str = ""  # what the pod's own scheduler wrote, where that is something else
     bound_to: str = ""  # where another scheduler put it, whatever the decision was
     is_of_files: bool = False  # 'hostler place' could do it
+    owner: str = "tenant"  # what those are called there whose quotas count
 
     @property
     def decision(self) -> Decision:

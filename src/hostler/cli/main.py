@@ -39,6 +39,21 @@ COMMANDS: Table = {
     "capacity": ("hostler.cli.capacity", "capacity", "Count how many more guests fit, or how many hosts are needed."),
     "sim": ("hostler.cli.sim", "sim", "Simulate traces and scenarios, and compare policies on them."),
     "kube": ("hostler.cli.kube", "kube", "Schedule pods on Kubernetes, and run local control planes."),
+    "serve": ("hostler.cli.control.serve", "serve", "Serve the VM control plane: REST, dashboard, agents."),
+    "agent": ("hostler.cli.control.agent", "agent", "Carry out on this host what the control plane orders."),
+    "vm": ("hostler.cli.control.vm", "vm", "Create, list, move and explain VMs of a control plane."),
+    "host": ("hostler.cli.control.host", "host", "List, drain, label and remove the hosts of a control plane."),
+    "token": ("hostler.cli.control.token", "token", "Make and revoke the tokens by which hosts join."),
+    "project": ("hostler.cli.control.project", "project", "Create, list and delete projects."),
+    "quota": ("hostler.cli.control.quota", "quota", "Set what projects are guaranteed, and may have at most."),
+    "reservation": ("hostler.cli.control.reservation", "reservation", "Keep room on hosts for a project or a gang."),
+    "gang": ("hostler.cli.control.gang", "gang", "Place VMs together or not at all."),
+    "operation": ("hostler.cli.control.operation", "operation", "List changes under way, and wait for them."),
+    "key": ("hostler.cli.control.key", "key", "Make, rotate and revoke API keys."),
+    "context": ("hostler.cli.control.context", "context", "Name control planes, and choose among them."),
+    "dev": ("hostler.cli.control.dev", "dev", "Try things out on one machine: a control plane, fleets of fake hosts."),
+    "backup": ("hostler.cli.control.backup", "backup", "Copy a control plane's database while it is used."),
+    "restore": ("hostler.cli.control.backup", "restore", "Put a backup in the place of a control plane's database."),
     "journal": ("hostler.cli.journal", "journal", "Record, replay, show, compare and redact runs."),
     "policies": ("hostler.cli.about", "policies", "List the policies."),
     "plugins": ("hostler.cli.about", "plugins", "List the plugins that policies are made of."),
@@ -104,8 +119,13 @@ def _usage(error: click.ClickException, words: Sequence[str]) -> int:
     message = str(error.message) if near else error.format_message()
     hint = f"see '{context.command_path if context else 'hostler'} --help'"
     if context is not None:
-        hint = _nearest_command(context, message) or _misplaced_file(context, words) or hint
-    if near and not hint.startswith("did"):
+        hint = (
+            _nearest_command(context, message)
+            or _misplaced_option(context, error, words)
+            or _misplaced_file(context, words)
+            or hint
+        )
+    if near and not hint.startswith(("did", "it goes")):
         hint = f"did you mean {' or '.join(near)}?"
     _complain(message[:1].lower() + message[1:].rstrip("."), hint)
     return EXIT_USAGE
@@ -120,6 +140,21 @@ def _nearest_command(context: click.Context, message: str) -> str:
     wanted = message.partition("'")[2].partition("'")[0]
     near = get_close_matches(wanted, context.command.list_commands(context), n=1)
     return f"did you mean '{context.command_path} {near[0]}'?" if near else ""
+
+
+def _misplaced_option(context: click.Context, error: click.ClickException, words: Sequence[str]) -> str:
+    """Return a hint for an option that stands before the command that has it; empty where there is none such."""
+    if not isinstance(error, click.NoSuchOption) or not isinstance(context.command, click.Group):
+        return ""
+    path = context.command_path
+    command: click.Command = context.command
+    depth = len(path.split()) - 1
+    for word in words[depth:]:
+        inner = command.get_command(context, word) if isinstance(command, click.Group) else None
+        if inner is not None:
+            path, command = f"{path} {word}", inner
+    has_it = command is not context.command and any(error.option_name in one.opts for one in command.params)
+    return f"it goes behind the command: '{path} {error.option_name} …'" if has_it else ""
 
 
 def _misplaced_file(context: click.Context, words: Sequence[str]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ["FILE", "config_option", "examples", "files_option", "output_option", "policy_option"]
+__all__ = ["FILE", "NumberRange", "config_option", "examples", "files_option", "output_option", "policy_option"]
 __all__ += ["budgets_option", "preempt_option", "seed_annotations_option", "seed_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -16,6 +17,17 @@ MAX_SEED = 2**32 - 1
 
 # Only for the shell's completion: whether a file can be read is found out, and told, by those who read it.
 FILE = click.Path(allow_dash=True, readable=False)
+
+
+class NumberRange(click.FloatRange):
+    """A range that ``nan`` is not in: it compares as neither too small nor too large."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
+        """Return the number."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
 
 
 def examples(*lines: str) -> str:

@@ -280,6 +280,8 @@ class Facts:
             state.budgets_moved()  # other labels, other budgets
         if record.state in PLACED_STATES:
             self._bookings.change(record, guest, number)
+            if guest.gang:
+                self._gang_queue.watch(guest.gang)  # its end may have been decided
             return
         if guest.host:
             changed = msgspec.structs.replace(

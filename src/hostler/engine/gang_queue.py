@@ -40,10 +40,10 @@ class GangQueue:
         if gangs.why_not_ready(key) or not pending:
             state.queue.remove(name)
             drop_gang_holds(state, key)
-            self._watch(key)
+            self.watch(key)
             return
         state.queue.activate(name, gangs.priority(key), self._arrival(key, pending), GANG_KEY)
-        self._watch(key)
+        self.watch(key)
 
     def welcome(self, key: str, priority: int) -> None:
         """Take note of a new pending member; cheap while nothing changes for its gang."""
@@ -83,7 +83,7 @@ class GangQueue:
         )
         state.guests[record.guest.uid] = waiting
         key = record.guest.gang
-        self._watch(key)
+        self.watch(key)
         if state.gangs.why_not_ready(key):
             self.consider(key)
             return
@@ -98,15 +98,18 @@ class GangQueue:
             return _FIRST
         return min(self._state.guests[uid].arrival for uid in pending)
 
-    def _watch(self, key: str) -> None:
-        """Note whether a running gang has fewer members placed than its minimum, and since when."""
+    def watch(self, key: str) -> None:
+        """Note whether a running gang has fewer members placed than its minimum, and since when.
+
+        A member whose end is decided does not count, however long it takes to go: on a host that is gone, for ever.
+        """
         state = self._state
         gangs = state.gangs
         gang = gangs.gangs.get(key)
         if gang is None:
             return
-        placed = len(gangs.placed(key))
-        if placed >= gang.min_count or not placed:
+        staying = sum(not state.guests[uid].guest.spec.is_leaving for uid in gangs.placed(key))
+        if staying >= gang.min_count or not staying:
             gangs.broken_since.pop(key, None)
         elif key not in gangs.broken_since:
             # One that was half-placed before the engine's time counts too: nobody can tell whether it ran.
@@ -117,7 +120,7 @@ class GangQueue:
     def placed(self, key: str) -> None:
         """Follow up on members that were placed."""
         self._state.gangs.refusals.pop(key, None)
-        self._watch(key)
+        self.watch(key)
 
     def is_due(self, name: str, at: int) -> bool:
         """Say whether a deadline is that of a broken gang which is still broken."""

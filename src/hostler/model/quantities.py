@@ -8,6 +8,7 @@ amount beyond 2^62 units is refused, so that sums of two never overflow 64 bits.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from hostler.errors import QuantityError
 
@@ -28,6 +29,11 @@ _MAX_EXPONENT = 60
 
 def parse_quantity(value: str | int | float, *, per_unit: int = 1) -> int:
     """Return ``value`` times ``per_unit``, rounded up to an integer (cpu in milli: ``per_unit=1000``)."""
+    return _parse_text(value if type(value) is str else _as_text(value), per_unit)
+
+
+@lru_cache(maxsize=4096)  # a few amounts are written again and again
+def _parse_text(value: str, per_unit: int) -> int:
     text = _as_text(value)
     numerator, denominator = _as_fraction(text)
     if numerator < 0:

@@ -27,6 +27,7 @@ Json = dict[str, Any]
 _SECOND = 1_000_000_000
 _SEEN = (200, 404)  # that a pod is gone is as good an answer as where it is
 _GONE = 404
+_CONFLICT = 409
 
 
 def violations(server: ApiServer, user: str = "hostler", *, is_quiet: bool = False) -> list[str]:
@@ -113,8 +114,13 @@ def _lacking(node: str, room: dict[str, int] | None, placed: dict[str, tuple[str
 
 
 def broken_gangs(server: ApiServer, *, ignored: Iterable[str] = ()) -> list[str]:
-    """I3: a group runs with its minimum or not at all. ``ignored`` names groups that others broke."""
+    """I3: a group runs with its minimum or not at all. ``ignored`` names groups that others broke.
+
+    One whose pods are all on nodes that are gone does not run: whoever cleans up after nodes ends them.
+    """
+    nodes = {node["metadata"]["name"] for node in server.objects("nodes")}
     bound: dict[tuple[str, str], int] = {}
+    alive: set[tuple[str, str]] = set()
     for pod in server.objects("pods"):
         group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
         group = group or (pod["metadata"].get("labels") or {}).get("scheduling.x-k8s.io/pod-group")
@@ -122,12 +128,14 @@ def broken_gangs(server: ApiServer, *, ignored: Iterable[str] = ()) -> list[str]
         if group and is_bound:
             key = (pod["metadata"]["namespace"], group)
             bound[key] = bound.get(key, 0) + 1
+            if pod["spec"]["nodeName"] in nodes:
+                alive.add(key)
     found = []
     for kind in server.routes.kinds.values():
         if kind.plural == "podgroups":
             for (namespace, name), entry in server.store.entries(kind).items():
                 count, least = bound.get((namespace, name), 0), _minimum(entry.item)
-                if 0 < count < least and name not in set(ignored):
+                if 0 < count < least and (namespace, name) in alive and name not in set(ignored):
                     found.append(f"group {namespace}/{name} has {count} of at least {least} pods bound")
     return found
 
@@ -164,9 +172,11 @@ def hasty_bindings(server: ApiServer, user: str) -> list[str]:
 
     Proof is an answer that refuses it, or a look at the pods, newer than the moment at which the server gives the
     first binding up. The look must have been answered before the second binding is sent. An answer that the pod is
-    gone proves it of all its bindings, also of a copy that the network made: a uid never comes back.
+    gone, or that another one has its name, proves it of all its bindings, also of a copy that the network made: a uid
+    never comes back.
     """
     found = []
+    gone_at = _gone_at(server)
     earlier: dict[str, list[tuple[LogEntry, str]]] = {}
     looks = [entry for entry in server.log if entry.user == user and entry.told in _SEEN and _looks_at_pods(entry)]
     for entry in server.log:
@@ -174,7 +184,9 @@ def hasty_bindings(server: ApiServer, user: str) -> list[str]:
             body = entry.decoded()
             uid, node = (body.get("metadata") or {}).get("uid", ""), body["target"]["name"]
             bindings = earlier.setdefault(uid, [])
-            is_gone = any(first.told == _GONE and (first.told_at or 0) <= entry.sent for first, _ in bindings)
+            is_gone = any(
+                _tells_gone(first, gone_at.get(uid)) and (first.told_at or 0) <= entry.sent for first, _ in bindings
+            )
             for first, first_node in bindings:
                 if not is_gone and first_node != node and not _is_disproved(first, entry, looks):
                     found.append(
@@ -182,6 +194,27 @@ def hasty_bindings(server: ApiServer, user: str) -> list[str]:
                         f"of {first.sent / _SECOND:.3f} might still take effect"
                     )
             bindings.append((entry, node))
+    return found
+
+
+def _tells_gone(binding: LogEntry, gone_at: int | None) -> bool:
+    is_conflict = binding.told == _CONFLICT and gone_at is not None and (binding.arrived or 0) >= gone_at
+    return binding.told == _GONE or is_conflict
+
+
+def _gone_at(server: ApiServer) -> dict[str, int]:
+    """Return by which time pods were deleted, by uid, as far as later writes tell."""
+    ends: dict[str, int] = {}
+    for change in server.history:
+        metadata = change.entry.item["metadata"]
+        if change.kind.plural == "pods" and change.type == "DELETED":
+            ends[metadata["uid"]] = int(metadata["resourceVersion"])
+    writes = [(entry.version, entry.committed) for entry in server.log if entry.version and entry.committed]
+    found: dict[str, int] = {}
+    for uid, version in ends.items():
+        later = [at for written, at in writes if written > version]
+        if later:
+            found[uid] = min(later)
     return found
 
 

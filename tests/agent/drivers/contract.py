@@ -35,6 +35,14 @@ class Lab(Protocol):
         """Return a small diskless order that this driver can carry out, power running."""
         ...
 
+    def shared_disk(self) -> Disk:
+        """Return a small disk on storage that all hosts share."""
+        ...
+
+    def has_shared(self, vm: str) -> bool:
+        """Say whether that disk of a VM is there."""
+        ...
+
     async def clean(self) -> None:
         """Leave nothing running."""
         ...
@@ -260,6 +268,74 @@ async def disks_are_made_and_go_with_the_vm(lab: Lab) -> None:
             assert await power_of(driver, "a") == "stopped"
             await driver.delete("a")
             assert await power_of(driver, "a") == "absent"
+
+
+@contract
+async def a_disk_on_shared_storage_goes_with_the_vm_unless_it_is_to_be_kept(lab: Lab) -> None:
+    order = msgspec.structs.replace(lab.order("a"), disks=(lab.shared_disk(),))
+    async with opened(lab) as driver:
+        if not driver.capabilities.disks:
+            return
+        await driver.create(order)
+        for _ in range(2):
+            await driver.delete("a", keeps_shared=True)
+            assert await power_of(driver, "a") == "absent"
+            assert lab.has_shared("a"), "the VM is elsewhere, and uses it"
+        await driver.create(order)
+        await driver.start("a")
+        await driver.delete("a", keeps_shared=True)
+        assert lab.has_shared("a")
+        await driver.create(order)
+        await driver.delete("a")
+        assert not lab.has_shared("a")
+
+
+@contract
+async def a_local_disk_goes_although_shared_ones_are_kept(lab: Lab) -> None:
+    order = msgspec.structs.replace(lab.order("a"), disks=(Disk(size_bytes=2**20), lab.shared_disk()))
+    async with opened(lab) as driver:
+        if not driver.capabilities.disks:
+            return
+        await driver.create(order)
+        await driver.delete("a", keeps_shared=True)
+        assert lab.has_shared("a")
+        smaller = msgspec.structs.replace(order, disks=(Disk(size_bytes=2**19), lab.shared_disk()))
+        await driver.create(smaller)  # a disk that had stayed would have to shrink, which is refused
+        await driver.delete("a")
+        assert not lab.has_shared("a")
+
+
+@contract
+async def a_vm_that_landed_is_let_go_without_the_disks_that_its_source_has(lab: Lab) -> None:
+    order = msgspec.structs.replace(lab.order("a"), disks=(lab.shared_disk(),))
+    async with opened(lab, "one") as source, opened(lab, "two") as target:
+        if not (source.capabilities.live_migration and source.capabilities.disks):
+            return
+        await source.create(order)
+        await source.start("a")
+        landing = await target.await_landing(order)
+        await source.send("a", landing)
+        assert await power_of(target, "a") == "running"
+        await target.delete("a", keeps_shared=True)
+        assert lab.has_shared("a")
+        await source.start("a")
+        assert await power_of(source, "a") == "running"
+        await source.delete("a")
+        assert not lab.has_shared("a")
+
+
+@contract
+async def what_was_sent_away_and_let_go_there_leaves_no_disk_behind(lab: Lab) -> None:
+    order = msgspec.structs.replace(lab.order("a"), disks=(lab.shared_disk(),))
+    async with opened(lab, "one") as source, opened(lab, "two") as target:
+        if not (source.capabilities.live_migration and source.capabilities.disks):
+            return
+        await source.create(order)
+        await source.start("a")
+        await source.send("a", await target.await_landing(order))
+        await target.delete("a", keeps_shared=True)
+        await source.delete("a")
+        assert not lab.has_shared("a")
 
 
 @contract

@@ -9,8 +9,9 @@ import pytest
 
 from hostler.agent.drivers.driver import Driver
 from hostler.agent.drivers.fake import FakeDriver, FakeWires
-from hostler.agent.messages import Capabilities, Order
+from hostler.agent.messages import Capabilities, Disk, Order
 from tests.agent.drivers.contract import CHECKS, Check, Lab, names, run_check
+from tests.agent.drivers.qemu_lab import QemuLab
 
 
 class FakeLab:
@@ -25,6 +26,12 @@ class FakeLab:
     def order(self, vm: str, generation: int = 1) -> Order:
         return Order(vm=vm, generation=generation, power="running", memory_bytes=2**28)
 
+    def shared_disk(self) -> Disk:
+        return Disk(size_bytes=2**20, storage="shared")
+
+    def has_shared(self, vm: str) -> bool:
+        return vm in self._wires.disks
+
     async def clean(self) -> None:
         pass
 
@@ -32,6 +39,7 @@ class FakeLab:
 LABS: dict[str, Callable[[Path], Lab]] = {
     "fake": FakeLab,
     "fake-that-can-nothing": lambda folder: FakeLab(folder, Capabilities()),
+    "qemu": QemuLab,
 }
 
 

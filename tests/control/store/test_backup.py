@@ -8,12 +8,16 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from hostler.control.store import Database, log, open_database, projects, vms
-from hostler.control.store.backup import backup, restore, verify
+from hostler.control.store import Database, hosts, lease, log, open_database, placements, projects, vms
+from hostler.control.store.backup import backup, restore, restore_in_place, verify
 from hostler.control.store.errors import BackupError, DatabaseInUseError, NewerDatabaseError
+from hostler.control.store.hosts import HostRow
+from hostler.control.store.placements import PlacementRow
 from hostler.control.store.projects import ProjectRow
+from hostler.control.store.renumbering import OF_A_BACKUP
 from tests.control.store.making import fact, vm
 
 
@@ -74,6 +78,40 @@ def test_a_restored_database_is_the_one_that_was_saved(made, tmp_path):
     assert database.submit(lambda c: log.append(c, [fact()])).result(30) == [4]
     database.close()
     assert verify(made).seq == 3
+
+
+def test_all_numbers_that_agents_compare_are_newer_after_each_restore(sqlite_url, tmp_path):
+    def make(connection) -> None:
+        projects.insert(connection, ProjectRow(name="shop"))
+        status = b'{"id":"web","home":{"host":"h1","name":"north","generation":5},"generation":7,"x":[1]}'
+        vms.insert(connection, msgspec.structs.replace(vm("web"), generation=7, status=status))
+        vms.insert(connection, msgspec.structs.replace(vm("new"), status=b'{"id":"new"}'))
+        hosts.insert(connection, HostRow(id="h1", name="north", epoch=4, generation=9, agent="a", boot="b"))
+        placements.insert(connection, PlacementRow(vm=vm("web").id, host="h1", role="home", generation=5, seq=3))
+        assert lease.take(connection, "me", 60.0).epoch == 1
+
+    database = open_database(sqlite_url)
+    database.submit(make).result(30)
+    backup(sqlite_url, tmp_path / "saved")
+    database.close()
+    seen = [0]
+    for _ in range(2):
+        restore(tmp_path / "saved", sqlite_url, is_forced=True)
+        database = open_database(sqlite_url)
+        host = database.read_now(lambda c: hosts.get(c, "h1"))
+        web = database.read_now(lambda c: vms.get(c, vm("web").id))
+        new = database.read_now(lambda c: vms.get(c, vm("new").id))
+        [placed] = database.read_now(placements.all_rows)
+        held = database.read_now(lease.read)
+        database.close()
+        numbers = [host.epoch, host.generation, web.generation, new.generation, placed.generation, held.epoch]
+        assert min(numbers) > max(seen)
+        seen = numbers
+        assert (host.agent, host.boot, held.holder, placed.seq) == ("", "", "", OF_A_BACKUP)
+        status = msgspec.json.decode(web.status)
+        assert status["home"] == {"host": "h1", "name": "north", "generation": web.generation, "seq": OF_A_BACKUP}
+        assert (status["generation"], status["x"]) == (web.generation, [1])
+        assert msgspec.json.decode(new.status) == {"id": "new", "generation": new.generation}
 
 
 def test_a_database_is_replaced_only_by_force_and_nothing_of_the_old_one_stays(made, sqlite_url):
@@ -178,11 +216,17 @@ def test_a_restore_keeps_the_log_whole_when_old_entries_were_forgotten(sqlite_ur
     database.close()
 
 
-def test_postgresql_is_left_to_its_own_tools(tmp_path, made):
-    for call in (
-        lambda: backup("postgresql://x@y/z", tmp_path / "copy"),
-        lambda: restore(made, "postgresql://x@y/z"),
-    ):
-        with pytest.raises(BackupError) as caught:
-            call()
-        assert "pg_" in caught.value.hint
+def test_a_file_that_was_put_back_by_other_means_counts_anew_in_place(made, sqlite_url, tmp_path):
+    before = open_database(sqlite_url)
+    epoch = before.read_now(lease.read).epoch
+    with pytest.raises(DatabaseInUseError):
+        restore_in_place(sqlite_url)
+    before.close()
+    assert restore_in_place(sqlite_url).vms == 3
+    database = open_database(sqlite_url)
+    assert database.read_now(lease.read).epoch > epoch
+    assert database.read_now(lambda c: vms.get(c, vm("web0").id)).generation > 10**12
+    database.close()
+    with pytest.raises(BackupError):
+        restore_in_place(f"sqlite:///{tmp_path / 'missing.db'}")
+    assert not (tmp_path / "missing.db").exists()

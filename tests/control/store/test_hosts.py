@@ -95,6 +95,18 @@ def test_lists_can_be_narrowed(database):
     ] == ["b"]
 
 
+def test_a_part_of_a_name_finds_all_hosts_that_have_it(database):
+    put(database, host("rack1-a", created_ns=1), host("rack_1", created_ns=2), host("my-Rack1-b", created_ns=3))
+
+    def names(part: str) -> list[str]:
+        page = database.read_now(lambda c: hosts.list_page(c, HostFilter(name_part=part)))
+        return [row.name for row in page.items]
+
+    assert names("rack1") == ["rack1-a", "my-Rack1-b"]
+    assert names("RACK_") == ["rack_1"]
+    assert names("%") == []
+
+
 def test_labels_of_many_hosts_are_read_at_once(database):
     put(database, *[host(f"h{number:04}", labels=(("number", str(number)),)) for number in range(1200)])
     found = database.read_now(hosts.all_alive)

@@ -118,21 +118,20 @@ def test_operations_are_saved_listed_and_forgotten_when_they_are_over(database, 
     rows = [
         OperationRow(id=f"o{n}", kind="create", project="shop", subject=f"vm{n % 2}", created_ns=n) for n in range(4)
     ]
-    for row in rows:
-        write(lambda c, row=row: operations.insert(c, row))
+    write(lambda c: operations.add_many(c, rows))
     done = msgspec.structs.replace(rows[0], state="done", finished_ns=10)
     assert write(lambda c: operations.save(c, done)).version == 2
     with pytest.raises(StaleVersionError):
         write(lambda c: operations.save(c, done))
-    with pytest.raises(NameTakenError):
-        write(lambda c: operations.insert(c, rows[0]))
-    assert [row.id for row in database.read_now(lambda c: operations.open_of(c, "vm0"))] == ["o2"]
+    with pytest.raises(StillUsedError):
+        write(lambda c: operations.add_many(c, rows[:1]))
 
     def ids(**wanted) -> list[str]:
         page = database.read_now(lambda c: operations.list_page(c, OperationFilter(**wanted)))
         return [row.id for row in page.items]
 
     assert ids() == ["o0", "o1", "o2", "o3"]
+    assert ids(subject="vm0", state="pending") == ["o2"]
     assert ids(state="done") == ["o0"]
     assert ids(subject="vm1", project="shop", kind="create") == ["o1", "o3"]
     assert write(lambda c: operations.forget_finished(c, 10)) == 0

@@ -166,6 +166,18 @@ def test_lists_can_be_narrowed_by_anything_that_is_a_column_and_by_labels(shop):
     assert names(shop, labels=(("app", "front"),)) == []
 
 
+def test_a_part_of_a_name_finds_all_that_have_it_and_means_nothing_else(shop):
+    put(shop, *[vm(name, created_ns=at) for at, name in enumerate(("web-1", "web_1", "my.Web-1.x", "db%1", "a/b"))])
+    assert names(shop, name_part="web") == ["web-1", "web_1", "my.Web-1.x"]
+    assert names(shop, name_part="WEB-") == ["web-1", "my.Web-1.x"]
+    assert names(shop, name_part="b_1") == ["web_1"]  # no sign stands for others
+    assert names(shop, name_part="%") == ["db%1"]
+    assert names(shop, name_part="/") == ["a/b"]
+    assert names(shop, name_part="\\") == []
+    assert names(shop, name_part="") == names(shop)
+    assert names(shop, name="web", name_part="web") == []
+
+
 def test_pages_neither_repeat_nor_hide_rows_when_others_come_and_go(shop):
     put(shop, *[vm(f"old{number:02}", created_ns=100 + number // 4) for number in range(20)])
     seen: list[str] = []
@@ -226,7 +238,7 @@ def test_room_is_kept_at_both_ends_of_a_move_and_given_back_with_the_vm(shop):
     shop.submit(work).result(30)
     use = shop.read_now(placements.use_by_host)
     assert (use["id-of-h2"].vms, use["id-of-h2"].memory_bytes, use["id-of-h1"].cpu_millis) == (2, 2**62, 1000)
-    assert [row.name for row in shop.read_now(lambda c: vms.of_host(c, "id-of-h2"))] == ["a", "b"]
+    assert [row.name for row in shop.read_now(lambda c: vms.of_hosts(c, ["id-of-h2"]))] == ["a", "b"]
     assert [row.role for row in shop.read_now(lambda c: placements.of_vm(c, vm("a").id))] == ["home", "landing"]
     for wrong in (
         PlacementRow(vm=vm("a").id, host="id-of-h2"),

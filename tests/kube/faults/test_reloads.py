@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from hostler.kube.scheduler.log import Log
 from hostler.kube.scheduler.telling import reload
 from hostler.kube.settings import SchedulerSettings
 from hostler.model import PluginUse
+from hostler.telemetry.log import Log
 from tests.kube.faults.script import lost
 from tests.kube.faults.stage import Stage, play
 

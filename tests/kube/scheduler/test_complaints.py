@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from hostler.cli.main import main
 from hostler.kube.configuration import default_settings
 from hostler.kube.scheduler.complaints import Complaints
-from hostler.kube.scheduler.log import Log
 from hostler.kube.scheduler.telling import Telling, tell_start
+from hostler.telemetry.log import Log
 from tests.kube.faults.script import lost
 from tests.kube.faults.stage import Stage, play
 

@@ -113,8 +113,11 @@ class Driver(Protocol):
         """Bring a VM to the size of the order, running or stopped."""
         ...
 
-    async def delete(self, vm: str) -> None:
-        """End it and remove all of it, disks included; of one that was sent away, nothing on shared storage."""
+    async def delete(self, vm: str, *, keeps_shared: bool = False) -> None:
+        """End it and remove all of it, disks included; with ``keeps_shared`` nothing that lies on shared storage.
+
+        Nor where it is plain that another host has the VM: of a landing, and of one that was sent away and taken.
+        """
         ...
 
     async def await_landing(self, order: Order) -> Landing:

@@ -26,7 +26,10 @@ from hostler.agent.drivers.driver import (
 from hostler.agent.drivers.driver import Power as FoundPower
 from hostler.agent.messages import Capabilities, HostSize, Order
 
-__all__ = ["FakeDriver", "FakeWires", "Fault"]
+__all__ = ["DEEDS", "FakeDriver", "FakeWires", "Fault"]
+
+DEEDS = ("create", "start", "stop", "pause", "resume", "resize", "delete", "await_landing", "send")
+"""The verbs that change something."""
 
 _GIB = 2**30
 _ALL = Capabilities(pause=True, resize_running=True, live_migration=True, disks=True, bridges=True, devices=True)
@@ -54,10 +57,16 @@ class FakeVm(msgspec.Struct):
 
 
 class FakeWires:
-    """What lies between hosts: by it a sender finds the host that a landing is on."""
+    """What lies between hosts: by it a sender finds the host that a landing is on, and there is their shared storage.
+
+    ``disks`` says by VM which host claims its disks there, "" after one let go of them; ``made`` how often they were
+    made, which for a VM whose disks never were lost is once.
+    """
 
     def __init__(self) -> None:
         self.hosts: dict[str, FakeDriver] = {}
+        self.disks: dict[str, str] = {}
+        self.made: dict[str, int] = {}
 
 
 class FakeDriver:
@@ -89,6 +98,7 @@ class FakeDriver:
         self._random = random.Random(seed)
         self._state_file = state_file
         self._wires = wires
+        self._shared = wires or FakeWires()
 
     @property
     def capabilities(self) -> Capabilities:
@@ -99,6 +109,9 @@ class FakeDriver:
         """Read the state file."""
         if self._state_file is not None and self._state_file.exists():
             self.vms = msgspec.json.decode(self._state_file.read_bytes(), type=dict[str, FakeVm])
+            for vm in self.vms.values():
+                if vm.power not in ("landing", "left"):
+                    self._claim(vm.order)
         if self._wires is not None:
             self._wires.hosts[self.host] = self
 
@@ -129,6 +142,7 @@ class FakeDriver:
         await self._pretend("create", order.vm)
         if order.vm not in self.vms:
             self.vms[order.vm] = FakeVm(order=order)
+            self._claim(order)
             self._did("create", order.vm)
         self._fail_after("create", order.vm)
 
@@ -139,6 +153,7 @@ class FakeDriver:
         if here.power == "landing":
             raise PermanentError(f"{vm} waits to land here", hint="delete the landing before starting it anew")
         if here.power in ("stopped", "left"):
+            self._claim(here.order)
             here.power, here.runs = "running", here.runs + 1
             self._did("start", vm)
         self._fail_after("start", vm)
@@ -171,10 +186,12 @@ class FakeDriver:
         self._did("resize", vm)
         self._fail_after("resize", vm)
 
-    async def delete(self, vm: str) -> None:
+    async def delete(self, vm: str, *, keeps_shared: bool = False) -> None:
         """Remove it, whatever it does."""
         await self._pretend("delete", vm)
-        if self.vms.pop(vm, None) is not None:
+        here = self.vms.pop(vm, None)
+        if here is not None:
+            self._leave_storage(here, keeps_shared=keeps_shared)
             self._did("delete", vm)
         self._fail_after("delete", vm)
 
@@ -201,6 +218,7 @@ class FakeDriver:
             there, target = self._landing(vm, landing)
             there.power, there.runs, here.power = "running", here.runs, "left"
             there.order = msgspec.structs.replace(here.order, migration=None)
+            target._claim(there.order)
             target._did("land", vm)
             self._did("send", vm)
         self._fail_after("send", vm)
@@ -216,6 +234,22 @@ class FakeDriver:
         elif here.power != then:
             raise PermanentError(f"{vm} is {here.power}: {verb} needs it to be {before}", hint="start it first")
         self._fail_after(verb, vm)
+
+    def _claim(self, order: Order) -> None:
+        """Write at shared storage that a VM is here; make its disks there where there are none."""
+        if any(disk.storage for disk in order.disks):
+            if order.vm not in self._shared.disks:
+                self._shared.made[order.vm] = self._shared.made.get(order.vm, 0) + 1
+            self._shared.disks[order.vm] = self.host
+
+    def _leave_storage(self, here: FakeVm, *, keeps_shared: bool) -> None:
+        """Remove the disks on shared storage that are a VM's of this host, or let go of them."""
+        disks, vm = self._shared.disks, here.order.vm
+        if keeps_shared:
+            if disks.get(vm) == self.host:
+                disks[vm] = ""
+        elif here.power != "landing" and disks.get(vm) in (("",) if here.power == "left" else ("", self.host)):
+            del disks[vm]
 
     def _landing(self, vm: str, landing: Landing) -> tuple[FakeVm, FakeDriver]:
         host = landing.address.removeprefix("fake://").partition("/")[0]

@@ -14,10 +14,10 @@ from hostler.cli.terminal import note
 from hostler.kube.api.client import Client
 from hostler.kube.api.http import AiohttpTransport
 from hostler.kube.scheduler.journal_files import JournalFiles
-from hostler.kube.scheduler.log import Format, Log
 from hostler.kube.scheduler.main import Pages, run_scheduler
 from hostler.kube.scheduler.telling import tell_start
 from hostler.kube.service.serving import check_listen, is_reachable, open_service
+from hostler.telemetry.log import Format, Log
 
 if TYPE_CHECKING:
     from hostler.engine import Registry

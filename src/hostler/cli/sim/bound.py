@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.options import examples, output_option
+from hostler.cli.options import NumberRange, examples, output_option
 from hostler.cli.sim.options import data_dir_option, seed_option, tune_option, workload_option
 from hostler.cli.terminal import print_data, print_table, progress, say
 from hostler.config import prepare_kernel_cache
@@ -46,7 +46,7 @@ def _percents(context: click.Context, parameter: click.Parameter, text: str) -> 
 @click.option(
     "--forced",
     metavar="PERCENT",
-    type=click.FloatRange(0, 10_000, min_open=True),
+    type=NumberRange(0, 10_000, min_open=True),
     default=None,
     help="Also the bound for those who place everybody that arrives before this point.",
 )

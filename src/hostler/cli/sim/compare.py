@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.kernels import kernels
-from hostler.cli.options import examples
+from hostler.cli.options import NumberRange, examples
 from hostler.cli.sim.grid_options import (
     check_workloads,
     chosen_policies,
@@ -66,7 +66,7 @@ __all__ = ["compare"]
 @click.option(
     "--forced",
     metavar="PERCENT",
-    type=click.FloatRange(0, 10_000, min_open=True),
+    type=NumberRange(0, 10_000, min_open=True),
     default=None,
     help="With --bound: the bound of those who place everybody that arrives before this point.",
 )

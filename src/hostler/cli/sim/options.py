@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from hostler.cli.options import NumberRange
+
 if TYPE_CHECKING:
     from hostler.engine import Registry
     from hostler.model import Policy
@@ -48,7 +50,7 @@ def tune_option() -> Callable[[F], F]:
     return click.option(
         "--tune",
         metavar="RATIO",
-        type=click.FloatRange(0, 100),
+        type=NumberRange(0, 100),
         default=1.3,
         show_default=True,
         help="GPU demand as a share of all GPUs: pods are dropped or cloned to meet it; 0 leaves them as they are.",

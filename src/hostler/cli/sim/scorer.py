@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import click
 
 from hostler.cli.kernels import kernels
-from hostler.cli.options import examples, output_option
+from hostler.cli.options import NumberRange, examples, output_option
 from hostler.cli.sim.options import data_dir_option, seed_option, tune_option, workload_option
 from hostler.cli.terminal import note, print_data, print_table, say
 from hostler.errors import UnavailableError
@@ -110,7 +110,7 @@ def serve(model: Path | None, host: str, port: int) -> None:
     "--timeout",
     "timeout_s",
     metavar="SECONDS",
-    type=click.FloatRange(0, 3600, min_open=True),
+    type=NumberRange(0, 3600, min_open=True),
     default=5.0,
     show_default=True,
     help="How long one try may take.",

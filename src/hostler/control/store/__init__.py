@@ -6,9 +6,11 @@ that it shares with other works (one COMMIT for all), ``await db.read(work)`` ru
 functions over such a connection; nobody outside looks at tables.
 """
 
+from sqlalchemy import Connection
+
 from hostler.control.store.database import Database, open_database
 from hostler.control.store.errors import OutcomeUnknownError
 from hostler.control.store.limits import Limits
 from hostler.control.store.notifier import Notifier
 
-__all__ = ["Database", "Limits", "Notifier", "OutcomeUnknownError", "open_database"]
+__all__ = ["Connection", "Database", "Limits", "Notifier", "OutcomeUnknownError", "open_database"]

@@ -38,10 +38,6 @@ class Backend(Protocol):
         """Keep others from migrating until this transaction ends."""
         ...
 
-    def enter(self, connection: Connection) -> None:
-        """Keep other writers out until this transaction ends; called at its beginning."""
-        ...
-
     def announce(self, connection: Connection) -> None:
         """Let others know with this transaction's COMMIT that the log grew."""
         ...

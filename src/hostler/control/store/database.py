@@ -1,7 +1,7 @@
 """The database as the rest of the service sees it: ``write`` and ``read`` of small works, a notifier, an end.
 
 Works are plain functions over a connection and run in threads: writes in the writer's, which commits many at once,
-reads on snapshots beside it.
+reads on snapshots beside it. Works that come often are joint ones (``joint``): many of them cost what one does.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from types import TracebackType
 from typing import TypeVar
 
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from hostler.config.folders import state_folder
 from hostler.control.store import schema
 from hostler.control.store.backend import Backend
 from hostler.control.store.errors import DatabaseClosedError, translate
+from hostler.control.store.jobs import Job
+from hostler.control.store.joint import Gatherer, JointWork, alone
 from hostler.control.store.limits import Limits
 from hostler.control.store.notifier import Notifier
 from hostler.control.store.sqlite import SqliteBackend
@@ -27,6 +29,7 @@ from hostler.errors import InputError
 __all__ = ["Database", "database_url", "default_url", "open_backend", "open_database"]
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 def default_url() -> str:
@@ -79,6 +82,7 @@ class Database:
         self._backend = backend
         self._readers = ThreadPoolExecutor(limits.readers, thread_name_prefix="hostler-reader")
         self._writer = Writer(backend, limits)
+        self._gatherer = Gatherer(self.read)
         self._is_closed = False
 
     @property
@@ -111,7 +115,19 @@ class Database:
 
         A work must not commit or roll back. OutcomeUnknownError: it may be written or not.
         """
-        return await asyncio.wrap_future(self.submit(work))
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._writer.queue(Job(work, answer))
+        return await answer
+
+    async def write_jointly(self, work: JointWork[Item, T], item: Item) -> T:
+        """Write an item of a joint work, together with others that wait for the same work."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._writer.queue(Job(alone(work, item), answer, work, item))
+        return await answer
+
+    async def read_jointly(self, work: JointWork[Item, T], item: Item) -> T:
+        """Read an item of a joint work, on a snapshot that it may share with others."""
+        return await self._gatherer.ask(work, item)
 
     async def read(self, work: Work[T]) -> T:
         """Run a work that only reads, on one snapshot."""
@@ -123,13 +139,23 @@ class Database:
         return self._writer.submit(work)
 
     def read_now(self, work: Work[T]) -> T:
-        """Run a work that only reads, in this thread."""
+        """Run a work that only reads, in this thread; a connection that broke while it was idle is opened again."""
         self._check_open()
         try:
-            with self._backend.reading.connect() as connection, connection.begin():
-                return work(connection)
+            return self._read_once(work)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise translate(error) from error
         except SQLAlchemyError as error:
             raise translate(error) from error
+        try:
+            return self._read_once(work)
+        except SQLAlchemyError as error:
+            raise translate(error) from error
+
+    def _read_once(self, work: Work[T]) -> T:
+        with self._backend.reading.connect() as connection, connection.begin():
+            return work(connection)
 
     def close(self) -> None:
         """Finish what is queued and close; blocks. Nothing happens the second time."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, tuple_
 
 from hostler.control.store import tables
-from hostler.control.store.errors import NameTakenError, NotFoundError
-from hostler.control.store.rows import change, insert_new, remove
+from hostler.control.store.errors import InvalidCursorError, NameTakenError, NotFoundError
+from hostler.control.store.rows import Page, change, insert_new, remove
 
-__all__ = ["Document", "Kind", "drop", "find", "get", "insert", "list_all", "save"]
+__all__ = ["Document", "Kind", "drop", "find", "get", "insert", "list_all", "list_page", "save"]
 
 Kind = Literal["quota", "reservation", "gang", "setting"]
 
@@ -80,6 +80,30 @@ def list_all(connection: Connection, kind: Kind, project: str | None = None) -> 
     if project is not None:
         query = query.where(table.c.project == project)
     return [Document(**row) for row in connection.execute(query).mappings()]
+
+
+def list_page(
+    connection: Connection, kind: Kind, project: str | None = None, *, after: str = "", limit: int = 100
+) -> Page[Document]:
+    """Return some documents of a kind, of one project if it is named, by name; InvalidCursorError."""
+    table = _TABLES[kind]
+    key = tuple_(table.c.project, table.c.name)
+    query = select(table).order_by(table.c.project, table.c.name).limit(limit + 1)
+    if project is not None:
+        query = query.where(table.c.project == project)
+    if after:
+        query = query.where(key > tuple_(*_read_cursor(after)))
+    rows = [Document(**row) for row in connection.execute(query).mappings()]
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Page(items=tuple(rows[:limit]), next=f"{last.project}/{last.name}" if last is not None else "")
+
+
+def _read_cursor(after: str) -> tuple[str, str]:
+    project, slash, name = after.partition("/")
+    if not slash or "\0" in after:
+        hint = "pass on what the page before gave as next, or nothing"
+        raise InvalidCursorError("the cursor cannot be read", hint=hint)
+    return project, name
 
 
 def _key(row: Document) -> dict[str, str]:

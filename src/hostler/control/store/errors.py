@@ -21,7 +21,7 @@ __all__ = [
     "BackupError", "DatabaseClosedError", "DatabaseInUseError", "DatabaseUnavailableError", "ForeignDatabaseError",
     "IdempotencyMismatchError", "InvalidCursorError", "LeaseLostError", "LogForgottenError", "NameTakenError",
     "NewerDatabaseError", "NotFoundError", "OutcomeUnknownError", "OverloadedError", "StaleVersionError",
-    "StillUsedError", "translate",
+    "StillUsedError", "own_copy", "translate",
 ]  # fmt: skip
 
 
@@ -145,3 +145,12 @@ def translate(error: BaseException) -> BaseException:
         found = InternalError(f"the database refused a statement of ours: {what}", hint="please report it")
     found.__cause__ = error
     return found
+
+
+def own_copy(error: BaseException) -> BaseException:
+    """Return an error for one waiter: raised in several tasks, one object would collect all their tracebacks."""
+    if not isinstance(error, HostlerError):
+        return error
+    copy = type(error)(error.message, hint=error.hint)
+    copy.__cause__ = error.__cause__
+    return copy

@@ -5,15 +5,17 @@ A heartbeat writes nothing here; ``seen_ns`` is brought up to date now and then 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, and_, or_, select
+from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, or_, select, update
 
 from hostler.control.store.errors import NameTakenError, NotFoundError
 from hostler.control.store.labels import (
     Labelled,
     Labels,
+    add_labels,
     columns_of,
     has_labels,
     read_labels,
@@ -24,12 +26,22 @@ from hostler.control.store.rows import Page, change, insert_new, read_page
 from hostler.control.store.tables import host_labels, hosts
 
 __all__ = [
-    "HostFilter", "HostRow", "all_alive", "find", "find_by_credential", "find_by_name", "get", "insert", "list_page",
-    "revoke_credential", "save", "set_credential",
+    "HostFilter", "HostRow", "RollRow", "all_alive", "find", "find_by_credential", "find_by_name", "find_by_names",
+    "find_some", "get", "insert", "is_buried", "list_page", "raise_generations", "revoke_credential", "roll",
+    "save", "set_credential",
 ]  # fmt: skip
 
+_AT_ONCE = 500
 _SECRETS = ("credential_hash", "old_credential_hash", "old_credential_until_ns")
 _COLUMNS = [column for column in hosts.c if column.name not in _SECRETS]
+
+
+_ROLL_NAMES = ("id", "name", "state", "is_draining", "epoch", *_SECRETS)
+_ROLL = select(*(hosts.c[name] for name in _ROLL_NAMES)).where(hosts.c.deleted_ns.is_(None))
+_GENERATION = select(hosts.c.generation).where(hosts.c.id == bindparam("key_id"), hosts.c.deleted_ns.is_(None))
+_FIND = select(*_COLUMNS).where(hosts.c.id == bindparam("id"))
+_FIND_SOME = select(*_COLUMNS).where(hosts.c.id.in_(bindparam("some", expanding=True)))
+_RAISE = update(hosts).where(hosts.c.id == bindparam("key_id")).values(generation=hosts.c.generation + 1)
 
 
 class HostRow(Labelled, frozen=True, kw_only=True):
@@ -55,11 +67,25 @@ class HostRow(Labelled, frozen=True, kw_only=True):
     body: bytes = b"{}"
 
 
+class RollRow(NamedTuple):
+    """What must be known of every host to answer its agent without a look at the database each time."""
+
+    id: str
+    name: str
+    state: str
+    is_draining: bool
+    epoch: int
+    credential_hash: str | None
+    old_credential_hash: str | None
+    old_credential_until_ns: int
+
+
 class HostFilter(msgspec.Struct, frozen=True, kw_only=True):
     """What a list shows; None means whatever."""
 
     state: str | None = None
     name: str | None = None
+    name_part: str | None = None  # what it has in its name, in whatever case
     is_cordoned: bool | None = None
     labels: Labels = ()
     with_deleted: bool = False
@@ -70,7 +96,7 @@ def insert(connection: Connection, row: HostRow) -> HostRow:
     if not insert_new(connection, hosts, columns_of(row)):
         hint = "choose another name, let that host rejoin with its credential, or delete it first"
         raise NameTakenError(f"host {row.name} exists already", hint=hint)
-    write_labels(connection, host_labels, row.id, row.labels, is_new=True)
+    add_labels(connection, host_labels, [row])
     return row
 
 
@@ -83,6 +109,12 @@ def save(connection: Connection, row: HostRow) -> HostRow:
     if read_labels(connection, host_labels, [row.id])[row.id] != tuple(sorted(row.labels)):
         write_labels(connection, host_labels, row.id, row.labels)
     return msgspec.structs.replace(row, version=version)
+
+
+def raise_generations(connection: Connection, identities: Sequence[str]) -> None:
+    """Count that the orders of some hosts changed; their versions are not touched."""
+    if identities:
+        connection.execute(_RAISE, [{"key_id": identity} for identity in identities])
 
 
 def set_credential(connection: Connection, row: HostRow, hashed: str, *, old_until_ns: int = 0) -> HostRow:
@@ -112,10 +144,30 @@ def find_by_credential(connection: Connection, hashed: str, now_ns: int) -> Host
     return found[0] if found else None
 
 
+def is_buried(connection: Connection, hashed: str) -> bool:
+    """Say whether this is the hash of the last credential of a host that was deleted."""
+    query = select(hosts.c.id).where(hosts.c.credential_hash == hashed, hosts.c.deleted_ns.is_not(None)).limit(1)
+    return connection.execute(query).scalar() is not None
+
+
+def roll(connection: Connection) -> list[RollRow]:
+    """Return every host that is not deleted, with the hashes of its credentials, in one statement."""
+    return [RollRow(*row) for row in connection.execute(_ROLL)]
+
+
 def find(connection: Connection, identity: str) -> HostRow | None:
     """Return a host by its id, deleted or not."""
-    found = _rows(connection, select(*_COLUMNS).where(hosts.c.id == identity))
-    return found[0] if found else None
+    row = connection.execute(_FIND, {"id": identity}).mappings().one_or_none()
+    return None if row is None else with_labels(connection, host_labels, [_make(row)])[0]
+
+
+def find_some(connection: Connection, identities: Sequence[str]) -> dict[str, HostRow]:
+    """Return those of some hosts that exist, by id, deleted or not, without their labels: not to be saved."""
+    found: dict[str, HostRow] = {}
+    for start in range(0, len(identities), _AT_ONCE):
+        some = identities[start : start + _AT_ONCE]
+        found |= {row["id"]: _make(row) for row in connection.execute(_FIND_SOME, {"some": some}).mappings()}
+    return found
 
 
 def get(connection: Connection, identity: str) -> HostRow:
@@ -132,6 +184,16 @@ def find_by_name(connection: Connection, name: str) -> HostRow | None:
     return found[0] if found else None
 
 
+def find_by_names(connection: Connection, names: Sequence[str]) -> dict[str, HostRow]:
+    """Return the hosts of some names that are not deleted, without their labels."""
+    found: dict[str, HostRow] = {}
+    for start in range(0, len(names), _AT_ONCE):
+        is_one = hosts.c.name.in_(names[start : start + _AT_ONCE]) & hosts.c.deleted_ns.is_(None)
+        rows = connection.execute(select(*_COLUMNS).where(is_one)).mappings()
+        found |= {row["name"]: _make(row) for row in rows}
+    return found
+
+
 def all_alive(connection: Connection) -> list[HostRow]:
     """Return every host that is not deleted, by name."""
     return _rows(connection, select(*_COLUMNS).where(hosts.c.deleted_ns.is_(None)).order_by(hosts.c.name))
@@ -144,6 +206,8 @@ def list_page(connection: Connection, wanted: HostFilter, *, after: str = "", li
         value = getattr(wanted, name)
         if value is not None:
             query = query.where(hosts.c[name] == value)
+    if wanted.name_part is not None:
+        query = query.where(hosts.c.name.icontains(wanted.name_part, autoescape=True))
     if not wanted.with_deleted:
         query = query.where(hosts.c.deleted_ns.is_(None))
     query = query.where(*has_labels(host_labels, hosts.c.id, wanted.labels))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy import Connection, bindparam, delete, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 from hostler.control.store.errors import IdempotencyMismatchError
@@ -55,11 +55,9 @@ def remember(
 def forget_expired(connection: Connection, now_ns: int, *, limit: int = 1000) -> int:
     """Remove keys whose time is over; return how many."""
     columns = idempotency_keys.c
-    old = select(columns.scope, columns.key).where(columns.expires_ns <= now_ns).limit(limit)
-    gone = 0
-    for scope, key in connection.execute(old).all():
-        gone += connection.execute(delete(idempotency_keys).where(columns.scope == scope, columns.key == key)).rowcount
-    return gone
+    old = select(columns.scope, columns.key).where(columns.expires_ns <= now_ns).order_by(columns.expires_ns)
+    which = tuple_(columns.scope, columns.key).in_(old.limit(limit))
+    return connection.execute(delete(idempotency_keys).where(which)).rowcount
 
 
 @cache

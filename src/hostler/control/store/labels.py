@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Table, delete, exists, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, delete, exists, insert, select
 
 from hostler.control.store.rows import MOST_IN_A_PAGE
 
-__all__ = ["Labelled", "Labels", "columns_of", "has_labels", "read_labels", "with_labels", "write_labels"]
+__all__ = ["Labelled", "Labels", "add_labels", "columns_of", "has_labels", "read_labels", "with_labels", "write_labels"]
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -43,18 +44,33 @@ def read_labels(connection: Connection, table: Table, owners: Sequence[str]) -> 
     found: dict[str, list[tuple[str, str]]] = {owner: [] for owner in owners}
     for start in range(0, len(owners), MOST_IN_A_PAGE):  # a statement takes only so many values
         some = owners[start : start + MOST_IN_A_PAGE]
-        query = select(table).where(table.c.owner.in_(some)).order_by(table.c.owner, table.c.key)
-        for owner, key, value in connection.execute(query):
+        for owner, key, value in connection.execute(_reading(table), {"some": some}):
             found[owner].append((key, value))
     return {owner: tuple(labels) for owner, labels in found.items()}
 
 
-def write_labels(connection: Connection, table: Table, owner: str, labels: Labels, *, is_new: bool = False) -> None:
+@cache
+def _reading(table: Table) -> Select[Any]:
+    """Return a statement that is made once: making it costs SQLAlchemy more than running it costs the database."""
+    is_one = table.c.owner.in_(bindparam("some", expanding=True))
+    return select(table).where(is_one).order_by(table.c.owner, table.c.key)
+
+
+def write_labels(connection: Connection, table: Table, owner: str, labels: Labels) -> None:
     """Make these the labels of a row."""
-    if not is_new:
-        connection.execute(delete(table).where(table.c.owner == owner))
+    connection.execute(delete(table).where(table.c.owner == owner))
+    _insert(connection, table, [(owner, key, value) for key, value in labels])
+
+
+def add_labels(connection: Connection, table: Table, rows: Sequence[Labelled]) -> None:
+    """Write the labels of rows that are new."""
+    _insert(connection, table, [(row.id, key, value) for row in rows for key, value in row.labels])
+
+
+def _insert(connection: Connection, table: Table, labels: Sequence[tuple[str, str, str]]) -> None:
     if labels:
-        connection.execute(insert(table), [{"owner": owner, "key": key, "value": value} for key, value in labels])
+        rows = [{"owner": owner, "key": key, "value": value} for owner, key, value in labels]
+        connection.execute(insert(table), rows)
 
 
 def has_labels(table: Table, owner: ColumnElement[str], labels: Labels) -> list[ColumnElement[bool]]:

@@ -1,7 +1,8 @@
 """The log: what the engine was told and when it was stepped, in one order that every replica follows.
 
-Sequence numbers have no gaps and follow the order of commits, on both databases: whoever appends raises the number in
-the single row ``log_head`` and so keeps all others out until COMMIT. Who has seen ``seq`` has seen all before it.
+Sequence numbers have no gaps and follow the order of commits, on both databases: the writer holds the single row
+``log_head`` from the beginning of its transaction and so keeps all others out until COMMIT. Who has seen ``seq`` has
+seen all before it. What the works of one transaction append is kept aside and written once, before COMMIT.
 """
 
 from __future__ import annotations
@@ -14,20 +15,27 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from hostler.control.store.errors import LogForgottenError
 from hostler.control.store.tables import checkpoints, log, log_head
-from hostler.errors import InputError
+from hostler.errors import InputError, InternalError
 
 __all__ = [
-    "Checkpoint", "Entry", "Kind", "NewEntry", "append", "forget_before", "head", "latest_checkpoint", "read_after",
-    "save_checkpoint",
+    "Checkpoint", "Entry", "Kind", "NewEntry", "append", "forget_before", "head", "latest_checkpoint", "oldest",
+    "read_after", "read_before", "save_checkpoint",
 ]  # fmt: skip
 
 Kind = Literal["fact", "step", "note"]
 
-_GROWTH = "hostler_log_grew"
+_TAIL = "hostler_log_tail"
 _KEPT_CHECKPOINTS = 2
 # Made once: making them costs SQLAlchemy more than running them costs the database.
 _INSERT = insert(log)
-_RAISE_HEAD = update(log_head).values(seq=log_head.c.seq + bindparam("count")).returning(log_head.c.seq)
+_READ_HEAD = select(log_head.c.seq)
+_LOCK_HEAD = _READ_HEAD.with_for_update()
+_READ_FORGOTTEN = select(log_head.c.forgotten)
+_FIELDS = ("seq", "at_ns", "kind", "body", "actor", "project", "subject")
+_READ_AFTER = (
+    select(*(log.c[name] for name in _FIELDS)).where(log.c.seq > bindparam("after")).order_by(log.c.seq)
+).limit(bindparam("most"))
+_WRITE_HEAD = update(log_head).values(seq=bindparam("last"))
 
 
 class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,26 +70,78 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-def append(connection: Connection, entries: Sequence[NewEntry]) -> list[int]:
-    """Write entries behind all others and return their numbers."""
-    if not entries:
-        return []
-    last: int = connection.execute(_RAISE_HEAD, {"count": len(entries)}).scalar_one()
-    numbers = list(range(last - len(entries) + 1, last + 1))
-    rows = [{"seq": seq, **msgspec.structs.asdict(entry)} for seq, entry in zip(numbers, entries, strict=True)]
+class _Tail:
+    """What a transaction appended so far: ``written`` of these entries are in the table."""
+
+    __slots__ = ("base", "entries", "written")
+
+    def __init__(self, base: int) -> None:
+        self.base = base
+        self.entries: list[NewEntry] = []
+        self.written = 0
+
+
+def open_tail(connection: Connection) -> None:
+    """Wait for the turn to write, and begin to keep aside what is appended; for the writer.
+
+    On SQLite BEGIN IMMEDIATE has waited already.
+    """
+    connection.info[_TAIL] = _Tail(connection.execute(_LOCK_HEAD).scalar_one())
+
+
+def mark(connection: Connection) -> tuple[int, int]:
+    """Return where the tail is, to go back to with a savepoint."""
+    tail = _tail(connection)
+    return len(tail.entries), tail.written
+
+
+def go_back(connection: Connection, to: tuple[int, int]) -> None:
+    """Forget what was appended since a mark; the database has gone back to the savepoint of then."""
+    tail = _tail(connection)
+    del tail.entries[to[0] :]
+    tail.written = to[1]
+
+
+def close_tail(connection: Connection) -> bool:
+    """Write what was kept aside; say whether the log grew in this transaction."""
+    tail = _tail(connection)
+    _flush(connection)
+    del connection.info[_TAIL]
+    return bool(tail.entries)
+
+
+def _tail(connection: Connection) -> _Tail:
+    found = connection.info.get(_TAIL)
+    if not isinstance(found, _Tail):
+        raise InternalError("only the writer appends to the log", hint="please report it")
+    return found
+
+
+def _flush(connection: Connection) -> None:
+    tail = connection.info.get(_TAIL)
+    if tail is None or tail.written == len(tail.entries):
+        return
+    first = tail.base + tail.written + 1
+    rows = [
+        {"seq": seq, **msgspec.structs.asdict(entry)} for seq, entry in enumerate(tail.entries[tail.written :], first)
+    ]
+    tail.written = len(tail.entries)
+    connection.execute(_WRITE_HEAD, {"last": tail.base + tail.written})
     connection.execute(_INSERT, rows)
-    connection.info[_GROWTH] = True
-    return numbers
 
 
-def take_growth(connection: Connection) -> bool:
-    """Say whether something was appended on this connection since this was asked last; for the writer."""
-    return bool(connection.info.pop(_GROWTH, False))
+def append(connection: Connection, entries: Sequence[NewEntry]) -> list[int]:
+    """Put entries behind all others and return their numbers."""
+    tail = _tail(connection)
+    first = tail.base + len(tail.entries) + 1
+    tail.entries.extend(entries)
+    return list(range(first, first + len(entries)))
 
 
 def head(connection: Connection) -> int:
     """Return the number of the newest entry, 0 before the first."""
-    found: int = connection.execute(select(log_head.c.seq)).scalar_one()
+    _flush(connection)
+    found: int = connection.execute(_READ_HEAD).scalar_one()
     return found
 
 
@@ -95,17 +155,48 @@ def read_after(
     subject: str | None = None,
 ) -> list[Entry]:
     """Return the next entries after a number; LogForgottenError when some of them are gone."""
-    forgotten: int = connection.execute(select(log_head.c.forgotten)).scalar_one()
+    _flush(connection)
+    forgotten: int = connection.execute(_READ_FORGOTTEN).scalar_one()
     if seq < forgotten:
         hint = "begin with the latest checkpoint, or list what is there now"
         raise LogForgottenError(f"entries up to {forgotten} are gone, asked for those after {seq}", hint=hint)
-    query = select(log).where(log.c.seq > seq).order_by(log.c.seq).limit(limit)
+    query = _READ_AFTER
     if kinds:
         query = query.where(log.c.kind.in_(kinds))
     if project is not None:
         query = query.where(log.c.project == project)
     if subject is not None:
         query = query.where(log.c.subject == subject)
+    found = connection.execute(query, {"after": seq, "most": limit})
+    return [Entry(**dict(zip(_FIELDS, row, strict=True))) for row in found]
+
+
+def oldest(connection: Connection, limit: int) -> list[tuple[int, int]]:
+    """Return number and time of the first entries that are still there."""
+    query = select(log.c.seq, log.c.at_ns).order_by(log.c.seq).limit(limit)
+    return [(seq, at_ns) for seq, at_ns in connection.execute(query)]
+
+
+def read_before(
+    connection: Connection,
+    seq: int,
+    limit: int,
+    *,
+    kinds: Sequence[Kind] = (),
+    project: str | None = None,
+    subject: str | None = None,
+    without_subject: str | None = None,
+) -> list[Entry]:
+    """Return the entries before a number that are still there, newest first: for people who look back."""
+    query = select(log).where(log.c.seq < seq).order_by(log.c.seq.desc()).limit(limit)
+    if kinds:
+        query = query.where(log.c.kind.in_(kinds))
+    if project is not None:
+        query = query.where(log.c.project == project)
+    if subject is not None:
+        query = query.where(log.c.subject == subject)
+    if without_subject is not None:
+        query = query.where(log.c.subject != without_subject)
     return [Entry(**row) for row in connection.execute(query).mappings()]
 
 
@@ -130,6 +221,7 @@ def latest_checkpoint(connection: Connection) -> Checkpoint | None:
 
 def forget_before(connection: Connection, seq: int) -> int:
     """Delete entries before a number, but none that is needed after the latest checkpoint; return how many."""
+    _flush(connection)
     latest = connection.execute(select(func.max(checkpoints.c.seq))).scalar()
     if latest is None:
         return 0

@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
-import msgspec
-from sqlalchemy import Connection, RowMapping, delete, select
+from collections.abc import Mapping, Sequence
 
-from hostler.control.store.errors import NameTakenError, NotFoundError
-from hostler.control.store.rows import Page, change, insert_new, read_page
+import msgspec
+from sqlalchemy import Connection, RowMapping, bindparam, delete, select, update
+from sqlalchemy import insert as sql_insert
+
+from hostler.control.store.errors import NotFoundError
+from hostler.control.store.rows import Page, change, read_page
 from hostler.control.store.tables import operations
 
 __all__ = [
-    "OperationFilter", "OperationRow", "find", "forget_finished", "get", "insert", "list_page", "open_of", "save",
+    "OperationFilter", "OperationRow", "add_many", "find", "finish", "forget_finished", "get", "list_page", "save",
 ]  # fmt: skip
+
+
+_INSERT = sql_insert(operations)
+_IS_OPEN = (operations.c.subject == bindparam("key_subject")) & operations.c.finished_ns.is_(None)
+_FINISH = (
+    update(operations)
+    .where(_IS_OPEN, operations.c.generation <= bindparam("key_generation"))
+    .values(
+        state=bindparam("new_state"),
+        finished_ns=bindparam("now"),
+        updated_ns=bindparam("now"),
+        version=operations.c.version + 1,
+    )
+)
+_FAIL = (
+    update(operations)
+    .where(_IS_OPEN)
+    .values(
+        state="failed",
+        finished_ns=bindparam("now"),
+        updated_ns=bindparam("now"),
+        body=bindparam("new_body"),
+        version=operations.c.version + 1,
+    )
+)
 
 
 class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,11 +68,10 @@ class OperationFilter(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
 
 
-def insert(connection: Connection, row: OperationRow) -> OperationRow:
-    """Write a new operation."""
-    if not insert_new(connection, operations, msgspec.structs.asdict(row)):
-        raise NameTakenError(f"operation {row.id} exists already", hint="make a new id")
-    return row
+def add_many(connection: Connection, rows: Sequence[OperationRow]) -> None:
+    """Write operations whose ids nobody had before."""
+    if rows:
+        connection.execute(_INSERT, [msgspec.structs.asdict(row) for row in rows])
 
 
 def save(connection: Connection, row: OperationRow) -> OperationRow:
@@ -54,6 +81,18 @@ def save(connection: Connection, row: OperationRow) -> OperationRow:
         del values[name]
     version = change(connection, operations, {"id": row.id}, row.version, values, f"operation {row.id}")
     return msgspec.structs.replace(row, version=version)
+
+
+def finish(connection: Connection, done: Sequence[tuple[str, int]], failed: Mapping[str, str], now_ns: int) -> None:
+    """End what is open: all of a subject that ``failed``, and what was ``done`` up to a generation of one."""
+    for who, why in failed.items():
+        body = msgspec.json.encode({"error": why})
+        connection.execute(_FAIL, {"key_subject": who, "now": now_ns, "new_body": body})
+    if done:
+        connection.execute(
+            _FINISH,
+            [{"key_subject": who, "key_generation": upto, "now": now_ns, "new_state": "done"} for who, upto in done],
+        )
 
 
 def find(connection: Connection, identity: str) -> OperationRow | None:
@@ -70,23 +109,16 @@ def get(connection: Connection, identity: str) -> OperationRow:
     return found
 
 
-def open_of(connection: Connection, subject: str) -> list[OperationRow]:
-    """Return the operations of something that are not over, oldest first."""
-    is_open = (operations.c.subject == subject) & operations.c.finished_ns.is_(None)
-    query = select(operations).where(is_open).order_by(operations.c.created_ns, operations.c.id)
-    return [_make(row) for row in connection.execute(query).mappings()]
-
-
 def list_page(
-    connection: Connection, wanted: OperationFilter, *, after: str = "", limit: int = 100
+    connection: Connection, wanted: OperationFilter, *, after: str = "", limit: int = 100, is_backwards: bool = False
 ) -> Page[OperationRow]:
-    """Return operations, oldest first, a page at a time."""
+    """Return operations, oldest first or newest first, a page at a time."""
     query = select(operations)
     for name in wanted.__struct_fields__:
         value = getattr(wanted, name)
         if value is not None:
             query = query.where(operations.c[name] == value)
-    return read_page(connection, query, operations, _make, after, limit)
+    return read_page(connection, query, operations, _make, after, limit, is_backwards=is_backwards)
 
 
 def forget_finished(connection: Connection, before_ns: int, *, limit: int = 1000) -> int:

@@ -5,8 +5,11 @@ A VM has one home and, while it moves, one landing: room is kept at both. ``seq`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
-from sqlalchemy import Connection, Select, delete, func, select
+from sqlalchemy import Connection, Select, bindparam, delete, func, select
+from sqlalchemy import insert as sql_insert
 
 from hostler.control.store.errors import NameTakenError
 from hostler.control.store.rows import change, insert_new, remove
@@ -18,12 +21,18 @@ __all__ = [
     "all_rows",
     "drop",
     "drop_all",
+    "drop_many",
     "insert",
+    "insert_many",
     "of_host",
     "of_vm",
     "save",
     "use_by_host",
 ]
+
+
+_DROP = delete(placements).where(placements.c.vm == bindparam("key_vm"), placements.c.role == bindparam("key_role"))
+_INSERT = sql_insert(placements)
 
 
 class PlacementRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +87,18 @@ def drop(connection: Connection, row: PlacementRow) -> None:
 def drop_all(connection: Connection, vm: str) -> int:
     """Give back all room of a VM; return how many placements it had."""
     return connection.execute(delete(placements).where(placements.c.vm == vm)).rowcount
+
+
+def drop_many(connection: Connection, keys: Sequence[tuple[str, str]]) -> None:
+    """Give room back, by VM and role."""
+    if keys:
+        connection.execute(_DROP, [{"key_vm": vm, "key_role": role} for vm, role in keys])
+
+
+def insert_many(connection: Connection, rows: Sequence[PlacementRow]) -> None:
+    """Keep room for VMs that have no placement of that role and none on that host."""
+    if rows:
+        connection.execute(_INSERT, [msgspec.structs.asdict(row) for row in rows])
 
 
 def of_vm(connection: Connection, vm: str) -> list[PlacementRow]:

@@ -11,17 +11,16 @@ from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event, select
+from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
-from hostler.control.store import tables
 from hostler.control.store.limits import Limits
 from hostler.control.store.listener import CHANNEL, PostgresNotifier
 
-__all__ = ["PostgresBackend"]
+__all__ = ["SCHEMA_LOCK", "PostgresBackend"]
 
-_SCHEMA_LOCK = 0x686F73746C6572  # "hostler": any number that nobody else uses
+SCHEMA_LOCK = 0x686F73746C6572  # "hostler": any number that nobody else uses
 # Answers that may come when COMMIT was carried out already, or when the server no longer knows.
 _UNCERTAIN = ("08", "57P", "XX", "40003", "F0")
 
@@ -38,9 +37,8 @@ class PostgresBackend:
             "poolclass": QueuePool,
             "pool_size": limits.readers,
             "max_overflow": limits.readers,
-            "pool_pre_ping": True,
         }
-        self.reading = _engine(location, limits, {**options, **pool, "pool_pre_ping": True}).execution_options(
+        self.reading = _engine(location, limits, {**options, **pool}).execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
         self.notifier = PostgresNotifier(location, limits)
@@ -48,11 +46,7 @@ class PostgresBackend:
     def lock_schema(self, connection: Connection) -> None:
         """Wait until no other replica migrates; the server gives the lock back with the transaction."""
         connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
-
-    def enter(self, connection: Connection) -> None:
-        """Wait for the turn to write."""
-        connection.execute(_LOCK_HEAD)
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
 
     def announce(self, connection: Connection) -> None:
         """Send a notice, which the server delivers when the transaction commits."""
@@ -79,9 +73,6 @@ class PostgresBackend:
         self.notifier.close()
         self.reading.dispose()
         self.writing.dispose()
-
-
-_LOCK_HEAD = select(tables.log_head.c.seq).with_for_update()
 
 
 def _connect_arguments(limits: Limits) -> dict[str, Any]:

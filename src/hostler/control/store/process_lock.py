@@ -1,4 +1,8 @@
-"""One process per SQLite file: a lock beside it that the kernel takes back when its holder dies, however it dies."""
+"""One process per SQLite file: locks that the kernel takes back when their holder dies, however it dies.
+
+A file beside the database tells who holds it. The database itself is locked too, since it may be reached by another
+name: by flock(), which SQLite's own locks, those of fcntl(), do not see.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +17,56 @@ __all__ = ["ProcessLock"]
 
 
 class ProcessLock:
-    """Held from construction to ``release``; DatabaseInUseError names the process that has it."""
+    """Held from construction to ``release``; DatabaseInUseError names the process that has it.
+
+    Whoever has connections to the database closes them before ``release``: closing any file descriptor of a file gives
+    up all fcntl() locks that the process has on it.
+    """
 
     def __init__(self, database: Path) -> None:
-        path = database.with_name(f"{database.name}.lock")
+        self._files: list[int] = []
         try:
-            self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            beside = self._take(database.with_name(f"{database.name}.lock"), database, os.O_RDWR | os.O_CREAT)
+            if database.exists():
+                _check_links(database, os.fstat(self._take(database, database, os.O_RDONLY)).st_nlink)
+        except BaseException:
+            self._close()
+            raise
+        self._beside = beside
+        os.ftruncate(beside, 0)
+        os.pwrite(beside, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let others have it; the file beside it stays, since removing it would race with whoever just opened it."""
+        if self._files:
+            os.ftruncate(self._beside, 0)
+            self._close()
+
+    def _take(self, path: Path, database: Path, flags: int) -> int:
+        try:
+            file = os.open(path, flags | os.O_CLOEXEC, 0o600)
         except OSError as error:
             problem = (error.strerror or str(error)).lower()
             hint = "choose a folder that this user can write to"
             raise InputError(f"{path} cannot be opened: {problem}", hint=hint) from error
+        self._files.append(file)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = os.read(self._file, 32).decode(errors="replace").strip()
-            self._close()
+            holder = os.read(file, 32).decode(errors="replace").strip()
             who = f"process {holder}" if holder.isdigit() else "another process"
             hint = "stop that process first, or use PostgreSQL, which several processes can share"
             raise DatabaseInUseError(f"{database} is in use by {who}", hint=hint) from error
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
-
-    def release(self) -> None:
-        """Let others have it; the file stays, since removing it would race with whoever just opened it."""
-        if self._file is not None:
-            os.ftruncate(self._file, 0)
-            self._close()
+        return file
 
     def _close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        for file in self._files:
+            os.close(file)
+        self._files.clear()
+
+
+def _check_links(database: Path, links: int) -> None:
+    """Refuse a file of several names: what SQLite has not folded in yet is beside one of them only."""
+    if links > 1:
+        hint = "remove the other names (find them with find -samefile), or copy the file and use the copy"
+        raise InputError(f"{database} has {links} names (hard links), by which it would lose changes", hint=hint)

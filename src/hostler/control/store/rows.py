@@ -80,17 +80,23 @@ def read_page(
     make: Callable[[RowMapping], Row],
     after: str,
     limit: int,
+    *,
+    is_backwards: bool = False,
 ) -> Page[Row]:
-    """Return the rows of a query after a cursor, oldest first."""
+    """Return the rows of a query after a cursor, oldest first, or newest first."""
     if not 1 <= limit <= MOST_IN_A_PAGE:
         raise InputError(f"a page of {limit} rows", hint=f"ask for 1 to {MOST_IN_A_PAGE}")
     if after:
-        created_ns, identity = _read_cursor(after)
-        query = query.where(tuple_(table.c.created_ns, table.c.id) > tuple_(created_ns, identity))
-    query = query.order_by(table.c.created_ns, table.c.id).limit(limit + 1)
+        created_ns, identity = _read_cursor(after, str(table.name))
+        here, there = tuple_(table.c.created_ns, table.c.id), tuple_(created_ns, identity)
+        query = query.where(here < there if is_backwards else here > there)
+    if is_backwards:
+        query = query.order_by(table.c.created_ns.desc(), table.c.id.desc()).limit(limit + 1)
+    else:
+        query = query.order_by(table.c.created_ns, table.c.id).limit(limit + 1)
     rows = connection.execute(query).mappings().all()
     last = rows[limit - 1] if len(rows) > limit else None
-    cursor = "" if last is None else _write_cursor(last["created_ns"], last["id"])
+    cursor = "" if last is None else _write_cursor(str(table.name), last["created_ns"], last["id"])
     return Page(items=tuple(make(row) for row in rows[:limit]), next=cursor)
 
 
@@ -130,17 +136,20 @@ def _why_unchanged(
     return StaleVersionError(f"{what} is at version {found}, not {version}", hint="read it again and decide anew")
 
 
-def _write_cursor(created_ns: int, identity: str) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode([created_ns, identity])).decode().rstrip("=")
+def _write_cursor(kind: str, created_ns: int, identity: str) -> str:
+    """Return where the next page of a list begins; it names the list, since elsewhere it would point anywhere."""
+    return base64.urlsafe_b64encode(msgspec.json.encode([kind, created_ns, identity])).decode().rstrip("=")
 
 
-def _read_cursor(text: str) -> tuple[int, str]:
+def _read_cursor(text: str, kind: str) -> tuple[int, str]:
+    hint = "pass on what the page before gave as next, or nothing"
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        created_ns, identity = msgspec.json.decode(raw, type=tuple[int, str])
+        of_kind, created_ns, identity = msgspec.json.decode(raw, type=tuple[str, int, str])
         if not 0 <= created_ns < 2**63:
             raise ValueError("out of range")
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        hint = "pass on what the page before gave as next, or nothing"
         raise InvalidCursorError("the cursor cannot be read", hint=hint) from error
+    if of_kind != kind:
+        raise InvalidCursorError("the cursor is of another list", hint=hint)
     return created_ns, identity

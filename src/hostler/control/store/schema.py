@@ -8,6 +8,7 @@ as long as migrations first add and only a release later remove.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ _TABLE = "alembic_version"
 
 def migrate(backend: Backend, target: str = "head") -> str:
     """Bring the database to a revision, the newest if not told otherwise, and return it."""
+    _scripts()  # before the transaction: loading may take seconds on a busy machine, and PostgreSQL ends who idles
     try:
         with backend.writing.connect() as connection, connection.begin():
             backend.lock_schema(connection)
@@ -92,6 +94,9 @@ def _move(connection: Connection, target: str) -> None:
         environment.run_migrations()
 
 
+@cache
 def _scripts() -> ScriptDirectory:
-    """Return the revisions, which are modules of this package: nothing else needs to be on disk."""
-    return ScriptDirectory(str(Path(next(iter(migrations.__path__)))))
+    """Return the revisions, loaded; they are modules of this package: nothing else needs to be on disk."""
+    scripts = ScriptDirectory(str(Path(next(iter(migrations.__path__)))))
+    scripts.get_heads()  # loads all of them, once
+    return scripts

@@ -57,9 +57,6 @@ class SqliteBackend:
     def lock_schema(self, connection: Connection) -> None:
         """Do nothing: the process lock and BEGIN IMMEDIATE keep everybody out."""
 
-    def enter(self, connection: Connection) -> None:
-        """Do nothing: BEGIN IMMEDIATE did."""
-
     def announce(self, connection: Connection) -> None:
         """Do nothing: everybody who could wait is in this process."""
 

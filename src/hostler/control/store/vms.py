@@ -6,31 +6,57 @@ VM stays as a row without a claim to its name until ``forget_deleted``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, select
+from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, select, update
+from sqlalchemy import insert as sql_insert
 
 from hostler.control.store.errors import NameTakenError, NotFoundError
 from hostler.control.store.labels import (
     Labelled,
     Labels,
+    add_labels,
     columns_of,
     has_labels,
     read_labels,
     with_labels,
     write_labels,
 )
-from hostler.control.store.rows import Page, change, insert_new, read_page
+from hostler.control.store.rows import Page, change, read_page
 from hostler.control.store.tables import placements, projects, vm_labels, vms
+from hostler.errors import HostlerError
 
 __all__ = [
-    "VmFilter", "VmRow", "count", "find", "find_by_name", "forget_deleted", "get", "insert", "list_page", "observe",
-    "of_host", "save",
+    "VmFilter", "VmRow", "count", "count_by_state", "find", "find_by_name", "find_many", "forget_deleted", "get",
+    "insert", "insert_many", "list_page", "observe", "of_hosts", "save", "save_many", "set_labels",
 ]  # fmt: skip
 
 
-_FIND_PROJECT = select(projects.c.name).where(projects.c.name == bindparam("name"))
+_AT_ONCE = 500
+_OF_HOSTS = (
+    select(vms)
+    .where(vms.c.id.in_(select(placements.c.vm).where(placements.c.host.in_(bindparam("some", expanding=True)))))
+    .order_by(vms.c.id)
+)
+_FIND_SOME = select(vms).where(vms.c.id.in_(bindparam("some", expanding=True))).order_by(vms.c.id)
+_FIND_PROJECTS = select(projects.c.name).where(projects.c.name.in_(bindparam("some", expanding=True)))
+_TAKEN = select(vms.c.name).where(
+    vms.c.project == bindparam("project"), vms.c.name.in_(bindparam("some", expanding=True)), vms.c.deleted_ns.is_(None)
+)
+_INSERT = sql_insert(vms)
+
+
+_CHANGING = (
+    "power", "state", "host", "gang", "priority", "is_protected", "cpu_millis", "memory_bytes", "disk_bytes",
+    "generation", "observed_generation", "restarts", "updated_ns", "deleted_ns", "spec", "status",
+)  # fmt: skip
+_SAVE = (
+    update(vms)
+    .where(vms.c.id == bindparam("key_id"), vms.c.version == bindparam("old_version"))
+    .values(**{name: bindparam(f"new_{name}") for name in _CHANGING}, version=bindparam("old_version") + 1)
+)
 
 
 class VmRow(Labelled, frozen=True, kw_only=True):
@@ -68,19 +94,48 @@ class VmFilter(msgspec.Struct, frozen=True, kw_only=True):
     power: str | None = None
     gang: str | None = None
     name: str | None = None
+    name_part: str | None = None  # what it has in its name, in whatever case
     labels: Labels = ()
     with_deleted: bool = False
 
 
 def insert(connection: Connection, row: VmRow) -> VmRow:
     """Write a new VM; NameTakenError where one of that name exists, NotFoundError without its project."""
-    if connection.execute(_FIND_PROJECT, {"name": row.project}).scalar() is None:
-        raise NotFoundError(f"project {row.project} does not exist", hint="create it first, or name another")
-    if not insert_new(connection, vms, columns_of(row)):
-        hint = "choose another name, or delete the other VM"
-        raise NameTakenError(f"project {row.project} has a VM {row.name} already", hint=hint)
-    write_labels(connection, vm_labels, row.id, row.labels, is_new=True)
-    return row
+    outcome = insert_many(connection, [row])[0]
+    if isinstance(outcome, HostlerError):
+        raise outcome
+    return outcome
+
+
+def insert_many(connection: Connection, rows: Sequence[VmRow]) -> list[VmRow | HostlerError]:
+    """Write new VMs; what stands for a row that is not written says why."""
+    known = set(connection.execute(_FIND_PROJECTS, {"some": sorted({row.project for row in rows})}).scalars())
+    taken = {project: _taken(connection, project, [row.name for row in rows if row.project == project])
+             for project in known}  # fmt: skip
+    outcomes: list[VmRow | HostlerError] = []
+    for row in rows:
+        if row.project not in known:
+            hint = "create it first, or name another"
+            outcomes.append(NotFoundError(f"project {row.project} does not exist", hint=hint))
+        elif row.name in taken[row.project]:
+            hint = "choose another name, or delete the other VM"
+            outcomes.append(NameTakenError(f"project {row.project} has a VM {row.name} already", hint=hint))
+        else:
+            taken[row.project].add(row.name)
+            outcomes.append(row)
+    new = [row for row in outcomes if isinstance(row, VmRow)]
+    if new:
+        connection.execute(_INSERT, [columns_of(row) for row in new])
+        add_labels(connection, vm_labels, new)
+    return outcomes
+
+
+def _taken(connection: Connection, project: str, names: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start : start + _AT_ONCE]
+        found.update(connection.execute(_TAKEN, {"project": project, "some": some}).scalars())
+    return found
 
 
 def save(connection: Connection, row: VmRow) -> VmRow:
@@ -107,10 +162,38 @@ def observe(
     return msgspec.structs.replace(row, **values, version=version)
 
 
+def save_many(connection: Connection, rows: Sequence[VmRow]) -> int:
+    """Write VMs that are still at their versions, names and labels apart; return how many were.
+
+    Where that is not all of them the transaction must not go on.
+    """
+    if not rows:
+        return 0
+    parameters = [
+        {f"new_{name}": getattr(row, name) for name in _CHANGING} | {"key_id": row.id, "old_version": row.version}
+        for row in rows
+    ]
+    return connection.execute(_SAVE, parameters, execution_options={"preserve_rowcount": True}).rowcount
+
+
+def set_labels(connection: Connection, identity: str, labels: Labels) -> None:
+    """Write the labels that lists ask for, beside ``save_many`` in one transaction."""
+    write_labels(connection, vm_labels, identity, labels)
+
+
 def find(connection: Connection, identity: str) -> VmRow | None:
     """Return a VM by its id, deleted or not."""
     found = _rows(connection, select(vms).where(vms.c.id == identity))
     return found[0] if found else None
+
+
+def find_many(connection: Connection, identities: Sequence[str]) -> list[VmRow]:
+    """Return those of some VMs that exist, by id, deleted or not, without their labels."""
+    found: list[VmRow] = []
+    for start in range(0, len(identities), _AT_ONCE):
+        some = identities[start : start + _AT_ONCE]
+        found += [_make(row) for row in connection.execute(_FIND_SOME, {"some": some}).mappings()]
+    return found
 
 
 def get(connection: Connection, identity: str) -> VmRow:
@@ -128,10 +211,13 @@ def find_by_name(connection: Connection, project: str, name: str) -> VmRow | Non
     return found[0] if found else None
 
 
-def of_host(connection: Connection, host: str) -> list[VmRow]:
-    """Return all VMs that are placed on a host or land there, by id: what its agent is ordered to have."""
-    here = select(placements.c.vm).where(placements.c.host == host)
-    return _rows(connection, select(vms).where(vms.c.id.in_(here)).order_by(vms.c.id))
+def of_hosts(connection: Connection, hosts: Sequence[str]) -> list[VmRow]:
+    """Return all VMs that are placed on one of some hosts or land there, by id, without their labels."""
+    found: dict[str, VmRow] = {}
+    for start in range(0, len(hosts), _AT_ONCE):
+        some = hosts[start : start + _AT_ONCE]
+        found |= {row["id"]: _make(row) for row in connection.execute(_OF_HOSTS, {"some": some}).mappings()}
+    return [found[identity] for identity in sorted(found)]
 
 
 def list_page(connection: Connection, wanted: VmFilter, *, after: str = "", limit: int = 100) -> Page[VmRow]:
@@ -146,6 +232,12 @@ def count(connection: Connection, wanted: VmFilter) -> int:
     return found
 
 
+def count_by_state(connection: Connection) -> dict[str, int]:
+    """Return how many VMs are in which state, for metrics."""
+    query = select(vms.c.state, func.count()).where(vms.c.deleted_ns.is_(None)).group_by(vms.c.state)
+    return {str(state): int(number) for state, number in connection.execute(query)}
+
+
 def forget_deleted(connection: Connection, before_ns: int, *, limit: int = 1000) -> int:
     """Remove rows of VMs that were deleted before a time, oldest first; return how many."""
     old = select(vms.c.id).where(vms.c.deleted_ns < before_ns).order_by(vms.c.deleted_ns).limit(limit)
@@ -157,6 +249,8 @@ def _filtered(query: Select[Any], wanted: VmFilter) -> Select[Any]:
         value = getattr(wanted, name)
         if value is not None:
             query = query.where(vms.c[name] == value)
+    if wanted.name_part is not None:
+        query = query.where(vms.c.name.icontains(wanted.name_part, autoescape=True))
     if wanted.projects is not None:
         query = query.where(vms.c.project.in_(wanted.projects))
     if not wanted.with_deleted:

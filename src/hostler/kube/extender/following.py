@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hostler.engine import Engine, Registry
+from hostler.engine.mixes import with_mixes
 from hostler.errors import HostlerError
 from hostler.kube.api.client import Broken, Client
 from hostler.kube.api.clock import Clock
 from hostler.kube.api.reflector import Reflector, Update
 from hostler.kube.api.resources import PODS, Resource
-from hostler.kube.configuration.mixes import with_mixes
 from hostler.kube.extender.advising import Adviser
 from hostler.kube.extender.service import Service
 from hostler.kube.facts.kinds import KINDS

@@ -22,10 +22,10 @@ from hostler.kube.api.resources import PODS
 from hostler.kube.api.transport import TransportError
 from hostler.kube.facts.views import PodView
 from hostler.kube.facts.world import World
-from hostler.kube.scheduler.log import QUIET, Log
 from hostler.kube.scheduler.pressure import Breaker, Window
 from hostler.manifests.gpus import GPU_INDEX
 from hostler.model import Bind, BindFailed, Event, GuestBound
+from hostler.telemetry.log import QUIET, Log
 
 __all__ = ["BindCall", "Binder", "BinderCounts"]
 
@@ -111,6 +111,11 @@ class Binder:
     def in_flight(self) -> int:
         """Return how many binds were sent and not answered."""
         return self._in_flight
+
+    @property
+    def has_plenty(self) -> bool:
+        """Say whether the next half window of binds is decided and waits to be sent."""
+        return 2 * len(self._waiting) > self.window.most
 
     def has(self, uid: str) -> bool:
         """Say whether a pod's bind is not finished."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 
 from hostler.kube.api.clock import NANOSECONDS, Clock
-from hostler.kube.scheduler.log import Log
 from hostler.kube.scheduler.process import Scheduler
+from hostler.telemetry.log import Log
 
 __all__ = ["Complaints"]
 

@@ -19,10 +19,10 @@ from hostler.kube.api.resources import PODS
 from hostler.kube.facts.views import PodView
 from hostler.kube.facts.world import World
 from hostler.kube.scheduler.binder import Binder
-from hostler.kube.scheduler.log import QUIET, Log
 from hostler.kube.scheduler.reports import Reports
 from hostler.kube.scheduler.times import second_time
 from hostler.model import Event, Evict, EvictFailed
+from hostler.telemetry.log import QUIET, Log
 
 __all__ = ["Evictor", "EvictorCounts"]
 

@@ -14,11 +14,11 @@ import msgspec
 from hostler.kube.facts.views import PodView
 from hostler.kube.facts.world import World
 from hostler.kube.scheduler.group_statuses import GroupStatuses
-from hostler.kube.scheduler.log import QUIET, Log
 from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.reports import Reports
 from hostler.kube.scheduler.statuses import Statuses
 from hostler.kube.scheduler.wording import gathering_text
+from hostler.telemetry.log import QUIET, Log
 
 __all__ = ["Gatherings"]
 

@@ -25,7 +25,6 @@ from hostler.kube.scheduler.evictor import Evictor
 from hostler.kube.scheduler.executor import Executor
 from hostler.kube.scheduler.gatherings import Gatherings
 from hostler.kube.scheduler.group_statuses import GroupStatuses
-from hostler.kube.scheduler.log import QUIET, Log
 from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.outside import Outside
 from hostler.kube.scheduler.reports import Reports
@@ -46,11 +45,14 @@ from hostler.model import (
     Nominate,
     Prepare,
 )
+from hostler.telemetry.log import QUIET, Log
 
 __all__ = ["Hands", "Loop"]
 
 _SECOND = 1_000_000_000
 _LOOK_AGAIN_NS = _SECOND  # while nothing may be sent
+_GATHER_NS = _SECOND // 20
+_GLANCE_S = 0.005
 SCHEDULER_ERROR = "SchedulerError"
 
 
@@ -188,6 +190,7 @@ class Loop:
     async def _turn_for_ever(self, hands: Hands, gatherings: Gatherings) -> None:
         while True:
             await self._wait(hands.binder)
+            await self._gather(hands.binder)
             self._wake.clear()
             now = self._clock.now()
             self._take(self.world.tick(now))
@@ -219,6 +222,12 @@ class Loop:
                 await self._wake.wait()
         except TimeoutError:
             return
+
+    async def _gather(self, binder: Binder) -> None:
+        """Let facts gather while enough binds wait to be sent: a turn for one costs nearly as much as one for many."""
+        until = self._clock.now() + _GATHER_NS
+        while binder.has_plenty and self._clock.now() < until:
+            await asyncio.sleep(_GLANCE_S)
 
     def _after(self, turn: Turn, hands: Hands) -> None:
         self._meters.turn(turn)

@@ -18,25 +18,23 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Protocol, TypeAlias
 
-from hostler.engine.engine import Engine
 from hostler.engine.registry import Registry
-from hostler.errors import PluginError
+from hostler.engine.warming import warm_kernels
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import Clock, SteadyClock
 from hostler.kube.extender.calling import HttpCalls
 from hostler.kube.scheduler.complaints import Complaints
 from hostler.kube.scheduler.executor import Executor, OwnThread
 from hostler.kube.scheduler.journal_files import JournalFiles
-from hostler.kube.scheduler.log import Log
 from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.preflight import check_server
 from hostler.kube.scheduler.process import Ending, Scheduler
 from hostler.kube.scheduler.telling import Telling, reload
 from hostler.kube.scheduler.terms import Terms
 from hostler.kube.settings import SchedulerSettings
-from hostler.model import Guest, GuestArrived, GuestSpec, Host, HostJoined, Policy, amounts
+from hostler.telemetry.log import Log
 
-__all__ = ["Pages", "Serve", "new_identity", "run_scheduler", "warm_kernels"]
+__all__ = ["Pages", "Serve", "new_identity", "run_scheduler"]
 
 
 class Pages(Protocol):
@@ -53,17 +51,6 @@ Serve: TypeAlias = Callable[[Scheduler, Client, Executor, Clock], AbstractAsyncC
 def new_identity() -> str:
     """Name this process: the machine, and something that no other process has."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
-
-
-def warm_kernels(policies: tuple[Policy, ...], registry: Registry | None = None) -> None:
-    """Load or compile what the first decision needs, so that it does not wait for that."""
-    engine = Engine(policies, registry=registry)
-    engine.apply(HostJoined(host=Host(name="warm", capacity=amounts({"cpu": 1000, "memory": 2**30, "guests": 10}))))
-    for number in range(2):
-        spec = GuestSpec(requests=amounts({"cpu": 10}))
-        engine.apply(GuestArrived(guest=Guest(name=f"warm-{number}", uid=f"warm-{number}", spec=spec)))
-    with suppress(PluginError):  # somebody else's: it will be told to the pods that it fails on
-        engine.step(0)
 
 
 async def run_scheduler(
@@ -116,8 +103,10 @@ async def run_scheduler(
         opened.push_async_callback(client.close)
         opened.push_async_callback(calls.close)
         opened.callback(executor.close)
+        # The engine's thread loads its kernels while we ask and list: its first step comes after that by itself.
+        warming = asyncio.ensure_future(executor.run(lambda: warm_kernels(settings.policies, registry)))
+        opened.callback(warming.cancel)
         await check_server(client, settings, log.warn)
-        await executor.run(lambda: warm_kernels(settings.policies, registry))
         terms = Terms(make, settings, executor, identity=new_identity(), serve=term)
         if serve is not None:
             pages = await opened.enter_async_context(serve(terms.current, client, executor, clock))

@@ -8,9 +8,9 @@ from hostler._version import __version__
 from hostler.errors import HostlerError
 from hostler.kube.api.clock import NANOSECONDS, Clock
 from hostler.kube.scheduler.changes import Changes
-from hostler.kube.scheduler.log import Log
 from hostler.kube.scheduler.process import Ending, Scheduler
 from hostler.kube.settings import SchedulerSettings
+from hostler.telemetry.log import Log
 
 __all__ = ["Telling", "reload", "tell_start"]
 

@@ -23,7 +23,7 @@ __all__ = ["Trail", "TrailCounts", "Write"]
 
 Write: TypeAlias = Callable[[], Awaitable[None]]
 
-_WHILE_BUSY = 2
+_WHILE_BUSY = 1
 _PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _NO_LONGER_THERE = (404, 409)  # the object is gone or another one; an event that we wrote already

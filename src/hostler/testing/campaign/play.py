@@ -31,7 +31,8 @@ from hostler.testing.loop import SimClock, run_simulation
 
 __all__ = ["play", "settings_of"]
 
-_QUIET_S = 110.0  # nothing but leases changed for so long, longer than a watch may be silent: it is over
+# Nothing but leases changed for so long: longer than a watch may be silent, and then a gang waits to be released.
+_QUIET_S = 145.0
 _PATIENCE_S = 900.0
 _LIMIT_STEPS = 3_000_000
 

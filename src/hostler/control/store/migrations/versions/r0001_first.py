@@ -197,6 +197,7 @@ Table(
     _number("old_credential_until_ns"),
     Index("uq_hosts_name", "name", unique=True, sqlite_where=_ALIVE, postgresql_where=_ALIVE),
     Index("ix_hosts_created_ns_id", "created_ns", "id"),
+    Index("ix_hosts_agent", "agent"),
 )
 Table(
     "host_labels",

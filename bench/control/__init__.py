@@ -1,0 +1,102 @@
+"""The control plane under load: ``python -m bench control``.
+
+The service, a fleet of fake hosts and the clients are three processes that share the machine. The service answers a
+create when it is on disk; its leader places meanwhile, and agents carry it out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+
+from bench.control.clients import Outcome, as_fast_as_possible, paced, until_running
+from bench.control.deaths import starting, taking_over
+from bench.control.processes import Plane, open_plane, postgres_url
+from bench.results import Report, Row, describe_machine
+
+__all__ = ["run"]
+
+Progress = Callable[[str], None]
+_CLIENTS = 64
+
+
+def run(*, quick: bool = False, progress: Progress = lambda _: None) -> Report:
+    """Measure everything and return the report."""
+    load = os.getloadavg()
+    rows = [row if quick else row.judged() for row in _rows(quick, progress)]
+    return Report(bench="control", quick=quick, runs_per_figure=1, machine=describe_machine(load), rows=tuple(rows))
+
+
+def _rows(quick: bool, progress: Progress) -> Iterator[Row]:
+    hosts, seconds = (50, 2.0) if quick else (1000, 10.0)
+    progress(f"SQLite, {hosts:,} hosts")
+    with open_plane(hosts, progress=progress) as plane:
+        yield _idle(plane, hosts, seconds, progress)
+        yield from _latencies(plane, hosts, seconds, progress)
+        yield _throughput(plane, "SQLite", 300, hosts, seconds, progress)
+    progress(f"PostgreSQL, {hosts:,} hosts")
+    with postgres_url() as url, open_plane(hosts, database_url=url, progress=progress) as plane:
+        yield _throughput(plane, "PostgreSQL", 500, hosts, seconds, progress)
+    if not quick:
+        yield starting(progress)
+        yield taking_over(progress)
+
+
+def _idle(plane: Plane, hosts: int, seconds: float, progress: Progress) -> Row:
+    progress("agents that only report")
+    before, began = plane.service_cpu_s(), time.perf_counter()
+    time.sleep(2 * seconds)
+    share = 100 * (plane.service_cpu_s() - before) / (time.perf_counter() - began)
+    return Row(
+        name="agents",
+        what=f"{hosts:,} agents that report every 5 s: the service's share of one core",
+        unit="%",
+        target=20,
+        sense="at most",
+        measured=round(share, 1),
+    )
+
+
+def _latencies(plane: Plane, hosts: int, seconds: float, progress: Progress) -> Iterator[Row]:
+    progress("one VM at a time, until it runs")
+    waits = until_running(plane, count=20 if hosts < 100 else 100)
+    yield Row(
+        name="reaches its agent",
+        what="from the request until the VM runs and its agent has said so: median, one at a time",
+        unit="ms",
+        target=100,
+        sense="at most",
+        measured=round(waits.percentile(50), 1),
+        note=f"p99 {waits.percentile(99):.0f} ms",
+    )
+    progress("100 creates a second")
+    steady = paced(plane, rate=100, seconds=seconds)
+    yield Row(
+        name="paced p99",
+        what="creates at a paced 100/s: 99th percentile until the answer",
+        unit="ms",
+        target=50,
+        sense="at most",
+        measured=round(steady.percentile(99), 1),
+        note=f"p50 {steady.percentile(50):.1f} ms, {steady.failed} of {steady.count} failed",
+    )
+
+
+def _throughput(plane: Plane, database: str, target: float, hosts: int, seconds: float, progress: Progress) -> Row:
+    progress(f"{_CLIENTS} clients as fast as they can")
+    before = plane.service_cpu_s()
+    done: Outcome = as_fast_as_possible(plane, clients=_CLIENTS, seconds=seconds)
+    spent = plane.service_cpu_s() - before
+    placed = plane.wait_until_placed()
+    return Row(
+        name=f"creates, {database}",
+        what=f"{_CLIENTS} closed-loop clients, {hosts:,} hosts: creates answered in a second",
+        unit="/s",
+        target=target,
+        measured=round(done.per_second, 1),
+        note=(
+            f"p50 {done.percentile(50):.0f} ms, p99 {done.percentile(99):.0f} ms, {done.failed} failed, the service "
+            f"took {spent / max(done.count, 1) * 1000:.2f} ms CPU each, all placed {placed:.1f} s after the last answer"
+        ),
+    )

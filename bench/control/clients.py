@@ -1,0 +1,109 @@
+"""Clients of a control plane: as many requests as possible, or at a pace, each timed from its sending to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+import msgspec
+
+from bench.control.processes import Plane
+
+__all__ = ["Outcome", "as_fast_as_possible", "paced", "until_running"]
+
+_SPEC = {"cpu": "100m", "memory": "64Mi"}
+
+
+class Outcome(msgspec.Struct):
+    """Milliseconds of all calls that were answered well, in the order of their answers."""
+
+    waits_ms: list[float] = []
+    failed: int = 0
+    took_s: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """Return how many calls there were."""
+        return len(self.waits_ms) + self.failed
+
+    @property
+    def per_second(self) -> float:
+        """Return answers in a second."""
+        return len(self.waits_ms) / self.took_s if self.took_s else 0.0
+
+    def percentile(self, percent: float) -> float:
+        """Return the wait that so many calls did not exceed."""
+        ordered = sorted(self.waits_ms)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0.0
+
+
+def as_fast_as_possible(plane: Plane, *, clients: int, seconds: float) -> Outcome:
+    """Let clients create VMs one after the other for so long."""
+
+    async def load(create: Callable[[str], Awaitable[None]]) -> None:
+        end = time.perf_counter() + seconds
+
+        async def client(number: int) -> None:
+            count = 0
+            while time.perf_counter() < end:
+                await create(f"fast-{number}-{count}")
+                count += 1
+
+        await asyncio.gather(*(client(number) for number in range(clients)))
+
+    return _measured(plane, load)
+
+
+def paced(plane: Plane, *, rate: int, seconds: float) -> Outcome:
+    """Begin a create every 1/rate seconds, whether or not the ones before were answered."""
+
+    async def load(create: Callable[[str], Awaitable[None]]) -> None:
+        began = time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            for number in range(int(rate * seconds)):
+                await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
+                group.create_task(create(f"paced-{number}"))
+
+    return _measured(plane, load)
+
+
+def until_running(plane: Plane, *, count: int) -> Outcome:
+    """Create VMs one after the other and wait each time until it runs."""
+
+    async def load(create: Callable[[str], Awaitable[None]]) -> None:
+        for number in range(count):
+            await create(f"single-{number}")
+
+    return _measured(plane, load, query="?wait=30")
+
+
+def _measured(
+    plane: Plane, load: Callable[[Callable[[str], Awaitable[None]]], Awaitable[None]], *, query: str = ""
+) -> Outcome:
+    outcome = Outcome(waits_ms=[])
+
+    async def run() -> None:
+        headers = {"Authorization": f"Bearer {plane.key}", "Content-Type": "application/json"}
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+
+            async def create(name: str) -> None:
+                body = msgspec.json.encode({"name": name, "spec": _SPEC})
+                sent = time.perf_counter()
+                async with session.post(f"{plane.url}/v1/vms{query}", data=body) as answer:
+                    await answer.read()
+                    if answer.status in (200, 201, 202):
+                        outcome.waits_ms.append(1000 * (time.perf_counter() - sent))
+                    else:
+                        outcome.failed += 1
+
+            await create(f"first-{time.perf_counter_ns()}")
+            outcome.waits_ms.clear()
+            began = time.perf_counter()
+            await load(create)
+            outcome.took_s = time.perf_counter() - began
+
+    asyncio.run(run())
+    return outcome

@@ -1,0 +1,317 @@
+"""The driver on libvirt: VMs are persistent domains, found again by their UUID and our mark in their metadata.
+
+Works on any hypervisor behind libvirt that runs full machines; tested on ``test:///default``, which is libvirt's own
+API on domains that are only books. It migrates nothing, and resizes stopped VMs only: libvirt grows a running one up to
+a maximum that would have to be known, and paid for, from the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence, Set
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hostler.agent.drivers.driver import (
+    BlockedError,
+    DriverError,
+    Found,
+    Landing,
+    PermanentError,
+    Power,
+    UnsupportedError,
+)
+from hostler.agent.drivers.libvirt_storage import find_pool, make_volumes, remove_volumes
+from hostler.agent.drivers.libvirt_thread import Handle, LibvirtThread
+from hostler.agent.drivers.libvirt_xml import NAMESPACE, domain_kind, domain_uuid, domain_xml, marked_vm, pools_of
+from hostler.agent.drivers.qemu_images import under_roots
+from hostler.agent.messages import Capabilities, HostSize, Network, Order
+
+__all__ = ["LibvirtDriver"]
+
+T = TypeVar("T")
+
+_KIB, _MIB = 2**10, 2**20
+_LOOK_S = 0.5  # between looks whether a guest has ended
+
+# By virDomainState: no state, running, blocked, paused, shutting down, off, crashed, asleep by its own will.
+_POWERS: tuple[Power, ...] = ("running", "running", "running", "paused", "running", "stopped", "stopped", "running")
+_CRASHED = 6
+_PASTS = ("MANAGED_SAVE", "SNAPSHOTS_METADATA", "CHECKPOINTS_METADATA")
+
+
+class LibvirtDriver:
+    """The driver. ``storages`` are pools by the name that the control plane uses; ``pool`` is for all other disks."""
+
+    name = "libvirt"
+
+    def __init__(
+        self,
+        uri: str = "qemu:///system",
+        *,
+        pool: str = "default",
+        storages: Mapping[str, str] = MappingProxyType({}),
+        image_roots: Sequence[Path] = (),
+        bridges: Sequence[str] = (),
+        acceleration: Literal["auto", "kvm", "tcg"] = "auto",
+    ) -> None:
+        self._thread = LibvirtThread(uri)
+        self._pools = {"": pool, **storages}
+        self._roots = tuple(image_roots)
+        self._bridges = tuple(bridges)
+        self._has_limits = urlsplit(uri).path != "/session"  # a user's own daemon may not limit processors
+        self._acceleration = acceleration
+        self._kind = ""
+        self._capabilities = Capabilities(pause=True, bridges=bool(bridges))
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Say what works here: disks do where there is a running storage pool, which opening finds out."""
+        return self._capabilities
+
+    async def open(self) -> None:
+        """Connect, and find out what is behind the connection."""
+        await self._thread.open()
+        has_pool = await self._thread.call(lambda connection: find_pool(connection, self._pools[""]) is not None)
+        described = await self._thread.call(lambda connection: str(connection.getCapabilities()))
+        self._kind = domain_kind(described, self._acceleration)
+        self._capabilities = msgspec.structs.replace(self._capabilities, disks=has_pool)
+
+    async def close(self) -> None:
+        """Disconnect; domains run on."""
+        await self._thread.close()
+
+    async def size(self) -> HostSize:
+        """Return the host's processors and memory, and what its storage pool holds in all."""
+        return await self._thread.call(self._size)
+
+    async def find(self) -> list[Found]:
+        """Return every domain; those without our mark go by their UUID and are somebody else's."""
+        return await self._thread.call(self._find)
+
+    async def create(self, order: Order) -> None:
+        """Make volumes, then define the domain; one that is there is left alone."""
+        order = self._checked(order)
+
+        def work(connection: Handle) -> None:
+            if self._domain_or_none(connection, order.vm) is None:
+                self._define(connection, order)
+
+        await self._thread.call(work)
+
+    async def start(self, vm: str) -> None:
+        """Let it run; one that is paused stays so."""
+
+        def work(domain: Handle) -> None:
+            if domain.state()[0] == _CRASHED:
+                domain.destroy()
+            if not domain.isActive():
+                domain.create()
+
+        await self._on(vm, work)
+
+    async def stop(self, vm: str, *, grace_s: float) -> None:
+        """Ask the guest to end; end it when it has not, cannot be asked, or is paused."""
+        is_asked = grace_s > 0 and await self._on(vm, self._ask_to_end)
+        waited_s = 0.0
+        while is_asked and waited_s < grace_s and await self._on(vm, lambda domain: bool(domain.isActive())):
+            await asyncio.sleep(min(_LOOK_S, grace_s - waited_s))
+            waited_s += _LOOK_S
+        await self._on(vm, _end)
+
+    async def pause(self, vm: str) -> None:
+        """Stop its processors."""
+        await self._on(vm, lambda domain: _switch(domain, "running", "paused", domain.suspend))
+
+    async def resume(self, vm: str) -> None:
+        """Let its processors run again."""
+        await self._on(vm, lambda domain: _switch(domain, "paused", "running", domain.resume))
+
+    async def resize(self, vm: str, order: Order) -> None:
+        """Describe a stopped VM anew; a running one that has its size already is no error."""
+        order = self._checked(order)
+
+        def work(connection: Handle) -> None:
+            domain = self._domain(connection, vm)
+            if not domain.isActive():
+                self._define(connection, order)
+            elif not _has_size(domain, order):
+                raise UnsupportedError(f"{vm} runs and this driver resizes stopped VMs only", hint="stop it first")
+
+        await self._thread.call(work)
+
+    async def delete(self, vm: str, *, keeps_shared: bool = False) -> None:
+        """End it, undefine it and remove its volumes, also those that a crash left without a domain.
+
+        A pool that is both shared and for local disks counts as shared: what is kept in vain can be removed later.
+        """
+        kept = {pool for storage, pool in self._pools.items() if storage} if keeps_shared else set()
+
+        def work(connection: Handle) -> None:
+            domain = self._domain_or_none(connection, vm)
+            if domain is not None:
+                self._check_pools(connection, domain, without=kept)
+                _end(domain)
+                self._undefine(domain)
+            remove_volumes(connection, vm, set(self._pools.values()) - kept)
+
+        await self._thread.call(work)
+
+    async def await_landing(self, order: Order) -> Landing:
+        """Refuse."""
+        raise UnsupportedError("the driver libvirt does not migrate VMs", hint="stop the VM and start it elsewhere")
+
+    async def send(self, vm: str, landing: Landing) -> None:
+        """Refuse."""
+        raise UnsupportedError("the driver libvirt does not migrate VMs", hint="stop the VM and start it elsewhere")
+
+    async def _on(self, vm: str, work: Callable[[Handle], T]) -> T:
+        return await self._thread.call(lambda connection: work(self._domain(connection, vm)))
+
+    def _checked(self, order: Order) -> Order:
+        """Return the order with real paths; refuse what this driver cannot give before anything is made."""
+        if order.disks and not self._capabilities.disks:
+            raise UnsupportedError(
+                f"the storage pool {self._pools['']!r} does not run", hint="order a diskless VM, or start the pool"
+            )
+        if order.cpu_count < 1 or order.memory_bytes < _MIB:
+            raise PermanentError("a VM needs a processor and 1 MiB of memory", hint="order more")
+        if order.devices:
+            raise UnsupportedError("the driver libvirt gives no devices", hint="order the VM without devices")
+        self._check_network(order.network)
+        if not order.kernel:
+            return order
+        kernel = str(under_roots(order.kernel, self._roots))
+        initrd = str(under_roots(order.initrd, self._roots)) if order.initrd else ""
+        return msgspec.structs.replace(order, kernel=kernel, initrd=initrd)
+
+    def _check_network(self, network: Network) -> None:
+        """Refuse bridges that the host's operator did not allow: libvirt would take any, the management's too."""
+        if network.kind != "bridge":
+            return
+        if not self._bridges:
+            raise UnsupportedError("this host has no bridges for VMs", hint="order a user-mode network")
+        if network.bridge not in self._bridges:
+            raise PermanentError(
+                f"VMs may not be put on the bridge {network.bridge!r}", hint=f"allowed: {', '.join(self._bridges)}"
+            )
+
+    def _define(self, connection: Handle, order: Order) -> None:
+        volumes = make_volumes(connection, order, self._pools, self._roots)
+        described = domain_xml(order, kind=self._kind, volumes=volumes, has_limits=self._has_limits)
+        connection.defineXML(described)
+
+    def _check_pools(self, connection: Handle, domain: Handle, *, without: Set[str]) -> None:
+        """Refuse to lose sight of disks that cannot be removed now."""
+        for name in sorted(pools_of(domain.XMLDesc(0)) - without):
+            if find_pool(connection, name) is None:
+                raise BlockedError(
+                    f"disks of {domain.name()} lie in the storage pool {name!r}, which is not running",
+                    hint=f"virsh pool-start {name}",
+                )
+
+    def _undefine(self, domain: Handle) -> None:
+        """Remove a domain with what libvirt knows about its past; not every hypervisor knows all of that."""
+        flags = [self._thread.constant(f"DOMAIN_UNDEFINE_{flag}") for flag in _PASTS]
+        try:
+            domain.undefineFlags(sum(flags))
+        except Exception as error:
+            if not self._thread.is_error(error, "INVALID_ARG", "ARGUMENT_UNSUPPORTED"):
+                raise
+            domain.undefineFlags(sum(flags[:-1]))
+
+    def _domain(self, connection: Handle, vm: str) -> Handle:
+        domain = self._domain_or_none(connection, vm)
+        if domain is None:
+            raise DriverError(f"there is no VM {vm} on this host", hint="create it first")
+        return domain
+
+    def _domain_or_none(self, connection: Handle, vm: str) -> Handle | None:
+        """Return the VM's domain; one that has its UUID but not our mark is never touched."""
+        try:
+            domain = connection.lookupByUUIDString(domain_uuid(vm))
+        except Exception as error:
+            if self._thread.is_error(error, "NO_DOMAIN"):
+                return None
+            raise
+        if self._mark(domain) != vm:
+            raise BlockedError(
+                f"the domain {domain.name()} has the UUID of {vm} but was not made for it",
+                hint="it is left alone; whoever made it must remove it first",
+            )
+        return domain
+
+    def _mark(self, domain: Handle) -> str:
+        try:
+            kind = self._thread.constant("DOMAIN_METADATA_ELEMENT")
+            return marked_vm(domain.metadata(kind, NAMESPACE, 0))
+        except Exception as error:
+            if self._thread.is_error(error, "NO_DOMAIN_METADATA"):
+                return ""
+            raise
+
+    def _size(self, connection: Handle) -> HostSize:
+        _, memory_mib, cpus, *_ = connection.getInfo()
+        pool = find_pool(connection, self._pools[""])
+        disk_bytes = pool.info()[1] if pool is not None else 0
+        return HostSize(cpu_millis=cpus * 1000, memory_bytes=memory_mib * _MIB, disk_bytes=disk_bytes)
+
+    def _find(self, connection: Handle) -> list[Found]:
+        found = []
+        for domain in connection.listAllDomains(0):
+            try:
+                found.append(self._found(domain))
+            except Exception as error:
+                if not self._thread.is_error(error, "NO_DOMAIN"):  # it went away meanwhile
+                    raise
+        return found
+
+    def _found(self, domain: Handle) -> Found:
+        state, most_kib, _, cpus, _ = domain.info()
+        marked = self._mark(domain)
+        is_ours = bool(marked) and domain_uuid(marked) == domain.UUIDString()
+        return Found(
+            vm=marked if is_ours else domain.UUIDString(),
+            power=_power(state),
+            is_ours=is_ours,
+            cpu_count=cpus,
+            memory_bytes=most_kib * _KIB,
+            detail=domain.name(),
+        )
+
+    def _ask_to_end(self, domain: Handle) -> bool:
+        if _power(domain.state()[0]) != "running":
+            return False
+        try:
+            domain.shutdown()
+        except Exception as error:
+            if self._thread.is_error(error, "NO_SUPPORT", "OPERATION_FAILED", "OPERATION_INVALID"):
+                return False
+            raise
+        return True
+
+
+def _power(state: int) -> Power:
+    return _POWERS[state] if state < len(_POWERS) else "running"
+
+
+def _has_size(domain: Handle, order: Order) -> bool:
+    _, most_kib, _, cpus, _ = domain.info()
+    return bool(cpus == order.cpu_count and most_kib == -(-order.memory_bytes // _KIB))
+
+
+def _end(domain: Handle) -> None:
+    if domain.isActive():
+        domain.destroy()
+
+
+def _switch(domain: Handle, before: Power, then: Power, act: Callable[[], object]) -> None:
+    now = _power(domain.state()[0])
+    if now == before:
+        act()
+    elif now != then:
+        raise PermanentError(f"{domain.name()} is {now} and not {before}", hint="start it first")

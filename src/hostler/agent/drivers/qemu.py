@@ -1,0 +1,262 @@
+"""Real VMs: QEMU processes that run as an unprivileged user, outlive the agent and are found again by their folders.
+
+Every VM has a folder that says what it is (``qemu_folder``) and, while it runs, a process that its folder recognises
+(``qemu_processes``). Nothing is kept in memory that a verb relies on, so a driver that was killed at any point is
+followed by one that goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+
+import msgspec
+
+from hostler.agent.drivers.driver import DriverError, Found, Landing, PermanentError, UnsupportedError
+from hostler.agent.drivers.qemu_acceleration import find_acceleration
+from hostler.agent.drivers.qemu_cache import ImageCache
+from hostler.agent.drivers.qemu_disks import Disks
+from hostler.agent.drivers.qemu_finding import find_vms
+from hostler.agent.drivers.qemu_folder import VmFile, VmFolder, images_of
+from hostler.agent.drivers.qemu_landing import Landings
+from hostler.agent.drivers.qemu_machines import Machines
+from hostler.agent.drivers.qemu_origins import read_origin
+from hostler.agent.drivers.qemu_processes import end, wait_for_end
+from hostler.agent.drivers.qemu_sending import Sendings
+from hostler.agent.drivers.qemu_settings import QemuSettings, check, runner_of
+from hostler.agent.messages import Capabilities, HostSize, Order
+from hostler.errors import InternalError, UnavailableError
+
+__all__ = ["QemuDriver"]
+
+
+class QemuDriver:
+    """The driver. Settings are checked when it is opened; ``tell`` gets what only this host's operator shall know."""
+
+    name = "qemu"
+
+    def __init__(self, settings: QemuSettings, *, tell: Callable[[str], None] = lambda line: None) -> None:
+        self._settings = settings
+        self._tell = tell
+        self._opened: tuple[Machines, Landings, Sendings] | None = None
+        self._has_cleared = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Say what works: a running VM is not resized, since a guest need not go along with that."""
+        has_bridges = self._opened is not None and self._opened[0].has_bridges
+        return Capabilities(pause=True, live_migration=True, disks=True, bridges=has_bridges)
+
+    async def open(self) -> None:
+        """Check the settings, and find QEMU and how it runs here."""
+        settings = self._settings
+        check(settings)
+        runner = runner_of(settings)
+        for program in (settings.program, settings.image_program, "setsid", "prlimit"):
+            if shutil.which(program) is None:
+                raise UnavailableError(
+                    f"{program} is not installed",
+                    hint="apt-get install --no-install-recommends qemu-system-x86 qemu-utils util-linux",
+                )
+        folder = settings.folder
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        for path in (folder, folder / "vms", folder / "images"):
+            path.mkdir(mode=0o711, exist_ok=True)
+            path.chmod(0o711)
+        acceleration = settings.acceleration
+        if acceleration == "auto":
+            acceleration = await find_acceleration(settings.program, runner)
+        cache = ImageCache(
+            folder / "images",
+            origins=[read_origin(text) for text in settings.image_origins],
+            largest=settings.largest_image_bytes,
+            limit=settings.image_cache_bytes,
+            lain_over=lambda: images_of(folder / "vms"),
+            tell=self._tell,
+        )
+        machines = Machines(settings, runner, Disks(settings, runner, cache, host=self._host()), acceleration)
+        self._opened = machines, Landings(machines), Sendings(machines)
+
+    async def close(self) -> None:
+        """Let go of everything but the VMs."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened[2].close()
+            await opened[1].close()
+
+    async def size(self) -> HostSize:
+        """Return all of the machine."""
+        disk = os.statvfs(self._settings.folder)
+        return HostSize(
+            cpu_millis=(os.cpu_count() or 1) * 1000,
+            memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            disk_bytes=disk.f_blocks * disk.f_frsize,
+        )
+
+    async def find(self) -> list[Found]:
+        """Look at all folders and all processes of QEMU; go on with what an earlier agent could not finish.
+
+        Not when it is opened: a watchdog opens a driver too, and leaves such things to its agent.
+        """
+        machines, landings, sendings = self._parts()
+        self._has_cleared = self._has_cleared or machines.clear()
+        landings.listen_again()
+        return await find_vms(machines, landings, sendings)
+
+    async def create(self, order: Order) -> None:
+        """Make the folder and the disks; what it is gets written last, and makes it a VM."""
+        machines, _, _ = self._parts()
+        folder = machines.folder(order.vm)
+        machines.check(order)
+        async with machines.lock(order.vm):
+            if folder.read() is not None:
+                return
+            with machines.disks.laying(order):
+                await self._make(machines, order, folder)
+
+    async def start(self, vm: str) -> None:
+        """Boot it; one that left and that nobody took goes on from where it stands."""
+        machines, _, sendings = self._parts()
+        await sendings.forget(vm)
+        async with machines.lock(vm):
+            folder, file = machines.known(vm)
+            if file.stage == "landing":
+                raise PermanentError(f"{vm} waits to land here", hint="delete the landing before starting it anew")
+            process = await machines.process(folder)
+            if file.stage == "left":
+                is_whole = process is not None and not file.is_taken
+                if not is_whole:
+                    await machines.end(folder)
+                    process = None
+                file = msgspec.structs.replace(file, stage="here", sending=None, is_taken=False)
+                machines.disks.claim(file.order, folder)
+                folder.write(file)
+                if is_whole:
+                    await machines.ask(folder, "cont")
+            if process is None:
+                folder.write(msgspec.structs.replace(file, secret="", is_arriving=False))
+                await machines.boot(folder, file.order)
+
+    async def stop(self, vm: str, *, grace_s: float) -> None:
+        """Press the power button, wait, and end the process when that did not help; nothing lands any more."""
+        machines, landings, _ = self._parts()
+        async with machines.lock(vm):
+            folder, file = machines.known(vm)
+            if file.stage == "landing":
+                await landings.shut(folder)
+            process = await machines.process(folder)
+            if file.stage != "here" or process is None:
+                return
+            if grace_s > 0 and await _press_power_button(machines, folder) and await wait_for_end(process, grace_s):
+                return
+            await end(process)
+
+    async def pause(self, vm: str) -> None:
+        """Stop its processors."""
+        await self._switch(vm, "stop", "running", "paused")
+
+    async def resume(self, vm: str) -> None:
+        """Let its processors run."""
+        await self._switch(vm, "cont", "paused", "running")
+
+    async def resize(self, vm: str, order: Order) -> None:
+        """Note the new size of a stopped VM and grow its disks; refuse for one that runs."""
+        machines, _, _ = self._parts()
+        machines.check(order)
+        async with machines.lock(vm):
+            folder, file = machines.known(vm)
+            if file.stage != "here":
+                raise PermanentError(f"{vm} is not here to be resized", hint="resize it where it runs")
+            if _size(order) != _size(file.order):
+                if await machines.process(folder) is not None:
+                    raise UnsupportedError(f"{vm} runs and QEMU resizes stopped VMs only", hint="stop it first")
+                await machines.disks.grow(file.order, order, folder)
+            order = msgspec.structs.replace(
+                file.order,
+                generation=order.generation,
+                cpu_count=order.cpu_count,
+                cpu_millis=order.cpu_millis,
+                memory_bytes=order.memory_bytes,
+                disks=tuple(
+                    msgspec.structs.replace(old, size_bytes=new.size_bytes)
+                    for old, new in zip(file.order.disks, order.disks, strict=True)
+                ),
+            )
+            folder.write(msgspec.structs.replace(file, order=order))
+
+    async def delete(self, vm: str, *, keeps_shared: bool = False) -> None:
+        """End it and remove its folder; disks on shared storage only where it is the VM's last host."""
+        machines, _, sendings = self._parts()
+        await sendings.forget(vm)
+        async with machines.lock(vm):
+            folder = machines.folder(vm)
+            file = folder.read()
+            if file is None:
+                return
+            await machines.end(folder)
+            if keeps_shared:
+                machines.disks.let_go(file.order, folder)
+            elif file.stage != "landing":
+                machines.disks.remove_shared(file.order, folder, is_here=file.stage == "here")
+            await asyncio.to_thread(folder.remove)
+
+    async def await_landing(self, order: Order) -> Landing:
+        """Prepare to receive a VM."""
+        machines, landings, _ = self._parts()
+        async with machines.lock(order.vm):
+            return await landings.prepare(order)
+
+    async def send(self, vm: str, landing: Landing) -> None:
+        """Send a running VM."""
+        machines, _, sendings = self._parts()
+        async with machines.lock(vm):
+            await sendings.send(vm, landing)
+
+    async def _switch(self, vm: str, command: str, before: str, then: str) -> None:
+        machines, _, _ = self._parts()
+        async with machines.lock(vm):
+            folder, file = machines.known(vm)
+            is_here = file.stage == "here" and await machines.process(folder) is not None
+            status = await machines.status(folder) if is_here else file.stage
+            if status == then:
+                return
+            if status != before:
+                raise PermanentError(f"{vm} is {status if is_here else 'not running'}", hint="start it first")
+            await machines.ask(folder, command)
+
+    async def _make(self, machines: Machines, order: Order, folder: VmFolder) -> None:
+        await machines.files(order, folder)
+        async with machines.making():
+            folder.make(machines.runner)
+            await machines.disks.make(order, folder)
+            folder.write(VmFile(order=msgspec.structs.replace(order, migration=None)))
+
+    def _parts(self) -> tuple[Machines, Landings, Sendings]:
+        if self._opened is None:
+            raise InternalError("the driver was not opened")
+        return self._opened
+
+    def _host(self) -> str:
+        """Return what names this folder among others that share storage with it."""
+        path = self._settings.folder / "host"
+        if not path.exists():
+            path.write_text(secrets.token_hex(16))
+        return path.read_text()
+
+
+async def _press_power_button(machines: Machines, folder: VmFolder) -> bool:
+    """Ask a guest to end; say whether it can hear that."""
+    try:
+        if await machines.status(folder) != "running":
+            return False
+        await machines.ask(folder, "system_powerdown")
+    except DriverError:
+        return False
+    return True
+
+
+def _size(order: Order) -> tuple[int, int, tuple[int, ...]]:
+    return order.cpu_count, order.memory_bytes, tuple(disk.size_bytes for disk in order.disks)

@@ -1,0 +1,213 @@
+"""How one host shows another that it may send a VM there: both prove the landing's secret, and neither says it.
+
+One TCP port per host takes all of this. A connection begins with a challenge; whoever answers it with the right proof
+gets the connection for one purpose: ``stream`` (what follows on it is the VM, encrypted by QEMU with a key made from
+the same secret) or ``run`` (the sender's last word: it never runs here again, let it run there).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeVar
+
+import msgspec
+
+from hostler.agent.drivers.driver import DriverError, Landing, PermanentError
+
+__all__ = ["Handler", "LandingPort", "RefusedLandingError", "knock", "stream_key"]
+
+Purpose = Literal["stream", "run"]
+Handler = Callable[[str, Purpose, socket.socket], Awaitable[None]]
+
+_Message = TypeVar("_Message", bound=msgspec.Struct)
+
+_LONGEST_LINE = 2048
+_PATIENCE_S = 60.0  # the other side may have to start QEMU before it answers
+_GREETING_S = 10.0
+_MOST_GUESTS = 32
+
+
+class RefusedLandingError(DriverError):
+    """The other side is there and does not take the VM."""
+
+    code = "landing_refused"
+
+
+class _Challenge(msgspec.Struct):
+    challenge: str
+
+
+class _Request(msgspec.Struct):
+    vm: str
+    purpose: Purpose
+    nonce: str
+    proof: str
+
+
+class _Answer(msgspec.Struct):
+    proof: str
+    reason: str = ""
+    may_pass: bool = False  # the same again may work
+
+
+def stream_key(secret: str) -> str:
+    """Return the key that QEMU encrypts a VM's way with, in hexadecimal digits."""
+    return hmac.new(secret.encode(), b"stream-key", hashlib.sha256).hexdigest()
+
+
+async def knock(landing: Landing, vm: str, purpose: Purpose) -> socket.socket:
+    """Connect to a landing and prove that we may; return the connection, on which nothing was read too much."""
+    connection = await _connect(landing.address)
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            challenge = (await _read(connection, _Challenge)).challenge
+            nonce = secrets.token_hex(16)
+            proof = _proof(landing.secret, "sender", purpose, vm, challenge, nonce)
+            await _write(connection, _Request(vm=vm, purpose=purpose, nonce=nonce, proof=proof))
+            answer = await _read(connection, _Answer)
+        if not _is_same(answer.proof, _proof(landing.secret, "landing", purpose, vm, challenge, nonce)):
+            reason = answer.reason[:200] or "it does not know the secret"
+            if answer.may_pass:
+                raise DriverError(f"{landing.address} cannot take {vm} now: {reason}", hint="it is tried again")
+            raise RefusedLandingError(f"{landing.address} does not take {vm}: {reason}", hint="prepare a landing anew")
+    except (OSError, EOFError, msgspec.DecodeError) as error:
+        connection.close()
+        raise DriverError(
+            f"{landing.address} does not answer as a landing: {error}", hint="it is tried again"
+        ) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class LandingPort:
+    """The port of one host. ``secret_of`` knows what opens the landing of a VM; who proved it is the handler's."""
+
+    def __init__(self, secret_of: Callable[[str], str], handler: Handler) -> None:
+        self._secret_of = secret_of
+        self._handler = handler
+        self._listener: socket.socket | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._dummy = secrets.token_hex(32)
+
+    def open(self, address: str, port: int) -> int:
+        """Listen; return the port."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address, port))
+            listener.listen(_MOST_GUESTS)
+            listener.setblocking(False)
+        except BaseException:
+            listener.close()
+            raise
+        self._listener = listener
+        self._begin(self._accept(listener))
+        taken: int = listener.getsockname()[1]
+        return taken
+
+    async def close(self) -> None:
+        """Stop listening, and end what is being talked about."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def _begin(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError:  # too many open files, or a guest that left while it waited
+                await asyncio.sleep(0.1)
+                continue
+            connection.setblocking(False)
+            if len(self._tasks) > _MOST_GUESTS:
+                connection.close()
+            else:
+                self._begin(self._serve(connection))
+
+    async def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                await self._talk(connection)
+            except (OSError, EOFError, msgspec.DecodeError, TimeoutError):
+                return  # a stranger, or one that went away: it can come again
+
+    async def _talk(self, connection: socket.socket) -> None:
+        challenge = secrets.token_hex(16)
+        async with asyncio.timeout(_GREETING_S):
+            await _write(connection, _Challenge(challenge))
+            request = await _read(connection, _Request)
+        vm, purpose, nonce = request.vm, request.purpose, request.nonce
+        secret = self._secret_of(vm) or self._dummy  # whether a VM is awaited here is no stranger's business
+        if not _is_same(request.proof, _proof(secret, "sender", purpose, vm, challenge, nonce)):
+            await _write(connection, _Answer(proof="", reason="no such landing, or not its secret"))
+            return
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._handler(vm, purpose, connection)
+        except DriverError as error:
+            is_final = isinstance(error, (PermanentError, RefusedLandingError))
+            await _write(connection, _Answer(proof="", reason=error.message[:500], may_pass=not is_final))
+            return
+        await _write(connection, _Answer(proof=_proof(secret, "landing", purpose, vm, challenge, nonce)))
+
+
+def _proof(secret: str, *parts: str) -> str:
+    text = b"\0".join(part.encode() for part in parts)
+    return hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
+
+
+def _is_same(given: str, right: str) -> bool:
+    # As bytes: texts are compared in constant time only where they are ASCII, and this one is a stranger's.
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), right.encode())
+
+
+async def _connect(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    connection = None
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        async with asyncio.timeout(_GREETING_S):
+            await asyncio.get_running_loop().sock_connect(connection, (host, int(port)))
+    except (OSError, ValueError, OverflowError) as error:
+        if connection is not None:
+            connection.close()
+        raise DriverError(f"the landing at {address!r} cannot be reached: {error}", hint="it is tried again") from error
+    return connection
+
+
+async def _write(connection: socket.socket, message: msgspec.Struct) -> None:
+    await asyncio.get_running_loop().sock_sendall(connection, msgspec.json.encode(message) + b"\n")
+
+
+async def _read(connection: socket.socket, kind: type[_Message]) -> _Message:
+    # Byte by byte: what comes after the line is for QEMU.
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = await asyncio.get_running_loop().sock_recv(connection, 1)
+        if not byte or len(line) >= _LONGEST_LINE:
+            raise EOFError("it hung up")
+        line += byte
+    return msgspec.json.decode(line, type=kind)

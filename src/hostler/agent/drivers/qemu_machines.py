@@ -1,0 +1,179 @@
+"""VMs of one host as QEMU has them: booted from what their folders say, asked how they are, ended. Used by ``qemu``."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from hostler.agent.drivers.driver import DriverError, PermanentError, UnsupportedError
+from hostler.agent.drivers.qemu_bridge import can_make_taps, open_tap
+from hostler.agent.drivers.qemu_command import Boot, command_line
+from hostler.agent.drivers.qemu_disks import Disks
+from hostler.agent.drivers.qemu_folder import ProcessId, VmFile, VmFolder, folder_of, vm_folders
+from hostler.agent.drivers.qemu_images import under_roots
+from hostler.agent.drivers.qemu_monitor import Answer, MonitorError, ask, session
+from hostler.agent.drivers.qemu_processes import Seen, end, find_process, is_alive, spawn
+from hostler.agent.drivers.qemu_settings import QemuSettings, Runner
+from hostler.agent.messages import Order
+
+__all__ = ["Machines"]
+
+_ANSWER_S = 30.0
+_GLANCE_S = 5.0
+_LOOK_S = 0.05
+_MOST_PROCESSORS = 255
+_LEAST_MEMORY = 2**20
+
+
+class Machines:
+    """What the verbs are made of. ``locks`` keep two of them from one VM."""
+
+    def __init__(self, settings: QemuSettings, runner: Runner, disks: Disks, acceleration: str) -> None:
+        self.settings = settings
+        self.runner = runner
+        self.disks = disks
+        self.acceleration = acceleration
+        self.vms = settings.folder / "vms"
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def lock(self, vm: str) -> asyncio.Lock:
+        """Return the lock of a VM."""
+        return self._locks.setdefault(vm, asyncio.Lock())
+
+    @asynccontextmanager
+    async def making(self) -> AsyncIterator[None]:
+        """Keep others from clearing away a folder that is no VM yet because it is being made."""
+        with (self.settings.folder / "lock").open("ab") as lock:
+            await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_SH)
+            yield
+
+    def clear(self) -> bool:
+        """Remove what a crash left half made or removed; say whether that could be told from what is being made."""
+        with (self.settings.folder / "lock").open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return False
+            for folder in list(vm_folders(self.vms)):
+                if not folder.is_vm:
+                    folder.remove()
+        return True
+
+    def folder(self, vm: str) -> VmFolder:
+        """Return the folder of a VM, which may not be there."""
+        return folder_of(self.vms, vm)
+
+    def known(self, vm: str) -> tuple[VmFolder, VmFile]:
+        """Return the folder of a VM that is there, and what it is."""
+        folder = self.folder(vm)
+        file = folder.read()
+        if file is None:
+            raise DriverError(f"there is no VM {vm} on this host", hint="create it first")
+        return folder, file
+
+    def check(self, order: Order) -> None:
+        """Refuse what this host can never do, before anything is made."""
+        if order.devices:
+            raise UnsupportedError("QEMU is given no devices here", hint="order the VM without devices")
+        bridge = order.network.bridge
+        if order.network.kind == "bridge" and not self.has_bridges:
+            raise UnsupportedError("this host has no bridges for VMs", hint="order a user-mode network")
+        if order.network.kind == "bridge" and bridge not in self.settings.bridges:
+            raise PermanentError(
+                f"VMs may not be put on the bridge {bridge!r}", hint=f"allowed: {', '.join(self.settings.bridges)}"
+            )
+        if not 1 <= order.cpu_count <= _MOST_PROCESSORS or order.memory_bytes < _LEAST_MEMORY:
+            raise PermanentError(
+                f"{order.vm} cannot have {order.cpu_count} processors and {order.memory_bytes} bytes of memory",
+                hint="at least one processor and 1 MiB",
+            )
+        self.disks.check(order)
+
+    @property
+    def has_bridges(self) -> bool:
+        """Say whether VMs can be put on bridges."""
+        return bool(self.settings.bridges) and can_make_taps()
+
+    async def files(self, order: Order, folder: VmFolder) -> Boot:
+        """Find all files that a VM boots from; what is missing or not allowed is refused here."""
+        roots = self.settings.image_roots
+        return Boot(
+            acceleration=self.acceleration,
+            kernel=under_roots(order.kernel, roots) if order.kernel else None,
+            initrd=under_roots(order.initrd, roots) if order.initrd else None,
+            disks=await self.disks.files(order, folder),
+        )
+
+    async def boot(self, folder: VmFolder, order: Order, *, is_landing: bool = False) -> None:
+        """Start QEMU and return when it answers; at a landing, when it waits for what comes."""
+        found = await self.files(order, folder)
+        tap = open_tap(order.network.bridge) if order.network.kind == "bridge" else None
+        try:
+            boot = Boot(
+                acceleration=found.acceleration,
+                kernel=found.kernel,
+                initrd=found.initrd,
+                disks=found.disks,
+                tap=tap,
+                is_landing=is_landing,
+            )
+            command = command_line(self.settings.program, order, folder, boot)
+            descriptors = () if tap is None else (tap,)
+            process = await spawn(
+                command, folder, self.runner, file_limit=self._file_limit(order), descriptors=descriptors
+            )
+        finally:
+            if tap is not None:
+                os.close(tap)
+        await self._await_answer(folder, process)
+
+    async def process(self, folder: VmFolder, seen: Sequence[Seen] | None = None) -> ProcessId | None:
+        """Return the process of a VM, if it has one."""
+        found = await asyncio.to_thread(find_process, folder, self.runner, seen)
+        return None if found is None else found.id
+
+    async def ask(self, folder: VmFolder, command: str, **arguments: object) -> Answer:
+        """Ask QEMU."""
+        return await ask(folder.qmp, folder.vm, command, **arguments)
+
+    async def status(self, folder: VmFolder) -> str:
+        """Return QEMU's word for what a VM does."""
+        return str((await self.ask(folder, "query-status"))["status"])
+
+    async def status_at_a_glance(self, folder: VmFolder) -> str:
+        """Return the same, or fail soon: one VM that hangs must not hide the others."""
+        async with session(folder.qmp, folder.vm, patience_s=_GLANCE_S) as opened:
+            return str((await opened.ask("query-status"))["status"])
+
+    async def end(self, folder: VmFolder) -> None:
+        """End the process of a VM, if it has one."""
+        process = await self.process(folder)
+        if process is not None:
+            await end(process)
+
+    def _file_limit(self, order: Order) -> int:
+        """Return how long a file of the VM may become: no disk is longer, and no console is left to grow for ever."""
+        largest = max((disk.size_bytes for disk in order.disks), default=0)
+        return largest + largest // 8 + 64 * max(self.settings.console_bytes, 2**20)
+
+    async def _await_answer(self, folder: VmFolder, process: ProcessId) -> None:
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                while True:
+                    try:
+                        await self.status(folder)
+                        return
+                    except MonitorError:
+                        if not is_alive(process):
+                            raise DriverError(
+                                f"QEMU ended at once for {folder.vm}: {folder.last_words()}", hint=f"see {folder.log}"
+                            ) from None
+                    await asyncio.sleep(_LOOK_S)
+        except TimeoutError as error:
+            await end(process)
+            raise DriverError(
+                f"QEMU does not answer for {folder.vm}: {folder.last_words()}", hint=f"see {folder.log}"
+            ) from error

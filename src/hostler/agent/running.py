@@ -1,0 +1,268 @@
+"""What turns an agent into a process: its state folder, its driver by name, its way to the server, signals.
+
+Used by the command ``hostler agent``, and in parts by ``fleet``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import time
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from hostler.agent.credentials import CredentialFile
+from hostler.agent.drivers.driver import Driver, DriverError
+from hostler.agent.drivers.fake import FakeDriver, Fault
+from hostler.agent.http import HttpTransport
+from hostler.agent.link import Link, RejectedError
+from hostler.agent.manifest import FileManifest
+from hostler.agent.messages import REGISTER_PATH, HostSize
+from hostler.agent.process import Agent
+from hostler.agent.pulse import PulseFile, is_beating
+from hostler.agent.settings import Settings
+from hostler.agent.transport import Request, Response, Transport
+from hostler.agent.watchdog import LeaseFile
+from hostler.errors import ConflictError, HostlerError, InputError, UnavailableError
+
+__all__ = ["Acceleration", "DriverKind", "DriverOptions", "Home", "Noticing", "boot_id", "connect", "default_vm_folder"]
+__all__ += ["hypervisor_of", "make_driver", "run_agent", "stop_on_signals"]
+
+DriverKind: TypeAlias = Literal["fake", "qemu", "libvirt"]
+Acceleration: TypeAlias = Literal["auto", "kvm", "tcg"]
+
+_BOOT_FILE = Path("/proc/sys/kernel/random/boot_id")
+_EXIT_AT_ONCE = 130
+
+
+class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What drivers are made of; each takes what concerns it. ``storages`` are folders, or pools of libvirt."""
+
+    host: str
+    folder: Path  # of the agent
+    size: HostSize | None = None
+    image_roots: tuple[Path, ...] = ()
+    image_origins: tuple[str, ...] = ()
+    image_cache_bytes: int = 2**36
+    storages: tuple[tuple[str, str], ...] = ()
+    libvirt_uri: str = "qemu:///system"
+    libvirt_pool: str = "default"
+    vm_folder: Path | None = None
+    vm_user: str = ""
+    acceleration: Acceleration = "auto"
+    bridges: tuple[str, ...] = ()
+    landing_address: str = "127.0.0.1"
+    landing_port: int = 0
+    delays_s: tuple[tuple[str, float], ...] = ()  # of the fake, by deed
+    faults: tuple[Fault, ...] = ()
+
+
+def make_driver(kind: DriverKind, options: DriverOptions, *, tell: Callable[[str], None] = lambda line: None) -> Driver:
+    """Make a driver by its name; what it needs is imported only now. ``tell`` gets what stays on this host."""
+    if kind == "fake":
+        return FakeDriver(
+            options.host,
+            size=options.size,
+            delays_s=dict(options.delays_s),
+            faults=options.faults,
+            seed=zlib.crc32(options.host.encode()),  # hosts fail at different deeds, each at the same ones
+            state_file=options.folder / "fake.json",
+        )
+    if kind == "libvirt":
+        from hostler.agent.drivers.libvirt import LibvirtDriver
+
+        return LibvirtDriver(
+            options.libvirt_uri,
+            pool=options.libvirt_pool,
+            storages=dict(options.storages),
+            image_roots=options.image_roots,
+            bridges=options.bridges,
+            acceleration=options.acceleration,
+        )
+    from hostler.agent.drivers.qemu import QemuDriver
+    from hostler.agent.drivers.qemu_settings import QemuSettings
+
+    return QemuDriver(
+        QemuSettings(
+            folder=options.vm_folder or default_vm_folder(),
+            image_roots=options.image_roots,
+            storages=tuple((name, Path(place)) for name, place in options.storages),
+            bridges=options.bridges,
+            user=options.vm_user,
+            acceleration=options.acceleration,
+            landing_address=options.landing_address,
+            landing_port=options.landing_port,
+            image_origins=options.image_origins,
+            image_cache_bytes=options.image_cache_bytes,
+        ),
+        tell=tell,
+    )
+
+
+def default_vm_folder() -> Path:
+    """Return where QEMU's VMs are kept: a short path that a user without rights can be let into."""
+    return Path("/var/lib/hostler") if os.getuid() == 0 else Path.home() / ".hostler"
+
+
+def hypervisor_of(kind: DriverKind, options: DriverOptions) -> str:
+    """Name what a watchdog beside this driver could stop; empty for VMs that no other process sees."""
+    if kind == "libvirt" and not options.libvirt_uri.startswith("test:"):
+        return f"libvirt {options.libvirt_uri}"
+    if kind == "qemu":
+        return f"qemu {options.vm_folder or default_vm_folder()}"
+    return ""
+
+
+class Home:
+    """The state folder of one agent: who it is, its records, its lease. One process at a time holds it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.credential_file = folder / "credential.json"
+        self.credentials = CredentialFile(self.credential_file)
+        self.manifest = FileManifest(folder / "records")
+        self.lease = LeaseFile(folder / "lease.json")
+        self.pulse = PulseFile(folder / "watchdog.json")
+
+    def is_watched(self, hypervisor: str) -> bool:
+        """Say whether a watchdog works here now, on this hypervisor."""
+        return is_beating(self.pulse.read(), boot=boot_id(), hypervisor=hypervisor, now=time.monotonic_ns())
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Make the folder where it is missing and keep other agents out of it; the dead hold nothing."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise InputError(
+                f"{self.folder} cannot be used: {(error.strerror or str(error)).lower()}",
+                hint="name a folder that this user may write to with --state-dir",
+            ) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise ConflictError(
+                f"another agent works in {self.folder}",
+                hint="one agent per folder: stop it, or give another --state-dir",
+            ) from error
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+
+class Noticing:
+    """A way to the server that others share, and which tells when this agent was let in."""
+
+    def __init__(self, transport: Transport, on_registered: Callable[[], None]) -> None:
+        self._transport = transport
+        self._on_registered = on_registered
+
+    async def send(self, request: Request) -> Response:
+        """Pass a request on."""
+        response = await self._transport.send(request)
+        if request.path == REGISTER_PATH and response.status in (200, 201):
+            self._on_registered()
+        return response
+
+    async def close(self) -> None:
+        """Do nothing: the connections are not ours alone."""
+
+
+class _PlainTransport(HttpTransport):
+    """HTTP without encryption to anywhere: for networks that are safe by other means."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__("http://localhost")
+        self._server = server.rstrip("/")
+
+
+def connect(server: str, *, authority_file: Path | None = None, is_insecure: bool = False) -> HttpTransport:
+    """Return the way to a server; plain HTTP beyond this machine only where that was asked for."""
+    if authority_file is not None and not server.startswith("https://"):
+        raise InputError("a certificate file needs an encrypted server", hint="write https://host:port")
+    try:
+        return HttpTransport(server, authority_file=authority_file)
+    except InputError as error:
+        if "not encrypted" not in error.message:
+            raise
+        if is_insecure:
+            return _PlainTransport(server)
+        raise InputError(error.message, hint="use https://, or --insecure where the network is safe") from error
+
+
+async def run_agent(
+    home: Home,
+    driver: Driver,
+    transport: Transport,
+    settings: Settings,
+    *,
+    token: str,
+    hypervisor: str = "",
+    stopping: asyncio.Event,
+    say: Callable[[str], None],
+    warn: Callable[[str], None],
+) -> None:
+    """Run one agent until told to stop; with a hypervisor, it looks whether a watchdog works on that."""
+    link = Link(Noticing(transport, lambda: say("registered")), home.credentials)
+    agent = Agent(
+        link,
+        driver,
+        home.manifest,
+        settings,
+        boot=boot_id(),
+        run_id=str(uuid.uuid4()),
+        token=token,
+        lease=home.lease,
+        is_watched=lambda: home.is_watched(hypervisor),
+        tell=lambda line: (say if line == "joined" else warn)(line),
+    )
+    try:
+        await agent.run(stopping)
+    except RejectedError as error:
+        if link.identity is None:
+            raise
+        raise RejectedError(
+            error.message, hint=f"to join anew, move {home.credential_file} away and give a new --token-file"
+        ) from error
+    except DriverError as error:
+        raise _as_ending(error) from error
+    except OSError as error:
+        raise UnavailableError(
+            f"the agent cannot go on: {error}", hint=f"VMs run on; is there room, and may it write to {home.folder}?"
+        ) from error
+
+
+def _as_ending(error: DriverError) -> HostlerError:
+    """Say what a driver that cannot be opened means for a process: not a bug of ours."""
+    kind = UnavailableError if error.retryable else InputError
+    return kind(f"the driver cannot be used: {error.message}", hint=error.hint)
+
+
+def boot_id() -> str:
+    """Return what names this start of the machine."""
+    return _BOOT_FILE.read_text().strip()
+
+
+def stop_on_signals(stopping: asyncio.Event, tell: Callable[[str], None]) -> None:
+    """Let SIGTERM and SIGINT, told by their names, end things cleanly, and a second one at once."""
+
+    def end(name: str) -> None:
+        if stopping.is_set():
+            os._exit(_EXIT_AT_ONCE)
+        tell(name)
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, number.name)

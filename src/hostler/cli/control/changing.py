@@ -1,0 +1,48 @@
+"""Changes of VMs that are named on the command line, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hostler.cli.control.connecting import There
+from hostler.cli.control.waiting import end_with, follow
+from hostler.cli.terminal import print_data, printable, say
+
+if TYPE_CHECKING:
+    from hostler.control.api.shapes import Vm, VmChanged
+    from hostler.control.client import Client
+
+__all__ = ["change_vms", "show_changes"]
+
+
+def change_vms(
+    there: There, words: Sequence[str], change: Callable[[Client, Vm], VmChanged], wait_s: int | None, output: str
+) -> None:
+    """Change VMs by their names, and say how they are. All are looked up before the first is changed."""
+    with there.open() as client:
+        vms = [client.vms.find(word, client.reach.project) for word in words]
+        changes = follow(client, [change(client, vm) for vm in vms], wait_s)
+    show_changes(changes, output, wait_s)
+
+
+def show_changes(changes: Sequence[VmChanged], output: str, wait_s: int | None) -> None:
+    """Say what came of changes, and end as they did."""
+    end_with(changes, wait_s, lambda: _show(changes, output, is_waited_for=wait_s is not None))
+
+
+def _show(changes: Sequence[VmChanged], output: str, *, is_waited_for: bool) -> None:
+    """Say what was asked for, and how each VM is."""
+    if output != "table":
+        found = [msgspec.to_builtins(one) for one in changes]
+        print_data(found[0] if len(found) == 1 else {"items": found}, output)
+        return
+    for one in changes:
+        vm, deed = one.vm, one.operation.kind.rpartition(".")[2]
+        outcome = "done" if one.operation.state == "done" else one.operation.state if is_waited_for else "accepted"
+        where = f" on {vm.host}" if vm.host else ""
+        gone = deed == "delete" and one.operation.state == "done"
+        how = "" if gone else f"; it is {vm.state}{where}{f' ({vm.why})' if vm.why else ''}"
+        say(printable(f"{vm.project}/{vm.name}: {deed} {outcome}{how}"))

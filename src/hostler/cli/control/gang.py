@@ -1,0 +1,148 @@
+"""``hostler gang``: VMs that are placed together or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hostler.cli.control.asking import confirm, yes_option
+from hostler.cli.control.connecting import There, completing, connects
+from hostler.cli.control.hints import none_in
+from hostler.cli.control.shaping import valid
+from hostler.cli.control.showing import Field, age, output, shape_output, show_list, show_one, told
+from hostler.cli.options import examples
+from hostler.cli.terminal import printable, say
+from hostler.errors import InputError
+
+if TYPE_CHECKING:
+    from hostler.control.api.shapes import Gang
+
+__all__ = ["gang"]
+
+_complete = completing(lambda client, incomplete: [one.name for one in client.gangs.list(project=client.reach.project)])
+
+_FIELDS: list[Field[Gang]] = [
+    Field("PROJECT", lambda one: one.project),
+    Field("NAME", lambda one: one.name),
+    Field("PLACED", lambda one: f"{one.placed}/{one.members}", "right"),
+    Field("AT LEAST", lambda one: one.min_count, "right"),
+    Field("AT MOST", lambda one: one.max_count or "any", "right"),
+    Field("TOPOLOGY", lambda one: one.topology),
+    Field("AGE", lambda one: age(one.created_at), "right"),
+    Field("PRIORITY", lambda one: one.priority, "right", is_wide=True),
+    Field("EVICTED", lambda one: one.disruption, is_wide=True),
+    Field("WHEN BROKEN", lambda one: one.when_broken, is_wide=True),
+    Field("HEAD OF LINE", lambda one: one.head_of_line, is_wide=True),
+]
+
+
+@click.group(
+    epilog=examples(
+        "hostler gang create crew --min-count 16 --topology rack",
+        "hostler vm create worker --count 16 --cpu 4 --memory 8Gi --gang crew",
+        "hostler gang get crew",
+    ),
+    short_help="Place VMs together or not at all.",
+)
+def gang() -> None:
+    """Place VMs together or not at all. A gang is named by NAME or PROJECT/NAME; VMs join it with --gang."""
+
+
+def _options(command: Any) -> Any:  # noqa: ANN401 - a command, as click has it
+    for option in reversed(
+        (
+            click.option("--min-count", metavar="N", type=click.IntRange(1), default=None, help="How many must fit."),
+            click.option("--max-count", metavar="N", type=click.IntRange(0), default=None, help="How many at most."),
+            click.option("--priority", metavar="N", type=int, default=None, help="Else the lowest of its members."),
+            click.option("--topology", metavar="LABEL", default=None, help="All go where hosts have one value of it."),
+            click.option("--disruption", type=click.Choice(["single", "all"]), default=None, help="Who is evicted."),
+            click.option(
+                "--when-broken",
+                type=click.Choice(["keep", "prefer_repair", "release_after"]),
+                default=None,
+                help="What happens when too few are left.",
+            ),
+            click.option("--release-after", metavar="DURATION", default=None, help="How long a broken gang is kept."),
+            click.option(
+                "--head-of-line",
+                type=click.Choice(["skip", "reserve"]),
+                default=None,
+                help="Whether it lets others pass while it finds no room.",
+            ),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@gang.command(
+    epilog=examples(
+        "hostler gang create crew --min-count 16", "hostler gang create team-a/mpi --min-count 4 --topology rack"
+    ),
+    short_help="Create a gang.",
+)
+@click.argument("name", metavar="NAME")
+@_options
+@connects
+@shape_output
+def create(there: There, name: str, output: str, **options: Any) -> None:  # noqa: ANN401 - those of _options
+    """Create a gang. Its members wait until at least --min-count of them can be placed."""
+    from hostler.control.api.shapes import GangCreate
+
+    given = {key: value for key, value in options.items() if value is not None}
+    with there.open() as client:
+        project, word = client.named(name)
+        made = client.gangs.create(valid(GangCreate, {"name": word, "project": project, **given}))
+    told(made, output, f"gang {made.project}/{made.name}: created")
+
+
+@gang.command("list", epilog=examples("hostler gang list -A"), short_help="List the gangs.")
+@click.option("-A", "--all-projects", is_flag=True, help="Of all projects that the key opens.")
+@connects
+@output
+def list_(there: There, all_projects: bool, output: str) -> None:
+    """List the gangs of a project, with how many members each has and how many are placed."""
+    with there.open() as client:
+        project = "" if all_projects else client.reach.project
+        show_list(client.gangs.list(project=project), _FIELDS, output, nothing=none_in(project, "gangs"))
+
+
+@gang.command(epilog=examples("hostler gang get crew"), short_help="Show one gang.")
+@click.argument("name", metavar="NAME", shell_complete=_complete)
+@connects
+@output
+def get(there: There, name: str, output: str) -> None:
+    """Show a gang."""
+    with there.open() as client:
+        show_one(client.gangs.get(*client.named(name)), _FIELDS, output)
+
+
+@gang.command(epilog=examples("hostler gang edit crew --min-count 12"), short_help="Change a gang.")
+@click.argument("name", metavar="NAME", shell_complete=_complete)
+@_options
+@connects
+@shape_output
+def edit(there: There, name: str, output: str, **options: Any) -> None:  # noqa: ANN401 - those of _options
+    """Change a gang; what is not named stays."""
+    from hostler.control.api.shapes import GangEdit
+
+    given = {key: value for key, value in options.items() if value is not None}
+    if not given:
+        raise InputError("nothing is to be changed", hint="give --min-count or another option")
+    with there.open() as client:
+        after = client.gangs.edit(valid(GangEdit, given), *client.named(name))
+    told(after, output, f"gang {after.project}/{after.name}: changed")
+
+
+@gang.command(epilog=examples("hostler gang delete crew"), short_help="Delete a gang; its VMs stay.")
+@click.argument("name", metavar="NAME", shell_complete=_complete)
+@yes_option()
+@connects
+def delete(there: There, name: str, yes: bool) -> None:
+    """Delete a gang; on a terminal you are asked first."""
+    confirm(f"Delete the gang {name}?", is_sure=yes)
+    with there.open() as client:
+        project, word = client.named(name)
+        client.gangs.delete(project, word)
+    say(printable(f"gang {project}/{word}: deleted"))

@@ -1,0 +1,20 @@
+"""Hints in the words of these commands, where a control plane could only speak in general."""
+
+from __future__ import annotations
+
+__all__ = ["hint_for_unknown", "none_in"]
+
+_COMMANDS = ("vm", "host", "token", "project", "quota", "reservation", "gang", "key")
+
+
+def hint_for_unknown(message: str) -> str:
+    """Return which command lists what was looked for, by the word that a refusal begins with; empty for others."""
+    word = message.partition(" ")[0].lower()
+    return f"'hostler {word} list' shows what there is" if word in _COMMANDS else ""
+
+
+def none_in(project: str, what: str) -> str:
+    """Say that a list is empty, and where there may be more: whoever named a project once is in his own again."""
+    if not project:
+        return f"there are no {what} in any project"
+    return f"there are no {what} in project {project}; -p names another project, -A means all"

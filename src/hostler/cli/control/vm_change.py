@@ -1,0 +1,122 @@
+"""``hostler vm resize``, ``migrate`` and ``delete``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from hostler.cli.control.asking import confirm, read_patch, yes_option
+from hostler.cli.control.changing import change_vms, show_changes
+from hostler.cli.control.connecting import There, complete_host, connects
+from hostler.cli.control.showing import shape_output
+from hostler.cli.control.vm_fields import complete_vm
+from hostler.cli.control.waiting import WaitingCommand, follow, wait_option
+from hostler.cli.options import examples
+from hostler.cli.wording import plural
+from hostler.errors import InputError
+
+if TYPE_CHECKING:
+    from hostler.control.api.shapes import Vm, VmChanged
+    from hostler.control.client import Client
+
+__all__ = ["delete", "migrate", "resize"]
+
+_SHOWN = 5  # names in a question
+
+
+@click.command(
+    cls=WaitingCommand,
+    epilog=examples(
+        "hostler vm resize web-0 --cpu 4 --memory 8Gi --wait",
+        "hostler vm resize db --label tier=gold --label old-",
+        "hostler vm resize db --no-protected",
+    ),
+    short_help="Change size, labels or protection of a VM.",
+)
+@click.argument("vm", metavar="VM", shell_complete=complete_vm)
+@click.option("--cpu", metavar="AMOUNT", default=None, help="Processors, such as 4.")
+@click.option("--memory", metavar="AMOUNT", default=None, help="Memory, such as 8Gi.")
+@click.option("--priority", metavar="N", type=int, default=None, help="Its priority.")
+@click.option("--label", "labels", metavar="KEY=VALUE|KEY-", multiple=True, help="Set a label, or take it away.")
+@click.option("--protected/--no-protected", default=None, help="Whether it is protected from deletion.")
+@wait_option("Wait until it has the new size")
+@connects
+@shape_output
+def resize(
+    there: There, vm: str, cpu: str | None, memory: str | None, priority: int | None, labels: tuple[str, ...],
+    protected: bool | None, wait_s: int | None, output: str,
+) -> None:  # fmt: skip
+    """Change a VM. More cpu or memory is a placement: it is pending while the host has no room for it.
+
+    Only what is named changes, whatever others change at the same time.
+    """
+    from hostler.control.api.shapes import VmEdit
+
+    if (cpu, memory, priority, protected, labels) == (None, None, None, None, ()):
+        raise InputError("nothing is to be changed", hint="give --cpu, --memory, --label, --priority or --protected")
+    with there.open() as client:
+        found = client.vms.find(vm, client.reach.project)
+        given = {"cpu": cpu, "memory": memory, "priority": priority}
+        spec: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if labels:
+            spec["labels"] = read_patch(labels)
+        edit = VmEdit(spec=spec or msgspec.UNSET, protected=msgspec.UNSET if protected is None else protected)
+        changes = follow(client, [client.vms.edit(found.id, edit)], wait_s)
+    show_changes(changes, output, wait_s)
+
+
+@click.command(
+    cls=WaitingCommand,
+    epilog=examples(
+        "hostler vm migrate web-0 --wait", "hostler vm migrate web-0 --to node-7", "hostler vm migrate web-0 --cancel"
+    ),
+    short_help="Move a running VM to another host.",
+)
+@click.argument("vm", metavar="VM", shell_complete=complete_vm)
+@click.option(
+    "--to",
+    "host",
+    metavar="HOST",
+    default="",
+    shell_complete=complete_host,
+    help="The host; else the best that has room.",
+)
+@click.option("--cancel", is_flag=True, help="Call a move off that has not arrived yet.")
+@wait_option("Wait until it has moved, or is to stay")
+@connects
+@shape_output
+def migrate(there: There, vm: str, host: str, cancel: bool, wait_s: int | None, output: str) -> None:
+    """Move a running VM to another host while it runs, or call that off.
+
+    It needs shared storage or no disk at all, and hosts whose drivers can do it.
+    """
+    if cancel and host:
+        raise InputError("a move is called off wherever it goes", hint="give --cancel or --to, not both")
+
+    def change(client: Client, found: Vm) -> VmChanged:
+        return client.vms.cancel_migration(found.id) if cancel else client.vms.migrate(found.id, host)
+
+    change_vms(there, [vm], change, wait_s, output)
+
+
+@click.command(
+    cls=WaitingCommand,
+    epilog=examples("hostler vm delete web-0", "hostler vm delete web-0 web-1 team-a/db --yes --wait"),
+    short_help="Delete VMs with their disks.",
+)
+@click.argument("vms", metavar="VM…", nargs=-1, required=True, shell_complete=complete_vm)
+@yes_option()
+@wait_option("Wait until nothing is left of it")
+@connects
+@shape_output
+def delete(there: There, vms: tuple[str, ...], yes: bool, wait_s: int | None, output: str) -> None:
+    """Delete VMs with their disks, whatever state they are in; on a terminal you are asked first."""
+    with there.open() as client:
+        found = [client.vms.find(word, client.reach.project) for word in vms]
+        names = [f"{vm.project}/{vm.name}" for vm in found]
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        confirm(f"Delete {plural(len(names), 'VM')} ({', '.join(names[:_SHOWN])}{more}) with all disks?", is_sure=yes)
+        changes = follow(client, [client.vms.delete(vm.id) for vm in found], wait_s)
+    show_changes(changes, output, wait_s)

@@ -1,0 +1,177 @@
+"""``hostler vm list``, ``get`` and ``queue``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from hostler.cli.control.connecting import There, complete_host, connects
+from hostler.cli.control.hints import none_in
+from hostler.cli.control.showing import Field, age, output, show_list, show_one
+from hostler.cli.control.vm_fields import DETAILS, FIELDS, complete_vm
+from hostler.cli.options import examples
+from hostler.errors import InputError
+
+if TYPE_CHECKING:
+    from hostler.control.api.shapes import Vm, Waiting
+    from hostler.control.client import Client
+
+__all__ = ["get", "list_", "queue"]
+
+_LEAST_S = 0.25  # between two looks
+_STATES = (
+    "pending", "creating", "starting", "running", "paused", "stopping", "stopped", "migrating", "resizing", "deleting",
+    "failed", "unknown", "lost",
+)  # fmt: skip
+
+
+@click.command(
+    "list",
+    epilog=examples(
+        "hostler vm list",
+        "hostler vm list --all-projects --state pending -o wide",
+        "hostler vm list --host node-3 --label tier=web",
+        "hostler vm list --watch",
+    ),
+    short_help="List VMs, or watch them.",
+)
+@click.option("-A", "--all-projects", is_flag=True, help="Of all projects that the key opens.")
+@click.option("--state", type=click.Choice(_STATES), default=None, help="Only VMs that are so.")
+@click.option("--power", type=click.Choice(["running", "stopped", "paused"]), default=None, help="What is wanted.")
+@click.option("--host", metavar="NAME", default="", shell_complete=complete_host, help="Only VMs of this host.")
+@click.option("--gang", metavar="NAME", default="", help="Only VMs of this gang.")
+@click.option("-l", "--label", "labels", metavar="KEY=VALUE", multiple=True, help="Only VMs with this label.")
+@click.option("--name", metavar="NAME", default="", help="Only VMs of this name.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), default=None, help="At most so many.")
+@click.option("-w", "--watch", is_flag=True, help="Go on with a line for every change, until interrupted.")
+@connects
+@output
+def list_(
+    there: There, all_projects: bool, state: str | None, power: str | None, host: str, gang: str,
+    labels: tuple[str, ...], name: str, limit: int | None, watch: bool, output: str,
+) -> None:  # fmt: skip
+    """List the VMs of a project, oldest first."""
+    if watch and output == "yaml":
+        raise InputError("--watch writes no YAML", hint="-o json writes an object per line")
+    with there.open() as client:
+        chosen = _Chosen(
+            project="" if all_projects else client.reach.project, state=state or "", power=power or "", host=host,
+            gang=gang, labels=labels, name=name,
+        )  # fmt: skip
+        if watch:
+            _watch(client, chosen, output)
+            return
+        found = client.vms.list(**msgspec.structs.asdict(chosen), limit=limit or 0)
+        show_list(found, FIELDS, output, nothing=none_in(chosen.project, "such VMs"))
+
+
+@click.command(
+    epilog=examples("hostler vm get web-0", "hostler vm get team-a/web-0 -o json"), short_help="Show one VM."
+)
+@click.argument("vm", metavar="VM", shell_complete=complete_vm)
+@connects
+@output
+def get(there: There, vm: str, output: str) -> None:
+    """Show a VM: what is wanted, how it is, and what is in the way."""
+    with there.open() as client:
+        show_one(client.vms.find(vm, client.reach.project), DETAILS, output)
+
+
+@click.command(
+    epilog=examples("hostler vm queue", "hostler vm queue -o json"), short_help="Show the VMs that wait, and why."
+)
+@click.option("-A", "--all-projects", is_flag=True, help="Of all projects that the key opens.")
+@connects
+@output
+def queue(there: There, all_projects: bool, output: str) -> None:
+    """Show the VMs that wait for a place, and why."""
+    fields: list[Field[Waiting]] = [
+        Field("VM", lambda one: f"{one.project}/{one.name}"),
+        Field("STATE", lambda one: one.state),
+        Field("PRIORITY", lambda one: one.priority, "right"),
+        Field("GANG", lambda one: one.gang, is_wide=True),
+        Field("SINCE", lambda one: age(one.since), "right"),
+        Field("WHY", lambda one: one.why),
+    ]
+    with there.open() as client:
+        found = client.vms.queue(project="" if all_projects else client.reach.project)
+        show_list(found, fields, output, nothing="no VM waits")
+
+
+class _Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """Which VMs are meant."""
+
+    project: str
+    state: str
+    power: str
+    host: str
+    gang: str
+    labels: tuple[str, ...]
+    name: str
+
+
+def _watch(client: Client, chosen: _Chosen, form: str) -> None:
+    """Write the VMs that there are, then each that changes; one that is not chosen any more is shown a last time.
+
+    The list is read whenever the server says that something changed: events tell what was asked for and decided, not
+    how far a host is with it. A fleet whose list takes long to read is read less often.
+    """
+    from hostler.control.client.news import News
+
+    shown: dict[str, Vm] = {}
+    table = _Rows(form)
+    with News(client.reach) as news:
+        while True:
+            began = time.monotonic()
+            shown = _look(client, chosen, shown, table)
+            time.sleep(max(_LEAST_S, time.monotonic() - began))
+            news.wait()
+
+
+def _look(client: Client, chosen: _Chosen, shown: dict[str, Vm], table: _Rows) -> dict[str, Vm]:
+    """Write what differs from what was shown; return what is shown now."""
+    from hostler.control.client.errors import UnknownThereError
+
+    found = {vm.id: vm for vm in client.vms.list(**msgspec.structs.asdict(chosen))}
+    for vm in found.values():
+        if vm.id not in shown or _seen(shown[vm.id]) != _seen(vm):
+            table.write(vm)
+    for vm in (vm for vm in shown.values() if vm.id not in found):
+        try:
+            table.write(client.vms.get(vm.id))
+        except UnknownThereError:
+            table.write(vm, state="gone")
+    return found
+
+
+def _seen(vm: Vm) -> tuple[object, ...]:
+    return vm.state, vm.host, vm.power, vm.why, vm.spec
+
+
+class _Rows:
+    """Rows of a table whose end is not known."""
+
+    def __init__(self, form: str) -> None:
+        self._form = form
+        self._is_begun = False
+
+    def write(self, vm: Vm, state: str = "") -> None:
+        """Write one VM."""
+        if self._form == "json":
+            data = {**msgspec.to_builtins(vm), **({"state": state} if state else {})}
+            click.echo(msgspec.json.encode(data).decode())
+            return
+        from hostler.cli.terminal import printable
+
+        cells = [vm.project, vm.name, state or vm.state, vm.host or "-", vm.why]
+        if not self._is_begun:
+            self._is_begun = True
+            click.echo(_line(["PROJECT", "NAME", "STATE", "HOST", "WHY"]))
+        click.echo(printable(_line(cells)))
+
+
+def _line(cells: list[str]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, (12, 24, 10, 20, 0), strict=True)).rstrip()

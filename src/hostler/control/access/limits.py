@@ -1,0 +1,192 @@
+"""How often somebody may call: buckets that fill with time, and a lock-out for those who fail to authenticate.
+
+Pure: times are passed in (nanoseconds of a clock that does not go back) and nothing is ever waited for. A bucket is one
+number: the time up to which its calls are paid for. Memory is bounded; the least recently seen is forgotten first.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+import msgspec
+
+from hostler.control.access.errors import TooManyRequestsError
+from hostler.errors import InputError
+
+__all__ = ["OFF", "FailureGuard", "Limiter", "Limits", "Rate", "Recent", "parse_rate", "wait_s"]
+
+MOST_KEPT = 10_000
+_NS = 1_000_000_000
+V = TypeVar("V")
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """``count`` calls at once, and as many again in each ``per_s`` seconds after that.
+
+    So no more than ``count * (1 + w / per_s)`` calls are let through in any ``w`` seconds.
+    """
+
+    count: int
+    per_s: int = 60
+
+    @property
+    def interval_ns(self) -> int:
+        """Return what one call costs, rounded up so that the budget is never exceeded."""
+        return -(-self.per_s * _NS // self.count)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Rates for one principal, and for the failures of one remote address; None switches a limit off."""
+
+    changes: Rate | None = Rate(300)
+    reads: Rate | None = Rate(3000)
+    failures: Rate | None = Rate(10)
+    first_lockout_s: int = 5
+    longest_lockout_s: int = 300
+
+
+OFF = Limits(changes=None, reads=None, failures=None)
+
+
+def parse_rate(text: str) -> Rate | None:
+    """Read ``300/60`` (calls per seconds) or ``off``; InputError."""
+    if text == "off":
+        return None
+    count, _, per_s = text.partition("/")
+    try:
+        rate = Rate(int(count), int(per_s or "60"))
+    except ValueError:
+        rate = Rate(0, 0)
+    if not (0 < rate.count <= 10**9 and 0 < rate.per_s <= 86_400):
+        raise InputError(f"{text!r} is not a rate", hint="write calls per seconds, such as 300/60, or off")
+    return rate
+
+
+def wait_s(wait_ns: int) -> int:
+    """Return whole seconds for Retry-After, rounded up."""
+    return -(-wait_ns // _NS)
+
+
+class Recent(Generic[V]):
+    """A dictionary that forgets what was not asked for the longest."""
+
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self._most = most
+        self._kept: OrderedDict[str, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kept
+
+    def get(self, name: str) -> V | None:
+        """Return what is kept under a name."""
+        found = self._kept.get(name)
+        if found is not None:
+            self._kept.move_to_end(name)
+        return found
+
+    def put(self, name: str, value: V) -> None:
+        """Keep something under a name."""
+        self._kept[name] = value
+        self._kept.move_to_end(name)
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+    def drop(self, name: str) -> None:
+        """Forget a name, if it is kept."""
+        self._kept.pop(name, None)
+
+
+class Limiter:
+    """Counts the calls of principals, changes and reads apart."""
+
+    def __init__(self, limits: Limits | None = None, *, most: int = MOST_KEPT) -> None:
+        self._limits = limits or Limits()
+        self._paid: dict[bool, Recent[int]] = {True: Recent(most), False: Recent(most)}
+
+    def take(self, principal: str, now_ns: int, *, is_change: bool) -> int:
+        """Count one call and return 0, or count nothing and return after how many seconds there is room again."""
+        rate = self._limits.changes if is_change else self._limits.reads
+        if rate is None:
+            return 0
+        paid = self._paid[is_change]
+        until_ns, wait_ns = _take(rate, paid.get(principal), now_ns)
+        paid.put(principal, until_ns)
+        return wait_s(wait_ns)
+
+    def check(self, principal: str, now_ns: int, *, is_change: bool) -> None:
+        """Count one call; TooManyRequestsError."""
+        wait = self.take(principal, now_ns, is_change=is_change)
+        if wait:
+            what = "changes" if is_change else "reads"
+            raise TooManyRequestsError(f"more {what} than one key may send", retry_after_s=wait)
+
+
+class _Failures(msgspec.Struct):
+    paid_ns: int | None = None
+    strikes: int = 0
+    locked_ns: int = 0  # until then
+
+
+class FailureGuard:
+    """Keeps addresses out that fail again and again: for 5 s, 10 s, … 300 s, and anew after as long a quiet time."""
+
+    def __init__(self, limits: Limits | None = None, *, most: int = MOST_KEPT) -> None:
+        self._limits = limits or Limits()
+        self._kept: Recent[_Failures] = Recent(most)
+
+    def retry_after_s(self, address: str, now_ns: int) -> int:
+        """Return how long an address is kept out, 0 if it may try."""
+        found = self._kept.get(_place(address))
+        wait_ns = 0 if found is None else found.locked_ns - now_ns
+        # More than the longest lock-out: the clock was set back, and nobody is to wait for that.
+        return wait_s(wait_ns) if 0 < wait_ns <= self._limits.longest_lockout_s * _NS else 0
+
+    def check(self, address: str, now_ns: int) -> None:
+        """Refuse an address that is kept out; TooManyRequestsError."""
+        wait = self.retry_after_s(address, now_ns)
+        if wait:
+            raise TooManyRequestsError("too many failed authentications from this address", retry_after_s=wait)
+
+    def note_failure(self, address: str, now_ns: int) -> None:
+        """Count a failed authentication; more than the rate allows lock the address out, each time for longer."""
+        rate = self._limits.failures
+        if rate is None:
+            return
+        place = _place(address)
+        found = self._kept.get(place) or _Failures()
+        if now_ns > found.locked_ns + self._limits.longest_lockout_s * _NS:
+            found.strikes = 0
+        found.paid_ns, wait_ns = _take(rate, found.paid_ns, now_ns)
+        if wait_ns:
+            lockout_s = min(self._limits.first_lockout_s << min(found.strikes, 20), self._limits.longest_lockout_s)
+            found.locked_ns = max(found.locked_ns, now_ns + lockout_s * _NS)
+            found.strikes += 1
+        self._kept.put(place, found)
+
+
+def _take(rate: Rate, paid_ns: int | None, now_ns: int) -> tuple[int, int]:
+    """Return the time up to which calls are paid for after one more, and 0; or as it was, and how long to wait."""
+    interval = rate.interval_ns
+    room = (rate.count - 1) * interval
+    paid = now_ns if paid_ns is None else min(max(paid_ns, now_ns), now_ns + room + interval)
+    if paid - now_ns > room:
+        return paid, paid - now_ns - room
+    return paid + interval, 0
+
+
+def _place(address: str) -> str:
+    """Return what counts as one address: of IPv6 a whole /64, since everybody gets as much."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if found.version == 4:
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(found) >> 64 << 64, 64)))

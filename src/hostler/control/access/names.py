@@ -1,0 +1,18 @@
+"""Names that nobody may take for an id: where a word may be either, one must not stand for the other. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from hostler.errors import InputError
+
+__all__ = ["check_not_id"]
+
+_ID = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
+
+
+def check_not_id(name: str, what: str) -> None:
+    """Refuse a name that has the form of an id: who writes an id means nothing else; InputError."""
+    if _ID.fullmatch(name) is not None:
+        hint = "choose another name: 32 digits from 0 to f are an id, with dashes or without"
+        raise InputError(f"{name!r} is not a name for a {what}: it has the form of an id", hint=hint)

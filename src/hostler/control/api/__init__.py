@@ -1,0 +1,1 @@
+"""REST of the control plane, over FastAPI: ``make_app(Context(...))``. ``shapes`` says what goes in and comes out."""

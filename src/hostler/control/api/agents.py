@@ -1,0 +1,102 @@
+"""What agents call: joining, registering, reporting and asking for orders. All of it is the fleet's."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from hostler.agent.messages import (
+    JOIN_PATH,
+    ORDERS_PATH,
+    REGISTER_PATH,
+    REPORT_PATH,
+    Join,
+    Joined,
+    Orders,
+    Register,
+    Registered,
+    Report,
+    Reported,
+)
+from hostler.config.entries import means
+from hostler.control.access.secrets import bearer_of, parse_secret
+from hostler.control.api.calls import Call
+from hostler.control.api.listing import Query
+from hostler.control.api.routes import Reply, Routes
+from hostler.control.api.serving import remote_of
+
+__all__ = ["ROUTES"]
+
+ROUTES = Routes("agents")
+_REFUSALS = (401, 403, 409, 410, 422, 426)
+
+
+class OrdersQuery(Query, frozen=True):
+    """From which version on, and how long to wait."""
+
+    from_version: Annotated[int, Meta(ge=0, le=2**63 - 1), means("The version that the agent knows; 0: none.")] = (
+        msgspec.field(default=0, name="from")
+    )
+    epoch: Annotated[int, Meta(ge=0, le=2**63 - 1), means("That of the agent's registration; 0: protocol 1.")] = 0
+    wait_s: Annotated[float, Meta(ge=0, le=600), means("How long to wait for a newer one; at most 60 s are.")] = 0.0
+
+
+def _credential(call: Call) -> str:
+    """Return the credential; UnauthenticatedError for what is none, such as an API key."""
+    return parse_secret(bearer_of(call.request.headers.get("authorization", "")), "credential").text
+
+
+@ROUTES.add("POST", JOIN_PATH, "Join with a token", body=Join, answers={200: Joined}, door="none", refusals=_REFUSALS)
+async def join(call: Call) -> Reply:
+    """Trade a token for a credential."""
+    return Reply(200, await call.context.fleet.join(call.body(Join), remote_of(call.request)))
+
+
+@ROUTES.add(
+    "POST",
+    REGISTER_PATH,
+    "Register a host with all that it has",
+    body=Register,
+    answers={200: Registered},
+    door="agent",
+    refusals=_REFUSALS,
+)
+async def register(call: Call) -> Reply:
+    """Register a host."""
+    fleet = call.context.fleet
+    return Reply(200, await fleet.register(_credential(call), call.body(Register), remote_of(call.request)))
+
+
+@ROUTES.add(
+    "POST",
+    REPORT_PATH,
+    "Report what changed; nothing is a heartbeat",
+    body=Report,
+    answers={200: Reported},
+    door="agent",
+    refusals=_REFUSALS,
+)
+async def report(call: Call) -> Reply:
+    """Take in a report."""
+    fleet = call.context.fleet
+    return Reply(200, await fleet.report(_credential(call), call.body(Report), remote_of(call.request)))
+
+
+@ROUTES.add(
+    "GET",
+    ORDERS_PATH,
+    "Ask for orders, and wait for new ones",
+    query=OrdersQuery,
+    answers={200: Orders, 204: None},
+    door="agent",
+    refusals=_REFUSALS,
+)
+async def orders(call: Call) -> Reply:
+    """Return the orders of a host."""
+    asked, fleet = call.ask(OrdersQuery), call.context.fleet
+    found = await fleet.orders(
+        _credential(call), asked.from_version, asked.wait_s, remote_of(call.request), epoch=asked.epoch
+    )
+    return Reply(204) if found is None else Reply(200, found)

@@ -1,0 +1,73 @@
+"""What happens around every request, ours or a page's: its id, the Host header, and a count of it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hostler.control.access.listening import check_host
+from hostler.control.api.context import Context
+from hostler.control.api.serving import failed
+from hostler.errors import HostlerError
+
+__all__ = ["REQUEST_ID", "Around"]
+
+REQUEST_ID = "X-Request-Id"
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_ELSEWHERE = "other"  # a path that leads nowhere must not become a label
+
+
+class Around:
+    """Middleware without a buffer: streams pass through."""
+
+    def __init__(self, app: ASGIApp, context: Context, *, watch: Callable[[], float] = time.perf_counter) -> None:
+        self._app = app
+        self._context = context
+        self._meters = context.meters
+        self._watch = watch
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get(REQUEST_ID, "")
+        request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        scope["hostler_request_id"] = request_id
+        begun, status = self._watch(), 500
+
+        async def told(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                answer = MutableHeaders(scope=message)
+                answer[REQUEST_ID] = request_id
+                answer.setdefault("Cache-Control", "no-store")
+                answer.setdefault("X-Content-Type-Options", "nosniff")
+            await send(message)
+
+        try:
+            app = self._app
+            if self._context.host_names:
+                try:
+                    check_host(headers.get("host", ""), self._context.host_names)
+                except HostlerError as error:
+                    app = failed(self._context, Request(scope), error)
+            await app(scope, receive, told)
+        except asyncio.CancelledError:
+            if not self._context.stopping.is_set():
+                raise
+            # Its time is over: a line for whoever looks, where the server would print where it stood.
+            self._context.tell(f"request {request_id}: {scope['method']} {scope['path']} was cut off by the end")
+        finally:
+            route = getattr(scope.get("state", {}), "route", None) or scope.get("state", {}).get("route")
+            path = route.path if route is not None else _ELSEWHERE
+            self._meters.request(scope["method"], path, status, self._watch() - begun)

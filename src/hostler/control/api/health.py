@@ -1,0 +1,68 @@
+"""Whether the service lives and is ready, its numbers, and its description."""
+
+from __future__ import annotations
+
+from starlette.responses import HTMLResponse, Response
+
+from hostler.control.api.calls import Call
+from hostler.control.api.metrics import METRICS_TYPE, metrics_text
+from hostler.control.api.page import page_of
+from hostler.control.api.routes import Reply, Routes
+from hostler.control.api.shapes import Health
+from hostler.control.store import lease
+from hostler.errors import HostlerError
+
+__all__ = ["ROUTES"]
+
+ROUTES = Routes("service")
+_HTML = "text/html"
+
+
+@ROUTES.add("GET", "/livez", "Whether the process lives", answers={200: Health}, door="none")
+async def livez(call: Call) -> Reply:
+    """Say that the process lives."""
+    return Reply(200, Health(status="ok", is_leader=call.context.books.is_leader, seq=call.context.books.seq))
+
+
+@ROUTES.add("GET", "/readyz", "Whether requests are answered", answers={200: Health, 503: Health}, door="none")
+async def readyz(call: Call) -> Reply:
+    """Say whether requests are answered: the books are read, and the database answers."""
+    books = call.context.books
+    if books.trouble:
+        return Reply(503, Health(status="unavailable", why=books.trouble, seq=books.seq))
+    if not books.is_ready or call.context.stopping.is_set():
+        return Reply(503, Health(status="starting", why="the books are not read yet, or the service ends"))
+    try:
+        found = await call.read(lease.read)
+    except HostlerError as error:
+        return Reply(503, Health(status="unavailable", why=error.message, seq=books.seq))
+    leader = found.holder if found.is_held else ""
+    return Reply(200, Health(status="ok", is_leader=books.is_leader, leader=leader, seq=books.seq))
+
+
+@ROUTES.add(
+    "GET",
+    "/metrics",
+    "Numbers for Prometheus",
+    answers={200: "text/plain"},
+    permission="metrics.read",
+)
+async def metrics(call: Call) -> Response:
+    """Return all numbers as text."""
+    call.principal.check("metrics.read")
+    return Response(await metrics_text(call.context), media_type=METRICS_TYPE)
+
+
+@ROUTES.add("GET", "/openapi.json", "This description", answers={200: dict}, door="none")
+async def openapi(call: Call) -> Reply:
+    """Return the description of all routes."""
+    return Reply(200, call.request.app.openapi())
+
+
+@ROUTES.add("GET", "/docs", "This description as a page", answers={200: _HTML}, door="none")
+async def docs(call: Call) -> Response:
+    """Return the description as a page that needs nothing from elsewhere."""
+    return HTMLResponse(
+        page_of(call.request.app.openapi()),
+        headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"},
+    )

@@ -1,0 +1,208 @@
+"""Hosts: what operators see and do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from msgspec import UNSET, field
+from starlette.responses import PlainTextResponse, Response
+
+from hostler.config.entries import means
+from hostler.control.api.calls import Call
+from hostler.control.api.listing import LabelTexts, PageQuery, Query, Short, etag, read_labels
+from hostler.control.api.routes import Reply, Routes
+from hostler.control.api.shapes import AllowTeardown, Confirm, Host, HostEdit, Nothing, Page, Scheduling
+from hostler.control.services import hosts
+from hostler.control.services.scheduling import scheduling_of
+from hostler.control.store import Connection, vms
+from hostler.control.store.hosts import HostFilter
+from hostler.control.store.vms import VmFilter
+
+__all__ = ["ROUTES"]
+
+ROUTES = Routes("hosts")
+_TEXT = "text/plain"
+_CONFIRMED = "What cannot be taken back needs the name of the host in confirm."
+
+
+class HostQuery(PageQuery, frozen=True):
+    """Which hosts."""
+
+    state: Annotated[Short | None, means("Only in this state: joined, ready, silent, offline or fenced.")] = None
+    cordoned: Annotated[bool | None, means("Only those that are cordoned, or not.")] = None
+    name: Annotated[Short | None, means("Only of this name.")] = None
+    label: LabelTexts = field(default_factory=list)
+
+
+class ConfirmQuery(Query, frozen=True):
+    """What is confirmed."""
+
+    confirm: Annotated[Short, means("The host's name, written out.")] = ""
+
+
+def heard_by(call: Call) -> Callable[[str], int | None]:
+    """Return when this replica heard a host last, in wall time."""
+    fleet, now_ns = call.context.fleet, call.now_ns
+    steady = fleet.steady()
+
+    def heard(host: str) -> int | None:
+        at = fleet.presence.heard_at(host)
+        return None if at is None else now_ns - (steady - at)
+
+    return heard
+
+
+@ROUTES.add("GET", "/v1/hosts", "List hosts", query=HostQuery, answers={200: Page[Host]}, permission="host.read")
+async def list_hosts(call: Call) -> Reply:
+    """List hosts, oldest first."""
+    asked, settings = call.ask(HostQuery), call.context.settings
+    wanted = HostFilter(state=asked.state, name=asked.name, is_cordoned=asked.cordoned, labels=read_labels(asked.label))
+
+    def work(connection: Connection) -> Page[Host]:
+        return hosts.list_page(
+            connection, call.caller, wanted, settings, heard_by(call), after=asked.after, limit=asked.limit
+        )
+
+    return Reply(200, await call.read(work))
+
+
+async def _host(call: Call) -> Host:
+    identity, settings = call.part("id"), call.context.settings
+    return await call.read(lambda connection: hosts.get(connection, identity, call.caller, settings, heard_by(call)))
+
+
+@ROUTES.add(
+    "GET",
+    "/v1/hosts/{id}",
+    "Get a host, by id or name",
+    answers={200: Host},
+    permission="host.read",
+    has_etag=True,
+    refusals=(404, 410),
+)
+async def get(call: Call) -> Reply:
+    """Get a host."""
+    host = await _host(call)
+    return Reply(200, host, etag(host.version))
+
+
+@ROUTES.add(
+    "GET",
+    "/v1/hosts/{id}/scheduling",
+    "What a scheduler looks at of a host",
+    answers={200: (Scheduling, _TEXT)},
+    permission="host.read",
+    refusals=(404, 410),
+    description="With Accept: text/plain a block of lines.",
+)
+async def scheduling(call: Call) -> Reply | Response:
+    """Return what a scheduler looks at of a host."""
+    host = await _host(call)
+    wanted = VmFilter(host=host.id, state="running")
+    found = scheduling_of(host, await call.read(lambda connection: vms.count(connection, wanted)))
+    accept = call.request.headers.get("accept", "")
+    if accept.partition(",")[0].partition(";")[0].strip() == _TEXT:
+        return PlainTextResponse(found.text)
+    return Reply(200, found)
+
+
+@ROUTES.add(
+    "PATCH",
+    "/v1/hosts/{id}",
+    "Change labels, taints, overcommitment or reserve",
+    body=HostEdit,
+    answers={200: Host},
+    permission="host.admin",
+    has_match=True,
+    has_etag=True,
+    is_repeatable=True,
+    refusals=(404, 410),
+)
+async def edit(call: Call) -> Reply:
+    """Change a host."""
+    asked, identity, settings, versions = call.body(HostEdit), call.part("id"), call.context.settings, call.versions
+
+    def work(connection: Connection) -> Host:
+        return hosts.edit(connection, identity, asked, call.caller, settings, heard_by(call), versions=versions)
+
+    host = await call.write_once(work, Host)
+    if asked.overcommit is not UNSET or asked.reserve is not UNSET:
+        call.context.fleet.forget(host.id)  # its agent learns by a registration what it may give
+    return Reply(200, host, etag(host.version))
+
+
+@ROUTES.add(
+    "DELETE",
+    "/v1/hosts/{id}",
+    "Delete a host that has no VMs",
+    query=ConfirmQuery,
+    answers={204: None},
+    permission="host.admin",
+    has_match=True,
+    refusals=(404, 409, 410),
+    description=_CONFIRMED,
+)
+async def delete(call: Call) -> Reply:
+    """Delete a host."""
+    confirm, versions = call.ask(ConfirmQuery).confirm, call.versions
+
+    def work(connection: Connection) -> str:
+        return hosts.delete(connection, call.part("id"), confirm, call.caller, versions=versions)
+
+    call.context.fleet.forget(await call.write(work))
+    return Reply(204)
+
+
+def _act(verb: str, summary: str, kind: type[Nothing | Confirm | AllowTeardown], description: str = "") -> None:
+    permission = hosts.ACTS[verb][0]
+
+    @ROUTES.add(
+        "POST",
+        f"/v1/hosts/{{id}}/{verb}",
+        summary,
+        body=kind,
+        is_body_needed=kind is not Nothing,
+        answers={200: Host},
+        permission=permission,
+        has_match=True,
+        has_etag=True,
+        is_repeatable=True,
+        refusals=(404, 409, 410),
+        description=description,
+    )
+    async def handler(call: Call) -> Reply:
+        asked = call.asked
+        confirm = asked.confirm if isinstance(asked, Confirm | AllowTeardown) else ""
+        identity, settings, versions = call.part("id"), call.context.settings, call.versions
+
+        def work(connection: Connection) -> Host:
+            return hosts.act(
+                connection, identity, verb, confirm, call.caller, settings, heard_by(call), versions=versions
+            )
+
+        host = await call.write_once(work, Host)
+        if verb in hosts.ENDS_REGISTRATION:
+            call.context.fleet.forget(host.id)
+        return Reply(200, host, etag(host.version))
+
+
+_act("cordon", "Place nothing new on a host", Nothing)
+_act("uncordon", "Place VMs on a host again", Nothing)
+_act("drain", "Move the VMs of a host elsewhere, where they can", Nothing)
+_act("undrain", "Stop draining a host", Nothing)
+_act("force-offline", "Take a host for silent at once", Confirm, _CONFIRMED)
+_act("confirm-dead", "Confirm that a silent host runs nothing", Confirm, _CONFIRMED)
+_act("allow-teardown", "Let a host remove many VMs at once", AllowTeardown, "confirm is the number of VMs.")
+_act(
+    "rotate-credential",
+    "Give a host's agent a new credential",
+    Nothing,
+    "It gets it when it registers again, which its next report makes it do; the old one is good for 5 minutes more.",
+)
+_act(
+    "revoke-credential",
+    "Lock a host's agent out",
+    Nothing,
+    "Its VMs run on, and the host counts as offline. A new token that names this host lets it join again.",
+)

@@ -1,0 +1,94 @@
+"""What requests come in by: the place to listen, certificates, and the server behind them."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import msgspec
+import uvicorn
+from fastapi import FastAPI
+
+from hostler.control.access.listening import Address
+from hostler.control.api.connections import patient
+from hostler.errors import InputError, UnavailableError
+
+__all__ = ["Server", "Tls", "bind", "check_files", "make_server", "url_of"]
+
+_DRAIN_S = 5  # for requests that are under way when the service ends
+
+
+class Tls(msgspec.Struct, frozen=True):
+    """A certificate and its key."""
+
+    certificate: Path
+    key: Path
+
+
+class Server(uvicorn.Server):
+    """Signals are ours to handle."""
+
+    def install_signal_handlers(self) -> None:
+        """Install none."""
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        """Capture none."""
+        return nullcontext()
+
+
+def make_server(app: FastAPI, tls: Tls | None, head_s: float) -> Server:
+    """Return a server of an application that waits so long for the head of a request."""
+    secure: dict[str, object] = {}
+    if tls is not None:
+        secure = {
+            "ssl_certfile": str(tls.certificate),
+            "ssl_keyfile": str(tls.key),
+            "ssl_version": ssl.PROTOCOL_TLS_SERVER,
+        }
+    config = uvicorn.Config(
+        app,
+        http=patient(head_s),
+        loop="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_DRAIN_S,
+        timeout_keep_alive=75,
+        h11_max_incomplete_event_size=64 * 1024,
+        **secure,  # type: ignore[arg-type]
+    )
+    return Server(config)
+
+
+def bind(address: Address) -> socket.socket:
+    """Take the place to listen before anything else, so that a second start fails at once."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address.host, address.port))
+        sock.listen(1024)
+    except OSError as error:
+        sock.close()
+        hint = "another process listens there: name another address with --listen"
+        raise UnavailableError(
+            f"cannot listen on {address.host}:{address.port}: {error.strerror}", hint=hint
+        ) from error
+    return sock
+
+
+def url_of(address: Address, sock: socket.socket, *, is_secure: bool) -> str:
+    """Return the address that clients call; a port of 0 is some port by now."""
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"{'https' if is_secure else 'http'}://{host}:{sock.getsockname()[1]}"
+
+
+def check_files(tls: Tls | None) -> None:
+    """Refuse a certificate or key that cannot be read."""
+    for path in (tls.certificate, tls.key) if tls is not None else ():
+        if not path.is_file():
+            raise InputError(f"{path}: there is no such file", hint="name the certificate and its key, both as PEM")

@@ -1,0 +1,117 @@
+"""Errors as answers: application/problem+json, one status for each code, and nothing of our insides."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.responses import Response
+
+from hostler.control.access.errors import TooManyRequestsError
+from hostler.control.access.secrets import redact
+from hostler.control.api.shapes import Problem
+from hostler.control.services.errors import InsufficientResourcesError
+from hostler.errors import (
+    ConflictError,
+    FactError,
+    HostlerError,
+    InputError,
+    InternalError,
+    UnavailableError,
+)
+
+__all__ = ["PROBLEM_TYPE", "TITLES", "internal", "problem", "retry_headers", "status_of"]
+
+PROBLEM_TYPE = "application/problem+json"
+RETRY_S = 1
+_BY_CODE = {
+    "not_found": 404,
+    "stale_version": 409,
+    "idempotency_mismatch": 422,
+    "log_forgotten": 410,
+    "outcome_unknown": 503,
+}
+TITLES = {
+    400: "Bad request",
+    401: "Who are you?",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    406: "Not acceptable",
+    408: "Too slow",
+    409: "Conflict",
+    410: "Gone",
+    412: "Changed meanwhile",
+    413: "Too large",
+    415: "Unsupported media type",
+    421: "Misdirected",
+    422: "Contradiction",
+    426: "Upgrade needed",
+    429: "Too many requests",
+    500: "Our mistake",
+    503: "Unavailable",
+}
+
+
+def status_of(error: HostlerError, *, has_match: bool = False) -> int:
+    """Return the HTTP status that belongs to an error; a stale version is 412 to whoever named one."""
+    if error.code == "stale_version" and has_match:
+        return 412
+    own = getattr(error, "status", None)
+    if isinstance(own, int):
+        return own
+    if error.code in _BY_CODE:
+        return _BY_CODE[error.code]
+    if isinstance(error, InputError | FactError):
+        return 400
+    if isinstance(error, ConflictError):
+        return 409
+    return 503 if isinstance(error, UnavailableError) else 500
+
+
+def problem(error: HostlerError, *, path: str, request_id: str, has_match: bool = False) -> Response:
+    """Return the answer that an error becomes."""
+    status = status_of(error, has_match=has_match)
+    if status == 500 or isinstance(error, InternalError):
+        return internal(path=path, request_id=request_id)
+    decision = error.decision if isinstance(error, InsufficientResourcesError) else None
+    body = Problem(
+        title=TITLES.get(status, "Problem"),
+        status=status,
+        code=error.code,
+        detail=redact(error.message),
+        hint=redact(error.hint),
+        type=f"urn:hostler:problem:{error.code}",
+        instance=path,
+        request_id=request_id,
+        decision=decision,
+    )
+    return _response(body, _headers(error, status))
+
+
+def internal(*, path: str, request_id: str) -> Response:
+    """Return the answer to what should not have happened; what it was stands in the service's log."""
+    body = Problem(
+        title=TITLES[500],
+        status=500,
+        code="internal",
+        detail="something went wrong inside the service",
+        hint=f"report it with the request id {request_id}",
+        type="urn:hostler:problem:internal",
+        instance=path,
+        request_id=request_id,
+    )
+    return _response(body, {})
+
+
+def retry_headers(error: HostlerError) -> dict[str, str]:
+    """Return what tells a caller when to come again, where that would help."""
+    if isinstance(error, TooManyRequestsError):
+        return {"Retry-After": str(max(error.retry_after_s, 1))}
+    return {"Retry-After": str(RETRY_S)} if status_of(error) == 503 else {}
+
+
+def _headers(error: HostlerError, status: int) -> dict[str, str]:
+    return {"WWW-Authenticate": 'Bearer realm="hostler"'} if status == 401 else retry_headers(error)
+
+
+def _response(body: Problem, headers: dict[str, str]) -> Response:
+    return Response(msgspec.json.encode(body), status_code=body.status, media_type=PROBLEM_TYPE, headers=headers)

@@ -1,0 +1,372 @@
+"""The books of one replica: it follows the log, and while it holds the lease it turns facts into placements.
+
+Path of a VM: its row and its fact are in the log; every replica reads it; the leader steps its engine and writes what
+came of it, with the lease's epoch checked in the same transaction; all replicas read that too. A leader whose
+transaction failed, or has an unknown outcome, throws its engine away and reads the log again: it never repeats. A
+replica that cannot follow the log gives the lease back and is not ready until it has read everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from hostler.control.books.deciding import LEADER, Decided, carry_out
+from hostler.control.books.follower import AstrayError, Follower
+from hostler.control.books.leading import Leadership
+from hostler.control.books.ledger import NEWS, News
+from hostler.control.books.reading import remembered
+from hostler.control.books.thread import AskingLine, EngineThread
+from hostler.control.books.waits import Waits
+from hostler.control.books.watching import Kind, Subscription, Watchers
+from hostler.control.settings import ControlSettings, policies_for
+from hostler.control.store import Connection, Database, lease, log
+from hostler.control.store.errors import LeaseLostError, LogForgottenError
+from hostler.engine import Engine
+from hostler.engine.warming import warm_kernels
+from hostler.errors import ConflictError, HostlerError, UnavailableError
+from hostler.model import PolicyChanged
+
+__all__ = ["Books", "NoLeaderError"]
+
+T = TypeVar("T")
+
+_PAGE = 2000
+_LOOK_S = 0.5  # between looks at the log when nobody wakes us
+_AGAIN_S = 0.5
+_MOST_WHAT_IFS = 8  # that wait; each may take seconds
+_ASTRAY_S = 15.0  # at most, between tries to follow a log that could not be followed
+_SECOND = 1_000_000_000
+_NEWS = msgspec.json.Decoder(News)
+
+
+class NoLeaderError(UnavailableError):
+    """Nobody decides at the moment."""
+
+    code = "agent_service_unavailable"
+
+
+class Books:
+    """This replica's view of everything that is decided, and its part in deciding it."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: ControlSettings,
+        *,
+        replica: str = "",
+        address: str = "",
+        clock: Callable[[], int] = time.time_ns,  # noqa: TID251 - rows and facts bear wall times
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.replica = replica or uuid.uuid4().hex
+        self.watchers = Watchers()
+        self._database = database
+        self._settings = settings
+        self._clock = clock
+        self._tell = tell
+        self._thread = EngineThread()
+        self._looks = AskingLine(self._thread, "hostler-look")
+        self._what_ifs = AskingLine(self._thread, "hostler-what-if", most=_MOST_WHAT_IFS)
+        self._follower = Follower(policies_for(settings), settings.seed)
+        self._is_sound = False  # what the follower knows is what the log says
+        self.leadership = Leadership(
+            database,
+            settings,
+            replica=self.replica,
+            address=address,
+            prepare=self._begin_to_lead,
+            may_lead=lambda: self._is_sound,
+            tell=tell,
+        )
+        self.led_since = 0  # when we last began to lead
+        self._reading = asyncio.Lock()
+        self._checkpoint_at = 0
+        self._seen = 0
+        self.is_ready = False
+        self.trouble = ""  # why the log cannot be followed, while that is so
+        self.steps = 0
+        self.rebuilds = 0
+        self.refused = 0  # facts that the engine did not take
+        self._refused_upto = 0
+        self._waits = Waits()
+        self.on_placed: Callable[[float], None] = lambda seconds: None  # told how long each VM waited, while we lead
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    @property
+    def seq(self) -> int:
+        """Return the number of the last entry of the log that this replica knows."""
+        return self._follower.seq
+
+    @property
+    def is_leader(self) -> bool:
+        """Say whether this replica decides, as far as it knows."""
+        return self.leadership.held is not None
+
+    @property
+    def epoch(self) -> int:
+        """Return the epoch of our lease; 0 without one."""
+        held = self.leadership.held
+        return held.epoch if held is not None else 0
+
+    @property
+    def longest_s(self) -> float:
+        """Return how long the engine's thread kept somebody waiting at worst in the last minute."""
+        return self._thread.stalls.longest_s()
+
+    def watch(self, kind: Kind, key: str = "") -> Subscription:
+        """Return a subscription to news."""
+        return self.watchers.subscribe(kind, key)
+
+    async def ask(self, work: Callable[[Engine], T]) -> tuple[T, int]:
+        """Let a work look at a twin of the engine with all facts that were read; return its result and the number.
+
+        The work may do with the twin what it likes: decisions do not wait for it.
+        """
+        return await self._looks.ask(self._fork, lambda twin: (work(twin[0]), twin[1]))
+
+    async def what_if(self, work: Callable[[Engine], T]) -> tuple[T, int]:
+        """Do the same for a work that may take seconds; UnavailableError when too many of those wait already."""
+        return await self._what_ifs.ask(self._fork, lambda twin: (work(twin[0]), twin[1]))
+
+    def _fork(self) -> tuple[Engine, int]:
+        """Return a twin of the engine and the entry of the log that it has come to; in the engine's thread."""
+        follower = self._follower
+        twin = follower.engine.fork()
+        follower.show(twin)
+        return twin, follower.seq
+
+    async def leader(self) -> lease.Lease:
+        """Return who leads; NoLeaderError."""
+        found = await self._database.read(lease.read)
+        if not found.is_held:
+            raise NoLeaderError("nobody decides at the moment", hint="a replica takes over within seconds; try again")
+        return found
+
+    # -- living ----------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Read everything up to now, before the first request is answered; load kernels beside it."""
+        self._seen = self._database.notifier.count
+        await self._thread.run(lambda: warm_kernels(policies_for(self._settings)))
+        await self._rebuild()
+        self.is_ready = True
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Follow, and lead whenever the lease can be had, until told to stop."""
+        tasks: list[asyncio.Task[object]] = [
+            asyncio.ensure_future(stopping.wait()),
+            asyncio.ensure_future(self._follow_for_ever()),
+            asyncio.ensure_future(self.leadership.hold_for_ever()),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()  # a part that died is an error
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._leave()
+
+    async def close(self) -> None:
+        """End the threads, each after the work at hand."""
+        for one in (self._what_ifs, self._looks, self._thread):
+            await asyncio.to_thread(one.close)
+
+    async def _leave(self) -> None:
+        """Save where we are and give the lease back, so that nobody waits for us."""
+        held = self.leadership.held
+        if held is None:
+            return
+        try:
+            if not self._follower.is_torn:  # else we were stopped in the middle of a step
+                await self._save_checkpoint(held)
+            await self.leadership.release()
+        except HostlerError as error:
+            self._tell(f"the lease was not given back: {error.message}")
+
+    async def _begin_to_lead(self, held: lease.Lease) -> None:
+        """Read what the leader before wrote last, and tell all replicas which policies count from now on."""
+        await self._read_log()
+        policies = policies_for(self._settings)
+        known = await self._thread.run(lambda: self._follower.engine.policies)
+        if known != policies:
+            body = msgspec.json.encode(PolicyChanged(policies=policies))
+            entry = log.NewEntry(at_ns=self._clock(), kind="fact", body=body, actor=LEADER)
+
+            def work(connection: Connection) -> None:
+                lease.check_epoch(connection, held.epoch)
+                log.append(connection, [entry])
+
+            await self._database.write(work)
+        self.led_since = self._clock()
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Look at the log now."""
+        self._database.notifier.poke()
+
+    # -- following and deciding ------------------------------------------------------------------------------------
+
+    async def _follow_for_ever(self) -> None:
+        while True:
+            try:
+                await self._read_log()
+                due = await self._decide()
+            except (LeaseLostError, LogForgottenError) as error:
+                self.leadership.lose(error.message)
+                await self._rebuild_patiently()
+                continue
+            except AstrayError as error:
+                await self._stand_aside(error)
+                await self._rebuild_patiently()
+                continue
+            except HostlerError as error:  # what was written is not known: only reading tells
+                self._tell(f"the books: {error.message}")
+                await asyncio.sleep(_AGAIN_S)
+                await self._rebuild_patiently()
+                continue
+            wait_s = _LOOK_S if due is None else min(_LOOK_S, max(0.0, (due - self._clock()) / _SECOND))
+            self._seen = await self._database.notifier.wait(wait_s, since=self._seen)
+
+    async def _read_log(self) -> None:
+        """Read what is new, and tell those who wait for it."""
+        async with self._reading:
+            while await self._read_page():
+                pass
+
+    async def _read_page(self) -> bool:
+        """Read some entries; say whether there are more."""
+        follower = self._follower
+        entries = await self._database.read(lambda connection: log.read_after(connection, follower.seq, _PAGE))
+        if entries:
+            await self._thread.run(lambda: follower.read(entries))
+            self._announce(entries)
+            self._tell_refusals(follower)
+            for waited_s in self._waits.read(entries, self._clock()):
+                if self.is_leader:
+                    self.on_placed(waited_s)
+        return len(entries) == _PAGE
+
+    def _announce(self, entries: list[log.Entry]) -> None:
+        vms: dict[str, None] = {}
+        hosts: dict[str, None] = {}
+        for entry in entries:
+            if entry.kind == "note" and entry.subject == NEWS:
+                news = _NEWS.decode(entry.body)
+                vms.update(dict.fromkeys(news.vms))
+                hosts.update(dict.fromkeys(news.hosts))
+        self.watchers.tell(vms, hosts)
+
+    def _tell_refusals(self, follower: Follower) -> None:
+        """Tell of facts that were refused, each once: an engine that is made anew refuses them again."""
+        while follower.refusals:
+            refusal = follower.refusals.popleft()
+            if refusal.seq > self._refused_upto:
+                self._refused_upto = refusal.seq
+                self.refused += 1
+                self._tell(f"the engine refused entry {refusal.seq} of the log: {refusal.why}")
+
+    async def _decide(self) -> int | None:
+        """Step until nothing is to be decided now; return when something will be."""
+        while (held := self.leadership.held) is not None:
+            follower, now = self._follower, self._clock()
+            due = await self._thread.run(follower.next_due)
+            if due is not None and due <= now:
+                await self._step(held, follower, now)
+                await self._read_log()
+            else:
+                await self._checkpoint_now_and_then(held)
+                return due
+        return None
+
+    async def _step(self, held: lease.Lease, follower: Follower, now: int) -> None:
+        """Decide and write it down; whoever gets an error must throw the follower away."""
+
+        def think() -> Decided:
+            step, actions = follower.step(now, self._settings.decide_at_once)
+            return remembered(follower.engine, step, actions)
+
+        decided = await self._thread.run(think)
+        self._tell_refusals(follower)
+        seq = await self._database.write(lambda connection: carry_out(connection, held.epoch, decided, now))
+        follower.stepped(seq)
+        self.steps += 1
+
+    async def _checkpoint_now_and_then(self, held: lease.Lease) -> None:
+        if self._follower.seq - self._checkpoint_at >= self._settings.checkpoint_every:
+            await self._save_checkpoint(held)
+
+    async def _save_checkpoint(self, held: lease.Lease) -> None:
+        follower, now = self._follower, self._clock()
+        checkpoint = await self._thread.run(lambda: follower.checkpoint(now))
+        self._tell_refusals(follower)
+
+        def work(connection: Connection) -> None:
+            lease.check_epoch(connection, held.epoch)
+            log.save_checkpoint(connection, checkpoint)
+
+        await self._database.write(work)
+        self._checkpoint_at = checkpoint.seq
+
+    async def _rebuild_patiently(self) -> None:
+        """Read everything anew until that works; whoever cannot leads nobody meanwhile."""
+        self._is_sound = False
+        pause_s = _AGAIN_S
+        while True:
+            try:
+                # Transactions come one after the other: once this one is through, an earlier one has ended as it has.
+                await self._database.write(_nothing)
+                await self._rebuild()
+            except (UnavailableError, ConflictError) as error:  # nobody else could read now either
+                self._tell(f"reading the books again: {error.message}")
+                await asyncio.sleep(_AGAIN_S)
+            except HostlerError as error:
+                await self._stand_aside(error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, _ASTRAY_S)
+            else:
+                break
+        if self.trouble:
+            self._tell("the log can be followed again")
+            self.trouble, self.is_ready = "", True
+
+    async def _stand_aside(self, error: HostlerError) -> None:
+        """Leave leading to replicas that can follow the log, and say why we cannot."""
+        self._is_sound, self.is_ready = False, False
+        if self.trouble != error.message:
+            self.trouble = error.message
+            self._tell(f"the log cannot be followed: {error.message}; {error.hint}")
+        try:
+            await self.leadership.release()
+        except HostlerError as failure:  # nobody renews it: it runs out
+            self._tell(f"the lease was not given back: {failure.message}")
+
+    async def _rebuild(self) -> None:
+        """Make the engine anew from what the database has."""
+        self.rebuilds += 1
+        checkpoint = await self._database.read(log.latest_checkpoint)
+        settings = self._settings
+
+        def make() -> Follower:
+            if checkpoint is None:
+                return Follower(policies_for(settings), settings.seed)
+            return Follower.restore(checkpoint)
+
+        async with self._reading:
+            self._follower = await self._thread.run(make)
+            self._checkpoint_at = self._follower.seq
+            while await self._read_page():
+                pass
+            self._is_sound = True
+
+
+def _nothing(connection: Connection) -> None:
+    """Write nothing."""

@@ -1,0 +1,107 @@
+"""One transaction of the leader: a step and what follows from it for VMs, written together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from hostler.control.books import ledger
+from hostler.control.books.follower import Step
+from hostler.control.store import Connection, hosts, lease, log
+from hostler.control.vms import placing
+from hostler.control.vms.guests import vm_of_uid
+from hostler.control.vms.state import Booking, Change, Vm
+from hostler.model import Action, Bind, BindFailed, Evict, EvictFailed, Hold
+
+__all__ = ["LEADER", "Decided", "carry_out"]
+
+LEADER = "leader"
+READY = "ready"  # the state of a host that may be given VMs
+_ENCODER = msgspec.json.Encoder()
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step decided, with what was known of each guest then: its version, and why it waits in words."""
+
+    step: Step
+    actions: Sequence[Action]
+    versions: Mapping[str, int]
+    reasons: Mapping[str, str]
+    evictions: Mapping[str, str] = {}
+
+
+def carry_out(connection: Connection, epoch: int, decided: Decided, now_ns: int) -> int:
+    """Write a step and what it decided; return the number of the step's entry. LeaseLostError when deposed."""
+    lease.check_epoch(connection, epoch)
+    entry = log.NewEntry(at_ns=now_ns, kind="step", body=_ENCODER.encode(decided.step), actor=LEADER)
+    seq = log.append(connection, [entry])[0]
+    wanted = [action for action in decided.actions if isinstance(action, Bind | Hold | Evict)]
+    if not wanted:
+        return seq
+    known = ledger.load_many(connection, [vm_of_uid(action.uid) for action in wanted])
+    places = hosts.find_by_names(connection, sorted({a.host for a in wanted if isinstance(a, Bind)}))
+    changes: dict[str, Change] = {}
+    orphans: list[Action] = []
+    for action in wanted:
+        identity = vm_of_uid(action.uid)
+        stored = known.get(identity)
+        if stored is None:
+            orphans.append(action)
+            continue
+        before = changes[identity].vm if identity in changes else stored.vm
+        home = None
+        if isinstance(action, Bind):
+            row = places.get(action.host)
+            if row is not None and row.state == READY:  # else it fell silent, or worse, since the engine was told
+                home = Booking(host=row.id, name=row.name, seq=seq)
+        change = _change(before, action, decided, home)
+        changes[identity] = _joined(changes.get(identity), change)
+    ledger.write_many(
+        connection,
+        [(known[identity], change) for identity, change in changes.items()],
+        actor=LEADER,
+        now_ns=now_ns,
+    )
+    _tell_orphans(connection, orphans, now_ns)
+    return seq
+
+
+def _change(vm: Vm, action: Action, decided: Decided, home: Booking | None) -> Change:
+    match action:
+        case Bind():
+            if home is None:
+                failed = BindFailed(uid=action.uid, host=action.host, reason="the host is not ready any more")
+                return Change(vm=vm, facts=(failed,))
+            return placing.bound(vm, action.uid, decided.versions.get(action.uid, 0), home, action.devices)
+        case Evict():
+            return placing.evicted(vm, action.uid, decided.evictions.get(action.uid, "it makes room for another VM"))
+        case _:
+            return placing.held(vm, action.uid, decided.reasons.get(action.uid, ""))
+
+
+def _joined(first: Change | None, second: Change) -> Change:
+    """Return two changes of one VM as one."""
+    if first is None:
+        return second
+    return Change(
+        vm=second.vm,
+        facts=(*first.facts, *second.facts),
+        hosts=tuple(dict.fromkeys((*first.hosts, *second.hosts))),
+        notes=(*first.notes, *second.notes),
+        failed=first.failed or second.failed,
+    )
+
+
+def _tell_orphans(connection: Connection, actions: Sequence[Action], now_ns: int) -> None:
+    """Tell the engine that a VM which nobody has any more was not placed, and not evicted."""
+    facts: list[BindFailed | EvictFailed] = []
+    for action in actions:
+        if isinstance(action, Bind):
+            facts.append(BindFailed(uid=action.uid, host=action.host, reason="the VM is gone"))
+        elif isinstance(action, Evict):
+            facts.append(EvictFailed(uid=action.uid, reason="the VM is gone"))
+    log.append(
+        connection,
+        [log.NewEntry(at_ns=now_ns, kind="fact", body=_ENCODER.encode(fact), actor=LEADER) for fact in facts],
+    )

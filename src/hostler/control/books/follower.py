@@ -1,0 +1,169 @@
+"""The engine of one replica, kept where the log says: facts and steps in order, from a checkpoint on. Pure but for it.
+
+A step stands in the log behind facts that it did not know: those that others wrote while it was decided. ``upto`` says
+which it knew, so facts wait here until a step, or the leader before its own step, takes them. Every replica that reads
+the same log has the same engine, bit for bit; a digest of what a step decided shows where that ever fails.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+
+from hostler.control.store.log import Checkpoint, Entry
+from hostler.engine import Engine
+from hostler.errors import HostlerError, InternalError
+from hostler.model import Action, Event, Policy
+
+__all__ = ["FORMAT", "AstrayError", "Follower", "Refusal", "Step", "digest_of"]
+
+FORMAT = "hostler-engine-1"
+_UPGRADE = "run the version of the other replicas here; this one leads nobody meanwhile"
+_EVENT = msgspec.json.Decoder(Event)
+_ENCODER = msgspec.json.Encoder()
+
+
+class AstrayError(InternalError):
+    """This replica cannot follow the log: it is of another version than whoever wrote it, or something is broken."""
+
+    code = "astray"
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A step as the log has it: when, after which entry, of how many at most, and what came of it."""
+
+    now: int
+    upto: int
+    limit: int
+    digest: str
+
+
+_STEP = msgspec.json.Decoder(Step)
+
+
+class Refusal(NamedTuple):
+    """A fact that the engine did not take: which entry of the log it is, and why."""
+
+    seq: int
+    why: str
+
+
+def digest_of(actions: Sequence[Action]) -> str:
+    """Return a few letters that differ when decisions do."""
+    return blake2b(_ENCODER.encode(actions), digest_size=8).hexdigest()
+
+
+class Follower:
+    """An engine and the place in the log that it has come to. One thread at a time may use it."""
+
+    def __init__(self, policies: Sequence[Policy], seed: int) -> None:
+        self.engine = Engine(policies, seed=seed)
+        self.seq = 0  # of the last entry read
+        self.refused = 0  # facts that the engine did not take
+        self.last_refusal = ""
+        self.refusals: deque[Refusal] = deque()  # those that nobody has told of yet; whoever does takes them out
+        self._waiting: deque[tuple[int, Event]] = deque()
+        self._own_step = 0  # the entry of a step that this engine has made already
+        self.is_torn = False  # it made a step that it has not read in the log
+        self._astray: AstrayError | None = None  # once an entry could not be followed, none behind it can be
+
+    @classmethod
+    def restore(cls, checkpoint: Checkpoint) -> Follower:
+        """Begin where a checkpoint was taken."""
+        if checkpoint.format != FORMAT:
+            hint = "restore a backup of this version, or use the program that wrote it"
+            raise AstrayError(f"the checkpoint has the format {checkpoint.format!r}", hint=hint)
+        follower = cls.__new__(cls)
+        try:
+            follower.engine = Engine.restore(checkpoint.body)
+        except HostlerError as error:
+            raise AstrayError(f"the checkpoint at {checkpoint.seq}: {error.message}", hint=_UPGRADE) from error
+        follower.seq = checkpoint.seq
+        follower.refused, follower.last_refusal = 0, ""
+        follower.refusals = deque()
+        follower._waiting = deque()
+        follower._own_step = 0
+        follower.is_torn = False
+        follower._astray = None
+        return follower
+
+    def read(self, entries: Sequence[Entry]) -> None:
+        """Take the next entries of the log; AstrayError, now and from then on, at one that cannot be followed."""
+        self._check()
+        for entry in entries:
+            if entry.seq != self.seq + 1:
+                raise InternalError(f"entry {entry.seq} follows {self.seq}", hint="please report it")
+            try:
+                self._take(entry)
+            except msgspec.MsgspecError as error:
+                what = f"entry {entry.seq} of the log is nothing that this version knows: {error}"
+                self._astray = AstrayError(what, hint=_UPGRADE)
+                raise self._astray from error
+            except AstrayError as error:
+                self._astray = error
+                raise
+            self.seq = entry.seq
+
+    def _check(self) -> None:
+        if self._astray is not None:
+            raise AstrayError(self._astray.message, hint=self._astray.hint)
+
+    def _take(self, entry: Entry) -> None:
+        if entry.kind == "fact":
+            self._waiting.append((entry.seq, _EVENT.decode(entry.body)))
+        elif entry.kind == "step" and entry.seq == self._own_step:
+            self.is_torn = False
+        elif entry.kind == "step":
+            self._repeat(entry.seq, _STEP.decode(entry.body))
+
+    def catch_up(self, upto: int | None = None) -> None:
+        """Let the engine take the facts that wait."""
+        while self._waiting and (upto is None or self._waiting[0][0] <= upto):
+            seq, event = self._waiting.popleft()
+            try:
+                self.engine.apply(event)
+            except HostlerError as error:  # the same on every replica
+                self.refused += 1
+                self.last_refusal = f"{type(event).__name__}: {error.message}"
+                self.refusals.append(Refusal(seq, self.last_refusal))
+
+    def show(self, twin: Engine) -> None:
+        """Let a twin of the engine take the facts that wait here, without taking them ourselves."""
+        for _, event in self._waiting:
+            with suppress(HostlerError):
+                twin.apply(event)
+
+    def next_due(self) -> int | None:
+        """Return when a step is worth while: at once where facts wait."""
+        return self.engine.now if self._waiting else self.engine.next_due()
+
+    def step(self, now: int, limit: int) -> tuple[Step, list[Action]]:
+        """Decide, as the leader; the step must be written to the log, or this follower must be thrown away."""
+        self.is_torn = True
+        self.catch_up()
+        actions = self.engine.step(now, limit)
+        return Step(now=now, upto=self.seq, limit=limit, digest=digest_of(actions)), actions
+
+    def stepped(self, seq: int) -> None:
+        """Note where our own step was written; until that entry is read, we are ahead of the log."""
+        self._own_step = seq
+
+    def _repeat(self, seq: int, step: Step) -> None:
+        self.catch_up(step.upto)
+        actions = self.engine.step(step.now, step.limit)
+        if digest_of(actions) != step.digest:
+            what = f"this replica decided otherwise than the leader in entry {seq} of the log"
+            raise AstrayError(what, hint=f"{_UPGRADE}; please report it where it is of that version")
+
+    def checkpoint(self, now_ns: int) -> Checkpoint:
+        """Return all decision state at this place of the log; not while it is torn or astray."""
+        self._check()
+        if self.is_torn:
+            raise InternalError("a checkpoint in the middle of a step", hint="please report it")
+        self.catch_up()  # the next step knows these facts in any case
+        return Checkpoint(seq=self.seq, at_ns=now_ns, format=FORMAT, body=self.engine.checkpoint())

@@ -1,0 +1,304 @@
+"""VMs between their pure form and the database: loading, and writing what a transition made of them.
+
+One transaction writes the rows, the room that is kept, what the engine is told, and the news for those who wait; who
+reads one of them has all of them. Transactions of all replicas come one after the other, so what a work loads is still
+so when it writes. Used by the leader, by services and by what takes in agents' reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from hostler.control.store import Connection, hosts, log, operations, placements, vms
+from hostler.control.store.errors import NotFoundError, StaleVersionError
+from hostler.control.store.placements import PlacementRow
+from hostler.control.store.vms import VmRow
+from hostler.control.vms.spec import Size, VmSpec
+from hostler.control.vms.state import Booking, Change, Vm, state_of
+from hostler.errors import HostlerError
+from hostler.model import Event, GuestLeft
+
+__all__ = [
+    "NEWS", "Actors", "New", "News", "Stored", "Withdrawn", "insert", "insert_many", "load", "load_many", "of_host",
+    "of_hosts", "stored", "write", "write_many",
+]  # fmt: skip
+
+NEWS = "news"  # the subject of entries for those who wait
+Actors = str | Mapping[str, str]  # who changes VMs: one for all of them, or by VM
+
+_ENCODER = msgspec.json.Encoder()
+_replace = msgspec.structs.replace
+_VM = msgspec.json.Decoder(Vm)
+
+
+class News(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A note in the log for those who wait: which VMs changed, and which hosts have new orders."""
+
+    vms: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+
+class New(msgspec.Struct, frozen=True, kw_only=True):
+    """A VM that is to be written for the first time, by whom and when."""
+
+    change: Change
+    actor: str
+    now_ns: int
+
+
+class Withdrawn(GuestLeft, frozen=True, tag="guest_left"):
+    """A guest that left while it had no place yet, as the log keeps it: people are not told that it gave room back."""
+
+    had_room: bool = True
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A VM as it was read, with the row that must not have changed when it is written."""
+
+    vm: Vm
+    row: VmRow
+
+
+def stored(row: VmRow) -> Stored:
+    """Return what a row holds."""
+    return Stored(_VM.decode(row.status), row)
+
+
+def load(connection: Connection, identity: str) -> Stored:
+    """Return a VM by its id; NotFoundError."""
+    found = vms.find_many(connection, [identity])
+    if not found:
+        raise NotFoundError(f"VM {identity} does not exist", hint="list what there is")
+    return stored(found[0])
+
+
+def load_many(connection: Connection, identities: Iterable[str]) -> dict[str, Stored]:
+    """Return those of some VMs that exist, by id."""
+    return {row.id: stored(row) for row in vms.find_many(connection, sorted(set(identities)))}
+
+
+def of_host(connection: Connection, host: str) -> list[Stored]:
+    """Return all VMs that a host has or is to have."""
+    return [stored(row) for row in vms.of_hosts(connection, [host])]
+
+
+def of_hosts(connection: Connection, hosts: Sequence[str]) -> dict[str, list[Stored]]:
+    """Return all VMs that some hosts have or are to have, by host."""
+    found: dict[str, list[Stored]] = {host: [] for host in hosts}
+    for one in map(stored, vms.of_hosts(connection, hosts)):
+        for booking in (one.vm.home, one.vm.other):
+            if booking is not None and booking.host in found:
+                found[booking.host].append(one)
+    return found
+
+
+def insert(connection: Connection, change: Change, *, actor: str, now_ns: int) -> Stored:
+    """Write a new VM and tell the engine of it; NameTakenError, NotFoundError."""
+    outcome = insert_many(connection, [New(change=change, actor=actor, now_ns=now_ns)])[0]
+    if isinstance(outcome, HostlerError):
+        raise outcome
+    return outcome
+
+
+def insert_many(connection: Connection, news: Sequence[New]) -> list[Stored | HostlerError]:
+    """Write new VMs and tell the engine of them; what stands for one that is not written says why."""
+    rows = [_row(new.change.vm, created_ns=new.now_ns, now_ns=new.now_ns) for new in news]
+    outcomes: list[Stored | HostlerError] = []
+    written: list[New] = []
+    for new, row in zip(news, vms.insert_many(connection, rows), strict=True):
+        if isinstance(row, HostlerError):
+            outcomes.append(row)
+        else:
+            outcomes.append(Stored(new.change.vm, row))
+            written.append(new)
+    if written:
+        actors = {new.change.vm.id: new.actor for new in written}
+        now_ns = max(new.now_ns for new in written)
+        _append(connection, [new.change for new in written], actors=actors, now_ns=now_ns, notes={})
+    return outcomes
+
+
+def write(
+    connection: Connection, before: Stored, change: Change, *, actor: str, now_ns: int, notes: Sequence[str] = ()
+) -> Stored:
+    """Write what a transition made of a VM; StaleVersionError if it changed since it was read."""
+    extra = {change.vm.id: tuple(notes)}
+    return write_many(connection, [(before, change)], actor=actor, now_ns=now_ns, notes=extra)[0]
+
+
+def write_many(
+    connection: Connection,
+    changes: Sequence[tuple[Stored, Change]],
+    *,
+    actor: Actors,
+    now_ns: int,
+    notes: Mapping[str, Sequence[str]] | None = None,
+) -> list[Stored]:
+    """Write what transitions made of several different VMs; all of them are written, or none.
+
+    A change that changes nothing and says nothing costs nothing.
+    """
+    result: list[Stored] = []
+    rows: list[VmRow] = []
+    moved: list[tuple[Vm, Vm]] = []
+    for before, change in changes:
+        if change.vm == before.vm:
+            result.append(before)
+            continue
+        row = _row(change.vm, created_ns=before.row.created_ns, now_ns=now_ns, version=before.row.version)
+        rows.append(row)
+        moved.append((before.vm, change.vm))
+        result.append(Stored(change.vm, msgspec.structs.replace(row, version=row.version + 1)))
+    if rows and vms.save_many(connection, rows) != len(rows):
+        raise StaleVersionError("a VM changed meanwhile", hint="read it again and decide anew")
+    for old, new in moved:
+        if old.spec.labels != new.spec.labels:
+            vms.set_labels(connection, new.id, tuple(sorted(new.spec.labels.items())))
+    _keep_room(connection, moved, now_ns)
+    given_up = {change.vm.id: change.failed for _, change in changes if change.failed}
+    _finish_operations(connection, moved, given_up, now_ns)
+    told = [_replace(change, facts=_withdrawn(before.vm, change.facts)) for before, change in changes]
+    _append(connection, told, actors=actor, now_ns=now_ns, notes=notes or {})
+    return result
+
+
+def _withdrawn(before: Vm, facts: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Return facts in which claims that had no room leave as such."""
+    claims = (before.run, before.disk, before.grow, before.move)
+    waited = {claim.uid for claim in claims if claim is not None and not claim.is_bound}
+    return tuple(
+        Withdrawn(uid=fact.uid, had_room=False) if isinstance(fact, GuestLeft) and fact.uid in waited else fact
+        for fact in facts
+    )
+
+
+def _row(vm: Vm, *, created_ns: int, now_ns: int, version: int = 1) -> VmRow:
+    size = vm.wanted
+    return VmRow(
+        id=vm.id,
+        project=vm.project,
+        name=vm.name,
+        labels=tuple(sorted(vm.spec.labels.items())),
+        power=vm.power,
+        state=state_of(vm),
+        host=vm.home.host if vm.home is not None else "",
+        gang=vm.spec.gang,
+        priority=vm.spec.priority,
+        is_protected=vm.is_protected,
+        cpu_millis=size.cpu_millis,
+        memory_bytes=size.memory_bytes,
+        disk_bytes=size.disk_bytes,
+        generation=vm.generation,
+        observed_generation=vm.observed_generation,
+        restarts=vm.restarts,
+        version=version,
+        created_ns=created_ns,
+        updated_ns=now_ns,
+        deleted_ns=now_ns if vm.is_gone else None,
+        spec=_spec_bytes(vm.spec),
+        status=_ENCODER.encode(vm),
+    )
+
+
+def _spec_bytes(spec: VmSpec) -> bytes:
+    return _ENCODER.encode(spec)
+
+
+def _keep_room(connection: Connection, moved: Sequence[tuple[Vm, Vm]], now_ns: int) -> None:
+    """Bring the rows of placements to what the VMs have booked."""
+    dropped: list[tuple[str, str]] = []
+    written: list[PlacementRow] = []
+    for old, new in moved:
+        had, has = _placements(old, now_ns), _placements(new, now_ns)
+        dropped += [(row.vm, role) for role, row in had.items() if role not in has or not _is_same(has[role], row)]
+        written += [row for role, row in has.items() if role not in had or not _is_same(had[role], row)]
+    placements.drop_many(connection, dropped)
+    placements.insert_many(connection, written)
+
+
+def _placements(vm: Vm, now_ns: int) -> dict[str, PlacementRow]:
+    found: dict[str, PlacementRow] = {}
+    if vm.home is not None:
+        found["home"] = _placement(vm, "home", vm.home, vm.booked, now_ns)
+    if vm.other is not None:
+        size = vm.move.size if vm.move is not None else Size()
+        found["landing"] = _placement(vm, "landing", vm.other, size, now_ns)
+    return found
+
+
+def _placement(vm: Vm, role: str, booking: Booking, size: Size, now_ns: int) -> PlacementRow:
+    return PlacementRow(
+        vm=vm.id,
+        host=booking.host,
+        role=role,
+        generation=booking.generation,
+        cpu_millis=size.cpu_millis,
+        memory_bytes=size.memory_bytes,
+        disk_bytes=size.disk_bytes,
+        seq=booking.seq,
+        at_ns=now_ns,
+    )
+
+
+def _is_same(old: PlacementRow, new: PlacementRow) -> bool:
+    return msgspec.structs.replace(old, at_ns=0) == msgspec.structs.replace(new, at_ns=0)
+
+
+def _finish_operations(
+    connection: Connection, moved: Sequence[tuple[Vm, Vm]], given_up: Mapping[str, str], now_ns: int
+) -> None:
+    """End the operations whose wish came true, or never will."""
+    done = [
+        (vm.id, vm.observed_generation)
+        for old, vm in moved
+        if vm.observed_generation > old.observed_generation or (vm.is_gone and not old.is_gone)
+    ]
+    failed = {
+        vm.id: vm.trouble.message
+        for _, vm in moved
+        if vm.trouble is not None
+        and vm.trouble.kind == "permanent"
+        and vm.home is not None
+        and vm.failed_generation == vm.home.generation
+    }
+    operations.finish(connection, done, {**failed, **given_up}, now_ns)
+
+
+def _append(
+    connection: Connection,
+    changes: Sequence[Change],
+    *,
+    actors: Actors,
+    now_ns: int,
+    notes: Mapping[str, Sequence[str]],
+) -> None:
+    entries: list[log.NewEntry] = []
+    woken: dict[str, None] = {}
+    for change in changes:
+        vm = change.vm
+        actor = actors if isinstance(actors, str) else actors[vm.id]
+        entries += [
+            log.NewEntry(
+                at_ns=now_ns,
+                kind="fact",
+                body=_ENCODER.encode(fact),
+                actor=actor,
+                project=vm.project,
+                subject=vm.id,
+            )
+            for fact in change.facts
+        ]
+        for text in (*change.notes, *notes.get(vm.id, ())):
+            body = _ENCODER.encode({"text": text, "vm": vm.name})
+            entries.append(
+                log.NewEntry(at_ns=now_ns, kind="note", body=body, actor=actor, project=vm.project, subject=vm.id)
+            )
+        woken.update(dict.fromkeys(change.hosts))
+    if woken:
+        hosts.raise_generations(connection, list(woken))
+    news = News(vms=tuple(change.vm.id for change in changes), hosts=tuple(woken))
+    if news != News():
+        entries.append(log.NewEntry(at_ns=now_ns, kind="note", body=_ENCODER.encode(news), subject=NEWS))
+    log.append(connection, entries)

@@ -1,0 +1,133 @@
+"""One control plane from outside: everything that REST offers, as typed calls.
+
+::
+
+    with Client(reach_for(Asked())) as client:
+        changed = client.vms.create(VmCreate(name="web-0", spec=VmSpec(cpu=2, memory="4Gi")))
+        client.wait(changed.operation.id, 60)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+
+import httpx
+import msgspec
+
+from hostler.control.api.shapes import Event, Operation, Page, Policies, Whoami
+from hostler.control.client.access import Keys, Tokens
+from hostler.control.client.errors import AnswerError, read_problem, refusal
+from hostler.control.client.events import read_messages
+from hostler.control.client.hosts import Hosts
+from hostler.control.client.pages import items
+from hostler.control.client.reach import Reach
+from hostler.control.client.tenancy import gangs, projects, quotas, reservations
+from hostler.control.client.vms import Vms, split_name
+from hostler.control.client.wire import PAGE, Query, Wire, path_of
+
+__all__ = ["Client"]
+
+_POLL_S = 20.0  # of one long poll: shorter than what proxies in between allow
+
+
+class Client:
+    """Calls to one control plane. Close it, or use it in a ``with``."""
+
+    def __init__(
+        self,
+        reach: Reach,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        answer_s: float = 30.0,
+        page: int = PAGE,
+    ) -> None:
+        self.reach = reach
+        self._wire = Wire(reach, sleep=sleep, answer_s=answer_s, page=page)
+        self.vms = Vms(self._wire)
+        self.hosts = Hosts(self._wire)
+        self.tokens = Tokens(self._wire)
+        self.keys = Keys(self._wire)
+        self.projects = projects(self._wire)
+        self.quotas = quotas(self._wire)
+        self.reservations = reservations(self._wire)
+        self.gangs = gangs(self._wire)
+
+    def close(self) -> None:
+        """End all connections."""
+        self._wire.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def named(self, word: str) -> tuple[str, str]:
+        """Return project and name of ``NAME``, in the project that is meant, or of ``PROJECT/NAME``."""
+        return split_name(word, self.reach.project)
+
+    def whoami(self) -> Whoami:
+        """Return whose key it is, and what he may do."""
+        return self._wire.read("/v1/whoami", Whoami)
+
+    def policies(self) -> Policies:
+        """Return the strategies that place VMs."""
+        return self._wire.read("/v1/policies", Policies)
+
+    def operations(
+        self, *, project: str = "", state: str = "", subject: str = "", limit: int = 0
+    ) -> Iterator[Operation]:
+        """Return operations, page by page."""
+        query = {"project": project, "state": state, "subject": subject}
+        return items(self._wire, "/v1/operations", Page[Operation], query, limit=limit)
+
+    def operation(self, operation: str, *, wait_s: float = 0.0) -> Operation:
+        """Return an operation: at once, or when it has ended, but no later than after so many seconds."""
+        query = {"wait": f"{wait_s:.3f}" if wait_s > 0 else None}
+        return self._wire.read(path_of("operations", operation), Operation, query, wait_s=wait_s)
+
+    def wait(self, operation: str, seconds: float) -> Operation:
+        """Wait until an operation has ended, or so many seconds have passed; the last that was heard of it."""
+        until = time.monotonic() + seconds
+        while True:
+            found = self.operation(operation, wait_s=max(0.0, min(_POLL_S, until - time.monotonic())))
+            if found.state != "pending" or until - time.monotonic() <= 0:
+                return found
+
+    def events(self, *, project: str = "", after: int = 0, limit: int = 0) -> Iterator[Event]:
+        """Return what happened, oldest first."""
+        query = {"project": project, "after": after or None}
+        return items(self._wire, "/v1/events", Page[Event], query, limit=limit)
+
+    def follow(self, *, project: str = "", subject: str = "", after: int | None = None) -> Iterator[Event]:
+        """Return what happens, as it does, until the caller stops; a broken connection is taken up where it broke."""
+        last = "" if after is None else str(after)
+        failures = 0
+        while True:
+            try:
+                for event in self._stream({"project": project, "subject": subject}, last):
+                    last, failures = str(event.seq), 0
+                    yield event
+            except httpx.TransportError as error:
+                failures += 1
+                if failures > 3:
+                    raise self._wire.failure(error) from error
+            time.sleep(min(2.0, 0.2 * 2**failures))
+
+    def _stream(self, query: Query, last: str) -> Iterator[Event]:
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        if last:
+            headers["Last-Event-ID"] = last
+        with self._wire.stream("/v1/events", query, headers) as answer:
+            if answer.status_code >= 400:
+                raise refusal(read_problem(answer.status_code, answer.read()))
+            for message in read_messages(answer.iter_lines()):
+                try:
+                    yield msgspec.json.decode(message.data, type=Event)
+                except msgspec.MsgspecError as error:
+                    hint = "'hostler version' here and there should agree"
+                    raise AnswerError(f"an event is not understood: {error}", hint=hint) from error

@@ -1,0 +1,80 @@
+"""Projects, quotas, reservations and gangs of a control plane, as calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from hostler.control.api.shapes import (
+    Gang,
+    GangCreate,
+    GangEdit,
+    Page,
+    Project,
+    ProjectCreate,
+    ProjectEdit,
+    Quota,
+    QuotaCreate,
+    QuotaEdit,
+    Reservation,
+    ReservationCreate,
+    ReservationEdit,
+)
+from hostler.control.client.pages import items
+from hostler.control.client.wire import Wire, path_of
+
+__all__ = ["Documents", "gangs", "projects", "quotas", "reservations"]
+
+T = TypeVar("T")
+Wish = TypeVar("Wish")
+Edit = TypeVar("Edit")
+
+
+class Documents(Generic[T, Wish, Edit]):
+    """Things that are named by words: a project alone, or a project and a name."""
+
+    def __init__(self, wire: Wire, kind: str, shape: type[T], page: type[Page[T]]) -> None:
+        self._wire = wire
+        self._kind = kind
+        self._shape = shape
+        self._page = page
+
+    def create(self, wish: Wish) -> T:
+        """Make one."""
+        return self._wire.change("POST", path_of(self._kind), self._shape, body=wish)
+
+    def list(self, *, project: str = "") -> Iterator[T]:
+        """Return all, or those of a project, page by page."""
+        return items(self._wire, path_of(self._kind), self._page, {"project": project})
+
+    def get(self, *name: str) -> T:
+        """Return one."""
+        return self._wire.read(path_of(self._kind, *name), self._shape)
+
+    def edit(self, edit: Edit, *name: str, version: str = "") -> T:
+        """Change one; where a version is given, only if it is still that one."""
+        return self._wire.change("PATCH", path_of(self._kind, *name), self._shape, body=edit, version=version)
+
+    def delete(self, *name: str) -> None:
+        """Delete one."""
+        self._wire.remove(path_of(self._kind, *name))
+
+
+def projects(wire: Wire) -> Documents[Project, ProjectCreate, ProjectEdit]:
+    """Return what can be done with projects; each is named by one word."""
+    return Documents(wire, "projects", Project, Page[Project])
+
+
+def quotas(wire: Wire) -> Documents[Quota, QuotaCreate, QuotaEdit]:
+    """Return what can be done with quotas; each is named by its project."""
+    return Documents(wire, "quotas", Quota, Page[Quota])
+
+
+def reservations(wire: Wire) -> Documents[Reservation, ReservationCreate, ReservationEdit]:
+    """Return what can be done with reservations; each is named by project and name."""
+    return Documents(wire, "reservations", Reservation, Page[Reservation])
+
+
+def gangs(wire: Wire) -> Documents[Gang, GangCreate, GangEdit]:
+    """Return what can be done with gangs; each is named by project and name."""
+    return Documents(wire, "gangs", Gang, Page[Gang])

@@ -1,0 +1,68 @@
+"""Writing a host: its row, what the engine is told of it, and news for those who wait; one transaction, all or nothing.
+
+Write the host before its VMs: their changes raise the number of its orders, which a row read before does not have.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.control.books.ledger import NEWS, News
+from hostler.control.fleet.errors import HostDeletedError
+from hostler.control.fleet.hosts import HostBody, host_of, read_body, with_body
+from hostler.control.store import Connection, hosts, log
+from hostler.control.store.hosts import HostRow
+from hostler.model import Event, HostChanged, HostJoined
+
+__all__ = ["alive", "announce", "note"]
+
+_ENCODER = msgspec.json.Encoder()
+_replace = msgspec.structs.replace
+
+
+def alive(connection: Connection, host: str) -> HostRow:
+    """Return a host that is not deleted; HostDeletedError, NotFoundError."""
+    row = hosts.get(connection, host)
+    if row.deleted_ns is not None:
+        raise HostDeletedError(f"host {row.name} was deleted", hint="join again with a new token")
+    return row
+
+
+def announce(
+    connection: Connection,
+    before: HostRow,
+    row: HostRow,
+    body: HostBody,
+    *,
+    actor: str,
+    now_ns: int,
+    text: str = "",
+    is_news: bool = False,
+) -> HostRow:
+    """Write a host and tell the engine what it can see of the change; ``text`` is for people.
+
+    A host that never registered is nothing to the engine. ``is_news``: other replicas are to look at it in any case.
+    """
+    saved = hosts.save(connection, with_body(_replace(row, updated_ns=now_ns), body))
+    entries: list[log.NewEntry] = []
+    if saved.state != "joined":
+        host = host_of(saved, body)
+        is_first = before.state == "joined"
+        known = host_of(before, read_body(before))
+        if is_first or _replace(known, version=0) != _replace(host, version=0):
+            fact: Event = HostJoined(host=host) if is_first else HostChanged(host=host)
+            body_bytes = _ENCODER.encode(fact)
+            entries.append(log.NewEntry(at_ns=now_ns, kind="fact", body=body_bytes, actor=actor, subject=saved.id))
+    if text:
+        entries.append(note(saved, text, actor=actor, now_ns=now_ns))
+    if entries or is_news or saved.generation != before.generation:
+        news = _ENCODER.encode(News(hosts=(saved.id,)))
+        entries.append(log.NewEntry(at_ns=now_ns, kind="note", body=news, subject=NEWS))
+    log.append(connection, entries)
+    return saved
+
+
+def note(row: HostRow, text: str, *, actor: str, now_ns: int) -> log.NewEntry:
+    """Return an entry for people about a host."""
+    body = _ENCODER.encode({"text": text, "host": row.name})
+    return log.NewEntry(at_ns=now_ns, kind="note", body=body, actor=actor, subject=row.id)

@@ -1,0 +1,99 @@
+"""How much of an agent's message is taken in: texts for people are cut, what is absurd is refused. Pure.
+
+Agents keep to ``hostler.agent.limits`` by themselves, so whoever is refused here has another program or bad intent. The
+structs of messages are kept in the database too, where what was taken before must stay readable: hence these functions
+and no bounds in the structs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hostler.agent.limits import LONGEST_NAME, LONGEST_TEXT, MOST_VMS, shortened_trouble
+from hostler.agent.messages import HostSize, Register, Report, VmReport
+from hostler.control.fleet.errors import MessageBoundsError
+from hostler.control.fleet.hosts import checked_registration
+
+__all__ = ["bounded_registration", "bounded_report"]
+
+_MOST_LABELS, _MOST_PROTOCOLS = 64, 64
+_LARGEST = 2**63 - 1  # that a database counts to
+_replace = msgspec.structs.replace
+
+
+def bounded_registration(message: Register) -> Register:
+    """Return a registration within bounds; MessageBoundsError, InputError for what can never be right."""
+    for place in ("boot", "agent", "version", "driver"):
+        _check_name(place, getattr(message, place))
+    _check_count("labels", message.labels, _MOST_LABELS)
+    _check_count("protocols", message.protocols, _MOST_PROTOCOLS)
+    _check_number("sequence", message.sequence)
+    for protocol in message.protocols:
+        _check_number("protocols", protocol)
+    _check_devices(message.size)
+    _check_names("unknown", message.unknown)
+    checked_registration(message)
+    return _replace(message, vms=_bounded_vms(message.vms))
+
+
+def bounded_report(message: Report) -> Report:
+    """Return a report within bounds; MessageBoundsError."""
+    for place in ("boot", "agent"):
+        _check_name(place, getattr(message, place))
+    for place in ("epoch", "sequence", "orders", "refused_teardown"):
+        _check_number(place, getattr(message, place))
+    _check_names("gone", message.gone)
+    _check_names("departed", [one.vm for one in message.departed])
+    for one in message.departed:
+        _check_number("departed.generation", one.generation)
+    _check_names("unknown", message.unknown or ())
+    if message.size is not None:
+        _check_devices(message.size)
+    return _replace(message, vms=_bounded_vms(message.vms)) if message.vms else message
+
+
+def _bounded_vms(vms: tuple[VmReport, ...]) -> tuple[VmReport, ...]:
+    _check_names("vms", [report.vm for report in vms])
+    return tuple(_bounded_vm(report) for report in vms)
+
+
+def _bounded_vm(report: VmReport) -> VmReport:
+    for place in ("generation", "restarts", "failed_generation"):
+        _check_number(f"vms.{place}", getattr(report, place))
+    for place in ("landing_address", "landing_secret"):
+        _check_name(f"vms.{place}", getattr(report, place), most=LONGEST_TEXT)
+    if report.trouble is None:
+        return report
+    _check_name("vms.trouble.code", report.trouble.code)
+    _check_number("vms.trouble.failures", report.trouble.failures)
+    return _replace(report, trouble=shortened_trouble(report.trouble))
+
+
+def _check_devices(size: HostSize) -> None:
+    for device in size.devices:
+        _check_name("size.devices.kind", device.kind)
+        _check_name("size.devices.model", device.model)
+
+
+def _check_names(place: str, names: Sequence[str]) -> None:
+    _check_count(place, names, MOST_VMS)
+    for name in names:
+        _check_name(place, name)
+
+
+def _check_count(place: str, things: Sequence[object], most: int) -> None:
+    if len(things) > most:
+        raise MessageBoundsError(f"{place}: {len(things)} of them", hint=f"at most {most} are taken")
+
+
+def _check_name(place: str, name: str, *, most: int = LONGEST_NAME) -> None:
+    if len(name) > most:
+        hint = f"at most {most} characters are taken"
+        raise MessageBoundsError(f"{place}: {name[:40]!r}… has {len(name)} characters", hint=hint)
+
+
+def _check_number(place: str, number: int) -> None:
+    if not 0 <= number <= _LARGEST:
+        raise MessageBoundsError(f"{place}: it is out of range", hint="0 to 2^63 - 1")

@@ -1,0 +1,142 @@
+"""Emptying a host: who can move does, a few at a time; who cannot is named with the reason. Works of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from hostler.control.books import ledger
+from hostler.control.books.deciding import LEADER
+from hostler.control.fleet.announcing import alive, announce
+from hostler.control.fleet.hosts import HostBody, read_body
+from hostler.control.fleet.taking import write_changes
+from hostler.control.store import Connection
+from hostler.control.vms import wishes
+from hostler.control.vms.errors import MigratingError, NotMovableError, WrongStateError
+from hostler.control.vms.state import Change, Leaving, Vm
+
+__all__ = ["Staying", "drain_step", "forget_refusals", "staying", "why_it_stays", "why_refused"]
+
+_replace = msgspec.structs.replace
+
+
+class Staying(msgspec.Struct, frozen=True, kw_only=True):
+    """A VM that is still on a host that is drained, and why. ``is_stuck``: it cannot leave as things are.
+
+    ``is_refused``: no other host takes it, in the words of the decision; it is tried again now and then.
+    """
+
+    vm: str
+    project: str
+    name: str
+    why: str
+    is_stuck: bool
+    is_refused: bool = False
+
+
+def staying(connection: Connection, host: str) -> list[Staying]:
+    """Return who is still on a host, by VM."""
+    body = read_body(alive(connection, host))
+    found: list[Staying] = []
+    for stored in ledger.of_host(connection, host):
+        vm = stored.vm
+        stuck = why_it_stays(vm, host, body)
+        refused = "" if stuck else why_refused(vm, host)
+        why = (
+            stuck
+            or refused
+            or ("it is moving" if vm.moving is not None else "it waits for its turn, or for room elsewhere")
+        )
+        one = Staying(
+            vm=vm.id,
+            project=vm.project,
+            name=vm.name,
+            why=why,
+            is_stuck=bool(stuck or refused),
+            is_refused=bool(refused),
+        )
+        found.append(one)
+    return found
+
+
+def why_it_stays(vm: Vm, host: str, body: HostBody) -> str:
+    """Return why a VM cannot leave a host by itself; nothing where it can, or is on its way."""
+    if vm.home is None or vm.home.host != host or vm.moving is not None or vm.power == "absent":
+        return ""
+    if not vm.spec.is_movable:
+        return "it has a disk on this host: delete it, or move its data"
+    if wishes.is_at_rest(vm):
+        return ""
+    if vm.power == "paused":
+        return "it is paused: resume or stop it"
+    if vm.power == "stopped":
+        return "it keeps its room here although it is stopped: delete it, or start it" if vm.spec.reserve else ""
+    if not body.capabilities.live_migration:
+        return "the driver of this host cannot send it: stop it, then start it elsewhere"
+    if vm.grow is not None:
+        return "it waits for room to grow here: resize it back"
+    return ""
+
+
+def why_refused(vm: Vm, host: str) -> str:
+    """Return why no other host takes a VM, as decided when it was last to leave this one; nothing where one does.
+
+    That stands while it is tried again, until a place is found or something else is wanted of the VM.
+    """
+    leaving = vm.leaving
+    if leaving is None or leaving.generation != vm.generation or vm.home is None or vm.home.host != host:
+        return ""
+    return leaving.why if vm.power == "running" else ""
+
+
+def forget_refusals(connection: Connection, host: str, *, actor: str, now_ns: int) -> None:
+    """Let all that was decided about who leaves a host be decided anew."""
+    refused = [stored for stored in ledger.of_host(connection, host) if stored.vm.leaving is not None]
+    changes = [(stored, Change(vm=_replace(stored.vm, leaving=None))) for stored in refused]
+    write_changes(connection, changes, actor=actor, now_ns=now_ns)
+
+
+def drain_step(
+    connection: Connection, host: str, *, at_once: int, without: Collection[str], now_ns: int
+) -> tuple[list[str], bool]:
+    """Let some VMs move away; return those that were told to, and whether the host is empty.
+
+    One that is at rest needs no move: it gives the host up, and where it waits for room to run, it runs elsewhere.
+    Those in ``without`` were told just before: they wait, unless that was forgotten.
+    """
+    row = alive(connection, host)
+    if not row.is_draining or row.state != "ready":
+        return [], False
+    body = read_body(row)
+    loaded = ledger.of_host(connection, host)
+    free = at_once - sum(1 for stored in loaded if stored.vm.moving is not None)
+    changes, released = [], []
+    for stored in loaded:
+        vm = stored.vm
+        if why_it_stays(vm, host, body) or vm.home is None or vm.home.host != host:
+            continue
+        if wishes.is_at_rest(vm):
+            released.append(vm.id)
+            changes.append((stored, _replace(wishes.vacate(vm), notes=("it has left its host, which is drained",))))
+        elif vm.power == "stopped" or free <= 0 or (vm.id in without and vm.leaving is not None):
+            continue
+        elif (change := _moved(vm, host)) is not None:
+            free -= 1
+            changes.append((stored, change))
+    if released:
+        left = _replace(body, remains=tuple(sorted({*body.remains, *released})))
+        changed = _replace(row, generation=row.generation + 1)
+        announce(connection, row, changed, left, actor=LEADER, now_ns=now_ns)
+    write_changes(connection, changes, actor=LEADER, now_ns=now_ns)
+    return [stored.vm.id for stored, _ in changes], not loaded
+
+
+def _moved(vm: Vm, host: str) -> Change | None:
+    try:
+        change = wishes.migrate(vm)
+        leaving = Leaving(generation=change.vm.generation, why=why_refused(vm, host))
+        moved = _replace(change.vm, leaving=leaving)
+        return _replace(change, vm=moved, notes=("it makes way: its host is drained",))
+    except (MigratingError, NotMovableError, WrongStateError):
+        return None  # it starts, grows or makes way just now: the next look sees it otherwise

@@ -1,0 +1,236 @@
+"""What the holder of the lease does about hosts by itself: judge silence, take proofs, drain, and forget old things.
+
+Each transaction begins with the epoch of the lease. Times are steady and our own: whatever was waited for before a
+takeover, or before this process stood still, is waited for again, so no host is judged by somebody who had no time to
+hear it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TypeVar
+
+from hostler.control.books.deciding import LEADER
+from hostler.control.fleet import presence
+from hostler.control.fleet.announcing import alive
+from hostler.control.fleet.draining import drain_step
+from hostler.control.fleet.errors import HostAliveError, HostDeletedError
+from hostler.control.fleet.fencing import run_fence_command
+from hostler.control.fleet.fleet import Fleet
+from hostler.control.fleet.restored import has_waiting, order_again
+from hostler.control.fleet.silence import SILENT, bury, has_restartable, lose_rest, lose_watched, silence
+from hostler.control.fleet.tidying import keep_tidy
+from hostler.control.fleet.times import SECOND
+from hostler.control.fleet.waiting import wait
+from hostler.control.store import Connection, lease, placements
+from hostler.control.store.errors import NotFoundError
+from hostler.control.store.hosts import RollRow
+from hostler.errors import HostlerError
+
+__all__ = ["Duties"]
+
+T = TypeVar("T")
+
+_TOGETHER = 64  # hosts judged in one commit
+
+
+class Duties:
+    """The duties of one replica; it does nothing while another leads."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._epoch = 0
+        self._began = 0
+        self._looked = 0
+        self._since: dict[str, tuple[int, int]] = {}  # host to its epoch and when we first saw it with that
+        self._watched: dict[str, int] = {}  # host to the epoch in which its watchdog's proof was taken
+        self._fencing: dict[str, asyncio.Task[None]] = {}
+        self._fence_at: dict[str, int] = {}
+        self._move_at: dict[str, int] = {}
+        self._may_be_restored = True  # until a look found nothing that waits since a restore
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Do what is due again and again until told to stop; removing much that is old delays no look at hosts."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(keep_tidy(self._fleet, stopping), name="tidying")
+            await self._keep_looking(stopping)
+
+    async def _keep_looking(self, stopping: asyncio.Event) -> None:
+        try:
+            while not stopping.is_set():
+                try:
+                    await self.look()
+                except HostlerError as error:
+                    self._fleet.tell(f"duties: {error.message}")
+                await wait(stopping, self._fleet.times.look_s)
+        finally:
+            tasks = list(self._fencing.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def look(self) -> None:
+        """Do once what is due now."""
+        fleet = self._fleet
+        if not fleet.books.is_leader:
+            self._epoch = 0
+            return
+        self._begin_if_new(fleet.books.epoch)
+        fleet.roll.spoil()
+        await fleet.roll.refresh()
+        if fleet.database.is_shared:
+            fleet.presence.take_hearsay(await fleet.database.read(presence.read_hearsay), fleet.books.replica)
+        rows = list(fleet.roll.rows.values())
+        self._remember(rows)
+        await self._judge([row for row in rows if row.state == "ready" and self._is_silent(row)])
+        for row in rows:
+            if row.state in SILENT:
+                await self._prove(row, rows)
+            if row.state == "fenced":
+                await self._clear(row)
+            if row.is_draining and row.state == "ready":
+                await self._drain(row)
+        if self._may_be_restored:
+            self._may_be_restored = await fleet.database.read(has_waiting)
+        if self._may_be_restored:
+            await self._write(lambda connection: order_again(connection, now_ns=fleet.clock()))
+
+    def _begin_if_new(self, epoch: int) -> None:
+        """Begin to wait anew when we just began to lead, or when we have not looked for so long that we were deaf."""
+        now, settings = self._fleet.steady(), self._fleet.settings
+        was_deaf = now - self._looked > settings.silent_after_s / 2 * SECOND
+        if self._epoch != epoch or was_deaf:
+            self._epoch, self._began = epoch, now
+            self._since, self._watched, self._fence_at, self._move_at = {}, {}, {}, {}
+        self._looked = now
+
+    def _remember(self, rows: Sequence[RollRow]) -> None:
+        now = self._fleet.steady()
+        known = self._since
+        self._since = {
+            row.id: known[row.id] if row.id in known and known[row.id][0] == row.epoch else (row.epoch, now)
+            for row in rows
+        }
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        epoch = self._epoch
+
+        def checked(connection: Connection) -> T:
+            lease.check_epoch(connection, epoch)
+            return work(connection)
+
+        return await self._fleet.database.write(checked)
+
+    # -- silence ---------------------------------------------------------------------------------------------------
+
+    def _is_silent(self, row: RollRow) -> bool:
+        """Say whether nobody has heard a host for so long that it counts as silent."""
+        fleet = self._fleet
+        heard = max(fleet.presence.heard_at(row.id) or 0, self._since[row.id][1], self._began)
+        return fleet.steady() - heard >= fleet.settings.silent_after_s * SECOND
+
+    async def _judge(self, rows: Sequence[RollRow]) -> None:
+        for start in range(0, len(rows), _TOGETHER):
+            some = rows[start : start + _TOGETHER]
+            await asyncio.gather(*(self._judge_one(row) for row in some))
+
+    async def _judge_one(self, row: RollRow) -> None:
+        fleet = self._fleet
+        fleet.sessions.drop(row.id)  # before it is written: what comes now must be a registration
+        now_ns = fleet.clock()
+
+        def work(connection: Connection) -> None:
+            now = alive(connection, row.id)
+            if now.state == "ready" and now.epoch == row.epoch:
+                text = f"not heard for {fleet.settings.silent_after_s:g} s"
+                silence(connection, now, state="silent", actor=LEADER, text=text, now_ns=now_ns)
+
+        await self._quietly(self._write(work))
+
+    # -- proofs ----------------------------------------------------------------------------------------------------
+
+    async def _prove(self, row: RollRow, rows: Sequence[RollRow]) -> None:
+        fleet = self._fleet
+        now, since = fleet.steady(), self._since[row.id][1]
+        is_due = now - since >= self._watchdog_s(row) * SECOND
+        if is_due and self._watched.get(row.id) != row.epoch and fleet.settings.stop_after_s > 0:
+            await self._quietly(self._write(lambda connection: lose_watched(connection, row.id, now_ns=fleet.clock())))
+            self._watched[row.id] = row.epoch
+        if fleet.settings.fence_command and row.id not in self._fencing and now >= self._fence_at.get(row.id, 0):
+            await self._begin_to_fence(row, rows)
+
+    def _watchdog_s(self, row: RollRow) -> float:
+        """Return after how much silence watchdogs have stopped their VMs for certain.
+
+        A host that fell silent was last answered longer ago than its watchdog waits. One that was forced offline, or
+        that another replica answers until it has read the roll anew, may have been answered later.
+        """
+        fleet = self._fleet
+        settings, times = fleet.settings, fleet.times
+        if settings.stop_after_s >= settings.silent_after_s:
+            return float("inf")  # then agents were told that watchdogs stop nothing
+        if row.state == "silent" and not fleet.database.is_shared:
+            return times.margin_s
+        return settings.stop_after_s + times.roll_s + times.margin_s
+
+    async def _begin_to_fence(self, row: RollRow, rows: Sequence[RollRow]) -> None:
+        """Fence a host for the sake of VMs that start elsewhere then.
+
+        Where most hosts are silent it is more likely us whom nobody hears: that is left to people.
+        """
+        silent = sum(1 for one in rows if one.state in SILENT)
+        alive_hosts = sum(1 for one in rows if one.state in ("ready", *SILENT))
+        if silent * 2 > alive_hosts:
+            return
+        if await self._fleet.database.read(lambda connection: has_restartable(connection, row.id)):
+            self._fencing[row.id] = asyncio.get_running_loop().create_task(self._fence(row), name=f"fence {row.name}")
+
+    async def _fence(self, row: RollRow) -> None:
+        fleet = self._fleet
+        command, times = fleet.settings.fence_command, fleet.times
+        try:
+            why_not = await run_fence_command(command, host=row.name, identity=row.id, timeout_s=times.fence_timeout_s)
+            if why_not:
+                fleet.tell(f"host {row.name} is not fenced: {why_not}")
+                return
+            proof = f"{command[0]} fenced it"
+            await self._quietly(
+                self._write(lambda connection: bury(connection, row.id, proof, actor=LEADER, now_ns=fleet.clock()))
+            )
+        except HostlerError as error:
+            fleet.tell(f"host {row.name} was fenced, which could not be written down: {error.message}")
+        finally:
+            self._fence_at[row.id] = fleet.steady() + int(times.fence_again_s * SECOND)
+            self._fencing.pop(row.id, None)
+
+    async def _clear(self, row: RollRow) -> None:
+        """Look after a dead host: a decision may have been on its way when it was buried."""
+        fleet = self._fleet
+        if await fleet.database.read(lambda connection: placements.of_host(connection, row.id)):
+            await self._quietly(self._write(lambda connection: lose_rest(connection, row.id, now_ns=fleet.clock())))
+
+    # -- draining --------------------------------------------------------------------------------------------------
+
+    async def _drain(self, row: RollRow) -> None:
+        fleet = self._fleet
+        now = fleet.steady()
+        self._move_at = {vm: at for vm, at in self._move_at.items() if at > now}
+        without = set(self._move_at)
+
+        def work(connection: Connection) -> tuple[list[str], bool]:
+            return drain_step(
+                connection, row.id, at_once=fleet.times.moves_at_once, without=without, now_ns=fleet.clock()
+            )
+
+        moved = await self._quietly(self._write(work))
+        if moved is not None:
+            again = now + int(fleet.times.move_again_s * SECOND)
+            self._move_at |= dict.fromkeys(moved[0], again)
+
+    async def _quietly(self, writing: Coroutine[None, None, T]) -> T | None:
+        """Await a write about a host that may have gone, or come back, since we looked."""
+        try:
+            return await writing
+        except (HostAliveError, HostDeletedError, NotFoundError):
+            return None

@@ -1,0 +1,286 @@
+"""What agents talk to: join, register, report, orders. Any replica answers any agent.
+
+Errors and the HTTP status that each becomes (those with a ``status`` attribute carry it):
+
+- 400 ``InputError``: a message that can never be right
+- 401 ``UnauthenticatedError``, ``JoinRefusedError``: no credential or token of ours
+- 403 ``ForbiddenError``: a message that belongs to another host than its credential
+- 409 ``StaleReportError``: older than what we know, or not registered here: the agent registers again; also
+  ``HostExistsError`` for a name that is taken, ``AgentInUseError`` for the id of another host's agent
+- 410 ``HostDeletedError``: the host was deleted
+- 422 ``MessageBoundsError``: names too long, or too many of something
+- 426 ``UnsupportedProtocolError``: neither version N nor N-1
+- 429 ``TooManyRequestsError`` with ``retry_after_s``
+- 503 ``UnavailableError`` (database and so on) with Retry-After
+
+``orders`` returns None for 204. A heartbeat costs no SQL but a look at all credentials every few seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from hostler.agent.messages import (
+    OLDEST_PROTOCOL,
+    PROTOCOL,
+    Join,
+    Joined,
+    Orders,
+    Register,
+    Registered,
+    Report,
+    Reported,
+)
+from hostler.control.access import Doorkeeper, UnauthenticatedError, tokens
+from hostler.control.access.secrets import Random
+from hostler.control.books.books import Books
+from hostler.control.fleet import presence, taking
+from hostler.control.fleet.announcing import alive, announce
+from hostler.control.fleet.bounds import bounded_registration, bounded_report
+from hostler.control.fleet.errors import StaleReportError, UnsupportedProtocolError
+from hostler.control.fleet.hosts import HostBody, limit_of, read_body
+from hostler.control.fleet.ordering import Asked, read_orders
+from hostler.control.fleet.presence import Presence
+from hostler.control.fleet.roll import Roll
+from hostler.control.fleet.sessions import Session, Sessions
+from hostler.control.fleet.taking import Told
+from hostler.control.fleet.times import FleetTimes, times_for
+from hostler.control.fleet.waiting import wait
+from hostler.control.settings import ControlSettings
+from hostler.control.store import Connection, Database, hosts
+from hostler.control.store.hosts import HostRow
+from hostler.errors import HostlerError
+
+__all__ = ["Fleet"]
+
+_NAMED = 8  # protocols, in a refusal
+_AT_ONCE_S = 1e-9  # a lease that has run out before it is read
+_replace = msgspec.structs.replace
+
+
+class Fleet:
+    """The agents of one replica. ``run`` must be running for other replicas to know whom this one hears."""
+
+    def __init__(
+        self,
+        database: Database,
+        books: Books,
+        settings: ControlSettings,
+        *,
+        doorkeeper: Doorkeeper | None = None,
+        times: FleetTimes | None = None,
+        protocols: range = range(max(OLDEST_PROTOCOL, PROTOCOL - 1), PROTOCOL + 1),
+        clock: Callable[[], int] = time.time_ns,  # noqa: TID251 - rows and facts bear wall times
+        steady: Callable[[], int] = time.monotonic_ns,
+        random: Random = secrets.token_bytes,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.database = database
+        self.books = books
+        self.settings = settings
+        self.times = times or times_for(settings)
+        self.clock = clock
+        self.steady = steady
+        self.tell = tell
+        self.presence = Presence(steady)
+        self.sessions = Sessions()
+        # The orders that each host has, the news when they were read, and the epoch under which it asked.
+        self._given: dict[str, tuple[int, int, int]] = {}
+        self._doorkeeper = doorkeeper or Doorkeeper(database)
+        self._protocols = protocols
+        self._random = random
+        self.roll = Roll(
+            database, self._doorkeeper, self.sessions, life_s=self.times.roll_s, clock=clock, steady=steady
+        )
+
+    async def join(self, message: Join, remote: str = "") -> Joined:
+        """Trade a one-time token for a credential, which is shown this once."""
+        protocol = self._common(message.protocols)
+        now_ns = self.clock()
+        self._doorkeeper.guard.check(remote, now_ns)
+
+        def work(connection: Connection) -> Joined:
+            return self._join(connection, message, protocol, now_ns)
+
+        try:
+            joined = await self.database.write(work)
+        except UnauthenticatedError:
+            self._doorkeeper.guard.note_failure(remote, now_ns)
+            raise
+        self.forget(joined.host)
+        return joined
+
+    def _join(self, connection: Connection, message: Join, protocol: int, now_ns: int) -> Joined:
+        admitted = tokens.join(
+            connection,
+            message.token,
+            name=message.name,
+            identity=uuid.uuid4().hex,
+            now_ns=now_ns,
+            random=self._random,
+        )
+        before = admitted.host
+        state = "joined" if admitted.is_new else before.state
+        row = _replace(before, state=state, epoch=before.epoch + (not admitted.is_new))
+        body = _replace(read_body(row), protocol=protocol, is_locked_out=False)
+        text = f"joined with token {admitted.token}"
+        row = announce(connection, before, row, body, actor=taking.agent_of(row.id), now_ns=now_ns, text=text)
+        return Joined(host=row.id, credential=admitted.credential, protocol=protocol)
+
+    async def register(self, credential: str, message: Register, remote: str = "") -> Registered:
+        """Take in all that a host is and has; its reports count from now on under a new epoch."""
+        host = await self.roll.host_of(credential, remote)
+        message = bounded_registration(message)
+        now_ns, news = self.clock(), self.books.watchers.news_of(host)
+
+        def work(connection: Connection) -> tuple[HostRow, HostBody, str]:
+            before = alive(connection, host)
+            tokens.check_credential(connection, credential, host=host, now_ns=now_ns)
+            known = read_body(before)
+            protocol = self._common(message.protocols or (known.protocol,))
+            # An agent that goes on with its old credential never got the answer that held the new one.
+            is_same = (before.boot, before.agent) == (message.boot, message.agent)
+            fresh = ""
+            if known.must_rotate or (is_same and tokens.is_outgoing(connection, credential)):
+                _, fresh = tokens.rotate_credential(connection, credential, now_ns=now_ns, random=self._random)
+            row, body = taking.take_registration(
+                connection, host, message, protocol=protocol, settings=self.settings, now_ns=now_ns
+            )
+            return row, body, fresh
+
+        try:
+            row, body, fresh = await self.database.write(work)
+        except UnauthenticatedError:
+            self._doorkeeper.forget(host)
+            self.roll.spoil()  # it is older than the end of this credential
+            raise
+        self.sessions.open(
+            Session(
+                host=host,
+                boot=row.boot,
+                agent=row.agent,
+                epoch=row.epoch,
+                since=self.steady(),
+                generation=row.generation,
+                news=news,
+                is_watched=body.is_watched,
+                must_relearn=body.must_relearn,
+            )
+        )
+        self.presence.note(host)
+        return self._registered(row, body, fresh)
+
+    def _registered(self, row: HostRow, body: HostBody, credential: str) -> Registered:
+        settings = self.settings
+        stop_after_s = settings.stop_after_s if settings.stop_after_s < settings.silent_after_s else 0.0
+        if body.must_relearn:
+            # What it remembers of its orders may be what others have by now: until it knows the new ones it starts
+            # nothing that silence stops.
+            stop_after_s = _AT_ONCE_S
+        return Registered(
+            epoch=row.epoch,
+            heartbeat_s=settings.heartbeat_s,
+            silent_after_s=settings.silent_after_s,
+            stop_after_s=stop_after_s,
+            limit=limit_of(row, body, settings),
+            credential=credential,
+            protocol=body.protocol,
+        )
+
+    async def report(self, credential: str, message: Report, remote: str = "") -> Reported:
+        """Take in what changed on a host; without news nothing is written."""
+        host = await self.roll.host_of(credential, remote)
+        message = bounded_report(message)
+        await self._look_again(host, message)
+        session = self.sessions.admit(host, message)  # from here to the queue of writes nothing may wait
+        self.presence.note(host)
+        if session.is_heartbeat(message):
+            return Reported()
+        now_ns, must_resync = self.clock(), session.has_relearned(message)
+
+        told = Told(host=host, message=message, has_relearned=must_resync, settings=self.settings, now_ns=now_ns)
+        session.is_watched = None
+        try:
+            body = await self.database.write_jointly(taking.take_reports, told)
+        except StaleReportError:
+            self.sessions.drop(host)
+            raise
+        session.refused_teardown, session.is_watched = body.refused_teardown, body.is_watched
+        return Reported(resync=must_resync)
+
+    async def _look_again(self, host: str, message: Report) -> None:
+        """Forget a registration that another replica has replaced, as soon as there is news of its host.
+
+        What is to be written down is compared with the database in any case; a mere heartbeat is not, and would keep
+        two agents of one host believing that they are heard.
+        """
+        session, news = self.sessions.find(host), self.books.watchers.news_of(host)
+        if session is None or session.news == news or not self.database.is_shared or not session.is_heartbeat(message):
+            return
+        row = await self.database.read(lambda connection: hosts.find_some(connection, [host]).get(host))
+        session.news = news
+        if row is not None and row.epoch > session.epoch and self.sessions.find(host) is session:
+            self.sessions.drop(host)
+
+    async def orders(
+        self, credential: str, from_version: int, wait_s: float, remote: str = "", *, epoch: int = 0
+    ) -> Orders | None:
+        """Return all orders of a host as soon as they are newer than a version; None when that took too long.
+
+        Where the agent says the epoch of its registration they are given only while that counts; StaleReportError.
+        """
+        host = await self.roll.host_of(credential, remote)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + min(max(wait_s, 0.0), self.times.longest_poll_s)
+        with self.books.watch("host", host) as news:
+            while True:
+                known = self.books.watchers.news_of(host)
+                found = None
+                if self._given.get(host) != (from_version, known, epoch):  # else nothing came since these were given
+                    found = await self.database.read_jointly(read_orders, Asked(host, from_version, epoch))
+                    self._given[host] = (found.version if found is not None else from_version, known, epoch)
+                left_s = until - loop.time()
+                if found is not None or left_s <= 0 or not await news.wait(left_s):
+                    return found
+                await self.roll.host_of(credential, remote)  # who was locked out while it waited gets nothing more
+
+    def forget(self, host: str) -> None:
+        """Believe nothing more about a host; call it after the commit that revoked, rotated or deleted something."""
+        self._given.pop(host, None)
+        self._doorkeeper.forget(host)
+        self.sessions.drop(host)
+        self.roll.spoil()
+        # News of the commit may have woken its polls before it was known here who is locked out: they look again.
+        self.books.watchers.tell((), (host,))
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Tell other replicas whom this one hears, until told to stop."""
+        while not stopping.is_set():
+            if self.database.is_shared and not self.books.is_leader:
+                try:
+                    await self._publish()
+                except HostlerError as error:
+                    self.tell(f"whom we hear could not be told: {error.message}")
+            await wait(stopping, self.times.publish_s)
+
+    async def _publish(self) -> None:
+        ages, now_ns = self.presence.ages(), self.clock()
+        await self.database.write(lambda connection: presence.publish(connection, self.books.replica, ages, now_ns))
+
+    def _common(self, spoken: Sequence[int]) -> int:
+        """Return the newest protocol that both sides speak; UnsupportedProtocolError."""
+        common = [one for one in spoken if one in self._protocols]
+        if common:
+            return max(common)
+        theirs = ", ".join(map(str, spoken[:_NAMED])) or "none"
+        ours = f"{self._protocols.start} to {self._protocols[-1]}"
+        raise UnsupportedProtocolError(
+            f"the agent speaks protocol {theirs}; this control plane speaks {ours}",
+            hint="bring the older side to the other's version, and start the agent again",
+        )

@@ -1,0 +1,83 @@
+"""Who was heard when: in memory for our own agents, by hearsay for those of other replicas.
+
+Replicas tell each other ages, never times, and whoever reads them counts from his own reading on, so clocks that differ
+do no harm: what is known by hearsay is late by as much as it took, which makes a host look younger, never older.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from hostler.control.store import Connection, documents
+from hostler.control.store.documents import Document
+
+__all__ = ["PRESENCE", "Presence", "forget_hearsay", "publish", "read_hearsay"]
+
+PRESENCE = "presence"  # the project under which replicas tell whom they hear
+_MILLISECOND = 1_000_000
+_AGES = msgspec.json.Decoder(dict[str, int])
+
+
+class Presence:
+    """When hosts were heard last, in our own steady nanoseconds."""
+
+    def __init__(self, steady: Callable[[], int]) -> None:
+        self._steady = steady
+        self._own: dict[str, int] = {}
+        self._told: dict[str, int] = {}
+        self._versions: dict[str, int] = {}
+
+    def note(self, host: str) -> None:
+        """Note that a host was heard just now."""
+        self._own[host] = self._steady()
+
+    def forget(self, host: str) -> None:
+        """Forget a host that was deleted."""
+        self._own.pop(host, None)
+        self._told.pop(host, None)
+
+    def heard_at(self, host: str) -> int | None:
+        """Return when a host was heard last by anybody, as far as we know."""
+        times = [at for at in (self._own.get(host), self._told.get(host)) if at is not None]
+        return max(times, default=None)
+
+    def ages(self) -> dict[str, int]:
+        """Return how long ago our own hosts were heard, in milliseconds."""
+        now = self._steady()
+        return {host: (now - at) // _MILLISECOND for host, at in self._own.items()}
+
+    def take_hearsay(self, told: Iterable[Document], replica: str) -> None:
+        """Take in whom other replicas heard, where they said something new."""
+        now = self._steady()
+        for document in told:
+            if document.name == replica or self._versions.get(document.name) == document.version:
+                continue
+            self._versions[document.name] = document.version
+            for host, age in _AGES.decode(document.body).items():
+                self._told[host] = max(self._told.get(host, 0), now - age * _MILLISECOND)
+
+
+def publish(connection: Connection, replica: str, ages: dict[str, int], now_ns: int) -> None:
+    """Tell the others whom this replica heard."""
+    body = msgspec.json.encode(ages)
+    known = documents.find(connection, "setting", PRESENCE, replica)
+    if known is None:
+        row = Document(project=PRESENCE, name=replica, created_ns=now_ns, updated_ns=now_ns, body=body)
+        documents.insert(connection, "setting", row)
+        return
+    documents.save(connection, "setting", msgspec.structs.replace(known, body=body, updated_ns=now_ns))
+
+
+def read_hearsay(connection: Connection) -> list[Document]:
+    """Return what all replicas told."""
+    return documents.list_all(connection, "setting", PRESENCE)
+
+
+def forget_hearsay(connection: Connection, before_ns: int) -> int:
+    """Remove what replicas told that are long gone; return how many there were."""
+    old = [row for row in read_hearsay(connection) if row.updated_ns < before_ns]
+    for row in old:
+        documents.drop(connection, "setting", row)
+    return len(old)

@@ -1,0 +1,96 @@
+"""Which agents registered with this replica, and how far their reports have come. In memory; no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from hostler.agent.messages import Report
+from hostler.control.access import ForbiddenError
+from hostler.control.fleet.errors import StaleReportError
+from hostler.control.store.hosts import RollRow
+
+__all__ = ["Session", "Sessions"]
+
+
+class Session(msgspec.Struct, kw_only=True):
+    """A registration that counts. ``since`` is when it was made, in steady nanoseconds."""
+
+    host: str
+    boot: str
+    agent: str
+    epoch: int
+    since: int
+    generation: int  # of the host's orders when it registered
+    news: int = 0  # of the host, when it was last seen in the database that this registration counts
+    sequence: int = 0
+    refused_teardown: int = 0
+    is_watched: bool | None  # as it is written down; None while a report is on its way there, whatever comes of it
+    may_tear_down: int = 0
+    must_relearn: bool = False
+
+    def is_heartbeat(self, report: Report) -> bool:
+        """Say whether a report tells nothing that must be written down."""
+        if report.vms or report.gone or report.departed or report.unknown is not None or report.size is not None:
+            return False
+        if report.is_watched is not self.is_watched:
+            return False
+        return report.refused_teardown == self.refused_teardown and not self.has_relearned(report)
+
+    def has_relearned(self, report: Report) -> bool:
+        """Say whether an agent that had to learn its orders anew has done so."""
+        return self.must_relearn and report.orders >= self.generation
+
+
+class Sessions:
+    """All registrations of this replica, by host."""
+
+    def __init__(self) -> None:
+        self._by_host: dict[str, Session] = {}
+        self._host_of: dict[str, str] = {}  # by agent
+
+    def __len__(self) -> int:
+        return len(self._by_host)
+
+    def find(self, host: str) -> Session | None:
+        """Return the registration of a host that counts here."""
+        return self._by_host.get(host)
+
+    def open(self, session: Session) -> None:
+        """Let this registration count instead of an older one."""
+        known = self._by_host.get(session.host)
+        if known is None or known.epoch < session.epoch:
+            self.drop(session.host)
+            self._by_host[session.host] = session
+            self._host_of.setdefault(session.agent, session.host)
+
+    def admit(self, host: str, report: Report) -> Session:
+        """Return the session of a report and count the report; StaleReportError, ForbiddenError."""
+        session = self._by_host.get(host)
+        if session is None or (session.boot, session.agent) != (report.boot, report.agent):
+            if self._host_of.get(report.agent, host) != host:
+                hint = "each agent uses the credential of its own host"
+                raise ForbiddenError("this report is that of another host's agent", hint=hint)
+            raise StaleReportError("this agent is not registered here", hint="register again")
+        if session.epoch != report.epoch:
+            raise StaleReportError(f"epoch {report.epoch} is not {session.epoch}", hint="register again")
+        if report.sequence <= session.sequence:
+            hint = "a replay or a delayed packet: nothing was changed"
+            raise StaleReportError(f"report {report.sequence} comes after {session.sequence}", hint=hint)
+        session.sequence = report.sequence
+        return session
+
+    def drop(self, host: str) -> None:
+        """Let a host's registration count no longer."""
+        session = self._by_host.pop(host, None)
+        if session is not None and self._host_of.get(session.agent) == host:
+            del self._host_of[session.agent]
+
+    def compare(self, rows: Mapping[str, RollRow], read_at: int) -> None:
+        """Drop registrations that the database, read at a time, knows to be over."""
+        for host, session in list(self._by_host.items()):
+            row = rows.get(host)
+            is_over = session.since < read_at if row is None else row.epoch > session.epoch
+            if is_over:
+                self.drop(host)

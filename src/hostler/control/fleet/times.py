@@ -1,0 +1,40 @@
+"""Times and numbers of the fleet that follow from the settings, or that nobody needs to set. Tests make them short."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.control.settings import ControlSettings
+
+__all__ = ["SECOND", "FleetTimes", "times_for"]
+
+SECOND = 1_000_000_000
+
+
+class FleetTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Times in seconds."""
+
+    roll_s: float = 5.0  # how long what was read of credentials and epochs is believed
+    publish_s: float = 5.0  # between two tellings of whom this replica heard
+    longest_poll_s: float = 60.0
+    look_s: float = 1.0  # between two looks of the leader
+    margin_s: float = 5.0  # beyond what watchdogs need, before their VMs count as stopped
+    fence_timeout_s: float = 60.0
+    fence_again_s: float = 60.0  # after a fencing command that failed
+    moves_at_once: int = 4  # of one draining host
+    move_again_s: float = 30.0  # after a move that came to nothing
+    tidy_s: float = 60.0
+    tidy_at_once: int = 500  # rows of a kind that one transaction removes: a few milliseconds of the writer
+    tidy_pause_s: float = 0.05  # for everybody else who writes
+
+
+def times_for(settings: ControlSettings) -> FleetTimes:
+    """Return times that go with how soon a host is silent: what replicas tell each other must be newer than that."""
+    usual = FleetTimes()
+    third = settings.silent_after_s / 3
+    return msgspec.structs.replace(
+        usual,
+        roll_s=min(usual.roll_s, third),
+        publish_s=min(usual.publish_s, third),
+        look_s=min(usual.look_s, third / 2),
+    )

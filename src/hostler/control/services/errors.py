@@ -1,0 +1,36 @@
+"""Why the service cannot do what was asked, with stable codes."""
+
+from __future__ import annotations
+
+from hostler.errors import ConflictError, InputError, UnavailableError
+
+__all__ = ["InsufficientResourcesError", "NoAgentsError", "NoVerdictError", "NotConfirmedError"]
+
+
+class NoAgentsError(UnavailableError):
+    """No host is ready."""
+
+    code = "no_available_agents"
+
+
+class NoVerdictError(UnavailableError):
+    """Nobody decided about a VM in time."""
+
+    code = "agent_service_unavailable"
+
+
+class InsufficientResourcesError(ConflictError):
+    """No host has room for a VM that was to be placed at once or not at all; ``decision`` says why, host by host."""
+
+    code = "insufficient_resources"
+    retryable = False
+
+    def __init__(self, message: str, *, hint: str = "", decision: dict[str, object] | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.decision = decision
+
+
+class NotConfirmedError(InputError):
+    """Something that cannot be taken back was not confirmed by the right name or number."""
+
+    code = "not_confirmed"

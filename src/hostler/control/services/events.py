@@ -1,0 +1,145 @@
+"""What happened, for people: entries of the log that mean something to them, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hostler.control.api.shapes import Event
+from hostler.control.books.ledger import NEWS, Withdrawn
+from hostler.control.services.callers import Caller, Noted
+from hostler.control.services.deeds import deed_text, fact_kind, note_kind
+from hostler.control.services.times import at
+from hostler.control.store import Connection, hosts, log
+from hostler.model import (
+    STORAGE,
+    BindFailed,
+    EvictFailed,
+    GuestArrived,
+    GuestBound,
+    GuestChanged,
+    GuestLeft,
+    HostChanged,
+    HostJoined,
+    HostLeft,
+)
+from hostler.model import Event as Fact
+
+__all__ = ["Events", "named", "read", "show", "show_all"]
+
+_FACT = msgspec.json.Decoder(Fact)
+_LEFT = msgspec.json.Decoder(Withdrawn)
+_NOTE = msgspec.json.Decoder(Noted)
+_AGENT = "agent:"
+_KEPT = "vm.kept"
+
+
+class Events(msgspec.Struct, frozen=True, kw_only=True):
+    """Some events, and the number after which to go on."""
+
+    items: list[Event]
+    after: int
+    is_last: bool
+
+
+def read(
+    connection: Connection, caller: Caller, *, after: int, limit: int, project: str = "", subject: str = ""
+) -> Events:
+    """Return the next events that the caller may see; LogForgottenError when some of them are gone.
+
+    After 0 come the oldest that are still there.
+    """
+    project = caller.principal.narrowed(project)
+    caller.principal.check("event.read", project)
+    head = log.head(connection)
+    if not after:
+        first = log.oldest(connection, 1)
+        after = first[0][0] - 1 if first else head
+    entries = log.read_after(
+        connection, after, limit, kinds=("fact", "note"), project=project or None, subject=subject or None
+    )
+    shown = named(connection, show_all([entry for entry in entries if entry.subject != NEWS]))
+    is_last = len(entries) < limit
+    # All that is behind the last one concerns somebody else: it need not be looked through again.
+    return Events(items=shown, after=max(head, after) if is_last else entries[-1].seq, is_last=is_last)
+
+
+def named(connection: Connection, events: list[Event]) -> list[Event]:
+    """Return events that say of which hosts the agents are that did something: nobody knows hosts by their ids."""
+    agents = sorted({event.actor.removeprefix(_AGENT) for event in events if event.actor.startswith(_AGENT)})
+    if not agents:
+        return events
+    names = {f"{_AGENT}{row.id}": f"agent of {row.name}" for row in hosts.find_some(connection, agents).values()}
+    return [msgspec.structs.replace(event, by=names.get(event.actor, event.by)) for event in events]
+
+
+def show_all(entries: Sequence[log.Entry]) -> list[Event]:
+    """Return entries in words, in the order of their numbers, with times that never go back.
+
+    Who asked first may be written last, since a time is that of the request. Nobody wants to read it like that.
+    """
+    found: list[Event] = []
+    at_ns = 0
+    for entry in entries:
+        at_ns = max(at_ns, entry.at_ns)
+        found.append(show(msgspec.structs.replace(entry, at_ns=at_ns)))
+    return found
+
+
+def show(entry: log.Entry) -> Event:
+    """Return an entry of the log in words."""
+    kind, text, request = _words(entry)
+    return Event(
+        seq=entry.seq,
+        at=at(entry.at_ns),
+        kind=kind,
+        actor=entry.actor,
+        by=entry.actor,
+        project=entry.project,
+        subject=entry.subject,
+        text=text,
+        request_id=request,
+    )
+
+
+def _words(entry: log.Entry) -> tuple[str, str, str]:
+    if entry.kind == "note":
+        noted = _NOTE.decode(entry.body)
+        is_plain = noted.text == f"{noted.what} {noted.name}"
+        text = deed_text(noted.what, noted.name) if is_plain else noted.text
+        return noted.what or note_kind(noted.text), text, noted.request
+    fact = _FACT.decode(entry.body)
+    if isinstance(fact, GuestLeft) and not _LEFT.decode(entry.body).had_room:
+        return "vm.withdrawn", "no longer asks for a place", ""
+    kind = fact_kind(str(type(fact).__struct_config__.tag))
+    if isinstance(fact, GuestArrived) and fact.guest.host:
+        kind = _KEPT
+    return kind, _text(fact) or kind.replace(".", " ").replace("_", " "), ""
+
+
+def _text(fact: Fact) -> str:
+    match fact:
+        case GuestArrived(guest=guest):
+            if not guest.host:
+                return f"{guest.name} asks for a place"
+            is_disk = all(name == STORAGE for name, amount in guest.spec.requests if amount)
+            return f"{guest.name} keeps {'its disks' if is_disk else 'room'} on {guest.host}"
+        case GuestBound(host=host):
+            return f"placed on {host}"
+        case GuestChanged(guest=guest):
+            return f"{guest.name} changed"
+        case GuestLeft():
+            return "gives its room back"
+        case BindFailed(host=host, reason=reason):
+            return f"not placed on {host}: {reason}"
+        case EvictFailed(reason=reason):
+            return f"not evicted: {reason}"
+        case HostJoined(host=host):
+            return f"host {host.name} joined"
+        case HostChanged(host=host):
+            return f"host {host.name} changed{': it takes nothing new' if host.cordoned else ''}"
+        case HostLeft(name=name):
+            return f"host {name} left"
+        case _:
+            return ""

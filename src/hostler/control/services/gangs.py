@@ -1,0 +1,127 @@
+"""Gangs: VMs that are placed together or not at all. VMs name theirs in their spec."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.config.durations import parse_duration
+from hostler.control.api.shapes import Gang, GangCreate, GangEdit, Page
+from hostler.control.services.bounds import check_priority
+from hostler.control.services.callers import Caller, note, tell_engine
+from hostler.control.services.documents import check_project, document, find, page_of, written
+from hostler.control.services.merging import changed
+from hostler.control.services.times import at
+from hostler.control.services.versions import Versions, check_version
+from hostler.control.store import Connection, documents, vms
+from hostler.control.store.documents import Document
+from hostler.control.store.errors import StillUsedError
+from hostler.control.store.vms import VmFilter
+from hostler.errors import InputError
+from hostler.model import GangChanged, GangLeft
+from hostler.model import tenancy as model
+
+__all__ = ["create", "delete", "edit", "get", "list_page"]
+
+_BODY = msgspec.json.Decoder(GangCreate)
+
+
+def create(connection: Connection, asked: GangCreate, caller: Caller) -> Gang:
+    """Make a gang; NameTakenError. VMs that name it may be there already."""
+    caller.principal.check("gang.change", asked.project)
+    check_project(connection, asked.project)
+    _model(asked, 1)
+    check_priority(connection, asked.project, asked.priority or 0, caller)
+    row = documents.insert(connection, "gang", document(asked.project, asked.name, asked, caller))
+    _tell(connection, caller, "gang.create", row)
+    return _show(connection, row)
+
+
+def edit(
+    connection: Connection, project: str, name: str, asked: GangEdit, caller: Caller, *, versions: Versions = None
+) -> Gang:
+    """Change a gang."""
+    row = find(connection, "gang", project, name, caller)
+    caller.principal.check("gang.change", project)
+    check_version(f"gang {name}", row.version, versions)
+    old = _BODY.decode(row.body)
+    body = changed(old, asked)
+    _model(body, 1)
+    check_priority(connection, project, body.priority or 0, caller, before=old.priority or 0)
+    row = documents.save(connection, "gang", written(row, body, caller))
+    _tell(connection, caller, "gang.change", row)
+    return _show(connection, row)
+
+
+def delete(connection: Connection, project: str, name: str, caller: Caller, *, versions: Versions = None) -> None:
+    """Remove a gang that no VM names; StillUsedError."""
+    row = find(connection, "gang", project, name, caller)
+    caller.principal.check("gang.delete", project)
+    check_version(f"gang {name}", row.version, versions)
+    members = vms.count(connection, VmFilter(project=project, gang=name))
+    if members:
+        raise StillUsedError(f"gang {name} has {members} VMs", hint="delete its VMs first: they would wait for ever")
+    documents.drop(connection, "gang", row)
+    tell_engine(connection, caller, GangLeft(key=f"{project}/{name}"), subject=name, project=project)
+    note(connection, caller, "gang.delete", subject=name, name=name, project=project)
+
+
+def get(connection: Connection, project: str, name: str, caller: Caller) -> Gang:
+    """Return a gang; NotFoundError."""
+    return _show(connection, find(connection, "gang", project, name, caller))
+
+
+def list_page(connection: Connection, caller: Caller, *, project: str, after: str, limit: int) -> Page[Gang]:
+    """Return the gangs that the caller may see, by project and name."""
+    page = page_of(connection, "gang", caller, project=project, after=after, limit=limit)
+    return Page(items=[_show(connection, row) for row in page.items], next=page.next)
+
+
+def _tell(connection: Connection, caller: Caller, what: str, row: Document) -> None:
+    fact = GangChanged(gang=_model(_BODY.decode(row.body), row.version))
+    tell_engine(connection, caller, fact, subject=row.name, project=row.project)
+    note(connection, caller, what, subject=row.name, name=row.name, project=row.project)
+
+
+def _model(asked: GangCreate, version: int) -> model.Gang:
+    """Return what the engine is told; InputError."""
+    if asked.max_count and asked.max_count < asked.min_count:
+        raise InputError("max_count: it is below min_count", hint="raise it, or leave it out for any number")
+    if not asked.topology.isprintable() or " " in asked.topology:
+        raise InputError("topology: not the key of a label", hint="name a label of hosts, without spaces")
+    return model.Gang(
+        name=asked.name,
+        namespace=asked.project,
+        version=version,
+        min_count=asked.min_count,
+        max_count=asked.max_count,
+        priority=asked.priority,
+        topology=asked.topology,
+        disruption=asked.disruption,
+        when_broken=asked.when_broken,
+        release_after_ns=parse_duration(asked.release_after),
+        head_of_line=asked.head_of_line,
+    )
+
+
+def _show(connection: Connection, row: Document) -> Gang:
+    body = _BODY.decode(row.body)
+    members = VmFilter(project=row.project, gang=row.name)
+    waiting = vms.count(connection, msgspec.structs.replace(members, host=""))
+    total = vms.count(connection, members)
+    return Gang(
+        project=row.project,
+        name=row.name,
+        min_count=body.min_count,
+        max_count=body.max_count,
+        priority=body.priority,
+        topology=body.topology,
+        disruption=body.disruption,
+        when_broken=body.when_broken,
+        release_after=body.release_after,
+        head_of_line=body.head_of_line,
+        members=total,
+        placed=total - waiting,
+        created_at=at(row.created_ns),
+        updated_at=at(row.updated_ns),
+        version=row.version,
+    )

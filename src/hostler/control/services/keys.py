@@ -1,0 +1,176 @@
+"""API keys and join tokens: what ``access`` does, with a trace in the log and without secrets in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hostler.control.access import keys as access_keys
+from hostler.control.access import tokens as access_tokens
+from hostler.control.access.keys import principal_of
+from hostler.control.access.secrets import Random
+from hostler.control.access.sessions import renew_signing_secret
+from hostler.control.api.shapes import Key, KeyCreate, KeyMade, KeyRotate, Page, Token, TokenCreate, TokenMade
+from hostler.control.services.callers import Caller, note
+from hostler.control.services.documents import check_project
+from hostler.control.services.times import at, maybe_at
+from hostler.control.store import Connection, keys
+from hostler.control.store.errors import NotFoundError
+from hostler.control.store.keys import ApiKeyRow, JoinTokenRow
+
+__all__ = [
+    "create_key", "create_token", "end_sessions", "get_key", "get_token", "list_keys", "list_tokens", "note_uses",
+    "revoke_key", "revoke_token", "rotate_key",
+]  # fmt: skip
+
+_NS = 1_000_000_000
+
+
+def create_key(connection: Connection, asked: KeyCreate, caller: Caller, random: Random) -> KeyMade:
+    """Make a key no stronger than the caller's."""
+    caller.principal.check("key.create", asked.project)
+    if asked.project:
+        check_project(connection, asked.project)
+    row, secret = access_keys.create_key(
+        connection,
+        by=caller.principal,
+        name=asked.name,
+        role=asked.role,
+        project=asked.project,
+        scopes=asked.scopes,
+        expires_ns=None if asked.ttl_s is None else caller.now_ns + asked.ttl_s * _NS,
+        now_ns=caller.now_ns,
+        random=random,
+    )
+    note(connection, caller, "key.create", subject=row.id, name=row.name, project=row.project, text=_rights(row))
+    return KeyMade(key=_show_key(row), secret=secret)
+
+
+def rotate_key(connection: Connection, identity: str, asked: KeyRotate, caller: Caller, random: Random) -> KeyMade:
+    """Make a key with the same rights, and end the old one after an overlap."""
+    _known_key(connection, identity, caller)
+    row, secret = access_keys.rotate_key(
+        connection, identity, by=caller.principal, now_ns=caller.now_ns, random=random, overlap_s=asked.overlap_s
+    )
+    text = f"key {identity} gives way to {row.id} after {asked.overlap_s} s"
+    note(connection, caller, "key.rotate", subject=identity, name=row.name, project=row.project, text=text)
+    return KeyMade(key=_show_key(row), secret=secret)
+
+
+def revoke_key(connection: Connection, identity: str, caller: Caller) -> Key:
+    """Make a key useless, from now on."""
+    _known_key(connection, identity, caller)
+    row = access_keys.revoke_key(connection, identity, by=caller.principal, now_ns=caller.now_ns)
+    note(connection, caller, "key.revoke", subject=row.id, name=row.name, project=row.project)
+    return _show_key(row)
+
+
+def end_sessions(connection: Connection, caller: Caller, random: Random) -> bytes:
+    """End every session of the dashboard, and return what sessions are signed with from now on."""
+    caller.principal.check("key.revoke")
+    secret = renew_signing_secret(connection, caller.now_ns, random)
+    note(connection, caller, "session.end", subject="sessions", name="all", text="all sessions of the dashboard ended")
+    return secret
+
+
+def note_uses(connection: Connection, uses: Mapping[str, int]) -> None:
+    """Write down when keys were used last, as ``Doorkeeper.take_uses`` tells it."""
+    for identity, used_ns in sorted(uses.items()):
+        keys.note_use(connection, identity, used_ns)
+
+
+def get_key(connection: Connection, identity: str, caller: Caller) -> Key:
+    """Return a key without its secret; NotFoundError."""
+    return _show_key(_known_key(connection, identity, caller))
+
+
+def list_keys(connection: Connection, caller: Caller, *, project: str, after: str, limit: int) -> Page[Key]:
+    """Return the keys that the caller may see."""
+    project = caller.principal.narrowed(project)
+    caller.principal.check("key.read", project)
+    page = keys.list_keys(connection, project=project or None, after=after, limit=limit)
+    return Page(items=[_show_key(row) for row in page.items], next=page.next)
+
+
+def create_token(connection: Connection, asked: TokenCreate, caller: Caller, random: Random) -> TokenMade:
+    """Make a token for one host to join with."""
+    row, secret = access_tokens.create_token(
+        connection,
+        by=caller.principal,
+        ttl_s=asked.ttl_s,
+        host_name=asked.host_name,
+        now_ns=caller.now_ns,
+        random=random,
+    )
+    text = f"a token for {row.host_name or 'any new host'}, good for {asked.ttl_s} s"
+    note(connection, caller, "token.create", subject=row.id, name=row.host_name, text=text)
+    return TokenMade(token=_show_token(row), secret=secret)
+
+
+def revoke_token(connection: Connection, identity: str, caller: Caller) -> Token:
+    """Make a token useless."""
+    row = access_tokens.revoke_token(connection, identity, by=caller.principal, now_ns=caller.now_ns)
+    note(connection, caller, "token.revoke", subject=row.id, name=row.host_name)
+    return _show_token(row)
+
+
+def get_token(connection: Connection, identity: str, caller: Caller) -> Token:
+    """Return a token without its secret; NotFoundError."""
+    caller.principal.check("token.read")
+    row = keys.find_token(connection, identity)
+    if row is None:
+        raise NotFoundError(f"token {identity[:100]} does not exist", hint="list what there is")
+    return _show_token(row)
+
+
+def list_tokens(connection: Connection, caller: Caller, *, after: str, limit: int) -> Page[Token]:
+    """Return all tokens."""
+    caller.principal.check("token.read")
+    page = keys.list_tokens(connection, after=after, limit=limit)
+    return Page(items=[_show_token(row) for row in page.items], next=page.next)
+
+
+def _known_key(connection: Connection, identity: str, caller: Caller) -> ApiKeyRow:
+    row = keys.find_key(connection, identity)
+    is_own = row is not None and row.id == caller.principal.id
+    if row is None or (not is_own and caller.principal.why_not("key.read", row.project) is not None):
+        caller.principal.check("key.read", caller.principal.project)
+        raise NotFoundError(f"key {identity[:100]} does not exist", hint="list what there is")
+    return row
+
+
+def _rights(row: ApiKeyRow) -> str:
+    where = f"project {row.project}" if row.project else "all projects"
+    return f"key {row.id} ({row.name}): {row.role} in {where}"
+
+
+def _show_key(row: ApiKeyRow) -> Key:
+    return Key(
+        id=row.id,
+        name=row.name,
+        role=row.role,
+        project=row.project,
+        scopes=list(_scopes(row)),
+        actor=row.actor,
+        created_at=at(row.created_ns),
+        expires_at=maybe_at(row.expires_ns),
+        revoked_at=maybe_at(row.revoked_ns),
+        used_at=maybe_at(row.used_ns),
+    )
+
+
+def _scopes(row: ApiKeyRow) -> tuple[str, ...]:
+    """Return what a key may do at most, also of one that is over."""
+    return principal_of(row, -1).scopes
+
+
+def _show_token(row: JoinTokenRow) -> Token:
+    return Token(
+        id=row.id,
+        host_name=row.host_name,
+        actor=row.actor,
+        created_at=at(row.created_ns),
+        expires_at=at(row.expires_ns),
+        used_at=maybe_at(row.used_ns),
+        used_by=row.used_by,
+        revoked_at=maybe_at(row.revoked_ns),
+    )

@@ -1,0 +1,122 @@
+"""Reservations: what hosts keep free for the VMs of a project, or of one gang."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.config.documents import Document as Source
+from hostler.config.fleet_file import FleetFile
+from hostler.config.fleet_file_tenancy import ReservationEntry
+from hostler.config.fleet_tenancy import read_tenancy
+from hostler.control.api.shapes import Page, Reservation, ReservationCreate, ReservationEdit
+from hostler.control.services.callers import Caller, note, tell_engine
+from hostler.control.services.documents import check_project, document, find, page_of, written
+from hostler.control.services.merging import changed
+from hostler.control.services.times import at, parse_time
+from hostler.control.services.versions import Versions, check_version
+from hostler.control.store import Connection, documents
+from hostler.control.store.documents import Document
+from hostler.control.vms.spec import check_labels, check_word
+from hostler.errors import InputError
+from hostler.model import ReservationChanged, ReservationLeft, format_resource
+from hostler.model import tenancy as model
+
+__all__ = ["create", "delete", "edit", "get", "list_page"]
+
+_BODY = msgspec.json.Decoder(ReservationCreate)
+
+
+def create(connection: Connection, asked: ReservationCreate, caller: Caller) -> Reservation:
+    """Keep room; NameTakenError."""
+    caller.principal.check("reservation.change")
+    check_project(connection, asked.project)
+    _model(asked, 1)
+    row = documents.insert(connection, "reservation", document(asked.project, asked.name, asked, caller))
+    _tell(connection, caller, "reservation.create", row)
+    return _show(row)
+
+
+def edit(
+    connection: Connection,
+    project: str,
+    name: str,
+    asked: ReservationEdit,
+    caller: Caller,
+    *,
+    versions: Versions = None,
+) -> Reservation:
+    """Change a reservation."""
+    row = find(connection, "reservation", project, name, caller)
+    caller.principal.check("reservation.change")
+    check_version(f"reservation {name}", row.version, versions)
+    body = changed(_BODY.decode(row.body), asked)
+    _model(body, 1)
+    row = documents.save(connection, "reservation", written(row, body, caller))
+    _tell(connection, caller, "reservation.change", row)
+    return _show(row)
+
+
+def delete(connection: Connection, project: str, name: str, caller: Caller, *, versions: Versions = None) -> None:
+    """Give the room back."""
+    row = find(connection, "reservation", project, name, caller)
+    caller.principal.check("reservation.delete")
+    check_version(f"reservation {name}", row.version, versions)
+    documents.drop(connection, "reservation", row)
+    fact = ReservationLeft(name=f"{project}/{name}")
+    tell_engine(connection, caller, fact, subject=name, project=project)
+    note(connection, caller, "reservation.delete", subject=name, name=name, project=project)
+
+
+def get(connection: Connection, project: str, name: str, caller: Caller) -> Reservation:
+    """Return a reservation; NotFoundError."""
+    return _show(find(connection, "reservation", project, name, caller))
+
+
+def list_page(connection: Connection, caller: Caller, *, project: str, after: str, limit: int) -> Page[Reservation]:
+    """Return the reservations that the caller may see, by project and name."""
+    page = page_of(connection, "reservation", caller, project=project, after=after, limit=limit)
+    return Page(items=[_show(row) for row in page.items], next=page.next)
+
+
+def _tell(connection: Connection, caller: Caller, what: str, row: Document) -> None:
+    fact = ReservationChanged(reservation=_model(_BODY.decode(row.body), row.version))
+    tell_engine(connection, caller, fact, subject=row.name, project=row.project)
+    note(connection, caller, what, subject=row.name, name=row.name, project=row.project)
+
+
+def _model(asked: ReservationCreate, version: int) -> model.Reservation:
+    """Return what the engine is told; InputError."""
+    check_word("gang", asked.gang)
+    check_labels("host_selector", asked.host_selector)
+    since, until = parse_time("since", asked.since), parse_time("until", asked.until)
+    if until and until <= since:
+        raise InputError("until: it is not after since", hint="let it end after it begins, or leave it out: never")
+    entry = ReservationEntry(
+        name=f"{asked.project}/{asked.name}",
+        amounts=asked.amounts,
+        host_selector=asked.host_selector,
+        hosts=asked.hosts,
+        tenant="" if asked.gang else asked.project,
+        gang=f"{asked.project}/{asked.gang}" if asked.gang else "",
+    )
+    file = FleetFile(apiVersion="hostler/v1", kind="Fleet", reservations=[entry])
+    found = read_tenancy(Source(None, "the request"), file).reservations[0]
+    return msgspec.structs.replace(found, version=version, since=since, until=until)
+
+
+def _show(row: Document) -> Reservation:
+    body = _BODY.decode(row.body)
+    kept = _model(body, row.version)
+    return Reservation(
+        project=row.project,
+        name=row.name,
+        amounts={name: format_resource(name, amount) for name, amount in kept.amounts},
+        gang=body.gang,
+        host_selector=body.host_selector,
+        hosts=body.hosts,
+        since=at(kept.since) if kept.since else "",
+        until=at(kept.until) if kept.until else "",
+        created_at=at(row.created_ns),
+        updated_at=at(row.updated_ns),
+        version=row.version,
+    )

@@ -1,0 +1,134 @@
+"""VMs, operations and events as the outside sees them. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+import msgspec
+
+from hostler.control.api.shapes import Booked, Condition, Operation, Vm, Waiting
+from hostler.control.books.ledger import Stored
+from hostler.control.services.standing import plainly
+from hostler.control.services.times import at, maybe_at
+from hostler.control.store.operations import OperationRow
+from hostler.control.vms import state
+from hostler.control.vms.state import state_of
+from hostler.model import CPU, MEMORY, format_resource
+
+__all__ = ["show_operation", "show_vm", "show_waiting"]
+
+
+class _Failed(msgspec.Struct, frozen=True):
+    error: str = ""
+
+
+def show_vm(stored: Stored) -> Vm:
+    """Return a VM as answers have it."""
+    vm, row = stored.vm, stored.row
+    return Vm(
+        id=vm.id,
+        project=vm.project,
+        name=vm.name,
+        spec=vm.spec,
+        power=vm.power,
+        state=state_of(vm),
+        host=vm.home.name if vm.home is not None else None,
+        host_id=vm.home.host if vm.home is not None else None,
+        booked=_booked(vm),
+        moving_to=vm.other.name if vm.other is not None and vm.moving is not None else None,
+        generation=vm.generation,
+        observed_generation=vm.observed_generation,
+        restarts=vm.restarts,
+        protected=vm.is_protected,
+        conditions=_conditions(vm),
+        why=_why(vm),
+        trouble=vm.trouble,
+        created_at=at(row.created_ns),
+        updated_at=at(row.updated_ns),
+        version=row.version,
+    )
+
+
+def show_operation(row: OperationRow) -> Operation:
+    """Return an operation as answers have it."""
+    return Operation(
+        id=row.id,
+        kind=row.kind,
+        state=cast("Literal['pending', 'done', 'failed']", row.state),
+        project=row.project,
+        subject=row.subject,
+        actor=row.actor,
+        generation=row.generation,
+        error=msgspec.json.decode(row.body, type=_Failed).error,
+        created_at=at(row.created_ns),
+        updated_at=at(row.updated_ns),
+        finished_at=maybe_at(row.finished_ns),
+    )
+
+
+def show_waiting(stored: Stored) -> Waiting:
+    """Return a VM that waits, with its reason."""
+    vm, row = stored.vm, stored.row
+    return Waiting(
+        vm=vm.id,
+        project=vm.project,
+        name=vm.name,
+        state=state_of(vm),
+        power=vm.power,
+        gang=vm.spec.gang,
+        priority=vm.spec.priority,
+        since=at(row.updated_ns),
+        why=plainly(vm.why) or "it is about to be decided",
+    )
+
+
+def _why(vm: state.Vm) -> str:
+    """Return why a VM waits; what was said of a wish that was taken back since is no reason any more."""
+    has_room = vm.run is not None and vm.run.is_bound and vm.grow is None
+    is_at_rest = vm.power == "stopped" and vm.run is None
+    is_over = (has_room or is_at_rest) and vm.moving is None and not vm.is_evicted and not vm.is_lost
+    return "" if is_over else plainly(vm.why)
+
+
+def _booked(vm: state.Vm) -> Booked | None:
+    """Return what is kept for a VM that has room; its spec is what it will have."""
+    if vm.run is None or not vm.run.is_bound:
+        return None
+    size = vm.booked
+    return Booked(
+        cpu=format_resource(CPU, size.cpu_millis),
+        memory=format_resource(MEMORY, size.memory_bytes),
+    )
+
+
+def _conditions(vm: state.Vm) -> list[Condition]:
+    has_room = vm.home is not None and vm.run is not None and vm.run.is_bound
+    is_settled = vm.observed_generation >= vm.generation
+    trouble = vm.trouble
+    return [
+        Condition(
+            type="placed",
+            status=has_room,
+            reason="" if has_room else "waiting" if vm.run is not None else vm.power,
+            message=_why(vm),
+        ),
+        Condition(
+            type="settled",
+            status=is_settled,
+            reason="" if is_settled else state_of(vm),
+            message="" if is_settled else f"generation {vm.observed_generation} of {vm.generation} has come true",
+        ),
+        Condition(
+            type="healthy",
+            status=trouble is None and not vm.is_lost,
+            reason="lost" if vm.is_lost else trouble.code if trouble is not None else "",
+            message=trouble.message if trouble is not None else "",
+        ),
+        Condition(
+            type="reachable",
+            status=not vm.is_unknown,
+            reason="host_silent" if vm.is_unknown else "",
+            message="its host does not report" if vm.is_unknown else "",
+        ),
+        Condition(type="protected", status=vm.is_protected),
+    ]

@@ -1,0 +1,274 @@
+"""What users do with VMs: each work loads one, lets ``vms.wishes`` decide, and writes it with an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hostler.control.access.names import check_not_id
+from hostler.control.api.shapes import VmChanged, VmCreate, VmEdit
+from hostler.control.books import ledger
+from hostler.control.books.ledger import New, Stored
+from hostler.control.fleet.resizing import check_resize
+from hostler.control.services.bounds import check_bounds
+from hostler.control.services.callers import Caller, note
+from hostler.control.services.errors import NoAgentsError
+from hostler.control.services.merging import merged
+from hostler.control.services.projects import with_strategies, with_strategy
+from hostler.control.services.showing import show_operation, show_vm
+from hostler.control.services.versions import Versions, check_version
+from hostler.control.settings import check_strategy
+from hostler.control.store import Connection, hosts, operations, vms
+from hostler.control.store.errors import NotFoundError
+from hostler.control.store.hosts import HostFilter
+from hostler.control.store.operations import OperationRow
+from hostler.control.vms import wishes
+from hostler.control.vms.errors import WrongStateError
+from hostler.control.vms.spec import VmSpec
+from hostler.control.vms.state import Change, Vm, is_settled, state_of
+from hostler.errors import HostlerError, InputError
+
+__all__ = [
+    "POWER",
+    "Creation",
+    "NewId",
+    "cancel_migration",
+    "create",
+    "create_many",
+    "delete",
+    "edit",
+    "find",
+    "give_up",
+    "migrate",
+    "power",
+]
+
+NewId = Callable[[], str]
+
+POWER: Mapping[str, Callable[[Vm], Change]] = {
+    "start": wishes.start,
+    "stop": wishes.stop,
+    "restart": wishes.restart,
+    "pause": wishes.pause,
+    "resume": wishes.resume,
+}
+_FAILS_ALONE = "a member of a gang waits for the others: leave out gang, or on_unplaceable"
+
+
+class Creation(msgspec.Struct, frozen=True, kw_only=True):
+    """A VM that somebody asks for."""
+
+    asked: VmCreate
+    caller: Caller
+    ids: NewId
+
+
+def create(connection: Connection, asked: VmCreate, caller: Caller, ids: NewId) -> VmChanged:
+    """Ask for a new VM. NameTakenError; NoAgentsError for one that must be placed at once while no host is ready."""
+    outcome = create_many(connection, [Creation(asked=asked, caller=caller, ids=ids)])[0]
+    if isinstance(outcome, HostlerError):
+        raise outcome
+    return outcome
+
+
+def create_many(connection: Connection, creations: Sequence[Creation]) -> list[VmChanged | HostlerError]:
+    """Ask for new VMs, as a joint work."""
+    outcomes: list[VmChanged | HostlerError | None] = []
+    news: list[tuple[Creation, New]] = []
+    specs = with_strategies(connection, [(one.asked.project, one.asked.spec) for one in creations])
+    for creation, spec in zip(creations, specs, strict=True):
+        try:
+            change = _wished(connection, creation, spec)
+        except HostlerError as error:
+            outcomes.append(error)
+        else:
+            caller = creation.caller
+            news.append((creation, New(change=change, actor=caller.actor, now_ns=caller.now_ns)))
+            outcomes.append(None)
+    answers = iter(_created(connection, news))
+    return [next(answers) if outcome is None else outcome for outcome in outcomes]
+
+
+def _wished(connection: Connection, creation: Creation, spec: VmSpec) -> Change:
+    asked = creation.asked
+    creation.caller.principal.check("vm.create", asked.project)
+    check_not_id(asked.name, "VM")
+    _check(spec)
+    check_bounds(connection, asked.project, spec, creation.caller)
+    _check_host(connection, "host_name", spec.host_name)
+    must_fit = asked.on_unplaceable == "fail"
+    if must_fit and spec.gang:
+        raise InputError("on_unplaceable: fail cannot be had in a gang", hint=_FAILS_ALONE)
+    change = wishes.create(creation.ids(), asked.project, asked.name, spec, is_protected=asked.protected)
+    if must_fit:
+        change = msgspec.structs.replace(change, vm=msgspec.structs.replace(change.vm, fails_unplaced=True))
+        if not hosts.list_page(connection, HostFilter(state="ready"), limit=1).items:
+            raise NoAgentsError("no host is ready", hint="start an agent, or wait until one answers")
+    return change
+
+
+def _created(connection: Connection, news: Sequence[tuple[Creation, New]]) -> list[VmChanged | HostlerError]:
+    answers: list[VmChanged | HostlerError] = []
+    rows: list[OperationRow] = []
+    inserted = ledger.insert_many(connection, [new for _, new in news])
+    now_ns = max((new.now_ns for _, new in news), default=0)  # what was written together happened together
+    for (creation, _), stored in zip(news, inserted, strict=True):
+        if isinstance(stored, HostlerError):
+            answers.append(stored)
+            continue
+        row = _operation(stored.vm, "vm.create", creation.caller, creation.ids())
+        rows.append(row)
+        answers.append(_noted(connection, stored, row, msgspec.structs.replace(creation.caller, now_ns=now_ns)))
+    operations.add_many(connection, rows)
+    return answers
+
+
+def power(
+    connection: Connection, identity: str, caller: Caller, ids: NewId, *, verb: str, versions: Versions = None
+) -> VmChanged:
+    """Start, stop, restart, pause or resume a VM."""
+    return _wish(connection, identity, f"vm.{verb}", "vm.power", POWER[verb], caller, ids, versions)
+
+
+def migrate(
+    connection: Connection, identity: str, caller: Caller, ids: NewId, *, host: str, versions: Versions = None
+) -> VmChanged:
+    """Move a running VM to a host by its name, or wherever there is room."""
+
+    def wish(vm: Vm) -> Change:
+        if state_of(vm) == "pending":  # whatever else is wrong: that may be right once it runs
+            raise WrongStateError(f"VM {vm.name} waits for a place", hint="it can be moved when it runs")
+        _check_host(connection, "host", host)
+        return wishes.migrate(vm, host)
+
+    return _wish(connection, identity, "vm.migrate", "vm.change", wish, caller, ids, versions)
+
+
+def cancel_migration(
+    connection: Connection, identity: str, caller: Caller, ids: NewId, *, versions: Versions = None
+) -> VmChanged:
+    """Let a VM that is being moved stay where it is; WrongStateError where it is not, or has arrived."""
+    what = "vm.cancel-migration"
+    return _wish(connection, identity, what, "vm.change", wishes.cancel_move, caller, ids, versions)
+
+
+def edit(
+    connection: Connection, identity: str, asked: VmEdit, caller: Caller, ids: NewId, *, versions: Versions = None
+) -> VmChanged:
+    """Resize a VM, change its constraints or its protection."""
+    stored = _loaded(connection, identity, caller, "vm.change", versions)
+    change = Change(vm=stored.vm)
+    if asked.spec is not msgspec.UNSET:
+        spec = _merged_spec(stored.vm.spec, asked.spec)
+        if "strategy" in asked.spec:  # else it keeps what it has, also where its project has one by now
+            spec = with_strategy(connection, stored.vm.project, spec)
+        if spec != stored.vm.spec:
+            check_bounds(connection, stored.vm.project, spec, caller, before=stored.vm.spec)
+            if spec.host_name != stored.vm.spec.host_name:  # else it may have left meanwhile
+                _check_host(connection, "host_name", spec.host_name)
+            check_resize(connection, stored.vm, spec)
+            change = wishes.resize(stored.vm, spec)
+    if asked.protected is not msgspec.UNSET:
+        protected = wishes.protect(change.vm, is_protected=asked.protected)
+        change = msgspec.structs.replace(change, vm=protected.vm)
+    is_resize = change.vm.generation != stored.vm.generation
+    changed = ledger.write(connection, stored, change, actor=caller.actor, now_ns=caller.now_ns)
+    what = "vm.resize" if is_resize else "vm.protect"
+    return _answer(connection, changed, what, caller, ids, is_done=not is_resize)
+
+
+def delete(
+    connection: Connection, identity: str, caller: Caller, ids: NewId, *, versions: Versions = None
+) -> VmChanged:
+    """Let a VM go, disks included."""
+    return _wish(connection, identity, "vm.delete", "vm.delete", wishes.delete, caller, ids, versions)
+
+
+def give_up(connection: Connection, identity: str, caller: Caller) -> Stored:
+    """Remove a VM that was to be placed at once, and about which nobody decided; one that was placed stays."""
+    stored = ledger.load(connection, identity)
+    if stored.vm.home is not None or stored.vm.is_gone:
+        return stored
+    change = wishes.delete(msgspec.structs.replace(stored.vm, is_protected=False))
+    return ledger.write(connection, stored, change, actor=caller.actor, now_ns=caller.now_ns)
+
+
+def find(connection: Connection, identity: str, caller: Caller, permission: str = "vm.read") -> Stored:
+    """Return a VM by its id, or by project/name; NotFoundError also where the caller may not know of it."""
+    project, slash, name = identity.partition("/")
+    row = vms.find_by_name(connection, project, name) if slash else vms.find(connection, identity)
+    if row is None or row.deleted_ns is not None or caller.principal.why_not("vm.read", row.project) is not None:
+        raise NotFoundError(f"VM {identity[:100]} does not exist", hint="list what there is")
+    caller.principal.check(permission, row.project)
+    return ledger.stored(row)
+
+
+def _loaded(connection: Connection, identity: str, caller: Caller, permission: str, versions: Versions) -> Stored:
+    stored = find(connection, identity, caller, permission)
+    check_version(f"VM {stored.vm.name}", stored.row.version, versions)
+    return stored
+
+
+def _wish(
+    connection: Connection,
+    identity: str,
+    what: str,
+    permission: str,
+    wish: Callable[[Vm], Change],
+    caller: Caller,
+    ids: NewId,
+    versions: Versions,
+) -> VmChanged:
+    stored = _loaded(connection, identity, caller, permission, versions)
+    changed = ledger.write(connection, stored, wish(stored.vm), actor=caller.actor, now_ns=caller.now_ns)
+    return _answer(connection, changed, what, caller, ids)
+
+
+def _answer(
+    connection: Connection, stored: Stored, what: str, caller: Caller, ids: NewId, *, is_done: bool = False
+) -> VmChanged:
+    """Write the operation and the trace, and return what is answered."""
+    row = _operation(stored.vm, what, caller, ids(), is_done=is_done)
+    operations.add_many(connection, [row])
+    return _noted(connection, stored, row, caller)
+
+
+def _operation(vm: Vm, what: str, caller: Caller, identity: str, *, is_done: bool = False) -> OperationRow:
+    is_over = is_done or is_settled(vm, vm.generation)
+    return OperationRow(
+        id=identity,
+        kind=what,
+        project=vm.project,
+        subject=vm.id,
+        actor=caller.actor,
+        state="done" if is_over else "pending",
+        generation=vm.generation,
+        created_ns=caller.now_ns,
+        updated_ns=caller.now_ns,
+        finished_ns=caller.now_ns if is_over else None,
+    )
+
+
+def _noted(connection: Connection, stored: Stored, row: OperationRow, caller: Caller) -> VmChanged:
+    vm = stored.vm
+    note(connection, caller, row.kind, subject=vm.id, name=vm.name, project=vm.project)
+    return VmChanged(vm=show_vm(stored), operation=show_operation(row))
+
+
+def _check(spec: VmSpec) -> None:
+    if spec.strategy:
+        check_strategy(spec.strategy)
+
+
+def _check_host(connection: Connection, place: str, name: str) -> None:
+    """Refuse a host that is not there: its name is mistyped. Whoever means one that will come selects it by labels."""
+    if name and hosts.find_by_name(connection, name) is None:
+        raise InputError(f"{place}: there is no host {name[:100]!r}", hint="name one that is listed, or none")
+
+
+def _merged_spec(old: VmSpec, patch: dict[str, Any]) -> VmSpec:
+    spec = merged("spec", msgspec.to_builtins(old), patch, VmSpec)
+    _check(spec)
+    return spec

@@ -1,0 +1,195 @@
+"""One process of the control plane, put together: database, books, fleet, REST, until it is told to stop.
+
+Everything is read before the first request is answered. Stopping ends what waits, lets requests finish, gives the lease
+back and closes the database, in this order. Used by the commands ``serve`` and ``dev up``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import secrets
+import socket
+import time
+from collections.abc import Callable, Set
+from contextlib import AsyncExitStack, suppress
+
+import msgspec
+from fastapi import FastAPI
+
+from hostler.control.access import Doorkeeper, Limiter
+from hostler.control.access.limits import Limits
+from hostler.control.access.listening import Address, allowed_names, check_listening, parse_listen
+from hostler.control.access.sessions import signing_secret
+from hostler.control.api.app import make_app
+from hostler.control.api.context import Context
+from hostler.control.api.http_server import Tls, bind, check_files, make_server, url_of
+from hostler.control.api.signing import follow_signing
+from hostler.control.books.books import Books
+from hostler.control.fleet.duties import Duties
+from hostler.control.fleet.fleet import Fleet
+from hostler.control.services import first_start
+from hostler.control.services.keys import note_uses
+from hostler.control.settings import ControlSettings
+from hostler.control.store import Connection, Database, lease, open_database
+from hostler.control.warming import warm_up
+from hostler.errors import HostlerError
+
+__all__ = ["Serving", "Tls", "check_files", "serve"]
+
+_NOTE_USES_S = 30.0
+_LOAD_AFTER_S = 2.0
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """How one process serves. ``mount`` adds pages to the application; ``on_admin_key`` gets the very first key.
+
+    ``is_compiled``: kernels only have to be loaded. Those for explanations are then loaded beside the first answers;
+    else nobody is answered before all are compiled.
+    """
+
+    settings: ControlSettings
+    database_url: str = ""
+    tls: Tls | None = None
+    is_insecure: bool = False
+    is_compiled: bool = False
+    limits: Limits = Limits()
+    mount: Callable[[FastAPI, Context], None] = lambda app, context: None
+    on_admin_key: Callable[[str], None] = lambda secret: None
+    on_ready: Callable[[str], None] = lambda url: None
+    tell: Callable[[str], None] = lambda line: None
+
+
+async def serve(how: Serving, stopping: asyncio.Event) -> None:
+    """Serve until told to stop."""
+    address = parse_listen(how.settings.listen)
+    warning = check_listening(address, has_tls=how.tls is not None, is_insecure=how.is_insecure)
+    if warning:
+        how.tell(warning)
+    sock = bind(address)
+    async with AsyncExitStack() as opened:
+        opened.callback(sock.close)
+        database = await asyncio.to_thread(open_database, how.database_url)
+        opened.push_async_callback(database.aclose)
+        how.tell(f"database {database.name}")
+        signing = await _first_start(database, how)
+        if not database.is_shared:
+            await database.write(_bury_leader)
+        url = url_of(address, sock, is_secure=how.tls is not None)
+        books = Books(database, how.settings, address=url, tell=how.tell)
+        opened.push_async_callback(books.close)
+        if not how.is_compiled:
+            await asyncio.to_thread(warm_up, how.settings)
+        await books.open()
+        _spare_the_collector()
+        await _live(how, database, books, address, sock, url, signing, stopping)
+
+
+async def _live(
+    how: Serving,
+    database: Database,
+    books: Books,
+    address: Address,
+    sock: socket.socket,
+    url: str,
+    signing: bytes,
+    stopping: asyncio.Event,
+) -> None:
+    doorkeeper = Doorkeeper(database, limits=how.limits)
+    fleet = Fleet(database, books, how.settings, doorkeeper=doorkeeper, tell=how.tell)
+    context = Context(
+        database=database,
+        books=books,
+        fleet=fleet,
+        settings=how.settings,
+        doorkeeper=doorkeeper,
+        limiter=Limiter(how.limits),
+        host_names=allowed_names(address, how.settings.names),
+        signing=signing,
+        tell=how.tell,
+    )
+    app = make_app(context)
+    how.mount(app, context)
+    server = make_server(app, how.tls, how.settings.head_s)
+    serving = asyncio.ensure_future(server.serve(sockets=[sock]))
+    parts = {
+        "the books": asyncio.ensure_future(books.run(stopping)),
+        "the fleet": asyncio.ensure_future(fleet.run(stopping)),
+        "the leader's duties": asyncio.ensure_future(Duties(fleet).run(stopping)),
+        "uses of keys": asyncio.ensure_future(_note_uses(database, doorkeeper, stopping, how.tell)),
+        "the secret of sessions": asyncio.ensure_future(follow_signing(context, stopping)),
+        "the probe of writes": asyncio.ensure_future(context.writes.run(database, stopping)),
+        "refusals": asyncio.ensure_future(context.refusals.run(database, stopping, how.tell)),
+    }
+    ending = asyncio.ensure_future(stopping.wait())
+    how.on_ready(url)
+    loading = asyncio.ensure_future(_load_rest(how, stopping))
+    try:
+        done, _ = await asyncio.wait({serving, ending, *parts.values()}, return_when=asyncio.FIRST_COMPLETED)
+        _raise_if_dead(done, parts, stopping)
+    finally:
+        stopping.set()
+        context.stopping.set()
+        books.watchers.close()
+        server.should_exit = True
+        await asyncio.gather(serving, loading, *parts.values(), return_exceptions=True)
+        ending.cancel()
+
+
+def _spare_the_collector() -> None:
+    """What was read at the start stays: with Python's defaults, looking at it again took a third of all time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+async def _load_rest(how: Serving, stopping: asyncio.Event) -> None:
+    """Load the kernels that the first answers do without, when these are given."""
+    if how.is_compiled and not await _stops_within(stopping, _LOAD_AFTER_S):
+        await asyncio.to_thread(warm_up, how.settings)
+
+
+async def _stops_within(stopping: asyncio.Event, seconds: float) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stopping.wait()
+    return stopping.is_set()
+
+
+async def _note_uses(
+    database: Database, doorkeeper: Doorkeeper, stopping: asyncio.Event, tell: Callable[[str], None]
+) -> None:
+    """Write down now and then when keys were used, and a last time at the end."""
+    while not stopping.is_set():
+        await _stops_within(stopping, _NOTE_USES_S)
+        uses = doorkeeper.take_uses()
+        if uses:
+            try:
+                await database.write(lambda connection, uses=uses: note_uses(connection, uses))  # type: ignore[misc]
+            except HostlerError as error:
+                tell(f"uses of keys are not written: {error.message}")
+
+
+def _bury_leader(connection: Connection) -> None:
+    """Give back the lease of whoever led with this file: one process per file, so it is dead, and nobody waits."""
+    lease.release(connection, lease.read(connection))
+
+
+async def _first_start(database: Database, how: Serving) -> bytes:
+    """Make what a new database needs; return what sessions are signed with."""
+    now_ns, random = time.time_ns(), secrets.token_bytes  # noqa: TID251 - keys bear wall times
+    secret = await database.write(lambda connection: first_start.prepare(connection, now_ns, random))
+    if secret is not None:
+        how.on_admin_key(secret)
+    return await database.write(lambda connection: signing_secret(connection, now_ns, random))
+
+
+def _raise_if_dead(done: Set[object], parts: dict[str, asyncio.Task[None]], stopping: asyncio.Event) -> None:
+    """Raise what ended a part; half a service is worse than none."""
+    for name, part in parts.items():
+        if part in done and not stopping.is_set():
+            with suppress(asyncio.CancelledError):
+                error = part.exception()
+                if isinstance(error, HostlerError):
+                    raise error
+                raise RuntimeError(f"{name} ended") from error

@@ -1,0 +1,83 @@
+"""What can be set about a control plane; the command line, the environment and defaults fill it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from hostler.engine import BUILT_IN
+from hostler.engine.mixes import with_mixes
+from hostler.engine.registry import suggest
+from hostler.errors import InputError
+from hostler.model import Amounts, Policy, PreemptionRules
+
+__all__ = ["ControlSettings", "InvalidStrategyError", "check_strategy", "default_strategy", "policies_for"]
+
+_LONGEST = 63  # what is looked at of a name that may be anything
+DEFAULT_STRATEGY = "least_loaded"
+STRATEGY_VARIABLE = "SCHEDULING_STRATEGY"
+
+
+class InvalidStrategyError(InputError):
+    """A strategy that nobody knows."""
+
+    code = "invalid_strategy"
+
+
+class ControlSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of one process. Times in seconds."""
+
+    strategy: str = DEFAULT_STRATEGY
+    seed: int = 0
+    listen: str = "127.0.0.1:8470"
+    names: tuple[str, ...] = ()  # by which clients may call us, beside loopback's
+    heartbeat_s: float = 5.0
+    silent_after_s: float = 15.0
+    stop_after_s: float = 12.0  # lease age at which watchdogs stop VMs; below what makes a host silent
+    lease_ttl_s: float = 3.0
+    renew_s: float = 1.0
+    checkpoint_every: int = 5000  # log entries
+    decide_at_once: int = 256  # VMs in one step
+    keep_events_s: float = 7 * 86400.0
+    keep_operations_s: float = 7 * 86400.0
+    keep_idempotency_s: float = 86400.0
+    read_s: float = 30.0  # a body that takes longer is not waited for
+    verdict_s: float = 10.0  # how long a VM that must be placed at once is waited for
+    head_s: float = 30.0  # a connection that sends no whole head of a request for longer is closed
+    streams_each: int = 32  # streams that one key, or the sessions opened with it, may have open
+    streams: int = 1000  # streams that all have open
+    alive_s: float = 10.0  # between signs of life in streams; then it is also seen whether their key is still good
+    fence_command: tuple[str, ...] = ()
+    overcommit: Amounts = ()  # of hosts that say nothing themselves, in millionths
+    reserve: Amounts = ()
+
+
+def check_strategy(name: str, known: Mapping[str, Policy] = BUILT_IN) -> str:
+    """Return a strategy that exists; InvalidStrategyError."""
+    if name not in known:
+        start = name[:_LONGEST]
+        raise InvalidStrategyError(f"there is no strategy {start!r}", hint=suggest(start, known))
+    return name
+
+
+def default_strategy(environment: Mapping[str, str]) -> str:
+    """Return the strategy for VMs that name none: the environment's, or least_loaded."""
+    return check_strategy(environment.get(STRATEGY_VARIABLE, "") or DEFAULT_STRATEGY)
+
+
+def policies_for(settings: ControlSettings) -> tuple[Policy, ...]:
+    """Return all strategies, the default first; each lets VMs of higher priority take the room of lower ones."""
+    first = check_strategy(settings.strategy)
+    names = [first, *(name for name in sorted(BUILT_IN) if name != first)]
+    return with_mixes(
+        [
+            msgspec.structs.replace(
+                BUILT_IN[name],
+                preemption=BUILT_IN[name].preemption or PreemptionRules(),
+                overcommit=settings.overcommit,
+                reserve=settings.reserve,
+            )
+            for name in names
+        ]
+    )

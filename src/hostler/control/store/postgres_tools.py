@@ -1,0 +1,75 @@
+"""PostgreSQL's own programs, ``pg_dump`` and ``pg_restore``: found, of a fitting release, run with no secret in sight.
+
+Where the database is goes as an argument, as everybody on the machine may see; the password goes by the environment,
+which only this user and root can read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+from psycopg.conninfo import make_conninfo
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.engine import URL
+
+from hostler.control.store.errors import BackupError
+
+__all__ = ["PostgresTools"]
+
+_VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
+_SECRETS = ("sslpassword",)  # those that libpq takes from no environment
+
+
+class PostgresTools:
+    """The programs for one database."""
+
+    def __init__(self, url: URL) -> None:
+        # As SQLAlchemy connects, so that both mean the same database.
+        _, options = PGDialect_psycopg().create_connect_args(url)  # type: ignore[no-untyped-call]
+        self._password = str(options.pop("password", "") or "")
+        for name in _SECRETS:
+            if name in options:
+                hint = "use a client key that has no pass phrase, readable by its owner only"
+                raise BackupError(f"{name} cannot be passed on to PostgreSQL's tools unseen", hint=hint)
+        self._where = make_conninfo("", **options)
+
+    def check(self, server: int) -> None:
+        """Refuse tools that are missing, or older than the server: those cannot read what it has."""
+        for name in ("pg_dump", "pg_restore"):
+            found = _VERSION.search(self._run(name, "--version"))
+            if found is None or int(found[1]) < server:
+                which = f"is of release {found[1]}" if found is not None else "does not say its release"
+                hint = f"install those of the server (Debian: postgresql-client-{server}), and put them first in PATH"
+                raise BackupError(f"{name} {which}, and the server of release {server}", hint=hint)
+
+    def dump(self, *arguments: str) -> None:
+        """Run pg_dump on the database."""
+        self._run("pg_dump", "--no-password", *arguments, f"--dbname={self._where}")
+
+    def load(self, *arguments: str) -> None:
+        """Run pg_restore into the database."""
+        self._run("pg_restore", "--no-password", f"--dbname={self._where}", *arguments)
+
+    def read(self, *arguments: str) -> str:
+        """Run pg_restore on a file alone and return what it says."""
+        return self._run("pg_restore", *arguments)
+
+    def _run(self, name: str, *arguments: str) -> str:
+        program = shutil.which(name)
+        if program is None:
+            hint = "install PostgreSQL's client (Debian: postgresql-client), or use its tools on another machine"
+            raise BackupError(f"{name} is not installed, which does this for PostgreSQL", hint=hint)
+        environment = dict(os.environ)
+        if self._password:
+            environment["PGPASSWORD"] = self._password
+        done = subprocess.run(
+            [program, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+        if done.returncode != 0:
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            said = lines[0].removeprefix(f"{name}: ").removeprefix("error: ") if lines else f"exit {done.returncode}"
+            raise BackupError(f"{name} failed: {said}", hint="nothing that exists was changed")
+        return done.stdout.decode(errors="replace")

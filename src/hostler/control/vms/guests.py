@@ -1,0 +1,146 @@
+"""VMs as guests of the engine: the facts that a VM's claims are. Pure.
+
+A guest's uid is the VM's id, with a number from the second claim on; its namespace and tenant are the project, so
+that affinity, quotas and gangs work within projects.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.config.documents import Document
+from hostler.config.fleet_entries import read_guests
+from hostler.config.fleet_file import GuestEntry
+from hostler.control.vms.spec import Size, VmSpec
+from hostler.control.vms.state import Claim, Vm
+from hostler.model import (
+    CPU,
+    MEMORY,
+    Amounts,
+    Expression,
+    Guest,
+    GuestArrived,
+    GuestChanged,
+    GuestLeft,
+    GuestSpec,
+    Term,
+    amounts,
+)
+from hostler.model.resources import STORAGE
+
+__all__ = [
+    "CAN_MIGRATE", "HAS_BRIDGE", "HAS_STORAGE", "YES", "arrival", "departure", "guest_of", "guest_spec", "new_claim",
+    "regrown", "vm_of_uid",
+]  # fmt: skip
+
+HAS_STORAGE = "hostler/storage."
+HAS_BRIDGE = "hostler/bridge."
+CAN_MIGRATE = "hostler/can-migrate"
+YES = "yes"
+
+_STEADY = 2**31 - 1  # nobody is evicted from a disk: what it holds is no room for running
+_SOURCE = "the request"
+_HOST_NAME = "metadata.name"
+_SEPARATOR = "."
+
+
+def vm_of_uid(uid: str) -> str:
+    """Return the id of the VM that a guest stands for."""
+    return uid.partition(_SEPARATOR)[0]
+
+
+def new_claim(vm: Vm, size: Size) -> tuple[Vm, Claim]:
+    """Return the VM with its next number, and a claim by that number; one with a home is placed without its gang."""
+    number = vm.number + 1
+    uid = vm.id if number == 1 else f"{vm.id}{_SEPARATOR}{number}"
+    gang = f"{vm.project}/{vm.spec.gang}" if vm.spec.gang and vm.home is None else ""
+    return msgspec.structs.replace(vm, number=number), Claim(uid=uid, size=size, gang=gang)
+
+
+def guest_spec(spec: VmSpec, project: str, size: Size) -> GuestSpec:
+    """Return the shape of a VM of some size; InputError where its constraints make no sense."""
+    entry = GuestEntry(
+        name="vm",
+        devices=spec.devices,
+        priority=spec.priority,
+        policy=spec.strategy,
+        host_name=spec.host_name,
+        host_selector={**spec.host_selector, **_needs(spec)},
+        host_affinity=spec.host_affinity,
+        preferred_hosts=spec.preferred_hosts,
+        tolerations=spec.tolerations,
+        namespace=project,
+        labels=spec.labels,
+        affinity=spec.affinity,
+        anti_affinity=spec.anti_affinity,
+        preferred_affinity=spec.preferred_affinity,
+        preferred_anti_affinity=spec.preferred_anti_affinity,
+        spread=spec.spread,
+        tenant=project,
+    )
+    guest = read_guests(Document(None, _SOURCE), (), entry, {})[0]
+    return msgspec.structs.replace(guest.spec, requests=_amounts(size))
+
+
+def guest_of(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> Guest:
+    """Return the guest that a claim is, as the engine shall know it now."""
+    home = vm.home.name if vm.home is not None else ""
+    if vm.disk is not None and claim.uid == vm.disk.uid:
+        spec = GuestSpec(requests=_amounts(claim.size), priority=_STEADY, namespace=vm.project, tenant=vm.project)
+        return Guest(name=vm.name, uid=claim.uid, version=claim.version, spec=spec, host=home)
+    spec = guest_spec(vm.spec, vm.project, claim.size)
+    if vm.grow is not None and claim.uid == vm.grow.uid:
+        spec = msgspec.structs.replace(_alone(spec), devices=(), host_name=home)
+    elif vm.move is not None and claim.uid == vm.move.uid:
+        here = Term((), (Expression(_HOST_NAME, "NotIn", (home,)),))
+        terms = tuple(Term(term.expressions, (*term.names, *here.names)) for term in spec.host_affinity)
+        needs = tuple(sorted({*spec.host_selector, (CAN_MIGRATE, YES)}))
+        spec = msgspec.structs.replace(spec, host_affinity=terms or (here,), host_selector=needs)
+    elif home and not claim.is_bound:
+        spec = msgspec.structs.replace(spec, host_name=home)
+    host = home if claim.is_bound and (vm.move is None or claim.uid != vm.move.uid) else ""
+    if vm.move is not None and claim.uid == vm.move.uid and claim.is_bound and vm.other is not None:
+        host = vm.other.name
+    return Guest(
+        name=vm.name,
+        uid=claim.uid,
+        version=claim.version,
+        spec=msgspec.structs.replace(spec, is_leaving=is_leaving) if is_leaving else spec,
+        host=host,
+        on_devices=claim.devices if host else (),
+        gang=claim.gang,
+    )
+
+
+def arrival(vm: Vm, claim: Claim) -> GuestArrived:
+    """Tell the engine of a new claim."""
+    return GuestArrived(guest=guest_of(vm, claim))
+
+
+def regrown(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> GuestChanged:
+    """Tell the engine that a bound claim changed; its version must be a new one."""
+    return GuestChanged(guest=guest_of(vm, claim, is_leaving=is_leaving))
+
+
+def departure(claim: Claim) -> GuestLeft:
+    """Tell the engine that a claim is over."""
+    return GuestLeft(uid=claim.uid)
+
+
+def _needs(spec: VmSpec) -> dict[str, str]:
+    """Return the labels by which hosts say that they have what the disks and the network of a VM need."""
+    needs = {f"{HAS_STORAGE}{disk.storage}": YES for disk in spec.disks if disk.storage}
+    if spec.network.bridge:
+        needs[f"{HAS_BRIDGE}{spec.network.bridge}"] = YES
+    return needs
+
+
+def _amounts(size: Size) -> Amounts:
+    return amounts({CPU: size.cpu_millis, MEMORY: size.memory_bytes, STORAGE: size.disk_bytes})
+
+
+def _alone(spec: GuestSpec) -> GuestSpec:
+    """Return a shape without wishes about other guests: they were kept when the VM itself was placed."""
+    return msgspec.structs.replace(
+        spec, affinity=(), anti_affinity=(), preferred_affinity=(), preferred_anti_affinity=(), spread=(), labels=()
+    )

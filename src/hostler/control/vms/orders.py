@@ -1,0 +1,116 @@
+"""What a host is ordered to make of a VM; the same for every replica, from what is booked. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.agent.messages import Disk, Image, Migration, Network, Order
+from hostler.control.vms.spec import DiskSpec, Size
+from hostler.control.vms.state import Booking, Claim, Power, Vm
+from hostler.model.resources import STORAGE, parse_resource
+
+__all__ = ["is_of_a_backup", "order_for", "order_for_remains", "power_at_home"]
+
+_replace = msgspec.structs.replace
+_MADE = ("stopped", "running", "paused")  # what a host reports of a VM that it has
+
+
+def power_at_home(vm: Vm) -> Power:
+    """Return how the VM is to be at its host: only what is booked may run.
+
+    A VM without disks that makes way may start anywhere; with disks it stays: whoever has it removes them in the end.
+    """
+    if vm.power == "absent":
+        return "absent"
+    if vm.is_evicted:
+        return "stopped" if vm.spec.disks else "absent"
+    if vm.run is None or not vm.run.is_bound:
+        return "stopped"
+    return vm.power
+
+
+def order_for(vm: Vm, host: str) -> Order | None:
+    """Return the order for a host by its id, or None where the VM is none of its business.
+
+    None too for what is known from a backup alone: a host that is ordered nothing leaves what it has as it is.
+    """
+    if any(one is not None and one.host == host and is_of_a_backup(one) for one in (vm.home, vm.other)):
+        return None
+    if vm.home is not None and vm.home.host == host:
+        return _order(vm, vm.run, vm.home.generation, power_at_home(vm), _source_side(vm))
+    if vm.other is not None and vm.other.host == host:
+        if vm.power == "absent":
+            return _order(vm, vm.move, vm.other.generation, "absent", None)
+        if vm.moving is not None and vm.moving.phase in ("cleaning", "aborting"):
+            return _kept(_order(vm, vm.move, vm.other.generation, "absent", None))
+        return _order(vm, vm.move, vm.other.generation, "running", Migration(is_source=False))
+    return None
+
+
+def is_of_a_backup(booking: Booking) -> bool:
+    """Say whether a booking was restored from a backup, and no host has confirmed it since."""
+    return booking.seq < 0
+
+
+def order_for_remains(vm: Vm, host: str) -> Order:
+    """Return the order for a host that has something of a VM although nothing is booked there: it must not run.
+
+    Disks of a VM that exists stay. Local ones are all that is left of it; by those on shared storage some host must
+    know the VM, to remove them in the end: that is this one until the VM's own host has said that it has it.
+    """
+    if vm.is_gone or not vm.spec.disks:
+        return _order(vm, None, vm.generation, "absent", None)
+    is_elsewhere = vm.home is not None and vm.home.host != host and vm.reported in _MADE
+    if vm.spec.is_movable and is_elsewhere:
+        return _kept(_order(vm, None, vm.generation, "absent", None))
+    return _order(vm, None, vm.generation, "stopped", None)
+
+
+def _kept(order: Order) -> Order:
+    """Return an order that leaves disks on shared storage to another host; where there are none, the order as it is."""
+    return _replace(order, keeps_shared=any(disk.storage for disk in order.disks))
+
+
+def _source_side(vm: Vm) -> Migration | None:
+    moving = vm.moving
+    if moving is None or vm.power == "absent" or not moving.address or moving.phase not in ("copying", "aborting"):
+        return None
+    return Migration(is_source=True, address=moving.address, secret=moving.secret)
+
+
+def _order(vm: Vm, claim: Claim | None, generation: int, power: Power, migration: Migration | None) -> Order:
+    spec, size = vm.spec, _ordered_size(vm, claim)
+    devices = claim.devices if claim is not None else ()
+    kinds = [request.kind for request in spec.devices for _ in range(request.count)]
+    return Order(
+        vm=vm.id,
+        generation=generation,
+        power=power,
+        name=vm.name,
+        cpu_count=max(1, -(-size.cpu_millis // 1000)),
+        cpu_millis=size.cpu_millis,
+        memory_bytes=size.memory_bytes,
+        disks=tuple(_disk(disk) for disk in spec.disks),
+        network=Network(kind=spec.network.kind, bridge=spec.network.bridge),
+        devices=tuple(f"{kind}:{index}" for kind, index in zip(kinds, devices, strict=False)),
+        restarts=vm.restarts,
+        migration=migration,
+        kernel=spec.kernel,
+        initrd=spec.initrd,
+        kernel_arguments=spec.kernel_arguments,
+        when_silent="stop" if spec.when_lost == "restart" else "keep",
+    )
+
+
+def _ordered_size(vm: Vm, claim: Claim | None) -> Size:
+    """Return the cpu and memory that are ordered: those of the spec, but not more than is booked for a VM that runs."""
+    return vm.wanted if claim is None or not claim.is_bound else vm.wanted.at_most(claim.size)
+
+
+def _disk(disk: DiskSpec) -> Disk:
+    image = disk.image
+    return Disk(
+        size_bytes=parse_resource(STORAGE, disk.size),
+        image=None if image is None else Image(path=image.path, url=image.url, sha256=image.sha256),
+        storage=disk.storage,
+    )

@@ -1,0 +1,135 @@
+"""What the engine decided about a VM's claims, carried into its books. Pure; used by the leader in its transactions.
+
+A decision may be about a claim that its owner has changed or given up since: then it fails, and the engine is told so.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.control.vms.guests import departure, guest_of
+from hostler.control.vms.settling import settled
+from hostler.control.vms.state import Booking, Change, Claim, Vm
+from hostler.model import BindFailed, Event, EvictFailed, GuestBound, GuestChanged
+
+__all__ = ["bound", "evicted", "held"]
+
+_replace = msgspec.structs.replace
+
+
+def bound(vm: Vm, uid: str, version: int, home: Booking, devices: tuple[int, ...]) -> Change:
+    """Book what was decided: a claim has room on a host."""
+    claim = _claim(vm, uid)
+    if claim is None or claim.is_bound or claim.version != version or vm.power == "absent":
+        why = "the VM changed meanwhile" if claim is not None else "nobody wants it any more"
+        return Change(vm=vm, facts=(BindFailed(uid=uid, host=home.name, reason=why),))
+    taken = _replace(claim, is_bound=True, devices=devices)
+    fact = GuestBound(uid=uid, host=home.name)
+    if vm.grow is not None and uid == vm.grow.uid:
+        return _grown(vm, taken, fact)
+    if vm.move is not None and uid == vm.move.uid:
+        return _landing(vm, taken, home, fact)
+    if vm.home is not None and vm.home.host != home.host:
+        why = "the VM's disk is on another host of that name"
+        return Change(vm=vm, facts=(BindFailed(uid=uid, host=home.name, reason=why),))
+    generation = vm.generation + 1
+    home = _replace(home, generation=generation)
+    vm = _replace(
+        vm,
+        run=taken,
+        home=home,
+        generation=generation,
+        fails_unplaced=False,
+        why="",
+        trouble=None,
+        failed_generation=0,
+    )
+    if vm.reported in ("left", "absent"):
+        vm = _replace(vm, reported="")
+    return Change(vm=vm, facts=(fact,), hosts=(home.host,))
+
+
+def held(vm: Vm, uid: str, why: str) -> Change:
+    """Note why a claim waits. A VM that was to be placed at once or not at all goes; a move is given up."""
+    claim = _claim(vm, uid)
+    if claim is None or claim.is_bound:
+        return Change(vm=vm)
+    if vm.move is not None and uid == vm.move.uid:
+        leaving = vm.leaving
+        if leaving is not None and leaving.generation == vm.generation:  # else its owner moves it, perhaps to one host
+            leaving = _replace(leaving, why=why)
+        change = settled(_replace(vm, move=None, moving=None, leaving=leaving, why=""))
+        failed = f"not moved: {why}"
+        return _replace(change, facts=(departure(claim), *change.facts), notes=(failed,), failed=failed)
+    if vm.fails_unplaced and vm.home is None:
+        vm = _replace(vm, run=None, why=why, power="absent", is_gone=True)
+        return Change(vm=vm, facts=(departure(claim),), failed=f"not placed: {why}")
+    return Change(vm=_replace(vm, why=_of_its_host(vm, why)))
+
+
+def evicted(vm: Vm, uid: str, why: str) -> Change:
+    """Make way for another: it is stopped, keeps its disk, and waits again."""
+    if vm.run is None or vm.run.uid != uid or not vm.run.is_bound or vm.home is None:
+        return Change(vm=vm, facts=(EvictFailed(uid=uid, reason="it is not there"),))
+    if vm.moving is not None:
+        return Change(vm=vm, facts=(EvictFailed(uid=uid, reason="it is moving to another host"),))
+    if vm.is_evicted or vm.power == "absent":
+        return Change(vm=vm)  # its end is under way
+    why = _said_to_victim(why)
+    generation = vm.generation + 1
+    facts: tuple[Event, ...] = (departure(vm.grow),) if vm.grow is not None else ()
+    home = _replace(vm.home, generation=generation)
+    vm = _replace(vm, is_evicted=True, generation=generation, home=home, grow=None, why=why)
+    return Change(vm=vm, facts=facts, hosts=(home.host,), notes=(why,))
+
+
+def _of_its_host(vm: Vm, why: str) -> str:
+    """Return why a claim waits in words of its owner: he named no host, the VM just stays on its own."""
+    return why if vm.spec.host_name else why.replace(" not the named host", " not its host")
+
+
+def _said_to_victim(why: str) -> str:
+    """Return why it makes way without the name of whoever comes: that may be a VM of a project nobody here may read."""
+    if why.startswith("preempted by "):
+        return "it makes room for a VM of higher priority"
+    if why.startswith("reclaimed by "):
+        return "it makes room for a project that has less than it is guaranteed"
+    return why
+
+
+def _claim(vm: Vm, uid: str) -> Claim | None:
+    return next((claim for claim in (vm.run, vm.grow, vm.move) if claim is not None and claim.uid == uid), None)
+
+
+def _grown(vm: Vm, grow: Claim, fact: GuestBound) -> Change:
+    """Merge what a VM grows by into what it has: one claim instead of two, with no room lost in between."""
+    run = vm.run
+    if run is None or vm.home is None or not run.is_bound:
+        return Change(vm=vm, facts=(BindFailed(uid=grow.uid, host=fact.host, reason="the VM does not run"),))
+    larger = _replace(
+        run.size,
+        cpu_millis=run.size.cpu_millis + grow.size.cpu_millis,
+        memory_bytes=run.size.memory_bytes + grow.size.memory_bytes,
+    )
+    run = _replace(run, size=larger, version=run.version + 1)
+    generation = vm.generation + 1
+    home = _replace(vm.home, generation=generation)
+    vm = _replace(vm, run=run, grow=None, home=home, generation=generation, resized=generation, why="")
+    facts = (fact, GuestChanged(guest=guest_of(vm, run)), departure(grow))
+    return Change(vm=vm, facts=facts, hosts=(home.host,))
+
+
+def _landing(vm: Vm, move: Claim, target: Booking, fact: GuestBound) -> Change:
+    """Prepare the other end of a move."""
+    generation = vm.generation + 1
+    if vm.moving is None or vm.home is None or vm.home.host == target.host:
+        return Change(vm=vm, facts=(BindFailed(uid=move.uid, host=fact.host, reason="it does not move any more"),))
+    vm = _replace(
+        vm,
+        move=move,
+        other=_replace(target, generation=generation),
+        moving=_replace(vm.moving, phase="preparing"),
+        generation=generation,
+        why="",
+    )
+    return Change(vm=vm, facts=(fact,), hosts=(target.host,))

@@ -1,0 +1,134 @@
+"""What agents report of a VM, carried into its books. Pure; any replica does it, in the transaction of the report.
+
+Room returns to the engine here and only here: when the host says that the VM has stopped, shrunk, left or gone.
+Reports of a generation that was never ordered from that host change nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.agent.messages import VmReport
+from hostler.control.vms.guests import arrival, departure, new_claim
+from hostler.control.vms.moving import given_up, has_failed, other_gone, other_lost, other_reported, source_lost
+from hostler.control.vms.orders import order_for, power_at_home
+from hostler.control.vms.settling import ended, homeless, settled
+from hostler.control.vms.state import Change, Vm
+from hostler.control.vms.words import with_word
+from hostler.model import Event
+
+__all__ = ["gone", "heard", "is_old_news", "lost", "reported", "silent"]
+
+_replace = msgspec.structs.replace
+
+
+def reported(vm: Vm, host: str, report: VmReport) -> Change:
+    """Take in how a host found a VM; absent by an order of its age is gone."""
+    return with_word(vm, _reported(vm, host, report))
+
+
+def gone(vm: Vm, host: str, generation: int = 0) -> Change:
+    """Take in that a host has nothing of the VM any more, by an order of that generation where it tells (not 0)."""
+    return with_word(vm, _gone(vm, host, generation))
+
+
+def _reported(vm: Vm, host: str, report: VmReport) -> Change:
+    if report.state == "absent" and report.generation:
+        order = order_for(vm, host)
+        if order is not None and order.power == "absent" and order.generation == report.generation:
+            return _gone(vm, host)
+    if vm.home is not None and vm.home.host == host:
+        return _at_home(vm, report)
+    if vm.other is not None and vm.other.host == host:
+        return other_reported(vm, report)
+    return Change(vm=vm)
+
+
+def _gone(vm: Vm, host: str, generation: int = 0) -> Change:
+    if is_old_news(vm, host, generation):
+        return Change(vm=vm)
+    if vm.other is not None and vm.other.host == host:
+        return other_gone(vm)
+    if vm.home is None or vm.home.host != host or power_at_home(vm) != "absent":
+        return Change(vm=vm)
+    facts: list[Event] = [departure(claim) for claim in (vm.run, vm.disk) if claim is not None]
+    vm = _without_home(vm)
+    if vm.power == "absent":
+        return Change(vm=ended(vm) if vm.other is None else vm, facts=tuple(facts))
+    if vm.power == "stopped":
+        return Change(vm=_replace(vm, observed_generation=vm.generation), facts=tuple(facts))
+    vm, run = new_claim(vm, vm.wanted)
+    vm = _replace(vm, run=run)
+    return Change(vm=vm, facts=(*facts, arrival(vm, run)))
+
+
+def is_old_news(vm: Vm, host: str, generation: int) -> bool:
+    """Say whether a host that has nothing of a VM by an order of that age has another one now: it may be back."""
+    order = order_for(vm, host)
+    return bool(generation) and order is not None and generation != order.generation
+
+
+def silent(vm: Vm) -> Change:
+    """Note that nobody hears from its host: how it is is not known, and nothing else follows from that."""
+    return Change(vm=vm if vm.is_unknown or vm.home is None else _replace(vm, is_unknown=True))
+
+
+def heard(vm: Vm) -> Change:
+    """Note that its host is heard again."""
+    return Change(vm=_replace(vm, is_unknown=False) if vm.is_unknown else vm)
+
+
+def lost(vm: Vm, host: str) -> Change:
+    """Take in proof that a host runs nothing any more. Without such proof this must not be called.
+
+    A VM that may start elsewhere does, as soon as no other host has anything of it; one whose disk lay there is lost
+    with it, until it is deleted.
+    """
+    if vm.other is not None and vm.other.host == host:
+        return other_lost(vm)
+    if vm.home is None or vm.home.host != host:
+        return Change(vm=vm)
+    move = vm.move if vm.other is None else None  # a move that has no target yet
+    facts = [departure(claim) for claim in (vm.run, vm.disk, vm.grow, move) if claim is not None]
+    vm = _replace(vm, grow=None, generation=vm.generation + 1)
+    if vm.other is not None:
+        change = source_lost(vm)
+        change = _replace(change, vm=_without_home(change.vm))
+    else:
+        change = homeless(_without_home(_replace(vm, move=None, moving=None)))
+    return _replace(change, facts=(*facts, *change.facts))
+
+
+def _at_home(vm: Vm, report: VmReport) -> Change:
+    home = vm.home
+    assert home is not None
+    if report.generation > home.generation:
+        return Change(vm=vm)  # of an order that we never gave
+    vm = _replace(
+        vm,
+        reported=report.state,
+        reported_generation=report.generation,
+        reported_restarts=report.restarts,
+        trouble=report.trouble,
+        failed_generation=report.failed_generation,
+        is_unknown=False,
+    )
+    if vm.moving is not None and vm.moving.phase == "copying" and has_failed(report, home.generation):
+        return given_up(vm, report.trouble.message if report.trouble is not None else "")
+    return settled(vm)
+
+
+def _without_home(vm: Vm) -> Vm:
+    """Return a VM that is on no host; what it claimed there has left."""
+    return _replace(
+        vm,
+        run=None,
+        disk=None,
+        home=None,
+        reported="",
+        reported_generation=0,
+        trouble=None,
+        failed_generation=0,
+        is_unknown=False,
+        is_evicted=False,
+    )

@@ -1,0 +1,94 @@
+"""What follows when a host has done as ordered: room that goes back to the engine, and wishes that came true. Pure.
+
+Used wherever a VM's books change so that something may follow: reports, and moves that end.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.agent.messages import Trouble
+from hostler.control.vms.guests import arrival, departure, new_claim, regrown
+from hostler.control.vms.state import Change, Vm
+from hostler.model import Event
+
+__all__ = ["ended", "homeless", "settled"]
+
+_replace = msgspec.structs.replace
+_AT_REST = ("stopped", "absent", "left")
+
+
+def settled(vm: Vm) -> Change:
+    """Return what follows for a VM at home; nothing where its host has not fulfilled its newest order."""
+    if vm.home is None or vm.reported_generation != vm.home.generation or vm.power == "absent":
+        return Change(vm=vm)
+    is_bound = vm.run is not None and vm.run.is_bound
+    wants_rest = vm.is_evicted or (vm.power == "stopped" and not vm.spec.reserve)
+    if is_bound and wants_rest and vm.reported in _AT_REST:
+        return _observed(_at_rest(vm))
+    if is_bound and vm.grow is None and vm.moving is None:
+        return _observed(_shrunk(vm))
+    return _observed(Change(vm=vm))
+
+
+def homeless(vm: Vm) -> Change:
+    """Return what becomes of a VM of which no host has anything any more, because its host was proved dead."""
+    if vm.power == "absent":
+        return Change(vm=ended(vm))
+    if not vm.spec.is_movable:
+        note = "its host is gone, and its disk with it"
+        trouble = Trouble(
+            kind="permanent", code="disk_lost", message=note, hint="delete it, or start it with new disks"
+        )
+        vm = _replace(vm, is_lost=True, power="stopped", why=note, trouble=trouble, failed_generation=vm.generation)
+        return Change(vm=vm, notes=(note,), failed=note)
+    if vm.power == "stopped" or vm.spec.when_lost != "restart":
+        vm = _replace(vm, power="stopped", observed_generation=vm.generation)
+        return Change(vm=vm, notes=("its host is gone",))
+    vm, run = new_claim(vm, vm.wanted)
+    vm = _replace(vm, run=run)
+    return Change(vm=vm, facts=(arrival(vm, run),), notes=("its host is gone: it starts elsewhere",))
+
+
+def ended(vm: Vm) -> Vm:
+    """Return a VM of which nobody has anything any more."""
+    return _replace(vm, is_gone=True, moving=None, observed_generation=vm.generation)
+
+
+def _at_rest(vm: Vm) -> Change:
+    """Give cpu and memory back; disks stay booked, in a claim of their own that comes before the other one goes."""
+    assert vm.run is not None
+    facts: list[Event] = [departure(vm.run)]
+    keeps = vm.booked.disk_only
+    vm = _replace(vm, run=None)
+    if keeps.disk_bytes and vm.disk is None:
+        vm, disk = new_claim(vm, keeps)
+        disk = _replace(disk, is_bound=True)
+        vm = _replace(vm, disk=disk)
+        facts.insert(0, arrival(vm, disk))
+    if vm.is_evicted:
+        vm = _replace(vm, is_evicted=False)
+        if vm.power != "stopped":
+            vm, run = new_claim(vm, _replace(vm.wanted, disk_bytes=0) if vm.disk is not None else vm.wanted)
+            vm = _replace(vm, run=run)
+            facts.append(arrival(vm, run))
+    return Change(vm=vm, facts=tuple(facts))
+
+
+def _shrunk(vm: Vm) -> Change:
+    """Give back what is booked beyond the order, resource by resource."""
+    assert vm.run is not None
+    has, wanted = vm.run.size, vm.wanted
+    size = _replace(has.at_most(wanted), disk_bytes=has.disk_bytes)
+    if size == has:
+        return Change(vm=vm)
+    run = _replace(vm.run, size=size, version=vm.run.version + 1)
+    vm = _replace(vm, run=run)
+    return Change(vm=vm, facts=(regrown(vm, run),))
+
+
+def _observed(change: Change) -> Change:
+    vm = change.vm
+    runs = vm.run is not None and vm.run.is_bound
+    is_waiting = vm.grow is not None or vm.moving is not None or (vm.power != "stopped" and not runs)
+    return change if is_waiting else _replace(change, vm=_replace(vm, observed_generation=vm.generation))

@@ -1,0 +1,165 @@
+"""A VM as the control plane knows it: what is wanted, what is booked, what was reported. Frozen; changes make new ones.
+
+Guests stand for it in the engine: ``run`` holds cpu and memory (at first the disks too), ``disk`` holds the disks of a
+stopped VM, ``grow`` asks for what a resize adds, ``move`` for room at the other end of a migration. Their uids are
+never used again, so each gets the VM's next number.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from hostler.agent.messages import Trouble
+from hostler.control.vms.spec import Size, VmSpec, size_of
+from hostler.model import Event
+
+__all__ = ["Booking", "Change", "Claim", "Leaving", "Move", "Power", "State", "Vm", "is_settled", "state_of"]
+
+Power = Literal["running", "stopped", "paused", "absent"]
+State = Literal[
+    "pending", "creating", "starting", "running", "paused", "stopping", "stopped", "migrating", "resizing",
+    "deleting", "failed", "unknown", "lost",
+]  # fmt: skip
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A guest in the engine that stands for a part of a VM; ``version`` is that of the last fact about it."""
+
+    uid: str
+    size: Size = Size()
+    is_bound: bool = False
+    devices: tuple[int, ...] = ()
+    version: int = 1
+    gang: str = ""  # a guest cannot change its gang, so the claim remembers it
+
+
+class Booking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A host that has, or is to have, the VM. ``generation`` is that of the order it was given."""
+
+    host: str  # the id
+    name: str
+    generation: int = 1
+    seq: int = 0
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A live migration under way. ``cleaning`` and ``aborting`` wait for one side to let go of what it has.
+
+    A VM that moves and has no home has lost its source: ``copying`` then waits for the target's word.
+    """
+
+    phase: Literal["placing", "preparing", "copying", "cleaning", "aborting"] = "placing"
+    address: str = ""
+    secret: str = ""
+    why: str = ""  # it was given up
+
+
+class Leaving(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """It is to leave its host, which is drained. ``why`` no other host takes it; empty until that was decided.
+
+    It holds for one generation of the VM: who is wanted otherwise, or has a place, may leave after all.
+    """
+
+    generation: int
+    why: str = ""
+
+
+class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A VM. ``home`` is its host; ``other`` the second one while it moves: the target, later the source."""
+
+    id: str
+    project: str
+    name: str
+    spec: VmSpec
+    power: Power = "running"
+    generation: int = 1
+    observed_generation: int = 0
+    restarts: int = 0
+    resized: int = 0  # the generation in which another size was ordered
+    is_protected: bool = False
+    fails_unplaced: bool = False  # on_unplaceable=fail: it is removed when nobody has room at the first look
+    home: Booking | None = None
+    other: Booking | None = None
+    run: Claim | None = None
+    disk: Claim | None = None
+    grow: Claim | None = None
+    move: Claim | None = None
+    moving: Move | None = None
+    leaving: Leaving | None = None
+    number: int = 0  # how many claims were made so far
+    is_evicted: bool = False  # on its way out for another VM
+    is_unknown: bool = False  # its host is silent
+    is_lost: bool = False  # its host is gone for good, with its disk
+    reported: str = ""  # the state that its host told last
+    reported_generation: int = 0  # the newest order that its host has fulfilled
+    reported_restarts: int = 0
+    trouble: Trouble | None = None
+    failed_generation: int = 0
+    why: str = ""  # why it waits for a place
+    is_gone: bool = False  # nobody has anything of it any more
+
+    @property
+    def wanted(self) -> Size:
+        """Return what it takes when it runs as asked for."""
+        return size_of(self.spec)
+
+    @property
+    def booked(self) -> Size:
+        """Return what is kept for it at home."""
+        cpu = self.run.size if self.run is not None and self.run.is_bound else Size()
+        disk = self.disk.size if self.disk is not None else Size()
+        return Size(
+            cpu_millis=cpu.cpu_millis,
+            memory_bytes=cpu.memory_bytes,
+            disk_bytes=cpu.disk_bytes + disk.disk_bytes,
+        )
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What a transition makes of a VM: how it is then, what the engine is told, and whose orders are new."""
+
+    vm: Vm
+    facts: tuple[Event, ...] = ()
+    hosts: tuple[str, ...] = ()  # ids
+    notes: tuple[str, ...] = ()  # for people
+    failed: str = ""  # why what was wanted last will never come true
+
+
+def is_settled(vm: Vm, generation: int) -> bool:
+    """Say whether what was wanted with a generation has come true, whatever was wanted since."""
+    return vm.is_gone or vm.observed_generation >= generation
+
+
+def state_of(vm: Vm) -> State:
+    """Name how a VM is, in one word."""
+    if vm.is_lost:
+        return "deleting" if vm.power == "absent" else "lost"
+    if vm.is_unknown and vm.home is not None:
+        return "unknown"
+    if vm.power == "absent":
+        return "deleting"
+    if vm.moving is not None:
+        return "migrating"
+    if vm.home is None:
+        return "stopped" if vm.power == "stopped" else "pending"
+    if vm.trouble is not None and vm.trouble.kind == "permanent" and vm.failed_generation == vm.home.generation:
+        return "failed"
+    if vm.power == "stopped" or vm.is_evicted:
+        return "stopped" if vm.reported in ("stopped", "absent", "left") and not vm.is_evicted else "stopping"
+    if vm.run is None or not vm.run.is_bound:
+        return "pending"
+    return _lively(vm)
+
+
+def _lively(vm: Vm) -> State:
+    if vm.reported in ("", "absent", "creating"):
+        return "creating"
+    if vm.reported == vm.power and vm.reported_restarts < vm.restarts:
+        return "starting"
+    if vm.reported == vm.power and (vm.grow is not None or vm.reported_generation < vm.resized):
+        return "resizing"
+    if vm.reported in ("running", "paused"):
+        return "running" if vm.reported == "running" else "paused"
+    return "starting"

@@ -1,0 +1,49 @@
+"""Loads or compiles the kernels that decisions, what-ifs and explanations need, before anybody waits for one."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from hostler.control.settings import ControlSettings, policies_for
+from hostler.engine import Engine
+from hostler.errors import PluginError
+from hostler.model import Gang, GangChanged, Guest, GuestArrived, GuestSpec, Host, HostChanged, HostJoined, amounts
+
+__all__ = ["warm_up"]
+
+_SIZE = {"cpu": 1000, "memory": 2**30, "guests": 10}
+
+
+def warm_up(settings: ControlSettings) -> None:
+    """Let an engine of its own decide about a few small VMs, and explain what it decided."""
+    engine = Engine(policies_for(settings))
+    engine.apply(HostJoined(host=_host(1)))
+    for number in range(2):
+        _ask(engine, f"warm-{number}", 10)
+    with suppress(PluginError):  # somebody else's: it will be told to the VMs that it fails on
+        engine.step(0)
+        _look_around(engine)
+
+
+def _look_around(engine: Engine) -> None:
+    """Do what a first step does not: make room, place a gang, wake who waits, explain, ask a twin."""
+    _ask(engine, "large", 1000, priority=1)
+    _ask(engine, "larger", 2000)
+    engine.apply(GangChanged(gang=Gang(name="warm", version=1, min_count=2)))
+    for number in range(2):
+        _ask(engine, f"member-{number}", 10, gang="default/warm")
+    engine.step(0)
+    for uid in ("warm-0", "large", "larger", "member-0"):
+        engine.explain(uid)
+    engine.apply(HostChanged(host=_host(2, cpu=4000)))
+    engine.step(0)
+    engine.fork().step(0)
+
+
+def _host(version: int, *, cpu: int = 1000) -> Host:
+    return Host(name="warm", version=version, capacity=amounts(_SIZE | {"cpu": cpu}))
+
+
+def _ask(engine: Engine, name: str, cpu: int, *, priority: int = 0, gang: str = "") -> None:
+    spec = GuestSpec(requests=amounts({"cpu": cpu}), priority=priority)
+    engine.apply(GuestArrived(guest=Guest(name=name, uid=name, spec=spec, gang=gang)))

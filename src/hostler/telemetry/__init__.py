@@ -1,0 +1,1 @@
+"""What processes say about themselves while they run; shared by all fronts and agents."""

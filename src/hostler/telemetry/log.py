@@ -1,0 +1,140 @@
+"""The log of a process: one line for each thing that matters, with its time, its level and its numbers.
+
+As text for people, or as JSON for programs. The same message very often in a row is cut short, so that an outage does
+not fill a disk; what was left out is counted. Used by the scheduler, the control plane and agents.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+__all__ = ["QUIET", "Format", "Log"]
+
+Format: TypeAlias = Literal["text", "json"]
+
+_SECOND = 1_000_000_000
+_WINDOW_NS = 10 * _SECOND
+_MOST = 20  # lines of one message in a window
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:,+@%*[]<>()")
+
+
+class _Burst(msgspec.Struct):
+    """How often something was said lately."""
+
+    began: int
+    said: int = 0
+    left_out: int = 0
+
+
+class Log:
+    """Writes lines. ``verbosity`` 0: what matters; 1: every bind and refusal too; 2: every fact too."""
+
+    def __init__(
+        self,
+        write: Callable[[str], None] | None,
+        *,
+        verbosity: int = 0,
+        form: Format = "text",
+        now: Callable[[], int] = time.time_ns,  # noqa: TID251 - lines bear the time that a clock on the wall shows
+    ) -> None:
+        self._write = write
+        self._verbosity = verbosity if write is not None else -1
+        self._form = form
+        self._now = now
+        self._bursts: dict[tuple[str, str], _Burst] = {}
+
+    @property
+    def has_details(self) -> bool:
+        """Say whether single binds and refusals are told."""
+        return self._verbosity >= 1
+
+    @property
+    def has_facts(self) -> bool:
+        """Say whether single facts are told."""
+        return self._verbosity >= 2
+
+    def info(self, message: str, **fields: object) -> None:
+        """Tell what matters."""
+        self._limited("info", message, fields)
+
+    def warn(self, message: str, **fields: object) -> None:
+        """Tell what somebody should look at."""
+        self._limited("warn", message, fields)
+
+    def detail(self, message: str, **fields: object) -> None:
+        """Tell what matters for one pod."""
+        if self.has_details:
+            self._line("debug", message, fields, self._now())
+
+    def fact(self, message: str, **fields: object) -> None:
+        """Tell what was learnt."""
+        if self.has_facts:
+            self._line("trace", message, fields, self._now())
+
+    def finish(self) -> None:
+        """Tell how much was left out and is not told yet: no more lines follow."""
+        self._sweep(self._now(), is_end=True)
+
+    def _limited(self, level: str, message: str, fields: dict[str, object]) -> None:
+        if self._verbosity < 0:
+            return
+        now = self._now()
+        burst = self._bursts.get((level, message))
+        if burst is None or _is_over(burst, now):
+            self._sweep(now)
+            burst = self._bursts[level, message] = _Burst(now)
+        burst.said += 1
+        if burst.said > _MOST and not self.has_details:
+            burst.left_out += 1
+            return
+        self._line(level, message, fields, now)
+
+    def _sweep(self, now: int, *, is_end: bool = False) -> None:
+        """Forget what is over, and tell how much of it was left out."""
+        over = [(key, one) for key, one in self._bursts.items() if is_end or _is_over(one, now)]
+        for key, one in over:
+            del self._bursts[key]
+            if one.left_out:
+                self._line(key[0], f"{key[1]}: so many more lines were left out", {"lines": one.left_out}, now)
+
+    def _line(self, level: str, message: str, fields: dict[str, object], now: int) -> None:
+        if self._write is None:
+            return
+        seconds, rest = divmod(now, _SECOND)
+        at = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
+        if self._form == "json":
+            line = {"time": at, "level": level, "message": _text(message)} | {key: _data(fields[key]) for key in fields}
+            self._write(msgspec.json.encode(line).decode())
+            return
+        words = [f"{key}={_word(value)}" for key, value in fields.items()]
+        self._write(" ".join([at, f"{level.upper():5}", _text(message), *words]))
+
+
+def _is_over(burst: _Burst, now: int) -> bool:
+    """Say whether a window has passed; a clock that was set back ends it too."""
+    return not 0 <= now - burst.began < _WINDOW_NS
+
+
+def _text(value: object) -> str:
+    """Return what can be written: a stranger's text may hold halves of characters."""
+    return str(value).encode("utf-8", "backslashreplace").decode()
+
+
+def _data(value: object) -> object:
+    if isinstance(value, float):
+        return round(value, 3)
+    return value if isinstance(value, bool | int) else _text(value)
+
+
+def _word(value: object) -> str:
+    """Write a value as one word; what is not one stands in quotes, as JSON writes it."""
+    text = f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else _text(value)
+    return text if text and _PLAIN.issuperset(text) else msgspec.json.encode(text).decode()
+
+
+QUIET = Log(None)

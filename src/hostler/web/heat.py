@@ -1,0 +1,132 @@
+"""The heat map: one cell per host, coloured by how much of a resource is promised. Pure.
+
+The number stands in every cell, so colour is never the only carrier; colours are one hue from light to dark, which
+those who cannot tell hues apart read as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from hostler.control.api.shapes import Host
+from hostler.web.wording import bytes_text, cpu_text, plural, share
+
+__all__ = [
+    "RESOURCES", "Cell", "Load", "Usage", "by_name", "cells", "density", "host_state", "load_of", "step_of", "totals",
+]  # fmt: skip
+
+RESOURCES = ("cpu", "memory", "disk")
+_NAMES = {"cpu": "CPU", "memory": "memory", "disk": "disk"}
+_MIDDLE, _DENSE = 80, 240  # from so many hosts on cells are smaller
+_NUMBERS = re.compile(r"([0-9]{1,18})")
+_AWAY = frozenset(("silent", "offline", "fenced"))
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """How much of one resource is promised, in numbers and as text."""
+
+    name: str
+    title: str
+    used: int
+    total: int
+    used_text: str
+    total_text: str
+    percent: int | None
+
+    @property
+    def text(self) -> str:
+        """Say it in one phrase."""
+        of = f"{self.used_text} of {self.total_text}"
+        return f"{of} ({self.percent} %)" if self.percent is not None else of
+
+
+class Load(msgspec.Struct, frozen=True):
+    """A host with what is promised of what it may give."""
+
+    id: str
+    name: str
+    state: str
+    vms: int
+    usage: dict[str, Usage]
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One host on the map."""
+
+    id: str
+    name: str
+    percent: int | None
+    step: str  # 0 to 9, over, none
+    state: str
+    mark: str  # shut: no new VMs; away: it does not answer
+    tip: str
+    spoken: str
+
+
+def host_state(host: Host) -> str:
+    """Return the state of a host in one word, with what operators said about it."""
+    if host.state != "ready":
+        return host.state or "joined"
+    if host.draining:
+        return "draining"
+    return "cordoned" if host.cordoned else "ready"
+
+
+def load_of(host: Host) -> Load:
+    """Return a host with what is promised of what it may give, after overcommitment and what is kept back."""
+    used, limit = host.used, host.may_give
+    usage = {
+        "cpu": _usage("cpu", used.cpu_millis, limit.cpu_millis),
+        "memory": _usage("memory", used.memory_bytes, limit.memory_bytes),
+        "disk": _usage("disk", used.disk_bytes, limit.disk_bytes),
+    }
+    return Load(host.id, host.name, host_state(host), host.vms, usage)
+
+
+def by_name(host: Load) -> list[tuple[int, str]]:
+    """Return what hosts are ordered by: numbers in names count as numbers."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBERS.split(host.name) if part]
+
+
+def totals(hosts: Sequence[Load]) -> list[Usage]:
+    """Return what is promised of the whole fleet."""
+    return [
+        _usage(name, sum(host.usage[name].used for host in hosts), sum(host.usage[name].total for host in hosts))
+        for name in RESOURCES
+    ]
+
+
+def cells(hosts: Sequence[Load], by: str) -> list[Cell]:
+    """Return the map for one resource, in the order of the hosts."""
+    return [_cell(host, by) for host in hosts]
+
+
+def step_of(percent: int | None) -> str:
+    """Return the colour of a share."""
+    if percent is None:
+        return "none"
+    return "over" if percent > 100 else str(min(max(percent, 0) // 10, 9))
+
+
+def density(count: int) -> str:
+    """Return how large cells are when there are so many."""
+    if count >= _DENSE:
+        return "dense"
+    return "middle" if count >= _MIDDLE else "roomy"
+
+
+def _cell(host: Load, by: str) -> Cell:
+    percent = host.usage[by].percent
+    mark = "away" if host.state in _AWAY else "" if host.state == "ready" else "shut"
+    parts = [f"{one.title} {one.text}" for one in host.usage.values()]
+    head = f"{host.name} · {host.state} · {plural(host.vms, 'VM')}"
+    spoken = f"{host.name}, {host.state}, {', '.join(parts)}, {plural(host.vms, 'VM')}"
+    return Cell(host.id, host.name, percent, step_of(percent), host.state, mark, "\n".join((head, *parts)), spoken)
+
+
+def _usage(name: str, used: int, total: int) -> Usage:
+    text = cpu_text if name == "cpu" else bytes_text
+    return Usage(name, _NAMES[name], used, total, text(used), text(total), share(used, total))

@@ -1,0 +1,208 @@
+"""What operators and administrators do to a host from its page: which verbs make sense, the questions, and doing them.
+
+What cannot be taken back needs the host's name (or the number of VMs) in words of its own, and the service checks it,
+as it does for REST.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.responses import Response
+
+from hostler.control.api.problems import status_of
+from hostler.control.api.shapes import Host
+from hostler.control.fleet.draining import Staying, staying
+from hostler.control.fleet.hosts import read_body
+from hostler.control.fleet.ordering import count_teardown
+from hostler.control.services import hosts
+from hostler.control.services.callers import Caller
+from hostler.control.services.discretion import STRANGER, MayRead, readable
+from hostler.control.store import Connection
+from hostler.control.store.hosts import HostRow
+from hostler.errors import HostlerError
+from hostler.web.desk import Visit
+from hostler.web.fields import whole_number
+from hostler.web.wording import plural
+
+__all__ = ["VERBS", "Verb", "ask", "do", "verbs_for"]
+
+_UNHEARD = ("silent", "offline")
+_MOST = 2**31
+
+
+class Verb(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that can be done. A direct one is done without a question."""
+
+    name: str
+    title: str
+    question: str
+    permission: str = "host.operate"
+    lines: tuple[str, ...] = ()
+    is_direct: bool = False
+    is_dangerous: bool = False
+    confirm: str = ""  # what must be typed: name or count
+
+
+VERBS = {
+    one.name: one
+    for one in (
+        Verb(
+            name="cordon",
+            title="Cordon",
+            question="Cordon {}?",
+            lines=("It takes no new VMs until it is uncordoned. Those it has stay.",),
+        ),
+        Verb(
+            name="uncordon",
+            title="Uncordon",
+            question="Uncordon {}?",
+            lines=("It takes new VMs again.",),
+            is_direct=True,
+        ),
+        Verb(
+            name="drain",
+            title="Drain",
+            question="Drain {}?",
+            lines=("It takes no new VMs, and those that can move go elsewhere.",),
+            is_dangerous=True,
+        ),
+        Verb(
+            name="undrain",
+            title="Stop draining",
+            question="Stop draining {}?",
+            lines=("It takes new VMs again; those that left stay away.",),
+            is_direct=True,
+        ),
+        Verb(
+            name="allow-teardown",
+            title="Allow teardown",
+            question="Let {} remove its VMs?",
+            permission="host.admin",
+            lines=("What it was told to remove goes for good, with its disks.",),
+            is_dangerous=True,
+            confirm="count",
+        ),
+        Verb(
+            name="force-offline",
+            title="Force offline",
+            question="Take {} for offline?",
+            permission="host.admin",
+            lines=(
+                "Its agent is not listened to until it registers again. How its VMs are is unknown; they are not "
+                "started elsewhere.",
+            ),
+            is_dangerous=True,
+            confirm="name",
+        ),
+        Verb(
+            name="confirm-dead",
+            title="Confirm dead",
+            question="Is {} dead?",
+            permission="host.admin",
+            lines=(
+                "You give your word that nothing runs there any more: it is switched off, or cut off from network and "
+                "storage. VMs that may start elsewhere do.",
+                "If it does run, they run twice and may destroy their data.",
+            ),
+            is_dangerous=True,
+            confirm="name",
+        ),
+        Verb(
+            name="delete",
+            title="Delete",
+            question="Delete {}?",
+            permission="host.admin",
+            lines=("It is forgotten, and its agent is locked out. It must have no VMs.",),
+            is_dangerous=True,
+            confirm="name",
+        ),
+    )
+}
+
+
+def verbs_for(host: Host, visit: Visit) -> list[Verb]:
+    """Return what the visitor may do to a host as it is; a refusal with a reason is left to the service."""
+    sensible = {
+        "cordon": not host.cordoned and not host.draining,
+        "uncordon": host.cordoned and not host.draining,
+        "drain": not host.draining,
+        "undrain": host.draining,
+        "allow-teardown": host.refused_teardown > 0,
+        "force-offline": host.state in ("ready", "silent"),
+        "confirm-dead": host.state in _UNHEARD,
+        "delete": True,
+    }
+    return [verb for verb in VERBS.values() if sensible[verb.name] and visit.may(verb.permission)]
+
+
+async def ask(visit: Visit) -> Response:
+    """Ask before something is done."""
+    return await _question(visit, None)
+
+
+async def do(visit: Visit) -> Response:
+    """Do it, and go back to the host, or to the others if it is gone."""
+    verb, name = VERBS[visit.part("verb")], visit.part("name")
+    typed = (await visit.form()).get("confirm", "").strip()
+
+    def work(connection: Connection, caller: Caller) -> str:
+        if verb.name == "delete":
+            return hosts.delete(connection, name, typed, caller)
+        confirm = whole_number("confirm", typed, 1, _MOST) if verb.confirm == "count" else typed
+        return hosts.act(connection, name, verb.name, confirm, caller, visit.context.settings, visit.heard).id
+
+    try:
+        identity = await visit.write(work)
+    except HostlerError as error:
+        return await _question(visit, error)
+    if verb.name == "delete" or verb.name in hosts.ENDS_REGISTRATION:
+        visit.context.fleet.forget(identity)
+    return visit.go("/?done=host-delete" if verb.name == "delete" else f"/hosts/{identity}?done={verb.name}")
+
+
+async def _question(visit: Visit, error: HostlerError | None) -> Response:
+    name, verb, caller = visit.part("name"), VERBS[visit.part("verb")], visit.caller
+
+    def work(connection: Connection) -> tuple[HostRow, tuple[str, ...], int]:
+        row = hosts.find(connection, name, caller, verb.permission)
+        due = count_teardown(connection, row.id, read_body(row)) if verb.confirm == "count" else 0
+        return row, _consequences(connection, verb, row, due, readable(caller.principal)), due
+
+    row, consequences, due = await visit.read(work)
+    return await visit.render(
+        "question.html",
+        title=verb.question.format(row.name),
+        twin=f"/v1/hosts/{row.id}",
+        status=status_of(error) if error is not None else 200,
+        error=error,
+        lines=(*verb.lines, *consequences),
+        action=f"/hosts/{row.id}/{verb.name}",
+        targets=None,
+        confirm={"name": row.name, "count": str(due)}.get(verb.confirm, ""),
+        danger=verb.is_dangerous,
+        button=verb.title,
+        back=f"/hosts/{row.id}",
+    )
+
+
+def _consequences(connection: Connection, verb: Verb, row: HostRow, due: int, may_read: MayRead) -> tuple[str, ...]:
+    """Say what would happen to whom, as it is now."""
+    if verb.confirm == "count":
+        return (f"{plural(due, 'VM')} will be removed.",)
+    if verb.name not in ("drain", "force-offline", "confirm-dead", "delete"):
+        return ()
+    there = staying(connection, row.id)
+    if verb.name == "drain":
+        return _leaving(there, may_read)
+    return (f"{plural(len(there), 'VM')} {'is' if len(there) == 1 else 'are'} there now.",)
+
+
+def _leaving(there: list[Staying], may_read: MayRead) -> tuple[str, ...]:
+    if not there:
+        return ()
+    stuck = [one for one in there if one.is_stuck]
+    lines = [f"{plural(len(there) - len(stuck), 'VM')} will leave, where other hosts have room."]
+    if stuck:
+        name = stuck[0].name if may_read(stuck[0].project) else STRANGER
+        lines.append(f"{plural(len(stuck), 'VM')} cannot, for example {name}: {stuck[0].why}.")
+    return tuple(lines)

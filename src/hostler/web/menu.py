@@ -1,0 +1,50 @@
+"""The pages that a visitor may see, in the order of the menu, with their keys."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.control.access import Principal
+
+__all__ = ["Item", "first_page", "menu_for"]
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One page of the menu. ``key`` is its access key."""
+
+    title: str
+    path: str
+    key: str
+    permission: str
+    is_here: bool = False
+
+
+_ITEMS = (
+    Item("Fleet", "/", "1", "host.read"),
+    Item("VMs", "/vms", "2", "vm.read"),
+    Item("Queue", "/queue", "3", "vm.read"),
+    Item("What if", "/what-if", "4", "plan.run"),
+    Item("Events", "/events", "5", "event.read"),
+    Item("Operations", "/operations", "6", "operation.read"),
+    Item("Projects", "/projects", "7", "project.read"),
+)
+_BELOW = {"/": ("/hosts",)}
+
+
+def menu_for(principal: Principal, path: str) -> list[Item]:
+    """Return what a visitor may open, with a mark where he is."""
+    return [
+        msgspec.structs.replace(item, is_here=_is_within(path, item.path))
+        for item in _ITEMS
+        if principal.why_not(item.permission, principal.project) is None
+    ]
+
+
+def first_page(principal: Principal) -> str:
+    """Return where a visitor begins: who has one project only may not see hosts."""
+    items = menu_for(principal, "")
+    return items[0].path if items else "/vms"
+
+
+def _is_within(path: str, item: str) -> bool:
+    return path == item or any(path.startswith(f"{one}/") for one in (item, *_BELOW.get(item, ())) if one != "/")

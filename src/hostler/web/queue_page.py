@@ -1,0 +1,75 @@
+"""Who waits for a place, and what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from starlette.responses import Response
+
+from hostler.control.books import ledger
+from hostler.control.books.ledger import Stored
+from hostler.control.services import standing
+from hostler.control.services.showing import show_waiting
+from hostler.control.services.standing import Standings, recounted
+from hostler.control.store import Connection
+from hostler.control.store.waiting import list_waiting
+from hostler.engine import Engine
+from hostler.web.desk import Visit
+from hostler.web.live import live_link
+from hostler.web.templating import with_query
+from hostler.web.wording import reason_text
+
+__all__ = ["show"]
+
+_ROWS = 200
+
+
+class Obstacle(msgspec.Struct, frozen=True):
+    """A reason that keeps VMs waiting: how many, and on how many hosts at most."""
+
+    reason: str
+    vms: int
+    hosts: int
+
+
+async def show(visit: Visit) -> Response:
+    """Show the VMs that wait, the most important first."""
+    after = visit.query("after")
+    project = visit.principal.narrowed(visit.query("project"))
+    visit.principal.check("vm.read", project)
+
+    def work(connection: Connection) -> tuple[list[Stored], str, Standings]:
+        page = list_waiting(connection, project, after=after, limit=_ROWS)
+        return [ledger.stored(row) for row in page.items], page.next, standing.read(connection)
+
+    found, cursor, standings = await visit.read(work)
+    uids = [claim.uid for one in found for claim in (one.vm.run,) if claim is not None]
+    summary, _ = await visit.context.books.ask(lambda engine: _obstacles(engine, uids, standings))
+    return await visit.render(
+        "queue.html",
+        title="Queue",
+        twin=with_query("/v1/queue", project=project),
+        live=live_link(),
+        items=[show_waiting(one) for one in found],
+        summary=summary,
+        next_link=with_query("/queue", project=project, after=cursor) if cursor else "",
+        first_link=with_query("/queue", project=project),
+        is_first=not after,
+        here=visit.here,
+    )
+
+
+def _obstacles(engine: Engine, uids: Sequence[str], standings: Standings) -> list[Obstacle]:
+    """Count what the engine last found against each of those who wait."""
+    counts: dict[str, tuple[int, int]] = {}
+    closed = [host.name for host in engine.hosts() if host.cordoned]
+    for uid in uids:
+        if uid not in engine.state.guests:
+            continue
+        for count in recounted(engine.decision(uid).reasons, closed, standings):
+            text = reason_text(count.reason)
+            seen, most = counts.get(text, (0, 0))
+            counts[text] = (seen + 1, max(most, count.hosts))
+    found = [Obstacle(text, seen, most) for text, (seen, most) in counts.items()]
+    return sorted(found, key=lambda one: (-one.vms, -one.hosts, one.reason))

@@ -1,0 +1,126 @@
+"""The list of VMs, and one VM with its decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from starlette.responses import Response
+
+from hostler.control.api.shapes import Page, Vm
+from hostler.control.services import standing, vms
+from hostler.control.services.discretion import MayRead, readable
+from hostler.control.services.explaining import explain_vm
+from hostler.control.services.showing import show_vm
+from hostler.control.services.standing import Standings
+from hostler.control.store import Connection
+from hostler.control.vms import state as pure
+from hostler.engine import Engine
+from hostler.errors import HostlerError
+from hostler.web.desk import Visit
+from hostler.web.exchange import HEADERS, wants_json
+from hostler.web.lists import STATES, Looked, VmsAsked, VmsFound, list_vms, look_back, project_names
+from hostler.web.live import live_link
+from hostler.web.templating import with_query
+from hostler.web.verdicts import explanation_of, verdicts_of
+from hostler.web.vm_verbs import verbs_for
+
+__all__ = ["list_twin", "show_list", "show_one"]
+
+_ROWS = 100
+_EVENTS = 30
+
+
+class _Read(msgspec.Struct, frozen=True):
+    vm: pure.Vm
+    shown: Vm
+    looked: Looked
+    standings: Standings
+
+
+def list_twin(asked: Mapping[str, str]) -> str:
+    """Return where REST tells the same as a list of VMs; nowhere where it goes by parts of names, as REST does not."""
+    if asked.get("name", "").strip():
+        return ""
+    return with_query("/v1/vms", **{name: asked.get(name, "") for name in (*VmsAsked.__struct_fields__, "after")})
+
+
+async def show_list(visit: Visit) -> Response:
+    """Show VMs, a page at a time."""
+    asked = VmsAsked(**{name: visit.query(name) for name in VmsAsked.__struct_fields__})
+    after, caller = visit.query("after"), visit.caller
+
+    def work(connection: Connection) -> tuple[VmsFound, list[str]]:
+        found = list_vms(connection, asked, caller, after=after, limit=_ROWS)
+        return found, project_names(connection, caller)
+
+    found, projects = await visit.read(work)
+    if wants_json(visit.request) or visit.query("ask") == "json":
+        told = Page(items=found.items, next=found.next)
+        return Response(msgspec.json.encode(told), media_type="application/json", headers=HEADERS)
+    filters = msgspec.structs.asdict(asked)
+    return await visit.render(
+        "vms.html",
+        title="VMs",
+        twin=list_twin({**filters, "after": after}) or with_query("/vms", ask="json", **filters, after=after),
+        live=live_link(),
+        page=found,
+        count=found.count,
+        wanted=asked,
+        is_filtered=asked.is_filtered,
+        projects=projects if len(projects) > 1 else [],
+        states=STATES,
+        sees_hosts=visit.may("host.read"),
+        new_link=with_query("/vms/new", project=asked.project)
+        if visit.may("vm.create", visit.principal.project)
+        else "",
+        next_link=with_query("/vms", **filters, after=found.next) if found.next else "",
+        first_link=with_query("/vms", **filters),
+        is_first=not after,
+        here=visit.here,
+    )
+
+
+async def show_one(visit: Visit) -> Response:
+    """Show one VM: what it is, how it is, and what every host says to it."""
+    identity, caller = visit.part("id"), visit.caller
+
+    def work(connection: Connection) -> _Read:
+        stored = vms.find(connection, identity, caller)
+        looked = Looked(items=[], before=0)
+        if visit.may("event.read", stored.vm.project):
+            looked = look_back(connection, caller, limit=_EVENTS, subject=identity, project=stored.vm.project)
+        return _Read(stored.vm, show_vm(stored), looked, standing.read(connection))
+
+    found = await visit.read(work)
+    may_read = readable(visit.principal)
+    told, seq = await visit.context.books.ask(lambda engine: _explain(engine, found.vm, may_read, found.standings))
+    explanation = explanation_of(told) if told is not None else None
+    return await visit.render(
+        "vm.html",
+        title=found.vm.name,
+        twin=f"/v1/vms/{identity}",
+        more_twins=_parts(identity, visit.may("event.read", found.vm.project)),
+        live=live_link(found.vm.id),
+        vm=found.shown,
+        verbs=verbs_for(found.vm, visit),
+        explanation=explanation,
+        verdicts=verdicts_of(explanation) if explanation is not None else None,
+        seq=seq,
+        events=found.looked.items,
+        with_subject=False,
+        sees_hosts=visit.may("host.read"),
+    )
+
+
+def _parts(identity: str, sees_events: bool) -> list[str]:
+    parts = ("decision", "events") if sees_events else ("decision",)
+    return [f"/v1/vms/{identity}/{part}" for part in parts]
+
+
+def _explain(engine: Engine, vm: pure.Vm, may_read: MayRead, standings: Standings) -> dict[str, object] | None:
+    """Return what REST tells of the decision; None for a VM that is going, or has just come."""
+    try:
+        return explain_vm(engine, vm, may_read, standings)
+    except HostlerError:
+        return None

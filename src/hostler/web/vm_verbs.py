@@ -1,0 +1,163 @@
+"""What can be done to a VM from its page: which verbs make sense now, the questions before them, and doing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from starlette.responses import Response
+
+from hostler.control.api.calls import new_id
+from hostler.control.api.problems import status_of
+from hostler.control.api.shapes import VmChanged
+from hostler.control.services import vms
+from hostler.control.services.callers import Caller
+from hostler.control.store import Connection, hosts
+from hostler.control.vms.state import Vm
+from hostler.errors import HostlerError, InputError
+from hostler.web.desk import Visit
+
+__all__ = ["VERBS", "Verb", "ask", "do", "verbs_for"]
+
+
+class Verb(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that can be done. A direct one is done without a question."""
+
+    name: str
+    title: str
+    permission: str
+    powers: tuple[str, ...]  # what must be wanted now for it to make sense
+    is_direct: bool = False
+    is_dangerous: bool = False
+    needs_host: bool = False  # it must be somewhere
+    lines: tuple[str, ...] = ()
+
+
+VERBS = {
+    one.name: one
+    for one in (
+        Verb(name="start", title="Start", permission="vm.power", powers=("stopped",), is_direct=True),
+        Verb(name="resume", title="Resume", permission="vm.power", powers=("paused",), is_direct=True),
+        Verb(
+            name="stop",
+            title="Stop",
+            permission="vm.power",
+            powers=("running", "paused"),
+            lines=("It keeps its disks and its host, and gives its CPU and memory back unless they are reserved.",),
+        ),
+        Verb(
+            name="restart",
+            title="Restart",
+            permission="vm.power",
+            powers=("running",),
+            needs_host=True,
+            lines=("It is stopped and started again on the same host.",),
+        ),
+        Verb(
+            name="pause",
+            title="Pause",
+            permission="vm.power",
+            powers=("running",),
+            needs_host=True,
+            lines=("Its processors stand still; it keeps its memory and its room.",),
+        ),
+        Verb(name="resize", title="Resize", permission="vm.change", powers=("running", "paused", "stopped")),
+        Verb(
+            name="migrate",
+            title="Migrate",
+            permission="vm.change",
+            powers=("running",),
+            needs_host=True,
+            lines=("It moves to another host while it runs.",),
+        ),
+        Verb(
+            name="delete",
+            title="Delete",
+            permission="vm.delete",
+            powers=("running", "paused", "stopped"),
+            is_dangerous=True,
+            lines=("It goes for good, with its disks.",),
+        ),
+    )
+}
+
+
+def verbs_for(vm: Vm, visit: Visit) -> list[Verb]:
+    """Return what the visitor may do to a VM as it is; a refusal with a reason is left to the service."""
+    return [verb for verb in VERBS.values() if _makes_sense(verb, vm) and visit.may(verb.permission, vm.project)]
+
+
+async def ask(visit: Visit) -> Response:
+    """Ask whether to do it: the same page as a dialog, or by itself."""
+    verb = _verb(visit)
+    return await _question(visit, verb, None)
+
+
+async def do(visit: Visit) -> Response:
+    """Do it, and go back to the VM."""
+    verb, identity = _verb(visit), visit.part("id")
+    fields = await visit.form()
+
+    def work(connection: Connection, caller: Caller) -> VmChanged:
+        if verb.is_dangerous:
+            name = vms.find(connection, identity, caller).vm.name
+            if fields.get("confirm", "").strip() != name:
+                raise InputError(f"type {name} to confirm", hint="it cannot be taken back")
+        return _DOING[verb.name](connection, identity, fields.get("host", "").strip(), caller)
+
+    try:
+        await visit.write(work)
+    except HostlerError as error:
+        return await _question(visit, verb, error)
+    there = "/vms" if verb.name == "delete" else f"/vms/{identity}"  # one that was nowhere has gone already
+    return visit.go(f"{there}?done={verb.name}")
+
+
+async def _question(visit: Visit, verb: Verb, error: HostlerError | None) -> Response:
+    identity, caller = visit.part("id"), visit.caller
+
+    def work(connection: Connection) -> tuple[Vm, list[str]]:
+        stored = vms.find(connection, identity, caller)
+        caller.principal.check(verb.permission, stored.vm.project)
+        home = stored.vm.home.name if stored.vm.home is not None else ""
+        is_choosing = verb.name == "migrate" and visit.may("host.read")
+        names = [row.name for row in hosts.all_alive(connection)] if is_choosing else []
+        return stored.vm, [name for name in names if name != home]
+
+    vm, targets = await visit.read(work)
+    return await visit.render(
+        "question.html",
+        title=f"{verb.title} {vm.name}?",
+        twin=f"/v1/vms/{identity}",
+        status=status_of(error) if error is not None else 200,
+        error=error,
+        lines=verb.lines,
+        action=f"/vms/{identity}/{verb.name}",
+        targets=targets if verb.name == "migrate" else None,
+        confirm=vm.name if verb.is_dangerous else "",
+        danger=verb.is_dangerous,
+        button=verb.title,
+        back=f"/vms/{identity}",
+    )
+
+
+def _makes_sense(verb: Verb, vm: Vm) -> bool:
+    is_there = vm.home is not None or not verb.needs_host
+    can_move = verb.name != "migrate" or vm.spec.is_movable
+    is_calm = verb.name not in ("migrate", "resize") or vm.moving is None
+    return vm.power in verb.powers and is_there and can_move and is_calm
+
+
+def _verb(visit: Visit) -> Verb:
+    return VERBS[visit.part("verb")]
+
+
+def _power(name: str) -> Callable[[Connection, str, str, Caller], VmChanged]:
+    return lambda connection, identity, _host, caller: vms.power(connection, identity, caller, new_id, verb=name)
+
+
+_DOING: dict[str, Callable[[Connection, str, str, Caller], VmChanged]] = {
+    **{name: _power(name) for name in vms.POWER},
+    "migrate": lambda connection, identity, host, caller: vms.migrate(connection, identity, caller, new_id, host=host),
+    "delete": lambda connection, identity, _host, caller: vms.delete(connection, identity, caller, new_id),
+}

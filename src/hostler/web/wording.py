@@ -1,0 +1,114 @@
+"""Amounts, ages and reasons as pages write them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from hostler.control.vms.spec import DiskSpec
+from hostler.model import CPU, Failure, Reason, ReasonCount
+from hostler.model.resources import GUESTS, MEMORY, STORAGE, format_resource, parse_resource
+
+__all__ = [
+    "ago_text", "amount_text", "bytes_text", "cpu_text", "disks_text", "failure_text", "plural", "reason_text",
+    "reasons_text", "share", "stamp",
+]  # fmt: skip
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SECOND = 1_000_000_000
+_AGES = ((86400, "d"), (3600, "h"), (60, "min"))
+_WITHOUT_AMOUNTS = frozenset(("no_device", "wrong_device_model"))
+_DEVICES = "devices"  # the filter whose amounts are thousandths of a device
+_SPREAD = "spread"
+
+
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun: ``1 host``, ``2,000 hosts``."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def cpu_text(millis: int) -> str:
+    """Write processors: ``2``, ``0.5``, ``1,024``."""
+    return f"{millis / 1000:,.2f}".rstrip("0").rstrip(".") if millis % 1000 else f"{millis // 1000:,}"
+
+
+def bytes_text(amount: int) -> str:
+    """Write bytes in the largest unit that leaves a readable number: ``4 GiB``, ``1.5 TiB``."""
+    value, unit = float(amount), 0
+    while abs(value) >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    digits = 0 if value >= 100 or value == int(value) else 1
+    return f"{value:,.{digits}f} {_UNITS[unit]}"
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """Write an amount of a resource as people say it."""
+    if resource == CPU:
+        return cpu_text(amount)
+    if resource in (MEMORY, STORAGE):
+        return bytes_text(amount)
+    return f"{amount:,}"
+
+
+def share(used: int, total: int) -> int | None:
+    """Return how many percent are used; None where there is nothing to use. What is not full is never 100."""
+    if total <= 0:
+        return None
+    percent = round(100 * used / total)
+    return 99 if percent == 100 and used < total else percent
+
+
+def age_text(then_ns: int, now_ns: int) -> str:
+    """Write how long ago something was: ``12 s``, ``3 min``, ``5 h``, ``2 d``."""
+    seconds = max(now_ns - then_ns, 0) // _SECOND
+    for size, name in _AGES:
+        if seconds >= size:
+            return f"{seconds // size} {name}"
+    return f"{seconds} s"
+
+
+def ago_text(then: str, now_ns: int) -> str:
+    """Write how long ago a time was that REST wrote."""
+    return age_text(int(datetime.fromisoformat(then).timestamp()) * _SECOND, now_ns)
+
+
+def disks_text(disks: Sequence[DiskSpec]) -> str:
+    """Write how large the disks of a VM are together."""
+    total = sum(parse_resource(STORAGE, disk.size) for disk in disks)
+    return format_resource(STORAGE, total) if disks else "\N{EN DASH}"
+
+
+def stamp(at_ns: int) -> str:
+    """Write a time as REST does, to the second."""
+    return datetime.fromtimestamp(at_ns // _SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def reason_text(reason: Reason) -> str:
+    """Write a reason in a few words: ``insufficient cpu``; nobody says that guests are insufficient."""
+    if (reason.code, reason.subject) == ("insufficient", GUESTS):
+        return "too many VMs"
+    words = "insufficient" if reason.code == "insufficient_devices" else reason.code.replace("_", " ")
+    return f"{words} {reason.subject}" if reason.subject else words
+
+
+def reasons_text(counts: Iterable[ReasonCount]) -> str:
+    """Write the reasons of many hosts: ``7 insufficient cpu, 5 cordoned``."""
+    return ", ".join(f"{count.hosts:,} {reason_text(count.reason)}" for count in counts)
+
+
+def failure_text(failure: Failure) -> str:
+    """Say what one filter of one host lacks, with amounts where there are any."""
+    text = reason_text(failure.reason)
+    if failure.needed is None or failure.free is None or failure.reason.code in _WITHOUT_AMOUNTS:
+        return f"{text} (in the way: {', '.join(failure.by)})" if failure.by else text
+    if failure.reason.plugin == _SPREAD:
+        return f"{text}: it would be {failure.needed}"
+    needed, free = _amount(failure, failure.needed), _amount(failure, failure.free)
+    held = f", {_amount(failure, failure.held)} of it held for {', '.join(failure.by)}" if failure.held else ""
+    return f"{text}: needs {needed}, {free} free{held}"
+
+
+def _amount(failure: Failure, amount: int) -> str:
+    if failure.reason.plugin == _DEVICES:
+        return f"{amount / 1000:g}"
+    return amount_text(failure.reason.subject, amount)

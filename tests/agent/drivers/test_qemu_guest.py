@@ -1,0 +1,203 @@
+"""Real guests: they boot, say so, hear the power button, keep to their confinement and to their part of the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from hostler.agent.drivers.driver import UnsupportedError
+from hostler.agent.drivers.qemu_acceleration import find_acceleration
+from hostler.agent.drivers.qemu_command import size_from_arguments
+from hostler.agent.drivers.qemu_folder import VmFolder
+from hostler.agent.drivers.qemu_monitor import ask
+from hostler.agent.drivers.qemu_processes import scan
+from hostler.agent.drivers.qemu_settings import Runner
+from hostler.agent.messages import Disk, Image, Network
+from tests.agent.drivers.contract import power_of
+from tests.agent.drivers.qemu_lab import CHATTY, MIB, QemuLab
+
+
+@asynccontextmanager
+async def host(lab, name="one"):
+    driver = lab.driver(name)
+    await driver.open()
+    try:
+        yield driver
+    finally:
+        await driver.close()
+
+
+def on_a_host(scenario, **settings):
+    async def run():
+        lab = QemuLab(Path(), **settings)
+        try:
+            async with host(lab) as driver:
+                await scenario(lab, driver)
+        finally:
+            await lab.clean()
+
+    asyncio.run(run())
+
+
+def folder_of(lab, vm="a", name="one"):
+    return VmFolder(lab.folder / name / "vms" / vm)
+
+
+def status_of_process(lab, vm="a"):
+    pid = folder_of(lab, vm).read_process().pid
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {key: value.split() for key, _, value in (line.partition(":") for line in lines)}
+
+
+def test_a_guest_boots_reads_its_disk_hears_the_power_button_and_is_found_stopped():
+    async def scenario(lab, driver):
+        (lab.images / "hello.raw").write_bytes(b"hello from image".ljust(MIB, b"\0"))
+        disk = Disk(size_bytes=8 * MIB, image=Image(path="hello.raw"))
+        await driver.create(lab.order("a", disks=(disk,), cpu_count=2, network=Network(kind="user")))
+        await driver.start("a")
+        await lab.said("guest: tick 1", "a")
+        assert "guest: up with 2 processors" in lab.console("a")
+        assert f"guest: a disk of {8 * MIB // 512} sectors begins with 'hello from image'" in lab.console("a")
+        await ask(folder_of(lab).qmp, "a", "system_powerdown")
+        async with asyncio.timeout(60):
+            while await power_of(driver, "a") != "stopped":
+                await asyncio.sleep(0.1)
+        assert "guest: power button" in lab.console("a")
+        await driver.start("a")
+        assert await power_of(driver, "a") == "running"
+
+    on_a_host(scenario)
+
+
+def test_qemu_has_no_privileges_and_its_sandbox_is_on():
+    async def scenario(lab, driver):
+        await driver.create(lab.order("a"))
+        await driver.start("a")
+        status = status_of_process(lab)
+        assert "0" not in status["Uid"] + status["Gid"] + status["Groups"]
+        assert status["CapEff"] == ["0" * 16]
+        assert status["Seccomp"] == ["2"]
+
+    on_a_host(scenario)
+
+
+def test_the_monitor_is_closed_to_others():
+    async def scenario(lab, driver):
+        await driver.create(lab.order("a"))
+        await driver.start("a")
+        folder = folder_of(lab)
+        assert folder.run.stat().st_mode & 0o777 == 0o700
+        assert folder.disks.stat().st_mode & 0o777 == 0o700
+        assert (folder.path / "vm.json").stat().st_mode & 0o777 == 0o600
+
+    on_a_host(scenario)
+
+
+def test_a_long_console_is_cut_and_goes_on():
+    async def scenario(lab, driver):
+        await driver.create(lab.order("a", kernel_arguments=CHATTY))
+        await driver.start("a")
+        await lab.said("Linux version", "a")
+        with folder_of(lab).console.open("ab") as console:
+            console.write(b"x" * 100_000 + b"\nsaid before\n")
+        await driver.find()
+        assert folder_of(lab).console.stat().st_size < 100_000
+        before, _, after = lab.console("a").partition("said before")
+        assert before
+        async with asyncio.timeout(60):
+            while len(lab.console("a").partition("said before")[2]) <= len(after):
+                await asyncio.sleep(0.01)
+        assert "\0" not in lab.console("a")
+
+    on_a_host(scenario, console_bytes=10_000)
+
+
+def test_a_link_in_the_place_of_the_console_is_not_followed():
+    async def scenario(lab, driver):
+        await driver.create(lab.order("a"))
+        precious = lab.folder / "precious"
+        precious.write_bytes(b"x" * 10_000)
+        folder_of(lab).console.symlink_to(precious)
+        await driver.find()
+        folder_of(lab).console.unlink()
+        os.link(precious, folder_of(lab).console)
+        await driver.find()
+        assert precious.read_bytes() == b"x" * 10_000
+
+    on_a_host(scenario, console_bytes=1000)
+
+
+def test_a_guest_cannot_fill_the_disk_through_its_console():
+    async def scenario(lab, driver):
+        await driver.create(lab.order("a"))
+        await driver.start("a")
+        pid = folder_of(lab).read_process().pid
+        (limit,) = [line for line in Path(f"/proc/{pid}/limits").read_text().splitlines() if "Max file size" in line]
+        assert int(limit.split()[3]) == 64 * MIB
+        ignored = int(status_of_process(lab)["SigIgn"][0], 16)
+        assert ignored & 1 << 24, "it would die of a file that is too large"
+
+    on_a_host(scenario)
+
+
+def test_a_vm_whose_qemu_hangs_counts_as_running_and_can_be_stopped():
+    async def scenario(lab, driver):
+        await driver.create(lab.order("a"))
+        await driver.start("a")
+        os.kill(folder_of(lab).read_process().pid, signal.SIGSTOP)
+        (found,) = [vm for vm in await driver.find() if vm.is_ours]
+        assert found.power == "running"
+        assert "does not answer" in found.detail
+        await driver.stop("a", grace_s=0)
+        assert await power_of(driver, "a") == "stopped"
+
+    on_a_host(scenario)
+
+
+def test_a_vm_that_is_paused_cannot_hear_the_button_and_is_not_waited_for():
+    async def scenario(lab, driver):
+        await driver.create(lab.order("a"))
+        await driver.start("a")
+        await driver.pause("a")
+        async with asyncio.timeout(300):
+            await driver.stop("a", grace_s=3600)
+        assert await power_of(driver, "a") == "stopped"
+
+    on_a_host(scenario)
+
+
+def test_a_running_vm_in_its_size_may_be_resized_to_that_and_no_other():
+    async def scenario(lab, driver):
+        await driver.create(lab.order("a"))
+        await driver.start("a")
+        await driver.resize("a", lab.order("a", 2))
+        with pytest.raises(UnsupportedError):
+            await driver.resize("a", lab.order("a", 3, cpu_count=2))
+        await driver.stop("a", grace_s=0)
+        await driver.resize("a", lab.order("a", 3, cpu_count=2))
+        await driver.start("a")
+        (seen,) = [one for one in scan() if one.id == folder_of(lab).read_process()]
+        assert size_from_arguments(seen.arguments)[0] == 2
+
+    on_a_host(scenario)
+
+
+@pytest.mark.parametrize("flags", ["fpu sse2", ""])
+def test_processors_that_cannot_virtualise_are_emulated_whatever_devices_there_are(flags, tmp_path):
+    (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
+    runner = Runner(os.getuid(), os.getgid())
+    assert asyncio.run(find_acceleration("false", runner, processors=tmp_path / "cpuinfo")) == "tcg"
+
+
+@pytest.mark.parametrize(("program", "expected"), [("true", "kvm"), ("false", "tcg")])
+def test_processors_that_can_are_tried(program, expected, tmp_path):
+    (tmp_path / "cpuinfo").write_text("processor : 0\nflags : fpu vmx sse2\n")
+    (tmp_path / "kvm").touch()
+    runner = Runner(os.getuid(), os.getgid())
+    found = find_acceleration(program, runner, processors=tmp_path / "cpuinfo", device=tmp_path / "kvm")
+    assert asyncio.run(found) == expected

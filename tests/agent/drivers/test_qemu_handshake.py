@@ -1,0 +1,173 @@
+"""The port of landings: who proves the secret gets in, and nobody learns it, replays it or wears the port out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from hostler.agent.drivers.driver import DriverError, Landing, PermanentError
+from hostler.agent.drivers.qemu_handshake import LandingPort, RefusedLandingError, knock, stream_key
+
+SECRET = "5" * 64
+
+
+class Host:
+    def __init__(self):
+        self.arrived = []
+        self.refuses = None
+        self.port = LandingPort({"a": SECRET}.get, self.take)
+        self.landing = Landing(address="", secret=SECRET)
+
+    async def take(self, vm, purpose, connection):
+        if self.refuses is not None:
+            raise self.refuses
+        self.arrived.append((vm, purpose))
+
+
+@asynccontextmanager
+async def open_host():
+    host = Host()
+    number = host.port.open("127.0.0.1", 0)
+    host.landing = Landing(address=f"127.0.0.1:{number}", secret=SECRET)
+    try:
+        yield host
+    finally:
+        await host.port.close()
+
+
+def on_a_host(scenario):
+    async def run():
+        async with open_host() as host:
+            await scenario(host)
+
+    asyncio.run(run())
+
+
+@asynccontextmanager
+async def raw(host):
+    reader, writer = await asyncio.open_connection(*host.landing.address.split(":"))
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with suppress(ConnectionResetError):
+            await writer.wait_closed()
+
+
+def test_who_knows_the_secret_gets_in():
+    async def scenario(host):
+        for purpose in ("stream", "run"):
+            (await knock(host.landing, "a", purpose)).close()
+        assert host.arrived == [("a", "stream"), ("a", "run")]
+
+    on_a_host(scenario)
+
+
+@pytest.mark.parametrize(("vm", "secret"), [("a", "6" * 64), ("a", ""), ("b", SECRET), ("", SECRET)])
+def test_who_does_not_is_refused(vm, secret):
+    async def scenario(host):
+        with pytest.raises(RefusedLandingError, match="no such landing, or not its secret"):
+            await knock(Landing(address=host.landing.address, secret=secret), vm, "stream")
+        assert host.arrived == []
+
+    on_a_host(scenario)
+
+
+def test_what_was_proved_once_opens_nothing_again():
+    async def scenario(host):
+        sent = []
+
+        async def listen_in(reader, writer):
+            upstream, downstream = await asyncio.open_connection(*host.landing.address.split(":"))
+            writer.write(await upstream.readline())
+            sent.append(await reader.readline())
+            downstream.write(sent[0])
+            writer.write(await upstream.readline())
+            for one in (writer, downstream):
+                one.close()
+                await one.wait_closed()
+
+        async with await asyncio.start_server(listen_in, "127.0.0.1", 0) as between:
+            address = f"127.0.0.1:{between.sockets[0].getsockname()[1]}"
+            (await knock(Landing(address=address, secret=SECRET), "a", "run")).close()
+        assert SECRET.encode() not in sent[0]
+        async with raw(host) as (reader, writer):
+            await reader.readline()
+            writer.write(sent[0])
+            assert json.loads(await reader.readline())["proof"] == ""
+        assert host.arrived == [("a", "run")]
+
+    on_a_host(scenario)
+
+
+@pytest.mark.parametrize("text", ["", "\u00fc" * 64, "0" * 63, "\0"])
+@pytest.mark.parametrize("field", ["proof", "nonce", "vm"])
+def test_a_proof_that_is_none_is_refused_whatever_it_is_made_of(field, text):
+    async def scenario(host):
+        request = {"vm": "a", "purpose": "run", "nonce": "0", "proof": "0" * 64, field: text}
+        async with raw(host) as (reader, writer):
+            await reader.readline()
+            writer.write(json.dumps(request).encode() + b"\n")
+            assert json.loads(await reader.readline())["reason"] == "no such landing, or not its secret"
+        assert host.arrived == []
+
+    on_a_host(scenario)
+
+
+@pytest.mark.parametrize("proof", ["0" * 64, "\u00fc" * 64, ""])
+def test_a_landing_that_does_not_know_the_secret_is_not_believed(proof):
+    async def scenario(host):
+        async def pretend(reader, writer):
+            writer.write(b'{"challenge":"00"}\n')
+            await reader.readline()
+            writer.write(json.dumps({"proof": proof}).encode() + b"\n")
+            writer.close()
+            await writer.wait_closed()
+
+        async with await asyncio.start_server(pretend, "127.0.0.1", 0) as server:
+            address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            with pytest.raises(RefusedLandingError, match="does not know the secret"):
+                await knock(Landing(address=address, secret=SECRET), "a", "stream")
+
+    on_a_host(scenario)
+
+
+@pytest.mark.parametrize(("why", "expected"), [(PermanentError, RefusedLandingError), (DriverError, DriverError)])
+def test_a_refusal_comes_with_its_reason_and_says_whether_it_is_final(why, expected):
+    async def scenario(host):
+        host.refuses = why("not today")
+        with pytest.raises(DriverError, match="not today") as caught:
+            await knock(host.landing, "a", "stream")
+        assert type(caught.value) is expected
+
+    on_a_host(scenario)
+
+
+@pytest.mark.parametrize("line", [b"x" * 5000, b"{}\n", b"\xff\n", b'{"vm":1}\n', b"", b'{"purpose":"kill"}\n'])
+def test_nonsense_ends_the_connection_and_not_the_port(line):
+    async def scenario(host):
+        async with raw(host) as (reader, writer):
+            await reader.readline()
+            writer.write(line)
+            if writer.can_write_eof():
+                writer.write_eof()
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        (await knock(host.landing, "a", "run")).close()
+
+    on_a_host(scenario)
+
+
+@pytest.mark.parametrize("address", ["", "nowhere", "127.0.0.1:1", "127.0.0.1:x", "[::1]:1", "127.0.0.1:99999999"])
+def test_an_address_where_nobody_listens_is_an_error_that_may_pass(address):
+    with pytest.raises(DriverError) as caught:
+        asyncio.run(knock(Landing(address=address, secret=SECRET), "a", "stream"))
+    assert caught.value.retryable
+
+
+def test_the_key_of_the_stream_is_not_the_secret():
+    assert stream_key(SECRET) != SECRET
+    assert len(bytes.fromhex(stream_key(SECRET))) == 32

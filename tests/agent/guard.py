@@ -1,0 +1,42 @@
+"""A watchdog as a real process that looks at a fake host, so that it can be killed or made to stand still."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+_PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from hostler.agent.drivers.fake import FakeDriver
+from hostler.agent.guarding import run_watchdog
+from hostler.agent.running import Home
+async def main():
+    await run_watchdog(
+        Home(Path(sys.argv[1])), FakeDriver(), hypervisor=sys.argv[2], stopping=asyncio.Event(), say=print, warn=print
+    )
+asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def watchdog_process(folder: Path, hypervisor: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a watchdog of this folder; ended at the end whatever happens."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", _PROGRAM, folder, hypervisor)
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGKILL)
+        await process.wait()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Look until something is so."""
+    async with asyncio.timeout(60):
+        while not is_so():
+            await asyncio.sleep(0.01)

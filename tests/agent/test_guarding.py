@@ -1,0 +1,180 @@
+"""The watchdog as a process of its own: one per folder, there as long as it is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+
+import pytest
+
+from hostler.agent.drivers.driver import DriverError
+from hostler.agent.drivers.fake import FakeDriver, FakeVm, Fault
+from hostler.agent.guarding import run_watchdog
+from hostler.agent.messages import Order
+from hostler.agent.running import Home, boot_id
+from hostler.agent.state import Record
+from hostler.agent.watchdog import Lease
+from hostler.errors import ConflictError
+from tests.agent.guard import until, watchdog_process
+
+HYPERVISOR = "qemu /here"
+
+
+def host(*powers, **options):
+    driver = FakeDriver(**options)
+    for number, power in enumerate(powers):
+        driver.vms[str(number)] = FakeVm(order=Order(vm=str(number), generation=1, power="running"), power=power)
+    return driver
+
+
+def watch(tmp_path, driver, *, lease=None, records=(), until=None):
+    """Run a watchdog to its end, which a condition brings about where it does not end by itself."""
+    home = Home(tmp_path)
+    lines: list[str] = []
+
+    async def scenario():
+        stopping = asyncio.Event()
+        await home.manifest.load()
+        await home.manifest.save(records, ())
+        if lease is not None:
+            home.lease.write(lease)
+        work = run_watchdog(
+            home,
+            driver,
+            hypervisor=HYPERVISOR,
+            stopping=stopping,
+            say=lines.append,
+            warn=lines.append,
+            leaves_after_s=0.05,
+        )
+        task = asyncio.get_running_loop().create_task(work)
+        async with asyncio.timeout(60):
+            while until is not None and not until():
+                await asyncio.sleep(0.01)
+            if until is not None:
+                stopping.set()
+            await task
+
+    asyncio.run(scenario())
+    return lines
+
+
+def silent():
+    return Lease(boot=boot_id(), renewed_at=time.monotonic_ns() - 10**10, stop_after_s=5.0)
+
+
+def test_it_stops_what_silence_stops_and_nothing_else(tmp_path):
+    driver = host("running", "running")
+    records = [Record(vm="0", when_silent="stop"), Record(vm="1")]
+    lines = watch(tmp_path, driver, lease=silent(), records=records, until=lambda: driver.vms["0"].power == "stopped")
+    assert driver.vms["1"].power == "running"
+    assert any(line.startswith("stopped 0:") for line in lines)
+
+
+def test_it_goes_on_when_the_hypervisor_does_not_answer_once(tmp_path):
+    driver = host("running", faults=[Fault(verb="find", times=1)])
+    records = [Record(vm="0", when_silent="stop")]
+    lines = watch(tmp_path, driver, lease=silent(), records=records, until=lambda: driver.vms["0"].power == "stopped")
+    assert any("find" in line for line in lines)
+
+
+@pytest.mark.parametrize(("lease", "records"), [(None, ()), (silent(), (Record(vm="0"),))], ids=["never", "nothing"])
+def test_it_leaves_when_no_agent_is_there_and_nothing_is_left_to_stop(lease, records, tmp_path):
+    assert watch(tmp_path, host("running"), lease=lease, records=records)[-1] == "nothing left to watch"
+
+
+def test_it_stays_as_long_as_something_might_have_to_be_stopped(tmp_path):
+    seen = iter(range(300))
+    records = [Record(vm="0", when_silent="stop")]
+    lines = watch(tmp_path, host("stopped"), lease=silent(), records=records, until=lambda: next(seen) == 299)
+    assert lines == []
+
+
+class Unreachable(FakeDriver):
+    async def open(self):
+        raise DriverError("nobody there")
+
+
+def test_it_leaves_also_where_the_hypervisor_never_answers(tmp_path):
+    lines = watch(tmp_path, Unreachable())
+    assert "nobody there" in lines
+    assert lines[-1] == "nothing left to watch"
+
+
+def test_a_host_counts_as_watched_while_its_watchdog_looks_and_no_longer(tmp_path):
+    home = Home(tmp_path)
+    assert not home.is_watched(HYPERVISOR)
+    watch(tmp_path, host(), lease=silent(), until=lambda: home.is_watched(HYPERVISOR))
+    assert not home.is_watched(HYPERVISOR), "it left, and said so"
+
+
+def test_a_watchdog_of_another_hypervisor_does_not_count(tmp_path):
+    home = Home(tmp_path)
+    seen = []
+
+    def has_looked():
+        seen.append((home.is_watched("libvirt qemu:///system"), home.is_watched("")))
+        return home.is_watched(HYPERVISOR)
+
+    watch(tmp_path, host(), lease=silent(), until=has_looked)
+    assert set(seen) == {(False, False)}
+
+
+class Silent(FakeDriver):
+    async def size(self):
+        raise DriverError("no answer")
+
+
+@pytest.mark.parametrize(
+    ("driver", "why"),
+    [
+        (Silent(), "no answer"),
+        (Unreachable(), "nobody there"),
+        (host("running", faults=[Fault(verb="stop")]), "stop"),
+    ],
+    ids=["does not answer", "cannot be opened", "stops nothing"],
+)
+def test_a_watchdog_that_could_not_stop_a_vm_does_not_count(driver, why, tmp_path):
+    home = Home(tmp_path)
+    records = [Record(vm="0", when_silent="stop")] if driver.vms else ()
+    seen = []
+
+    def has_seen_enough():
+        seen.append(home.is_watched(HYPERVISOR))
+        return len(seen) == 100
+
+    lines = watch(tmp_path, driver, lease=silent(), records=records, until=has_seen_enough)
+    assert any(why in line for line in lines)
+    assert set(seen) == {False}
+
+
+def test_a_watchdog_that_is_killed_or_stands_still_counts_no_longer(tmp_path):
+    home = Home(tmp_path)
+
+    async def scenario():
+        async with watchdog_process(tmp_path, HYPERVISOR) as process:
+            await until(lambda: home.is_watched(HYPERVISOR))
+            process.send_signal(signal.SIGSTOP)
+            await until(lambda: not home.is_watched(HYPERVISOR))
+            process.send_signal(signal.SIGCONT)
+            await until(lambda: home.is_watched(HYPERVISOR))
+            process.kill()
+            await until(lambda: not home.is_watched(HYPERVISOR))
+
+    asyncio.run(scenario())
+
+
+def test_one_watchdog_per_folder(tmp_path):
+    async def scenario():
+        stopping = asyncio.Event()
+        first = asyncio.get_running_loop().create_task(
+            run_watchdog(Home(tmp_path), host(), hypervisor="", stopping=stopping, say=print, warn=print)
+        )
+        await asyncio.sleep(0.05)
+        with pytest.raises(ConflictError, match="another watchdog"):
+            await run_watchdog(Home(tmp_path), host(), hypervisor="", stopping=stopping, say=print, warn=print)
+        stopping.set()
+        await first
+
+    asyncio.run(scenario())

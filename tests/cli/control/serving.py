@@ -1,0 +1,111 @@
+"""The control plane in memory behind real HTTP, and commands as processes of their own beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+
+from hostler.agent.fleet import TOKENS_PATH
+from hostler.agent.transport import Request
+from tests.agent.plane import Plane
+from tests.agent.test_http import server
+
+MAIN = "import sys; from hostler.cli.main import main; sys.exit(main())"
+KEY = "admin-key"
+
+
+class Site:
+    """A served plane; ``wishes`` are the tokens that were asked for."""
+
+    def __init__(self, plane: Plane) -> None:
+        self.plane = plane
+        self.wishes: list[dict] = []
+        self.refusals = 0  # of wishes for tokens, still to come
+        self.address = ""
+
+    async def answer(self, request):
+        body = await request.read()
+        credential = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if request.path == TOKENS_PATH:
+            return self._token(body, credential)
+        wanted = Request(method=request.method, path=request.path_qs, body=body, credential=credential)
+        response = await self.plane.send(wanted)
+        return web.Response(status=response.status, body=response.body)
+
+    def _token(self, body, credential):
+        if credential != KEY:
+            return web.Response(status=403, body=b'{"code": "forbidden"}')
+        if self.refusals:
+            self.refusals -= 1
+            return web.Response(status=503)
+        wish = msgspec.json.decode(body)
+        self.wishes.append(wish)
+        token = f"token-of-{wish['host_name']}"
+        self.plane.tokens.add(token)
+        made = {"token": {"id": "1", "host_name": wish["host_name"]}, "secret": token}
+        return web.Response(status=201, body=msgspec.json.encode(made))
+
+
+class Running:
+    """A command that runs."""
+
+    def __init__(self, process) -> None:
+        self.process = process
+
+    async def end(self, number=None) -> tuple[int, str, str]:
+        """Send a signal, if any, and return exit code and both streams."""
+        if number is not None:
+            self.process.send_signal(number)
+        async with asyncio.timeout(60):
+            out, err = await self.process.communicate()
+        return self.process.returncode, out.decode(), err.decode()
+
+
+@asynccontextmanager
+async def site():
+    there = Site(Plane())
+    async with server(there.answer) as address:
+        there.address = address
+        yield there
+
+
+@asynccontextmanager
+async def command(*words: str | Path, home: Path, stdin: str = "", program: str = MAIN):
+    """Run ``hostler`` with these words; ended at the end whatever happens."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-c", program, *map(str, words)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {"XDG_STATE_HOME": str(home)},
+    )
+    if stdin:
+        process.stdin.write(stdin.encode())
+    process.stdin.close()
+    try:
+        yield Running(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+async def until(condition) -> None:
+    """Wait until something holds; a minute is a guard, not a measure."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def secret(path: Path, text: str) -> Path:
+    """Write a file that only its owner may read."""
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return path

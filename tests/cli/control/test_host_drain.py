@@ -1,0 +1,82 @@
+"""``hostler host drain --wait``, against a real service with fake hosts."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from hostler.agent.drivers.fake import Fault
+from tests.cli.control.plane import wait_until
+from tests.cli.running import hostler
+
+pytestmark = pytest.mark.usefixtures("project")
+SMALL = ("--cpu", "1", "--memory", "1Gi")
+
+
+def created(name: str, *words: str) -> dict:
+    result = hostler("vm", "create", name, *SMALL, *words, "--wait", "60", "-o", "json")
+    assert result.code == 0, result.err
+    return result.json["vm"]
+
+
+@contextmanager
+def undrained(host: str):
+    """Let a host take VMs again at the end."""
+    try:
+        yield
+    finally:
+        assert hostler("host", "undrain", host).code == 0
+
+
+def test_a_drain_is_followed_vm_by_vm_until_the_host_is_empty(project):
+    host = created("web-0")["host"]
+    with undrained(host):
+        result = hostler("host", "drain", host, "--wait")
+        assert (result.code, result.err) == (0, "")
+        assert result.lines[0].startswith(f"{project}/web-0 left {host}: it is ")
+        assert result.lines[-1] == f"{host}: ready, draining, empty"
+        again = hostler("host", "drain", host, "--wait", "-o", "json")
+        assert (again.json["name"], again.json["vms"]) == (host, 0)
+
+
+def test_a_vm_that_cannot_leave_is_named_and_ends_the_wait(project):
+    host = created("db", "--disk", "1Gi")["host"]
+    with undrained(host):
+        result = hostler("host", "drain", host, "--wait", "60")
+        assert result.code == 4
+        assert f"{project}/db cannot leave {host}: it has a disk on this host" in result.out
+        assert result.error.startswith(f"cannot leave {host}: {project}/db (it has a disk")
+        assert f"hostler host undrain {host}" in result.hint
+
+
+def test_a_drain_that_takes_longer_than_somebody_waits_goes_on(served, project):
+    host = created("web-0")["host"]
+    drivers = [driver for name, driver in served.fleet.drivers.items() if name != host]
+    fault = Fault(verb="await_landing")  # so that it moves as long as we like
+    for driver in drivers:
+        driver.faults.append(fault)
+    with undrained(host):
+        try:
+            result = hostler("host", "drain", host, "--wait", "1")
+        finally:
+            for driver in drivers:
+                driver.faults.remove(fault)
+        assert result.code == 3
+        assert f"1 VM still on {host}: {project}/web-0 is " in result.error
+        assert hostler("host", "drain", host, "--wait", "60").code == 0
+
+
+def is_refused(name: str) -> bool:
+    return bool(hostler("vm", "get", name, "-o", "json").json["why"])
+
+
+def test_moving_a_vm_that_waits_for_a_place_is_a_conflict(project):
+    for disk in ((), ("--disk", "1Gi")):
+        name = f"huge-{len(disk)}"
+        assert hostler("vm", "create", name, "--cpu", "64", "--memory", "1Gi", *disk).code == 0
+        wait_until(partial(is_refused, name))
+        for words in ((), ("--to", "node-1"), ("--to", "nowhere")):
+            result = hostler("vm", "migrate", name, *words)
+            assert (result.code, result.error) == (4, f"VM {name} waits for a place")

@@ -1,0 +1,76 @@
+"""Options of ``hostler serve``: the limits that can be set, and what is said while kernels are compiled."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.cli.control.serve import serve
+from hostler.cli.control.serve_limits import read_limits
+from hostler.config import prepare_kernel_cache
+from hostler.control.access.limits import Limits, Rate
+from hostler.control.settings import ControlSettings
+from hostler.errors import InputError
+from tests.cli.control.test_serve_command import answers, free_port, run, running, until
+
+
+def default(name: str) -> Any:
+    return next(option.default for option in serve.params if option.name == name)
+
+
+def test_the_defaults_in_help_are_those_of_the_service():
+    named = {"reads": default("read_limit"), "changes": default("change_limit"), "failures": default("failure_limit")}
+    assert read_limits(**named) == Limits()
+    settings = ControlSettings()
+    assert (default("streams"), default("streams_per_key")) == (settings.streams, settings.streams_each)
+    assert (default("head_s"), default("read_s")) == (settings.head_s, settings.read_s)
+
+
+def test_rates_are_read_and_can_be_switched_off_one_by_one():
+    found = read_limits(reads="5/1", changes="off", failures="7")
+    assert (found.reads, found.changes, found.failures) == (Rate(5, 1), None, Rate(7, 60))
+
+
+@pytest.mark.parametrize("text", ["", "0/60", "many", "5/0", "-1"])
+def test_what_is_no_rate_is_refused_by_the_name_of_its_option(text):
+    with pytest.raises(InputError, match="--change-limit"):
+        read_limits(reads="off", changes=text, failures="off")
+
+
+def started(tmp_path: Path, *words: str, **environment: str) -> tuple[str, list[int]]:
+    """Let a service start, read something twice, and end; return its log and how it answered."""
+    port, log, key = free_port(), tmp_path / "serve.log", tmp_path / "admin.key"
+    url = f"http://127.0.0.1:{port}"
+    place = ("--database-url", f"sqlite:///{tmp_path / 'control.db'}", "--listen", f"127.0.0.1:{port}")
+    with running(log, "serve", *place, "--admin-key-file", str(key), *words, **environment):
+        until(lambda: key.is_file() and answers(f"{url}/readyz"), log)
+        done: list[subprocess.CompletedProcess[str]] = [
+            run("key", "whoami", "--server", url, "--key-file", str(key)) for _ in range(2)
+        ]
+    return log.read_text(), [one.returncode for one in done]
+
+
+def test_a_rate_that_is_set_is_kept_to(tmp_path):
+    _, codes = started(tmp_path, "--read-limit", "1/3600")
+    assert codes == [0, 3]
+
+
+def test_a_service_that_must_compile_says_so_before_it_serves_and_the_next_one_does_not(tmp_path):
+    warm = prepare_kernel_cache().folder
+    assert warm is not None
+    copy = tmp_path / "kernels"  # the same kernels, without the word that they are complete
+    copy.mkdir()
+    for path in warm.iterdir():
+        if path.is_dir():
+            (copy / path.name).symlink_to(path)
+    log, _ = started(tmp_path, NUMBA_CACHE_DIR=str(copy))
+    lines = log.splitlines()
+    [said] = [at for at, line in enumerate(lines) if "compiling kernels (once" in line]
+    [serves] = [at for at, line in enumerate(lines) if "serving on" in line]
+    assert said < serves
+    log, _ = started(tmp_path, NUMBA_CACHE_DIR=str(copy))
+    assert "compiling" not in log
+    assert "serving on" in log

@@ -1,0 +1,278 @@
+"""Who may do what over REST: keys, roles, projects, sessions' cookies, names of the service, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hostler.control.access.limits import Limits, Rate
+from hostler.control.access.secrets import make_secret
+from hostler.control.access.sessions import csrf_token, open_session, seal
+from hostler.control.api.app import ALL_ROUTES
+from hostler.control.store import log
+from tests.control.api.house import House, fake_random, open_house
+
+VM: dict[str, Any] = {"name": "web", "spec": {"cpu": "1", "memory": "1Gi"}}
+
+
+def test_every_route_but_a_few_needs_a_key() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            for route in ALL_ROUTES:
+                path = route.path.replace("{", "").replace("}", "")
+                answer = await house.client.request(route.method, path, headers={"Authorization": ""})
+                if route.door == "none":
+                    assert answer.status_code != 401, route.path
+                elif route.door == "key":
+                    assert answer.status_code == 401, route.path
+                    assert answer.json()["code"] == "unauthenticated"
+                    assert answer.headers["www-authenticate"].startswith("Bearer")
+
+    asyncio.run(scenario())
+
+
+def test_a_revoked_key_opens_nothing_from_that_moment_on() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            secret = await house.key("admin")
+            identity = (await house.as_key(secret, "GET", "/v1/whoami")).json()["id"]
+            revoked = await house.ask("DELETE", f"/v1/keys/{identity}")
+            assert (revoked.status_code, revoked.json()["revoked_at"] is not None) == (200, True)
+            assert (await house.as_key(secret, "GET", "/v1/whoami")).status_code == 401
+
+    asyncio.run(scenario())
+
+
+def test_keys_say_when_they_were_used_last() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            secret = await house.key("viewer")
+            idle = await house.key("operator")
+            await house.as_key(secret, "GET", "/v1/whoami")
+            shown = (await house.ask("GET", "/v1/keys")).json()["items"]
+            assert {one["name"]: one["used_at"] is not None for one in shown} == {
+                "first administrator": True,
+                "viewer": True,
+                "operator": False,
+            }
+            assert idle
+
+    asyncio.run(scenario())
+
+
+def test_mistyped_invented_revoked_and_expired_keys_open_nothing() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            revoked = await house.ask("POST", "/v1/keys", json={"name": "k", "role": "admin"})
+            identity, secret = revoked.json()["key"]["id"], revoked.json()["secret"]
+            assert (await house.as_key(secret, "GET", "/v1/whoami")).status_code == 200
+            assert (await house.ask("DELETE", f"/v1/keys/{identity}")).status_code == 200
+            invented = make_secret("key", fake_random).text
+            short = await house.key("viewer", ttl_s=60)
+            now = house.context.clock()
+            house.context.clock = lambda: now + 61 * 10**9
+            for bad in (secret, invented, house.secret[:-1], "", "hk_", short, make_secret("token", fake_random).text):
+                answer = await house.as_key(bad, "GET", "/v1/whoami")
+                assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated"), bad
+                assert bad == "" or bad not in answer.text
+
+    asyncio.run(scenario())
+
+
+TABLE: list[tuple[str, str, Any, str]] = [
+    # what is asked, and the least role that may
+    ("GET", "/v1/vms", None, "viewer"),
+    ("POST", "/v1/plan", {"vms": [{"spec": VM["spec"]}]}, "viewer"),
+    ("POST", "/v1/candidates", {"spec": VM["spec"]}, "viewer"),
+    ("GET", "/v1/queue", None, "viewer"),
+    ("GET", "/v1/events", None, "viewer"),
+    ("GET", "/v1/operations", None, "viewer"),
+    ("GET", "/v1/hosts", None, "viewer"),
+    ("GET", "/metrics", None, "viewer"),
+    ("POST", "/v1/hosts/a/cordon", None, "operator"),
+    ("POST", "/v1/vms/{vm}/stop", None, "operator"),
+    ("PATCH", "/v1/vms/{vm}", {"protected": False}, "editor"),
+    ("POST", "/v1/vms", {**VM, "name": "{role}"}, "editor"),
+    ("POST", "/v1/gangs", {"name": "{role}"}, "editor"),
+    ("POST", "/v1/reservations", {"name": "{role}", "amounts": {"cpu": "1m"}}, "editor"),
+    ("POST", "/v1/projects", {"name": "{role}"}, "admin"),
+    ("GET", "/v1/keys", None, "admin"),
+    ("POST", "/v1/keys", {"name": "k", "role": "viewer"}, "admin"),
+    ("POST", "/v1/tokens", None, "admin"),
+    ("PATCH", "/v1/hosts/a", {"labels": {}}, "admin"),
+    ("POST", "/v1/hosts/a/force-offline", {"confirm": "a"}, "admin"),
+]
+ROLES = ("viewer", "operator", "editor", "admin")
+
+
+def test_roles_may_what_the_table_says_and_nothing_more() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            await house.add_hosts("a")
+            vm = (await house.create("web")).json()["vm"]["id"]
+            for role in ROLES:
+                secret = await house.key(role)
+                for method, path, body, least in TABLE:
+                    more = {} if body is None else {"json": _filled(body, role)}
+                    answer = await house.as_key(secret, method, path.replace("{vm}", vm), **more)
+                    if ROLES.index(role) < ROLES.index(least):
+                        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), (role, path)
+                    else:
+                        assert answer.status_code < 300, (role, path, answer.text)
+
+    asyncio.run(scenario())
+
+
+def _filled(body: dict[str, Any], role: str) -> dict[str, Any]:
+    return {key: role if value == "{role}" else value for key, value in body.items()}
+
+
+def test_a_key_for_one_project_knows_nothing_of_others() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            await house.add_hosts("a")
+            await house.ask("POST", "/v1/projects", json={"name": "red"})
+            theirs = (await house.create("theirs")).json()["vm"]["id"]
+            operation = (await house.ask("GET", "/v1/operations")).json()["items"][0]["id"]
+            red = await house.key("admin", "red")
+            mine = await house.as_key(red, "POST", "/v1/vms", json={**VM, "project": "red"})
+            assert mine.status_code == 202
+            await house.caught_up()
+            before = await house.database.read(log.head)
+            for method, path in (
+                ("GET", f"/v1/vms/{theirs}"),
+                ("POST", f"/v1/vms/{theirs}/stop"),
+                ("DELETE", f"/v1/vms/{theirs}"),
+                ("GET", f"/v1/vms/{theirs}/decision"),
+                ("GET", f"/v1/operations/{operation}"),
+                ("GET", "/v1/projects/default"),
+            ):
+                answer = await house.as_key(red, method, path)
+                assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), path
+            for path in ("/v1/vms?project=default", "/v1/events?project=default", "/v1/hosts", "/v1/tokens"):
+                assert (await house.as_key(red, "GET", path)).status_code == 403, path
+            shown = (await house.as_key(red, "GET", "/v1/vms")).json()["items"]
+            assert [one["project"] for one in shown] == ["red"]
+            events = (await house.as_key(red, "GET", "/v1/events")).json()["items"]
+            assert {event["project"] for event in events} == {"red"}
+            assert (await house.as_key(red, "POST", "/v1/vms", json=VM)).status_code == 403
+            stronger = {"name": "k", "role": "admin"}
+            assert (await house.as_key(red, "POST", "/v1/keys", json=stronger)).status_code == 403
+            await house.caught_up()
+            changed = await house.database.read(lambda connection: log.read_after(connection, before, 100))
+            assert {entry.project for entry in changed} <= {"red", ""}
+
+    asyncio.run(scenario())
+
+
+def test_a_request_for_another_name_is_misdirected() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            answer = await house.ask("GET", "/livez", headers={"Host": "evil.example"})
+            assert (answer.status_code, answer.json()["code"]) == (421, "host_not_allowed")
+            assert (await house.ask("GET", "/livez", headers={"Host": "localhost:1234"})).status_code == 200
+
+    asyncio.run(scenario())
+
+
+def test_too_many_requests_are_told_when_to_come_again() -> None:
+    async def scenario() -> None:
+        limits = Limits(changes=Rate(2), reads=Rate(3), failures=None)
+        async with open_house(limits=limits) as house:
+            creates = [await house.create(f"vm-{n}") for n in range(3)]
+            assert [one.status_code for one in creates] == [202, 202, 429]
+            assert creates[2].json()["code"] == "too_many_requests"
+            assert 1 <= int(creates[2].headers["retry-after"]) <= 30
+            reads = [await house.ask("GET", "/v1/vms") for _ in range(4)]
+            assert [one.status_code for one in reads] == [200, 200, 200, 429]
+            assert len(reads[0].json()["items"]) == 2
+
+    asyncio.run(scenario())
+
+
+def test_who_fails_again_and_again_is_locked_out_for_a_while() -> None:
+    async def scenario() -> None:
+        async with open_house(limits=Limits(failures=Rate(3))) as house:
+            bad = make_secret("key", fake_random).text
+            answers = [await house.as_key(bad, "GET", "/v1/vms") for _ in range(6)]
+            assert [one.status_code for one in answers][:3] == [401, 401, 401]
+            assert answers[-1].status_code == 429
+            assert int(answers[-1].headers["retry-after"]) >= 1
+
+    asyncio.run(scenario())
+
+
+async def _cookie(house: House) -> tuple[dict[str, str], str]:
+    context = house.context
+    context.signing = b"s" * 32
+    now_ns = context.clock()
+    principal = await context.doorkeeper.key(house.secret, "", now_ns)
+    session = open_session(principal, now_ns=now_ns, random=fake_random)
+    return {"hostler": seal(session, context.signing)}, csrf_token(session, context.signing)
+
+
+def test_a_session_reads_by_its_cookie_and_changes_only_with_the_token_of_its_pages() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            cookies, token = await _cookie(house)
+            del house.client.headers["Authorization"]
+            cookie = {"Cookie": f"hostler={cookies['hostler']}"}
+            whoami = await house.ask("GET", "/v1/whoami", headers=cookie)
+            assert whoami.json()["kind"] == "session"
+            forged = await house.ask("POST", "/v1/vms", json=VM, headers=cookie)
+            assert (forged.status_code, forged.json()["code"]) == (403, "forged_request")
+            page = {**cookie, "Origin": "http://localhost", "X-Csrf-Token": token}
+            assert (await house.ask("POST", "/v1/vms", json=VM, headers=page)).status_code == 202
+            elsewhere = {**page, "Origin": "http://evil.example"}
+            assert (await house.ask("POST", "/v1/vms", json=VM, headers=elsewhere)).status_code == 403
+
+    asyncio.run(scenario())
+
+
+def test_rotating_ones_own_key_ends_the_old_one() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            secret = await house.key("viewer")
+            identity = (await house.as_key(secret, "GET", "/v1/whoami")).json()["id"]
+            made = await house.as_key(secret, "POST", f"/v1/keys/{identity}/rotate")
+            assert made.status_code == 201
+            assert (await house.as_key(secret, "GET", "/v1/whoami")).status_code == 401
+            fresh = await house.as_key(made.json()["secret"], "GET", "/v1/whoami")
+            assert fresh.json()["role"] == "viewer"
+
+    asyncio.run(scenario())
+
+
+def test_no_secret_is_in_the_log_nor_in_what_is_kept_for_repetitions() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            secrets = [await house.key("viewer"), (await house.ask("POST", "/v1/tokens")).json()["secret"]]
+            await house.ask("GET", "/v1/vms", headers={"Authorization": f"Bearer {secrets[0][:-2]}xx"})
+
+            def everything(connection: Any) -> str:
+                rows = [connection.exec_driver_sql(f"SELECT * FROM {name}").all() for name in TABLES]
+                return repr(rows)
+
+            kept = await house.database.read(everything)
+            for secret in (*secrets, house.secret):
+                assert secret not in kept
+                assert secret[25:60] not in "".join(house.said)
+
+    asyncio.run(scenario())
+
+
+TABLES = ("log", "idempotency_keys", "operations", "api_keys", "join_tokens")
+
+
+@pytest.mark.parametrize("given", ["", "a b", "x" * 65, "drop\ttable"])
+def test_a_request_id_that_is_none_is_replaced(given: str) -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            answer = await house.ask("GET", "/livez", headers={"X-Request-Id": given})
+            assert answer.headers["x-request-id"] not in ("", given)
+            kept = await house.ask("GET", "/livez", headers={"X-Request-Id": "my-id.1"})
+            assert kept.headers["x-request-id"] == "my-id.1"
+
+    asyncio.run(scenario())

@@ -1,0 +1,176 @@
+"""A replica that cannot follow the log: it says so, leads nobody, and comes back once it has read everything."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from hostler.control.books.books import Books
+from hostler.control.books.follower import AstrayError, Step, digest_of
+from hostler.control.store import Database, lease, log
+from tests.control.api.house import open_house
+from tests.control.books.town import Replica, Town, all_placed, until, until_so
+
+
+class Foreign:
+    """A database as a replica of another version reads it: it understands one entry of the log otherwise."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.seq = 0
+        self.body = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def read(self, work: Any) -> Any:
+        found = await self._database.read(work)
+        return [self._seen(one) for one in found] if isinstance(found, list) else found
+
+    def _seen(self, one: object) -> object:
+        if isinstance(one, log.Entry) and one.seq == self.seq:
+            return msgspec.structs.replace(one, body=self.body)
+        return one
+
+
+async def a_step_with_another_digest(town: Town, foreign: Foreign) -> None:
+    """Let a leader write that nothing was to be decided; the foreign replica reads that something was decided."""
+    seq = await town.database.read(log.head)
+    step = Step(now=town.clock(), upto=seq, limit=100, digest=digest_of([]))
+    foreign.seq, foreign.body = seq + 1, msgspec.json.encode(msgspec.structs.replace(step, digest="another"))
+    entry = log.NewEntry(at_ns=step.now, kind="step", body=msgspec.json.encode(step))
+    await town.database.write(lambda connection: log.append(connection, [entry]))
+
+
+async def a_fact_of_a_newer_version(town: Town, foreign: Foreign) -> None:
+    """Let a fact be written for which the foreign replica has no word."""
+    foreign.seq, foreign.body = await town.database.read(log.head) + 1, b'{"event":"host_painted","colour":"red"}'
+    await town.add_host(77)
+
+
+CASES = [
+    pytest.param(a_step_with_another_digest, "otherwise", id="digest"),
+    pytest.param(a_fact_of_a_newer_version, "host_painted", id="unknown-tag"),
+]
+
+
+@pytest.mark.parametrize(("forge", "word"), CASES)
+def test_a_leader_that_cannot_follow_the_log_leaves_leading_to_one_that_can(database, forge, word):
+    async def scene() -> None:
+        town = Town(database)
+        foreign = Foreign(database)
+        await town.build(2)
+        one = await Replica(town.books("a", database=foreign)).start()
+        await town.create("first")
+        await all_placed(town, "first")
+        assert one.books.is_leader
+        two = await Replica(town.books("b")).start()
+        await _until_all_know_all(town, one.books, two.books)
+        await forge(town, foreign)
+        await until_so(lambda: bool(one.books.trouble))
+        assert word in one.books.trouble
+        assert not one.books.is_ready
+        await town.create("second")
+        await all_placed(town, "second")
+        assert two.books.is_leader
+        assert two.books.is_ready
+        assert not one.books.is_leader
+        assert one.task is not None
+        assert not one.task.done()
+        foreign.seq = 0  # it was upgraded, or the leader left a checkpoint behind that entry
+        await until_so(lambda: one.books.is_ready)
+        assert one.books.trouble == ""
+        await two.stop()
+        await town.create("third")
+        await all_placed(town, "third")
+        assert one.books.is_leader
+        await one.stop()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(("forge", "word"), CASES)
+def test_a_replica_alone_that_cannot_follow_the_log_does_not_keep_the_lease(database, forge, word):
+    async def scene() -> None:
+        town = Town(database)
+        foreign = Foreign(database)
+        await town.build(1)
+        replica = await Replica(town.books("a", database=foreign)).start()
+        await town.create("first")
+        await all_placed(town, "first")
+        await _until_all_know_all(town, replica.books)
+        await forge(town, foreign)
+
+        async def is_free() -> bool:
+            return not (await database.read(lease.read)).holder
+
+        await until(is_free)
+        assert not replica.books.is_ready
+        rebuilt = replica.books.rebuilds
+        await until_so(lambda: replica.books.rebuilds > rebuilt)
+        assert await is_free()
+        told = [line for line in town.said if word in line]
+        assert len(told) == 1, "it is told once, not at each try"
+        await replica.stop()
+
+    asyncio.run(scene())
+
+
+def test_a_replica_that_starts_with_a_log_it_cannot_follow_says_so(database):
+    async def scene() -> None:
+        town = Town(database)
+        foreign = Foreign(database)
+        await town.build(1)
+        await a_fact_of_a_newer_version(town, foreign)
+        books = town.books("a", database=foreign)
+        with pytest.raises(AstrayError, match="host_painted") as caught:
+            await books.open()
+        assert "version" in caught.value.hint
+        assert not books.is_ready
+        await books.close()
+
+    asyncio.run(scene())
+
+
+def test_the_engine_of_a_replica_that_went_astray_is_never_kept(database):
+    async def scene() -> None:
+        town = Town(database)
+        foreign = Foreign(database)
+        await town.build(1)
+        books = town.books("a", database=foreign)
+        await books.open()
+        await a_fact_of_a_newer_version(town, foreign)
+        for _ in range(2):  # no entry behind the one that cannot be followed is read either
+            with pytest.raises(AstrayError):
+                await books._read_log()
+        with pytest.raises(AstrayError):
+            books._follower.checkpoint(town.clock())
+        assert books.seq == foreign.seq - 1
+        await books.close()
+
+    asyncio.run(scene())
+
+
+async def _until_all_know_all(town: Town, *replicas: Books) -> None:
+    """Wait until nothing is to be written any more, and everybody has read what was."""
+
+    async def is_quiet() -> bool:
+        before = await town.database.read(log.head)
+        await asyncio.sleep(0.3)
+        return all(books.seq == before for books in replicas) and await town.database.read(log.head) == before
+
+    await until(is_quiet)
+
+
+def test_a_service_that_cannot_follow_the_log_says_why_it_is_not_ready():
+    async def scene() -> None:
+        async with open_house() as house:
+            assert (await house.ask("GET", "/readyz")).status_code == 200
+            house.context.books.trouble = "entry 9 of the log is of another version"
+            answer = await house.ask("GET", "/readyz")
+            assert (answer.status_code, answer.json()["why"]) == (503, "entry 9 of the log is of another version")
+
+    asyncio.run(scene())

@@ -1,0 +1,75 @@
+"""Server-sent events, and pages that are followed as far as somebody looks."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from hostler.control.client.client import Client
+from hostler.control.client.events import Message, read_messages
+from hostler.control.client.reach import Reach
+from tests.control.client.answering import Said, answering
+
+
+def event(seq):
+    return {
+        "seq": seq, "at": "2030-01-01T00:00:00Z", "kind": "vm.create", "actor": "key/a", "project": "default",
+        "subject": "x", "text": "created", "request_id": "",
+    }  # fmt: skip
+
+
+def stream(*seqs, is_cut=False):
+    import json
+
+    text = ": hello\n\n" + "".join(f"id: {seq}\ndata: {json.dumps(event(seq))}\n\n" for seq in seqs)
+    return Said(body=text.encode(), headers={"Content-Type": "text/event-stream"}, is_cut=is_cut)
+
+
+def test_a_message_may_have_several_lines():
+    lines = ["data: a", "data: b", "", "data:c", ""]
+    assert list(read_messages(lines)) == [Message(data="a\nb"), Message(data="c")]
+
+
+def test_comments_and_fields_that_nobody_knows_are_passed_over():
+    assert list(read_messages([": alive", "", "retry: 5", "color: red", "data: x", ""])) == [Message(data="x")]
+
+
+def test_the_last_id_stays_until_another_comes():
+    lines = ["id: 7", "event: vm", "data: a", "", "data: b", "", "id: 8", "data: c", ""]
+    assert list(read_messages(lines)) == [
+        Message(data="a", id="7", event="vm"),
+        Message(data="b", id="7"),
+        Message(data="c", id="8"),
+    ]
+
+
+def test_half_a_message_is_none():
+    assert list(read_messages(["data: a", "", "data: b"])) == [Message(data="a")]
+
+
+def test_a_stream_that_broke_is_taken_up_where_it_broke():
+    with answering(stream(1, 2), stream(3)) as script, Client(Reach(server=script.address)) as client:
+        seen = [one.seq for one in islice(client.follow(after=0), 3)]
+    assert seen == [1, 2, 3]
+    assert [heard.headers.get("last-event-id") for heard in script.heard] == ["0", "2"]
+
+
+def test_pages_are_fetched_only_when_somebody_gets_there():
+    def page(*seqs, after):
+        return Said(body={"items": [event(seq) for seq in seqs], "next": after})
+
+    with (
+        answering(page(1, 2, after="two"), page(3, after="")) as script,
+        Client(Reach(server=script.address)) as client,
+    ):
+        found = client.events()
+        assert [one.seq for one in islice(found, 2)] == [1, 2]
+        assert len(script.heard) == 1
+        assert [one.seq for one in found] == [3]
+    assert "after=two" in script.heard[1].path
+
+
+def test_no_more_is_asked_for_than_is_wanted():
+    page = Said(body={"items": [event(1), event(2)], "next": "more"})
+    with answering(page) as script, Client(Reach(server=script.address)) as client:
+        assert len(list(client.events(limit=2))) == 2
+    assert "limit=2" in script.heard[0].path

@@ -1,0 +1,161 @@
+"""What is kept long enough goes, and nothing that somebody needs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from hostler.control.fleet.presence import publish, read_hearsay
+from hostler.control.fleet.tidying import Tidied, tidy, tidy_all
+from hostler.control.fleet.times import FleetTimes
+from hostler.control.settings import ControlSettings
+from hostler.control.store import idempotency, log, open_database, operations, projects, vms
+from hostler.control.store.idempotency import Answer
+from hostler.control.store.log import Checkpoint, NewEntry
+from hostler.control.store.operations import OperationFilter, OperationRow
+from hostler.control.store.projects import ProjectRow
+from hostler.control.store.vms import VmRow
+from tests.control.fleet.scene import scene, until_some
+
+DAY = 86400 * 1_000_000_000
+SETTINGS = ControlSettings(keep_events_s=2 * 86400.0, keep_operations_s=86400.0)
+BACKLOG = 45
+AT_ONCE = 10
+SMALL = FleetTimes(tidy_at_once=AT_ONCE, tidy_pause_s=0.0, look_s=0.02)
+
+
+def test_old_things_are_forgotten_and_young_ones_kept(either_url):
+    async def story() -> None:
+        database = open_database(either_url)
+        try:
+            await database.write(_fill)
+            await database.write(lambda connection: tidy(connection, SETTINGS, 10 * DAY, at_once=100))
+            left = await database.read(_left)
+            assert left == ([8, 9, 10], ["young"], ["young"])
+            again = await database.write(lambda connection: tidy(connection, SETTINGS, 10 * DAY, at_once=100))
+            assert again == Tidied(gone=0, is_all=True)
+        finally:
+            await asyncio.to_thread(database.close)
+
+    asyncio.run(story())
+
+
+def test_entries_after_the_latest_checkpoint_stay_however_old(url):
+    async def story() -> None:
+        database = open_database(url)
+        try:
+            await database.write(lambda connection: _log(connection, checkpoint=3))
+            await database.write(lambda connection: tidy(connection, SETTINGS, 1000 * DAY, at_once=100))
+            found = await database.read(lambda connection: log.oldest(connection, 100))
+            assert [seq for seq, _ in found] == [4, 5, 6, 7, 8, 9, 10]
+        finally:
+            await asyncio.to_thread(database.close)
+
+    asyncio.run(story())
+
+
+def test_of_a_backlog_batch_after_batch_goes_until_nothing_is_left_that_is_too_old(either_url):
+    async def story() -> None:
+        async with scene(either_url, settings=SETTINGS, times=SMALL) as world:
+            fleet = world.leader.fleet
+            await world.database.write(_backlog)
+            gone = await tidy_all(fleet, asyncio.Event())
+            assert gone == 4 * BACKLOG
+            rows = await world.database.read(_counts)
+            assert rows == (0, 0)
+            assert await tidy_all(fleet, asyncio.Event()) == 0
+
+    asyncio.run(story())
+
+
+def test_others_write_between_two_batches(url):
+    async def story() -> None:
+        times = msgspec.structs.replace(SMALL, tidy_pause_s=3600.0)
+        async with scene(url, settings=SETTINGS, times=times) as world:
+            await world.database.write(_backlog)
+            stopping = asyncio.Event()
+            running = asyncio.ensure_future(tidy_all(world.leader.fleet, stopping))
+
+            async def has_begun() -> bool:
+                operations_left, _ = await world.database.read(_counts)
+                return operations_left < BACKLOG
+
+            await until_some(has_begun)
+            assert await world.database.write(_counts) == (BACKLOG - AT_ONCE, BACKLOG - AT_ONCE)
+            stopping.set()
+            assert await running == 4 * AT_ONCE, "who is told to stop finishes the batch and no more"
+
+    asyncio.run(story())
+
+
+def test_a_replica_that_does_not_lead_forgets_nothing(shared_url):
+    async def story() -> None:
+        async with scene(shared_url, replicas=2, settings=SETTINGS, times=SMALL) as world:
+            await world.database.write(_backlog)
+            [other] = [one for one in world.replicas if one is not world.leader]
+            assert await tidy_all(other.fleet, asyncio.Event()) == 0
+            assert await world.database.read(_counts) == (BACKLOG, BACKLOG)
+
+    asyncio.run(story())
+
+
+def test_duties_forget_beside_their_looks(url):
+    async def story() -> None:
+        async with scene(url, settings=SETTINGS, times=SMALL) as world:
+            await world.database.write(_backlog)
+            stopping = asyncio.Event()
+            running = asyncio.ensure_future(world.leader.duties.run(stopping))
+
+            async def is_tidy() -> bool:
+                return await world.database.read(_counts) == (0, 0)
+
+            await until_some(is_tidy)
+            stopping.set()
+            await running
+
+    asyncio.run(story())
+
+
+def _backlog(connection) -> None:
+    """Write much that was over in 1970, a row of each kind for each number, under a checkpoint after all of it."""
+    projects.insert(connection, ProjectRow(name="old"))
+    for number in range(BACKLOG):
+        operations.add_many(connection, [OperationRow(id=f"old{number}", kind="vm.create", finished_ns=1)])
+        answer = Answer(status=200, response=b"")
+        idempotency.remember(connection, "scope", f"old{number}", "hash", answer, now_ns=1, expires_ns=2)
+        row = VmRow(id=f"gone{number}", project="old", name=f"gone{number}", power="absent", deleted_ns=1)
+        vms.insert(connection, row)
+    missing = BACKLOG - log.head(connection)
+    # The scene's own entries come before these, and are young: the log goes in order, so they are made old.
+    connection.exec_driver_sql("UPDATE log SET at_ns = 1")
+    entries = [NewEntry(at_ns=1, kind="note", body=b"{}") for _ in range(missing)]
+    log.append(connection, entries)
+    log.save_checkpoint(connection, Checkpoint(seq=BACKLOG, at_ns=1, format="x", body=b""))
+
+
+def _counts(connection) -> tuple[int, int]:
+    """Count old operations and old entries of the log."""
+    entries = sum(at_ns == 1 for _, at_ns in log.oldest(connection, 1000))
+    page = operations.list_page(connection, OperationFilter(kind="vm.create"), limit=100)
+    return len(page.items), entries
+
+
+def _log(connection, *, checkpoint: int) -> None:
+    log.append(connection, [NewEntry(at_ns=day * DAY, kind="note", body=b"{}") for day in range(1, 11)])
+    log.save_checkpoint(connection, Checkpoint(seq=checkpoint, at_ns=1, format="x", body=b""))
+
+
+def _fill(connection) -> None:
+    _log(connection, checkpoint=10)
+    for name, at in (("old", 8 * DAY), ("young", 10 * DAY)):
+        operations.add_many(connection, [OperationRow(id=name, kind="vm.create", finished_ns=at)])
+        answer = Answer(status=200, response=b"")
+        idempotency.remember(connection, "scope", name, "hash", answer, now_ns=at - DAY, expires_ns=at + 1)
+        publish(connection, name, {"host": 1}, at)
+
+
+def _left(connection) -> tuple:
+    entries = [seq for seq, _ in log.oldest(connection, 100)]
+    found = [name for name in ("old", "young") if operations.find(connection, name) is not None]
+    return entries, found, [row.name for row in read_hearsay(connection)]

@@ -1,0 +1,107 @@
+"""A story of deaths: people wish for things all the time, something is killed, comes back, and everything is judged."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+import msgspec
+
+from hostler.control.store.log import Checkpoint
+from hostler.engine import Engine
+from tests.control.kills.judge import Found, check_books, check_decisions, check_vms
+from tests.control.storms.crowd import Crowd, crowd
+from tests.control.storms.eyes import Eyes, twin_of
+from tests.control.storms.service import Service
+
+__all__ = ["OPTIONS", "VERBS", "check_checkpoint", "rounds", "run_story"]
+
+VERBS = ("delete", "delete", "stop", "start", "restart", "migrate")
+OPTIONS = ("--heartbeat", "2", "--silent-after", "60")  # nobody counts as silent only because the machine is busy
+_WISHERS = 12
+_LONGEST_S = 0.6
+
+
+async def rounds(
+    services: Sequence[Service],
+    found: Callable[[], Found],
+    kill: Callable[[int, random.Random], Awaitable[None]],
+    *,
+    count: int,
+    seed: int,
+    most: int,
+    sizes: dict[str, int],
+    verbs: Sequence[str] = VERBS,
+) -> None:
+    """Live through so many deaths. ``kill`` kills something and returns when it is back."""
+    dice = random.Random(seed)
+
+    def judge(told: list[dict[str, Any]]) -> None:
+        check_vms(people, told, found())
+        with Eyes(services[0].url) as eyes:
+            check_books(eyes, told, sizes)
+
+    async with crowd(services, seed) as people:
+        for number in range(count):
+            try:
+                await _one_round(people, kill, number, dice, most, verbs)
+                await people.judged(judge)
+            except BaseException:
+                print(f"seed {seed}, round {number}")
+                for service in services:
+                    print(service.log.read_text()[-3000:])
+                raise
+        assert people.answers > 5 * count
+        with Eyes(services[0].url) as eyes:
+            await check_decisions(people, eyes, seed)
+        print(f"{count} deaths, {people.answers} answers, {people.unanswered} without")
+
+
+async def _one_round(
+    people: Crowd,
+    kill: Callable[[int, random.Random], Awaitable[None]],
+    number: int,
+    dice: random.Random,
+    most: int,
+    verbs: Sequence[str],
+) -> None:
+    stopping = asyncio.Event()
+    wishers = [asyncio.create_task(people.live(stopping, verbs, most)) for _ in range(_WISHERS)]
+    try:
+        await asyncio.sleep(_LONGEST_S * dice.random())
+        await kill(number, dice)
+    finally:
+        stopping.set()
+        await asyncio.gather(*wishers)
+    await people.resolve()
+
+
+def check_checkpoint(url: str) -> None:
+    """Compare the state that a service saved at its end with that of a twin that lived through the whole log."""
+    with Eyes(url) as eyes:
+        saved, entries = eyes.checkpoint(), eyes.entries()
+    assert saved is not None
+    twin = twin_of(entries, saved.seq)
+    assert twin.refused == 0, twin.last_refusal
+    assert _without_stale(twin.checkpoint(saved.at_ns)) == _without_stale(saved)
+
+
+def _without_stale(checkpoint: Checkpoint) -> Checkpoint:
+    """Leave out deadlines that mean nothing any more: an engine forgets them when it is asked what is due next."""
+    engine = Engine.restore(checkpoint.body)
+    engine.state.deadlines = sorted(one for one in engine.state.deadlines if engine._is_live(*one))
+    return msgspec.structs.replace(checkpoint, body=engine.checkpoint())
+
+
+def run_story(story: Coroutine[None, None, None], services: Sequence[Service]) -> None:
+    """Run a story to its end; then the state that is saved at a clean end must be that of a twin."""
+    try:
+        asyncio.run(story)
+        for service in services:
+            service.stop()
+        check_checkpoint(services[0].url)
+    finally:
+        for service in services:
+            service.kill()

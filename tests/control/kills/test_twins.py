@@ -1,0 +1,94 @@
+"""What shows that a service decides on as if it had never died can itself fail: a forged log is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from hostler.control.books.follower import Step
+from hostler.control.store import log
+from hostler.control.store.log import Entry
+from hostler.control.vms.guests import vm_of_uid
+from hostler.model import Event, GuestArrived, GuestBound
+from tests.control.api.house import open_house
+from tests.control.kills.twins import decisions
+
+_EVENT = msgspec.json.Decoder(Event)
+
+
+async def a_log() -> tuple[list[Entry], dict[str, str]]:
+    """Return the log of a service that placed some VMs, and where it says that they are."""
+    async with open_house() as house:
+        await house.add_hosts("a", "b", "c")
+        for number in range(9):
+            await house.create(f"vm-{number}", spec={"cpu": str(1 + number % 2)})
+            await house.settle()
+        told = (await house.ask("GET", "/v1/vms")).json()["items"]
+        entries = await house.database.read(lambda connection: log.read_after(connection, 0, 10_000))
+        return entries, {vm["id"]: vm["host"] for vm in told if vm["host"]}
+
+
+@pytest.fixture(scope="module")
+def lived() -> tuple[list[Entry], dict[str, str]]:
+    return asyncio.run(a_log())
+
+
+def first(entries: list[Entry], is_it: Callable[[Entry], bool]) -> int:
+    return next(at for at, entry in enumerate(entries) if is_it(entry))
+
+
+def is_fact(entry: Entry, kind: type) -> bool:
+    return entry.kind == "fact" and isinstance(_EVENT.decode(entry.body), kind)
+
+
+def with_body(entries: list[Entry], at: int, body: bytes) -> list[Entry]:
+    forged = list(entries)
+    forged[at] = msgspec.structs.replace(entries[at], body=body)
+    return forged
+
+
+def test_a_twin_puts_vms_where_the_service_did(lived: tuple[list[Entry], dict[str, str]]):
+    entries, told = lived
+    assert {vm_of_uid(one.uid): one.host for one in decisions(entries) if one.host} == told
+    assert len(set(told.values())) == 3
+
+
+def test_a_placement_that_nobody_decided_is_noticed(lived: tuple[list[Entry], dict[str, str]]):
+    entries, _ = lived
+    at = first(entries, lambda entry: is_fact(entry, GuestBound))
+    true = _EVENT.decode(entries[at].body)
+    assert isinstance(true, GuestBound)
+    other = "a" if true.host != "a" else "b"
+    forged = msgspec.json.encode(GuestBound(uid=true.uid, host=other))
+    with pytest.raises(AssertionError, match=f"on {other}, the twin on {true.host}"):
+        decisions(with_body(entries, at, forged))
+
+
+def test_a_decision_that_is_not_in_the_log_is_noticed(lived: tuple[list[Entry], dict[str, str]]):
+    entries, _ = lived
+    at = first(entries, lambda entry: is_fact(entry, GuestBound))
+    forged = list(entries)
+    forged[at] = msgspec.structs.replace(entries[at], kind="note")
+    with pytest.raises(AssertionError, match="does not show"):
+        decisions(forged)
+
+
+def test_a_vm_that_was_larger_than_the_log_says_is_noticed(lived: tuple[list[Entry], dict[str, str]]):
+    entries, _ = lived
+    at = first(entries, lambda entry: is_fact(entry, GuestArrived))
+    forged = entries[at].body.replace(b'["cpu",1000]', b'["cpu",4000]')
+    assert forged != entries[at].body
+    with pytest.raises(AssertionError, match="the twin"):
+        decisions(with_body(entries, at, forged))
+
+
+def test_a_step_that_came_to_something_else_is_noticed(lived: tuple[list[Entry], dict[str, str]]):
+    entries, _ = lived
+    at = first(entries, lambda entry: entry.kind == "step")
+    step = msgspec.json.decode(entries[at].body, type=Step)
+    forged = msgspec.json.encode(msgspec.structs.replace(step, digest="another"))
+    with pytest.raises(AssertionError, match="decided otherwise"):
+        decisions(with_body(entries, at, forged))

@@ -1,0 +1,87 @@
+"""A twin that never stopped: it lives through a log from its beginning and decides everything by itself.
+
+From the log it has what came from outside: facts, and the moments in which somebody thought. Placements it takes from
+nobody: each that the log shows must be the one that the twin decided, and each that it decided must be in the log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from hostler.control.books.follower import Step, digest_of
+from hostler.control.settings import ControlSettings, policies_for
+from hostler.control.store.log import Entry
+from hostler.engine import Engine
+from hostler.errors import HostlerError
+from hostler.model import Bind, BindFailed, Event, GuestBound, Hold
+
+__all__ = ["Decision", "Twin", "decisions"]
+
+_EVENT = msgspec.json.Decoder(Event)
+_STEP = msgspec.json.Decoder(Step)
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What was decided about a guest, in which entry of the log; no host: it waits."""
+
+    seq: int
+    uid: str
+    host: str
+
+
+class Twin:
+    """An engine of its own, and what it decided so far."""
+
+    def __init__(self) -> None:
+        settings = ControlSettings()
+        self.engine = Engine(policies_for(settings), seed=settings.seed)
+        self.decided: list[Decision] = []
+        self._seq = 0
+        self._waiting: deque[tuple[int, Event]] = deque()
+        self._promised: dict[str, str] = {}  # what it decided last and has not seen in the log yet
+
+    def read(self, entries: Sequence[Entry]) -> None:
+        """Live on through what is new in a log; AssertionError where that shows what the twin did not decide."""
+        for entry in entries:
+            if entry.seq > self._seq:
+                self._take(entry)
+                self._seq = entry.seq
+        self._check_told()
+
+    def _take(self, entry: Entry) -> None:
+        if entry.kind == "step":
+            self._think(entry.seq, _STEP.decode(entry.body))
+        elif entry.kind == "fact":
+            event = _EVENT.decode(entry.body)
+            if isinstance(event, GuestBound | BindFailed):
+                mine = self._promised.pop(event.uid, "")
+                what = f"entry {entry.seq}: the log has {event.uid} on {event.host}, the twin on {mine or 'no host'}"
+                assert event.host == mine, what
+            self._waiting.append((entry.seq, event))
+
+    def _think(self, seq: int, step: Step) -> None:
+        self._check_told()
+        while self._waiting and self._waiting[0][0] <= step.upto:
+            with suppress(HostlerError):  # a fact that is no news, or comes too late, is refused everywhere
+                self.engine.apply(self._waiting.popleft()[1])
+        actions = self.engine.step(step.now, step.limit)
+        assert digest_of(actions) == step.digest, f"entry {seq}: the twin decided otherwise"
+        self._promised = {action.uid: action.host for action in actions if isinstance(action, Bind)}
+        for action in actions:
+            if isinstance(action, Bind | Hold):
+                host = action.host if isinstance(action, Bind) else ""
+                self.decided.append(Decision(seq, action.uid, host))
+
+    def _check_told(self) -> None:
+        assert not self._promised, f"the twin placed what the log does not show: {self._promised}"
+
+
+def decisions(entries: Sequence[Entry]) -> list[Decision]:
+    """Return all that a twin decides; AssertionError where the log shows something else."""
+    twin = Twin()
+    twin.read(entries)
+    return twin.decided

@@ -1,0 +1,195 @@
+"""A service and two hosts as people run them, and a VM that really boots: from its creation to its end.
+
+``hostler serve`` and two ``hostler agent --driver qemu`` are processes of their own; all that is asked, is asked over
+REST. The guest says on its serial console how it fares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.agent.drivers.qemu_lab import QemuLab
+from tests.control.real.agents import QemuAgent, processes_of, ticks
+from tests.control.storms.service import Service, until
+
+SILENT = ("--heartbeat", "1", "--silent-after", "120")  # nobody counts as silent only because the machine is busy
+
+
+class Scene:
+    """A service, two hosts, and somebody who asks."""
+
+    def __init__(self, lab: QemuLab, service: Service, client: httpx.AsyncClient) -> None:
+        self.lab = lab
+        self.service = service
+        self.client = client
+        self.hosts = {name: QemuAgent(lab, name, service) for name in ("one", "two")}
+
+    async def create(self, name: str) -> str:
+        """Ask for a VM that boots the test guest; return its id."""
+        order = self.lab.order(name)
+        spec = {
+            "cpu": "1",
+            "memory": "96Mi",
+            "kernel": order.kernel,
+            "initrd": order.initrd,
+            "kernel_arguments": order.kernel_arguments,
+            "network": {"kind": "none"},
+        }
+        answer = await self.client.post("/v1/vms", json={"name": name, "spec": spec})
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["vm"]["id"])
+
+    async def ask(self, vm: str, verb: str, **body: Any) -> None:
+        answer = await self.client.post(f"/v1/vms/{vm}/{verb}", json=body)
+        assert answer.status_code == 202, answer.text
+
+    async def vm(self, vm: str) -> dict[str, Any]:
+        found: dict[str, Any] = (await self.client.get(f"/v1/vms/{vm}")).json()
+        return found
+
+    async def becomes(self, vm: str, state: str, host: str = "") -> str:
+        """Wait until a VM is as wanted and its host has said so; return that host's name."""
+        found: dict[str, Any] = {}
+
+        async def is_so() -> bool:
+            nonlocal found
+            found = await self.vm(vm)
+            assert found["state"] != "failed", found
+            is_settled = found["observed_generation"] == found["generation"]
+            return is_settled and found["state"] == state and host in ("", found["host"])
+
+        try:
+            await until(f"it is {state}", is_so)
+        except AssertionError as error:
+            logs = {name: one.log.read_text()[-2000:] for name, one in self.hosts.items()}
+            raise AssertionError(f"{error}: {found} {logs}") from None
+        return str(found["host"])
+
+    async def left(self, vm: str, host: str) -> None:
+        """Wait until nothing of a VM is at a host."""
+
+        async def is_gone() -> bool:
+            return not self.hosts[host].qemu_pid(vm) and not self.hosts[host].has(vm)
+
+        await until(f"{host} has nothing of it", is_gone)
+
+    def boots(self, vm: str, host: str) -> int:
+        return self.lab.console(vm, host).count("guest: up with")
+
+
+async def boot_and_stop(scene: Scene, vm: str) -> str:
+    home = await scene.becomes(vm, "running")
+    await scene.lab.said("guest: tick 1", vm, home)
+    assert scene.hosts[home].qemu_pid(vm)
+    await scene.ask(vm, "stop")
+    await scene.becomes(vm, "stopped", home)
+    assert "guest: power button" in scene.lab.console(vm, home), "it was asked to end"
+    assert not scene.hosts[home].qemu_pid(vm)
+    assert scene.hosts[home].has(vm)
+    await scene.ask(vm, "start")
+    await scene.becomes(vm, "running", home)
+
+    async def is_up_again() -> bool:
+        return scene.boots(vm, home) == 2
+
+    await until("it boots again", is_up_again)
+    return home
+
+
+async def kill_the_agent(scene: Scene, vm: str, home: str) -> None:
+    """Its VM runs on while nobody is there, and obeys the next agent: the same process of QEMU."""
+    before = scene.hosts[home].qemu_pid(vm)
+    scene.hosts[home].kill()
+    count = len(ticks(scene.lab.console(vm, home)))
+
+    async def goes_on() -> bool:
+        return len(ticks(scene.lab.console(vm, home))) > count + 1
+
+    await until("it counts on without an agent", goes_on)
+    scene.hosts[home].start()
+    await scene.ask(vm, "pause")
+    await scene.becomes(vm, "paused", home)
+    await scene.ask(vm, "resume")
+    await scene.becomes(vm, "running", home)
+    assert scene.hosts[home].qemu_pid(vm) == before, "the next agent adopts what runs"
+    assert scene.boots(vm, home) == 2
+    unknown = (await scene.client.get(f"/v1/hosts/{home}")).json()["unknown_vms"]
+    assert not [one for one in unknown if one.startswith(vm)]
+
+
+async def kill_the_service(scene: Scene, vm: str, home: str) -> None:
+    """Nothing that runs notices."""
+    before = scene.hosts[home].qemu_pid(vm)
+    scene.service.kill()
+    await scene.service.start()
+    await scene.becomes(vm, "running", home)
+    assert scene.hosts[home].qemu_pid(vm) == before
+
+
+async def migrate(scene: Scene, vm: str, home: str) -> str:
+    [target] = set(scene.hosts) - {home}
+    await scene.ask(vm, "migrate", host=target)
+    await scene.becomes(vm, "running", target)
+    last = ticks(scene.lab.console(vm, home))
+    await scene.left(vm, home)
+    await scene.lab.said("guest: tick", vm, target)
+    first = ticks(scene.lab.console(vm, target))[0]
+    assert not last or first in (last[-1], last[-1] + 1), "it went on from where it was"
+    assert first > 1
+    assert scene.boots(vm, target) == 0, "it did not boot"
+    return target
+
+
+async def delete(scene: Scene, vm: str, home: str) -> None:
+    assert (await scene.client.delete(f"/v1/vms/{vm}")).status_code == 202
+
+    async def is_gone() -> bool:
+        return (await scene.client.get(f"/v1/vms/{vm}")).status_code == 404
+
+    await until("it is gone", is_gone)
+    await scene.left(vm, home)
+    operations = (await scene.client.get("/v1/operations", params={"limit": 100})).json()["items"]
+    assert {one["state"] for one in operations if one["subject"] == vm} == {"done"}
+
+
+async def live(scene: Scene) -> None:
+    for agent in scene.hosts.values():
+        await agent.join(scene.client)
+    vm = await scene.create("web")
+    home = await boot_and_stop(scene, vm)
+    await kill_the_agent(scene, vm, home)
+    await kill_the_service(scene, vm, home)
+    target = await migrate(scene, vm, home)
+    await delete(scene, vm, target)
+    for agent in scene.hosts.values():
+        agent.stop()
+    left = processes_of(scene.lab.folder)
+    assert all("--watchdog only" in words for words in left.values()), left
+
+
+async def play(folder: Path, url: str, story: Callable[[Scene], Awaitable[None]]) -> None:
+    lab = QemuLab(folder)
+    service = Service(folder, url, options=SILENT)
+    agents: list[QemuAgent] = []
+    try:
+        await service.start()
+        headers = {"Authorization": f"Bearer {service.key}"}
+        async with httpx.AsyncClient(base_url=service.address, headers=headers, timeout=30) as client:
+            scene = Scene(lab, service, client)
+            agents += scene.hosts.values()
+            await story(scene)
+    finally:
+        for agent in agents:
+            await agent.clean()
+        service.kill()
+        await lab.clean()
+    assert processes_of(lab.folder) == {}
+
+
+def test_a_vm_boots_stops_outlives_agent_and_service_moves_and_goes(tmp_path: Path, sqlite_url: str):
+    asyncio.run(play(tmp_path, sqlite_url, live))

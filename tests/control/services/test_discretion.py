@@ -1,0 +1,116 @@
+"""What a caller is told of VMs that it may not read: that somebody is there, and neither who nor whose."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from hostler.control.api.shapes import Victim
+from hostler.control.services.discretion import discreet, only, seen_as
+from hostler.model import (
+    Change,
+    Cure,
+    Decision,
+    EvictionAdvice,
+    Explanation,
+    Failure,
+    HostVerdict,
+    Reason,
+)
+from hostler.model.decisions import ChangeKind
+
+RED = only("red")
+NAMES = ("red/web", "blue/secret", "secret")
+
+
+def verdict(*by: str) -> HostVerdict:
+    reason = Reason("resources", "insufficient", "cpu")
+    return HostVerdict(host="a", failures=(Failure(reason=reason, needed=2, free=1, by=by), Failure(reason=reason)))
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("red/web", "red/web"),
+        ("gang:red/crew", "gang:red/crew"),
+        ("blue/web", "a VM of another project"),
+        ("web", "a VM of another project"),  # one of the project default
+        ("guest:blue/web", "a VM of another project"),
+        ("guest:web", "a VM of another project"),
+        ("gang:blue/crew", "a gang of another project"),
+        ("reservation:blue/night", "a reservation of another project"),
+    ],
+)
+def test_a_name_is_seen_by_those_who_may_read_its_project(name: str, seen: str) -> None:
+    assert seen_as(name, RED) == seen
+    assert seen_as(name, lambda project: True) == name
+
+
+def test_a_verdict_keeps_all_but_the_names() -> None:
+    told = discreet(verdict(*NAMES), RED)
+    assert told.failures[0].by == ("red/web", "a VM of another project", "a VM of another project")
+    assert msgspec.structs.replace(told.failures[0], by=NAMES) == verdict(*NAMES).failures[0]
+    assert discreet(verdict(*NAMES), lambda project: True) == verdict(*NAMES)
+
+
+def test_a_victim_of_another_project_has_a_host_and_no_name() -> None:
+    victim = Victim(vm="id", project="blue", name="secret", host="a")
+    assert discreet(victim, RED) == Victim(vm="", project="", name="a VM of another project", host="a")
+    assert discreet(victim, only("blue")) == victim
+
+
+def test_an_explanation_names_strangers_nowhere() -> None:
+    text = "move or stop blue/secret on a by hand"
+    found = Explanation(
+        decision=Decision(guest="red/web", uid="u", seq=1, at=1, policy="p", state="held"),
+        as_of="now",
+        verdicts=(verdict(*NAMES),),
+        cure=Cure(host="a", changes=(Change(kind="evict", subject="blue/secret", text=text, relative=1.0),)),
+        eviction=EvictionAdvice(host="a", victims=NAMES, tenant="blue, red"),
+    )
+    told = discreet(found, RED)
+    words = msgspec.json.encode(told).decode()
+    assert "secret" not in words
+    assert "blue" not in words
+    assert told.eviction is not None
+    assert (told.eviction.victims[0], told.eviction.tenant) == ("red/web", "another project, red")
+    assert told.cure is not None
+    assert told.cure.changes[0].text == "move or stop a VM of another project on a by hand"
+    assert discreet(found, lambda project: True) == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "text", "told_subject", "told"),
+    [
+        (
+            "reduce_request",
+            "cpu",
+            "ask for 1 cpu less (at most 2; reservation blue/secret holds the rest)",
+            "cpu",
+            "ask for 1 cpu less (at most 2; a reservation of another project holds the rest)",
+        ),
+        (
+            "other",
+            "blue/secret",
+            "end reservation blue/secret, or let it hold less",
+            "a reservation of another project",
+            "end a reservation of another project, or let it hold less",
+        ),
+        ("other", "a", "label a with rack", "a", "label a with rack"),
+    ],
+)
+def test_a_cure_says_no_reservation_of_another_project(
+    kind: ChangeKind, subject: str, text: str, told_subject: str, told: str
+) -> None:
+    change = Change(kind=kind, subject=subject, text=text, relative=1.0)
+    found = Explanation(
+        decision=Decision(guest="red/web", uid="u", seq=1, at=1, policy="p", state="held"),
+        as_of="now",
+        cure=Cure(host="a", changes=(change,)),
+        wakes=("a host joins", "reservation blue/x ends", "reservation blue/y ends", "reservation red/z ends"),
+    )
+    seen = discreet(found, RED)
+    assert seen.cure is not None
+    assert (seen.cure.changes[0].subject, seen.cure.changes[0].text) == (told_subject, told)
+    assert seen.wakes == ("a host joins", "a reservation of another project ends", "reservation red/z ends")
+    assert discreet(found, lambda project: True) == found

@@ -1,0 +1,236 @@
+"""PostgreSQL, backed up and restored by its own tools: what comes back is checked, and counts anew."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import psycopg
+import pytest
+
+from hostler.control.store import hosts, lease, log, open_database, placements, projects, vms
+from hostler.control.store.backup import backup, restore, restore_in_place
+from hostler.control.store.errors import BackupError, DatabaseInUseError, ForeignDatabaseError, NewerDatabaseError
+from hostler.control.store.hosts import HostRow
+from hostler.control.store.placements import PlacementRow
+from hostler.control.store.postgres import SCHEMA_LOCK
+from hostler.control.store.projects import ProjectRow
+from hostler.control.store.renumbering import OF_A_BACKUP
+from tests.control.postgres import PostgresServer
+from tests.control.store.making import fact, vm
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("pg_dump") is None or shutil.which("pg_restore") is None,
+    reason="pg_dump and pg_restore are not there (Debian package postgresql-client)",
+)
+
+
+@pytest.fixture
+def other_url(postgres: PostgresServer) -> Iterator[str]:
+    """Give the URL of a second, empty database."""
+    name = postgres.new_database()
+    yield postgres.address(name)
+    postgres.drop_database(name)
+
+
+def fill(url: str, status: bytes = b'{"id":"web","home":{"host":"h1","generation":5},"generation":7}') -> None:
+    def work(connection) -> None:
+        projects.insert(connection, ProjectRow(name="shop"))
+        vms.insert(connection, msgspec.structs.replace(vm("web"), generation=7, status=status))
+        hosts.insert(connection, HostRow(id="h1", name="north", epoch=4, generation=9, agent="a", boot="b"))
+        placements.insert(connection, PlacementRow(vm=vm("web").id, host="h1", role="home", generation=5, seq=3))
+        log.append(connection, [fact(), fact(), fact()])
+
+    database = open_database(url)
+    database.submit(work).result(30)
+    database.close()
+
+
+@pytest.fixture
+def made(postgres_url, tmp_path) -> Path:
+    """Give a backup of one VM on one host."""
+    fill(postgres_url)
+    backup(postgres_url, tmp_path / "good.dump")
+    return tmp_path / "good.dump"
+
+
+def begins_anew(url: str, beyond: int) -> int:
+    """Check that a database is the one of the backup and counts anew, beyond a number; return the largest now."""
+    database = open_database(url)
+    host = database.read_now(lambda c: hosts.get(c, "h1"))
+    web = database.read_now(lambda c: vms.get(c, vm("web").id))
+    [placed] = database.read_now(placements.all_rows)
+    held = database.read_now(lease.read)
+    head = database.read_now(log.head)
+    database.close()
+    numbers = (host.epoch, host.generation, web.generation, placed.generation, held.epoch)
+    assert min(numbers) > beyond
+    assert (host.agent, host.boot, held.holder, placed.seq, head) == ("", "", "", OF_A_BACKUP, 3)
+    status = msgspec.json.decode(web.status)
+    assert status["home"] == {"host": "h1", "generation": web.generation, "seq": OF_A_BACKUP}
+    return max(numbers)
+
+
+def test_a_backup_made_while_others_use_the_database_is_restored_and_counts_anew_each_time(
+    postgres_url, other_url, tmp_path
+):
+    fill(postgres_url)
+    database = open_database(postgres_url)
+    report = backup(postgres_url, tmp_path / "saved")
+    database.close()
+    assert (report.vms, report.hosts, report.seq, report.path) == (1, 1, 3, str(tmp_path / "saved"))
+    assert stat.S_IMODE((tmp_path / "saved").stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
+    restored = restore(tmp_path / "saved", other_url)
+    assert (restored.vms, restored.hosts, restored.seq, restored.revision) == (1, 1, 3, report.revision)
+    seen = begins_anew(other_url, 10**12)
+    restore(tmp_path / "saved", other_url, is_forced=True)
+    begins_anew(other_url, seen)
+
+
+def test_a_database_that_pg_restore_brought_back_counts_anew_in_place(made, other_url):
+    done = subprocess.run(["pg_restore", f"--dbname={other_url}", str(made)], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    report = restore_in_place(other_url)
+    assert (report.vms, report.hosts, report.seq) == (1, 1, 3)
+    seen = begins_anew(other_url, 10**12)
+    restore_in_place(other_url)
+    begins_anew(other_url, seen)
+
+
+def test_nothing_is_restored_while_a_replica_is_connected(made, postgres_url):
+    database = open_database(postgres_url)
+    database.submit(log.head).result(30)
+    for call in (lambda: restore(made, postgres_url, is_forced=True), lambda: restore_in_place(postgres_url)):
+        with pytest.raises(DatabaseInUseError) as caught:
+            call()
+        assert "replicas" in caught.value.hint
+    assert database.read_now(lambda c: hosts.get(c, "h1")).epoch == 4
+    database.close()
+
+
+def test_nothing_is_restored_while_a_lease_is_held(made, postgres_url):
+    database = open_database(postgres_url)
+    held = database.submit(lambda c: lease.take(c, "somebody", 3600.0)).result(30)
+    database.close()
+    for call in (lambda: restore(made, postgres_url, is_forced=True), lambda: restore_in_place(postgres_url)):
+        with pytest.raises(DatabaseInUseError, match="somebody leads"):
+            call()
+    database = open_database(postgres_url)
+    assert held is not None
+    assert database.read_now(lease.read).epoch == held.epoch
+    database.submit(lambda c: lease.release(c, held)).result(30)
+    database.close()
+    restore_in_place(postgres_url)
+
+
+def test_nothing_is_restored_while_a_replica_starts(made, postgres_url):
+    with psycopg.connect(postgres_url) as starting:
+        starting.execute(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})".encode())
+        with pytest.raises(DatabaseInUseError):
+            restore(made, postgres_url, is_forced=True)
+
+
+def test_a_database_is_replaced_only_by_force_and_one_of_others_never(made, postgres, postgres_url, other_url):
+    with pytest.raises(BackupError, match="would be replaced"):
+        restore(made, postgres_url)
+    with psycopg.connect(other_url, autocommit=True) as somebody:
+        somebody.execute("CREATE TABLE log (line text)")
+        with pytest.raises(ForeignDatabaseError):
+            restore(made, other_url, is_forced=True)
+        assert somebody.execute("SELECT count(*) FROM log").fetchone() == (0,)
+
+
+def test_a_restore_that_ends_half_way_leaves_nothing_that_would_be_served(postgres_url, other_url, tmp_path):
+    fill(postgres_url, status=b"no JSON")
+    backup(postgres_url, tmp_path / "odd")
+    with pytest.raises(BackupError, match="renumbered"):
+        restore(tmp_path / "odd", other_url)
+    with pytest.raises(ForeignDatabaseError):
+        open_database(other_url)
+    with pytest.raises(BackupError, match="would be replaced"):
+        restore(tmp_path / "odd", other_url)
+
+
+def test_a_dump_that_is_cut_off_or_of_something_else_is_not_restored(made, postgres, other_url, tmp_path):
+    cut, letter, foreign = tmp_path / "cut", tmp_path / "letter", tmp_path / "foreign"
+    cut.write_bytes(made.read_bytes()[:-2000])
+    letter.write_text("Dear reader, " * 100)
+    with psycopg.connect(other_url, autocommit=True) as somebody:
+        somebody.execute("CREATE TABLE letters (line text)")
+    subprocess.run(["pg_dump", "--format=custom", f"--file={foreign}", f"--dbname={other_url}"], check=True)
+    for wrong in (cut, letter, foreign, tmp_path / "missing"):
+        with pytest.raises(BackupError):
+            restore(wrong, other_url)
+    with pytest.raises(BackupError, match="no control plane"):
+        backup(other_url, tmp_path / "copy")
+    with pytest.raises(BackupError, match="no control plane"):
+        restore_in_place(other_url)
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("DELETE FROM log WHERE seq = 2", BackupError),
+        ("UPDATE alembic_version SET version_num = '9999'", NewerDatabaseError),
+        ("DELETE FROM alembic_version", BackupError),
+    ],
+)
+def test_a_database_that_is_wrong_is_neither_backed_up_nor_taken_for_restored(postgres_url, tmp_path, statement, error):
+    fill(postgres_url)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(statement.encode())
+    with pytest.raises(error):
+        backup(postgres_url, tmp_path / "copy")
+    with pytest.raises(error):
+        restore_in_place(postgres_url)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_backup_replaces_no_file(made, postgres_url):
+    before = made.read_bytes()
+    with pytest.raises(BackupError):
+        backup(postgres_url, made)
+    assert made.read_bytes() == before
+
+
+def test_missing_tools_and_tools_that_are_too_old_are_named(postgres_url, tmp_path, monkeypatch):
+    fill(postgres_url)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BackupError, match="pg_dump is not installed") as caught:
+        backup(postgres_url, tmp_path / "copy")
+    assert "postgresql-client" in caught.value.hint
+    tool(tmp_path / "pg_dump", 'echo "pg_dump (PostgreSQL) 9.6.1"')
+    with pytest.raises(BackupError, match="of release 9") as caught:
+        backup(postgres_url, tmp_path / "copy")
+    assert "postgresql-client-" in caught.value.hint
+
+
+def test_tools_get_the_password_by_their_environment_and_not_among_their_arguments(postgres_url, tmp_path, monkeypatch):
+    fill(postgres_url)
+    seen = tmp_path / "seen"
+    text = (
+        f'[ "$1" = --version ] && {{ echo "pg_dump (PostgreSQL) 99.1"; exit; }}; echo "$PGPASSWORD $@" > {seen}; exit 1'
+    )
+    for name in ("pg_dump", "pg_restore"):
+        tool(tmp_path / "bin" / name, text)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    with pytest.raises(BackupError, match="pg_dump failed") as caught:
+        backup(postgres_url.replace("hostler@", "hostler:open-sesame@"), tmp_path / "copy")
+    word, *arguments = seen.read_text().split()
+    assert word == "open-sesame"
+    assert arguments
+    assert not any("sesame" in argument for argument in arguments)
+    assert "sesame" not in f"{caught.value.message} {caught.value.hint}"
+
+
+def tool(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)

@@ -1,0 +1,104 @@
+"""The service as users run it: a ``hostler serve`` process on loopback that can be stopped, killed, started again."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+__all__ = ["PATIENCE_S", "Service", "until"]
+
+PATIENCE_S = 90.0  # a guard, not a measure
+
+
+async def until(what: str, condition: Any) -> None:
+    """Look again and again until something holds; ``condition`` is awaited and may return any truth."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := await condition()):
+        assert time.monotonic() < deadline, f"it never came true: {what} ({found!r})"
+        await asyncio.sleep(0.05)
+
+
+class Service:
+    """One process. Its port and its database stay the same over its lives."""
+
+    def __init__(self, folder: Path, url: str, *, name: str = "serve", options: tuple[str, ...] = ()) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.port: int = probe.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.url = url
+        self.key_file = folder / "admin.key"
+        self.log = folder / f"{name}.log"
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def key(self) -> str:
+        """Return the first administrator's key."""
+        return self.key_file.read_text().strip()
+
+    def exec(self) -> None:
+        """Start the process and wait for nothing. The kernel ends it with us."""
+        assert self._process is None
+        tie = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+        words = [sys.executable, "-m", "hostler", "serve", "--database-url", self.url]
+        words += ["--listen", f"127.0.0.1:{self.port}", "--admin-key-file", str(self.key_file)]
+        words += ["--no-rate-limits", "--no-dashboard", *self._options]
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen([*tie, *words], stdout=output, stderr=output)
+
+    def exit_code(self) -> int | None:
+        """Return how it ended by itself; None while it runs, or after it was ended."""
+        return None if self._process is None else self._process.poll()
+
+    async def start(self) -> None:
+        """Start the process and wait until it answers."""
+        self.exec()
+        await self.ready()
+
+    async def ready(self, *, leads: bool = False) -> dict[str, Any]:
+        """Wait until it answers, or leads; return what it says then."""
+        found: dict[str, Any] = {}
+
+        async def is_ready() -> bool:
+            nonlocal found
+            assert self._process is not None, "it was never started"
+            assert self._process.poll() is None, self.log.read_text()[-4000:]
+            try:
+                answer = await client.get("/readyz")
+            except httpx.TransportError:
+                return False
+            found = answer.json()
+            return answer.status_code == 200 and (not leads or found["is_leader"])
+
+        async with httpx.AsyncClient(base_url=self.address, timeout=5) as client:
+            await until(f"{self.address} is ready", is_ready)
+        return found
+
+    def kill(self) -> None:
+        """End it as the kernel does when memory is short."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it in good order."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"it did not end: {self.log.read_text()[-4000:]}") from None

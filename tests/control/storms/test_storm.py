@@ -1,0 +1,156 @@
+"""Two hundred clients create and delete VMs at once, more than the fleet can hold; nothing is ever promised twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.control.storms.crowd import Crowd, crowd
+from tests.control.storms.eyes import Eyes, audit, twin_of
+from tests.control.storms.hosts import Host, fleet, size_of
+from tests.control.storms.service import Service, until
+
+CLIENTS, OPERATIONS = 200, 3
+HOSTS, VMS_PER_HOST = 20, 5
+SIZE = size_of(VMS_PER_HOST)
+SLOW = {"delete": 0.3}  # what is promised again before a host has let go of it is seen there
+SEED = 7
+
+
+async def one_client(people: Crowd, number: int) -> None:
+    """Create, and then create more or let something go, with no pause."""
+    mine = [await people.create(number)]
+    for _ in range(OPERATIONS - 1):
+        alive = [one for one in mine if one.is_alive]
+        if alive and people.random.random() < 0.6:
+            await people.change(people.random.choice(alive), "delete", number)
+        else:
+            mine.append(await people.create(number))
+
+
+async def watch(eyes: Eyes, seen: list[int]) -> None:
+    """Look at the books from outside all the time."""
+    while True:
+        for host, (cpu, memory) in eyes.use().items():
+            assert cpu <= SIZE.cpu_millis, f"{host} has promised {cpu} of its cpu"
+            assert memory <= SIZE.memory_bytes, f"{host} has promised {memory} of its memory"
+        seen.append(1)
+        await asyncio.sleep(0.02)
+
+
+def check_hosts(hosts: Sequence[Host]) -> None:
+    for host in hosts:
+        assert host.driver.peak_cpu_millis <= SIZE.cpu_millis, host.name
+        assert host.driver.peak_memory_bytes <= SIZE.memory_bytes, host.name
+        assert host.refused_for_room() == [], host.name
+
+
+async def check_people(people: Crowd, hosts: Sequence[Host]) -> int:
+    """Judge the end of the storm; return how many VMs wait."""
+    assert people.unanswered == 0
+    assert people.answers >= CLIENTS * OPERATIONS
+
+    def judge(vms: list[dict[str, Any]]) -> None:
+        on = {vm: host.name for host in hosts for vm in host.driver.vms}
+        assert {vm["id"]: vm["host"] for vm in vms if vm["host"]} == on
+        assert {vm["id"] for vm in vms} == {one.id for one in people.owned if one.is_alive}
+        assert {vm["state"] for vm in vms} <= {"running", "pending"}
+
+    vms = await people.judged(judge)
+    return sum(vm["state"] == "pending" for vm in vms)
+
+
+async def let_all_go(people: Crowd, hosts: Sequence[Host], eyes: Eyes) -> None:
+    await asyncio.gather(*(people.change(one, "delete") for one in people.owned if one.is_alive))
+    assert await people.settled() == []
+    assert eyes.use() == {}
+    assert all(host.driver.vms == {} for host in hosts)
+
+    async def nobody_waits() -> bool:
+        return await people.pages("/v1/queue") == []
+
+    async def all_fit() -> bool:
+        asked = {"vms": [{"name": "all", "count": HOSTS * VMS_PER_HOST, "spec": {"cpu": 1, "memory": "1Gi"}}]}
+        planned = (await people.client().post("/v1/plan", json=asked)).json()["placements"]
+        return all(one["host"] for one in planned)
+
+    await until("every replica knows that nobody waits", nobody_waits)
+    await until("the whole fleet is free again", all_fit)
+
+
+async def storm(services: Sequence[Service], seed: int) -> None:
+    for service in services:
+        await service.start()
+    names = [f"host-{number}" for number in range(HOSTS)]
+    seen: list[int] = []
+    async with (
+        fleet(services, names, SIZE, seed=seed, delays_s=SLOW) as hosts,
+        crowd(services, seed, heads=CLIENTS) as people,
+    ):
+        with Eyes(services[0].url) as eyes:
+            watching = asyncio.create_task(watch(eyes, seen))
+            await asyncio.gather(*(one_client(people, number) for number in range(CLIENTS)))
+            assert await check_people(people, hosts) > 0, "the fleet was never full"
+            await let_all_go(people, hosts, eyes)
+            assert not watching.done(), watching.exception()
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            check_hosts(hosts)
+            entries = eyes.entries()
+    assert len(seen) > 20
+    assert audit(entries) >= HOSTS * VMS_PER_HOST / 2
+    twin = twin_of(entries)
+    assert list(twin.engine.guests()) == []
+    assert twin.refused == 0, twin.last_refusal
+
+
+def play(services: Sequence[Service]) -> None:
+    try:
+        asyncio.run(storm(services, SEED))
+    except BaseException:
+        print(f"seed {SEED}")
+        raise
+    finally:
+        for service in services:
+            service.kill()
+
+
+def test_a_storm_on_a_file(tmp_path: Path, sqlite_url: str):
+    play([Service(tmp_path, sqlite_url)])
+
+
+def test_a_storm_on_postgresql(tmp_path: Path, postgres_url: str):
+    play([Service(tmp_path, postgres_url)])
+
+
+def test_a_storm_on_two_replicas(tmp_path: Path, postgres_url: str):
+    play([Service(tmp_path, postgres_url, name=name) for name in ("first", "second")])
+
+
+def test_an_audit_sees_a_host_that_promised_too_much(tmp_path: Path, sqlite_url: str):
+    async def story() -> list:
+        await service.start()
+        async with fleet([service], ["only"], size_of(2)) as _, crowd([service], SEED) as people:
+            for _ in range(2):
+                await people.create(cpu=1)
+            await people.settled()
+            with Eyes(sqlite_url) as eyes:
+                return eyes.entries()
+
+    service = Service(tmp_path, sqlite_url)
+    try:
+        entries = asyncio.run(story())
+    finally:
+        service.kill()
+    assert audit(entries) == 2
+    smaller = [
+        type(entry)(**{**{name: getattr(entry, name) for name in entry.__struct_fields__}, "body": body})
+        for entry in entries
+        for body in [entry.body.replace(b'["cpu",2000]', b'["cpu",1000]')]
+    ]
+    with pytest.raises(AssertionError, match="promised 2000"):
+        audit(smaller)

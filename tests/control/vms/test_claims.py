@@ -1,0 +1,261 @@
+"""VMs as guests of the engine, and decisions about them: what is claimed, under which name, and what fails."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from hostler.agent.messages import VmReport
+from hostler.control.vms import placing, reports, wishes
+from hostler.control.vms.guests import CAN_MIGRATE, HAS_BRIDGE, HAS_STORAGE, guest_of, vm_of_uid
+from hostler.control.vms.spec import DiskSpec, NetworkSpec, VmSpec
+from hostler.control.vms.state import Booking, state_of
+from hostler.errors import InputError
+from hostler.model import BindFailed, Gang, GangChanged, GuestArrived, GuestBound, GuestChanged, GuestLeft, amounts
+from tests.control.vms.situations import (
+    DISKLESS,
+    HOME,
+    LARGER,
+    LOCAL,
+    OTHER,
+    bound,
+    copying,
+    evicted,
+    made,
+    preparing,
+    running,
+    stopped,
+    told,
+)
+from tests.control.vms.world import SMALL, World
+
+GIB = 2**30
+
+
+def test_a_vm_arrives_in_its_project_with_all_that_it_needs():
+    spec = msgspec.convert(
+        {
+            "cpu": "2",
+            "memory": "1Gi",
+            "disks": [{"size": "5Gi"}, {"size": "9Gi", "storage": "nfs"}],
+            "network": {"kind": "bridge", "bridge": "br0"},
+            "labels": {"app": "web"},
+            "priority": 7,
+            "strategy": "pack",
+            "host_name": "h9",
+            "host_selector": {"zone": "a"},
+            "gang": "crew",
+        },
+        VmSpec,
+    )
+    [fact] = wishes.create("vm", "p", "name", spec).facts
+    guest = fact.guest
+    assert (guest.uid, guest.name, guest.gang, guest.host) == ("vm", "name", "p/crew", "")
+    assert guest.spec.requests == amounts({"cpu": 2000, "memory": GIB, "storage": 5 * GIB})
+    assert (guest.spec.namespace, guest.spec.tenant, guest.spec.policy) == ("p", "p", "pack")
+    assert (guest.spec.priority, guest.spec.host_name, guest.spec.labels) == (7, "h9", (("app", "web"),))
+    assert dict(guest.spec.host_selector) == {
+        "zone": "a",
+        f"{HAS_STORAGE}nfs": "yes",
+        f"{HAS_BRIDGE}br0": "yes",
+    }
+
+
+def test_uids_are_numbered_and_lead_back_to_the_vm():
+    vm = running(LOCAL)
+    assert vm.run.uid == "vm"
+    vm = told(wishes.stop(vm).vm, "stopped")
+    assert vm.disk.uid == "vm.2"
+    vm = bound(wishes.start(vm).vm)
+    assert vm.run.uid == "vm.3"
+    assert wishes.resize(vm, msgspec.structs.replace(LOCAL, cpu="3")).vm.grow.uid == "vm.4"
+    assert {vm_of_uid(uid) for uid in ("vm", "vm.2", "vm.33")} == {"vm"}
+
+
+def test_a_stopped_vm_keeps_its_disk_in_a_claim_that_comes_before_the_other_goes():
+    vm = wishes.stop(running(LOCAL)).vm
+    change = reports.reported(vm, "id-0", report(vm, "stopped"))
+    assert [type(fact) for fact in change.facts] == [GuestArrived, GuestLeft]
+    disk = change.facts[0].guest
+    assert (disk.host, disk.spec.requests, disk.spec.tenant) == ("h0", amounts({"storage": 5 * GIB}), "p")
+    assert disk.spec.priority == 2**31 - 1, "nobody's disk makes way"
+    assert change.facts[1].uid == "vm"
+
+
+def test_a_start_is_claimed_at_home_only_and_without_the_disk():
+    [fact] = wishes.start(stopped()).facts
+    assert fact.guest.spec.host_name == "h0"
+    assert fact.guest.spec.requests == amounts({"cpu": 2000, "memory": GIB})
+
+
+def test_growth_is_claimed_at_home_without_wishes_about_others():
+    spec = msgspec.convert(
+        {
+            "cpu": "2",
+            "memory": "1Gi",
+            "labels": {"app": "web"},
+            "anti_affinity": [{"topology": "kubernetes.io/hostname", "selector": {"app": "web"}}],
+            "devices": [{"kind": "gpu"}],
+        },
+        VmSpec,
+    )
+    change = wishes.resize(running(spec), msgspec.structs.replace(spec, cpu="3"))
+    [arrived] = [fact for fact in change.facts if isinstance(fact, GuestArrived)]
+    assert arrived.guest.spec.requests == amounts({"cpu": 1000})
+    assert arrived.guest.spec.devices == (), "it has its devices already"
+    assert (arrived.guest.spec.host_name, arrived.guest.spec.labels, arrived.guest.spec.anti_affinity) == ("h0", (), ())
+    grown = placing.bound(change.vm, change.vm.grow.uid, 1, HOME, ())
+    assert [type(fact) for fact in grown.facts] == [GuestBound, GuestChanged, GuestLeft], "never less than is booked"
+    assert grown.facts[1].guest.spec.requests == amounts({"cpu": 3000, "memory": GIB})
+
+
+def test_a_move_is_claimed_anywhere_but_at_home_and_where_vms_can_land():
+    [fact] = wishes.migrate(running()).facts
+    [term] = fact.guest.spec.host_affinity
+    assert (term.names[0].operator, term.names[0].values) == ("NotIn", ("h0",))
+    assert dict(fact.guest.spec.host_selector)[CAN_MIGRATE] == "yes"
+    [fact] = wishes.migrate(running(), "h1").facts
+    assert fact.guest.spec.host_name == "h1"
+
+
+def test_a_move_keeps_the_terms_of_the_vm():
+    spec = msgspec.convert(
+        {
+            "cpu": "2",
+            "memory": "1Gi",
+            "host_affinity": [
+                {"expressions": [{"key": "zone", "operator": "In", "values": [zone]}]} for zone in ("a", "b")
+            ],
+        },
+        VmSpec,
+    )
+    [fact] = wishes.migrate(running(spec)).facts
+    assert [len(term.expressions) for term in fact.guest.spec.host_affinity] == [1, 1]
+    assert all(term.names[0].values == ("h0",) for term in fact.guest.spec.host_affinity)
+
+
+@pytest.mark.parametrize("target", ["h0", "h1"])
+def test_a_vm_is_not_moved_to_where_it_is_or_may_not_be(target):
+    vm = running(msgspec.structs.replace(DISKLESS, host_name="h0"))
+    with pytest.raises(InputError) as caught:
+        wishes.migrate(vm, target)
+    assert caught.value.hint
+
+
+def test_a_decision_about_what_changed_since_fails_and_changes_nothing():
+    vm = made()
+    resized = wishes.resize(vm, LARGER).vm
+    for late in (resized, wishes.stop(vm).vm, wishes.delete(vm).vm, bound(vm)):
+        change = placing.bound(late, "vm", vm.run.version, HOME, ())
+        assert change.vm == late
+        assert [type(fact) for fact in change.facts] == [BindFailed]
+        assert change.facts[0].reason
+        assert change.hosts == ()
+
+
+def test_a_disk_is_not_looked_for_on_another_host_of_the_same_name():
+    vm = wishes.start(stopped()).vm
+    change = placing.bound(vm, vm.run.uid, 1, Booking(host="id-new", name="h0"), ())
+    assert change.vm == vm
+    assert isinstance(change.facts[0], BindFailed)
+
+
+def test_a_move_that_was_called_off_does_not_land():
+    vm = wishes.migrate(running()).vm
+    stays = wishes.cancel_move(vm).vm
+    assert isinstance(placing.bound(stays, vm.move.uid, 1, OTHER, ()).facts[0], BindFailed)
+    assert placing.held(stays, vm.move.uid, "no room").vm == stays
+
+
+def test_being_held_is_told_and_is_nothing_where_the_claim_is_gone_or_bound():
+    vm = placing.held(made(), "vm", "no room").vm
+    assert vm.why == "no room"
+    assert bound(vm).why == ""
+    for late in (running(), wishes.stop(vm).vm):
+        assert placing.held(late, "vm", "no room").vm == late
+
+
+def test_a_vm_that_was_to_be_placed_at_once_goes_when_it_is_held_and_stays_when_it_was_placed():
+    vm = wishes.create("vm", "p", "name", DISKLESS, fails_unplaced=True).vm
+    change = placing.held(vm, "vm", "no room")
+    assert change.vm.is_gone
+    assert "no room" in change.failed
+    assert change.facts == (GuestLeft(uid="vm"),)
+    homeless = reports.gone(placing.evicted(told(bound(vm), "running"), "vm", "it must").vm, "id-0").vm
+    assert not placing.held(homeless, homeless.run.uid, "no room").vm.is_gone
+
+
+def test_a_leaving_vm_holds_its_room_and_says_so():
+    [fact] = wishes.delete(running()).facts
+    assert fact.guest.spec.is_leaving
+    assert (fact.guest.host, fact.guest.version) == ("h0", 2)
+
+
+def test_the_guest_of_a_landing_is_at_the_target():
+    vm = preparing()
+    assert guest_of(vm, vm.move).host == "h1"
+    assert guest_of(vm, vm.run).host == "h0"
+    vm = told(copying(), "running", host=OTHER)
+    assert (guest_of(vm, vm.run).host, vm.home.name) == ("h1", "h1")
+
+
+def test_an_evicted_vm_with_a_disk_claims_its_home_again():
+    vm = evicted()
+    change = reports.reported(vm, "id-0", report(vm, "stopped"))
+    assert [type(fact) for fact in change.facts] == [GuestArrived, GuestLeft, GuestArrived]
+    assert change.facts[2].guest.spec.host_name == "h0"
+
+
+def report(vm, state):
+    return VmReport(vm="vm", state=state, generation=vm.home.generation)
+
+
+def test_members_of_a_gang_stop_start_grow_and_move_alone():
+    world = World([SMALL, SMALL])
+    world.engine.apply(GangChanged(gang=Gang(name="crew", namespace="p", min_count=2)))
+    spec = VmSpec(cpu="1", memory="1Gi", gang="crew", disks=[DiskSpec(size="5Gi", storage="shared")])
+    world.create("a", spec)
+    world.decide()
+    assert state_of(world.vms["a"]) == "pending"
+    world.create("b", spec)
+    world.come_to_rest()
+    world.check_rest()
+    assert [state_of(vm) for vm in world.vms.values()] == ["running", "running"]
+    for wish in (wishes.stop, wishes.start, wishes.migrate):
+        world.wish("a", wish)
+        world.come_to_rest()
+        world.check_rest()
+    for cpu in ("2", "1"):
+        world.wish("a", wishes.resize, msgspec.structs.replace(spec, cpu=cpu))
+        world.come_to_rest()
+        world.check_rest()
+    for name in "ab":
+        world.wish(name, wishes.delete)
+    world.come_to_rest()
+    world.check_rest()
+
+
+def test_constraints_that_make_no_sense_are_refused_before_anybody_is_told():
+    vm = running()
+    spec = msgspec.structs.replace(vm.spec, host_selector={"": "x"})
+    with pytest.raises(InputError):
+        wishes.resize(vm, spec)
+    assert NetworkSpec() == vm.spec.network
+
+
+def test_a_vm_that_is_resized_while_it_stops_asks_for_its_new_size_when_it_starts():
+    vm = wishes.resize(wishes.stop(running(LOCAL)).vm, msgspec.structs.replace(LOCAL, cpu="3")).vm
+    assert vm.grow is None, "what it has goes back anyway"
+    at_rest = told(vm, "stopped")
+    assert at_rest.run is None
+    assert wishes.start(at_rest).vm.run.size.cpu_millis == 3000
+    early = wishes.start(vm).vm
+    assert (early.run.size.cpu_millis, early.grow.size.cpu_millis) == (2000, 1000)
+
+
+def test_a_reserved_vm_that_is_resized_while_it_is_stopped_books_what_it_grows_by():
+    vm = stopped(msgspec.structs.replace(LOCAL, reserve=True))
+    vm = wishes.resize(vm, msgspec.structs.replace(vm.spec, cpu="3")).vm
+    assert vm.grow.size.cpu_millis == 1000
+    vm = bound(vm)
+    assert (vm.booked.cpu_millis, vm.power) == (3000, "stopped")

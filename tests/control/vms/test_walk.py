@@ -1,0 +1,278 @@
+"""Whatever users, agents, the network and death do, in any order: books, engine and hosts agree in the end."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from hostler.agent.drivers.fake import Fault
+from hostler.agent.messages import HostSize
+from hostler.control.vms import wishes
+from hostler.control.vms.spec import DiskSpec, VmSpec
+from hostler.errors import ConflictError, InputError
+from tests.agent.site import SECOND
+from tests.control.vms.world import GIB, SMALL, World
+
+SIZES = [SMALL, SMALL, HostSize(cpu_millis=6000, memory_bytes=6 * GIB, disk_bytes=20 * GIB)]
+LOCAL = [DiskSpec(size="5Gi")]
+STRATEGIES = ["", "least_loaded", "best_fit", "round_robin", "random", "spread", "pack", "first_fit"]
+KINDS = [
+    "start", "start", "stop", "pause", "resume", "restart", "resize", "resize", "migrate", "migrate", "migrate",
+    "migrate to", "delete",
+]  # fmt: skip
+
+WEIGHTS = {
+    "create": 6,
+    "wish": 14,
+    "decide": 16,
+    "step": 10,
+    "carry_out": 4,
+    "send_orders": 8,
+    "deliver_orders": 12,
+    "work": 16,
+    "begin": 6,
+    "do": 6,
+    "finish": 6,
+    "report": 12,
+    "deliver": 14,
+    "exchange": 20,
+    "kill": 2,
+    "silence": 1,
+    "hear": 3,
+    "die": 1,
+    "break_something": 2,
+    "come_back": 1,
+}
+FACES = list(WEIGHTS)
+
+
+def some_spec(draw) -> VmSpec:
+    disks = draw.choice([[], [], LOCAL, LOCAL, [DiskSpec(size="5Gi", storage="shared")]])
+    is_local = any(not disk.storage for disk in disks)
+    return VmSpec(
+        cpu=str(draw.randint(1, 3)),
+        memory=f"{draw.randint(1, 3)}Gi",
+        disks=disks,
+        priority=draw.choice([0, 0, 0, 5, 10]),
+        strategy=draw.choice(STRATEGIES),
+        reserve=draw.random() < 0.2,
+        when_lost="restart" if not is_local and draw.random() < 0.6 else "keep",
+    )
+
+
+class Walk:
+    """Steps through a world, by what ``draw`` chooses."""
+
+    def __init__(self, draw) -> None:
+        self.draw = draw
+        self.world = World(SIZES)
+        self.made = 0
+
+    def go(self, steps: int) -> None:
+        for _ in range(steps):
+            getattr(self, self.draw.choices(FACES, list(WEIGHTS.values()))[0])()
+            self.world.check()
+
+    def host(self):
+        return self.draw.choice(list(self.world.hosts.values()))
+
+    def create(self) -> None:
+        if sum(not vm.is_gone for vm in self.world.vms.values()) < 7:
+            self.made += 1
+            self.world.create(f"vm{self.made}", some_spec(self.draw), fails_unplaced=self.draw.random() < 0.1)
+
+    def wish(self) -> None:
+        alive = [vm for vm in self.world.vms.values() if not vm.is_gone]
+        if not alive:
+            return
+        vm = self.draw.choice(alive)
+        kind = self.draw.choice(KINDS if vm.moving is None else ["cancel_move", "delete", *KINDS])
+        try:
+            if kind == "resize":
+                fresh = some_spec(self.draw)
+                lost = fresh.when_lost if vm.spec.is_movable else "keep"
+                spec = msgspec.structs.replace(fresh, disks=vm.spec.disks, when_lost=lost)
+                self.world.wish(vm.id, wishes.resize, spec)
+            elif kind == "migrate to":
+                self.world.wish(vm.id, wishes.migrate, self.host().name)
+            else:
+                self.world.wish(vm.id, getattr(wishes, kind))
+        except (ConflictError, InputError):
+            assert self.world.vms[vm.id] is vm
+
+    def decide(self) -> None:
+        self.world.decide()
+
+    def step(self) -> None:
+        self.world.step()
+
+    def carry_out(self) -> None:
+        self.world.carry_out()
+
+    def send_orders(self) -> None:
+        self.world.send_orders(self.host())
+
+    def deliver_orders(self) -> None:
+        host = self.host()
+        if host.orders_in_flight:
+            self.world.deliver_orders(host, self.draw.randrange(-min(3, len(host.orders_in_flight)), 0))
+
+    def work(self) -> None:
+        host = self.alive()
+        if host is not None and not host.site.lanes:
+            host.site.now += self.draw.randint(0, 61) * SECOND
+            host.site.step()
+
+    def alive(self):
+        host = self.host()
+        return None if host.is_dead else host
+
+    def begin(self) -> None:
+        host = self.alive()
+        if host is not None and host.site.actions():
+            host.site.begin(self.draw.choice(host.site.actions()))
+
+    def do(self) -> None:
+        host = self.alive()
+        waiting = [vm for vm, (_, done) in host.site.lanes.items() if done is None] if host is not None else []
+        if waiting:
+            host.site.do(self.draw.choice(waiting))
+
+    def finish(self) -> None:
+        host = self.alive()
+        done = [vm for vm, (_, done) in host.site.lanes.items() if done is not None] if host is not None else []
+        if done:
+            host.site.finish(self.draw.choice(done))
+
+    def report(self) -> None:
+        host = self.alive()
+        if host is not None and not host.reports_in_flight:
+            self.world.send_report(host)
+
+    def deliver(self) -> None:
+        host = self.alive()
+        if host is not None:
+            self.world.deliver_report(host, is_repeated=self.draw.random() < 0.2)
+
+    def exchange(self) -> None:
+        host = self.alive()
+        if host is not None and not host.site.lanes:
+            self.world.exchange(host)
+
+    def kill(self) -> None:
+        host = self.alive()
+        if host is not None:
+            host.site.kill()
+            self.world.register(host)
+
+    def break_something(self) -> None:
+        kind = self.draw.choice(["transient", "transient", "blocked", "permanent"])
+        verb = self.draw.choice(["", "create", "start", "stop", "resize", "delete", "send", "await_landing"])
+        fault = Fault(kind=kind, verb=verb, times=self.draw.randint(1, 2), is_after=self.draw.random() < 0.3)
+        self.host().site.driver.faults.append(fault)
+
+    def silence(self) -> None:
+        self.world.silence(self.host())
+
+    def hear(self) -> None:
+        self.world.hear(self.host())
+
+    def die(self) -> None:
+        host = self.host()
+        if not host.is_dead and not any(other.is_dead for other in self.world.hosts.values()):
+            self.world.prove_dead(host)
+
+    def come_back(self) -> None:
+        for host in self.world.hosts.values():
+            if host.is_dead:
+                self.world.return_empty(host)
+
+
+def walk_and_rest(seed: int, rounds: int) -> Walk:
+    walk = Walk(random.Random(seed))
+    for _ in range(rounds):
+        walk.go(120)
+        walk.world.come_to_rest()
+        walk.world.check_rest()
+    return walk
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_long_walk_ends_with_everything_as_wanted(seed):
+    walk_and_rest(seed, 4)
+
+
+@pytest.mark.parametrize("seed", [1222, 1406, 1430, 1444, 3997])
+def test_walks_that_went_astray_once(seed):
+    walk_and_rest(seed, 3)
+
+
+@pytest.mark.long
+def test_very_many_walks_end_with_everything_as_wanted():
+    for seed in range(1000, 6000):
+        walk_and_rest(seed, 3)
+
+
+def test_walks_meet_everything_that_can_happen():
+    seen: Counter[str] = Counter()
+    for seed in range(200, 240):
+        walk = walk_and_rest(seed, 2)
+        seen.update(walk.world.met)
+    assert set(seen) >= {
+        "arrived", "given up", "evicted", "grown", "shrunk", "at rest", "lost", "restarted elsewhere", "gone",
+        "not placed", "bind failed", "unknown",
+    }, seen  # fmt: skip
+
+
+class Choices:
+    """The choices of a walk, made by hypothesis."""
+
+    def __init__(self) -> None:
+        self.data: Any = None
+
+    def choice(self, options):
+        return self.data.draw(st.sampled_from(options))
+
+    def random(self) -> float:
+        return self.data.draw(st.sampled_from([0.05, 0.15, 0.5, 0.9]))
+
+    def randint(self, least: int, most: int) -> int:
+        return self.data.draw(st.integers(least, most))
+
+    def randrange(self, start: int, stop: int) -> int:
+        return self.data.draw(st.integers(start, stop - 1))
+
+
+class VmsUnderFire(RuleBasedStateMachine):
+    """The same steps, chosen and shrunk by hypothesis."""
+
+    @initialize()
+    def begin(self):
+        self.walk = Walk(Choices())
+
+    @rule(data=st.data(), names=st.lists(st.sampled_from(FACES), min_size=1, max_size=6))
+    def walk_on(self, data, names):
+        self.walk.draw.data = data
+        for name in names:
+            getattr(self.walk, name)()
+            self.walk.world.check()
+
+    @rule()
+    def let_everything_happen_for_a_while(self):
+        self.walk.world.run(2)
+
+    @rule()
+    def come_to_rest(self):
+        self.walk.world.come_to_rest()
+        self.walk.world.check_rest()
+
+
+TestVmsUnderFire = VmsUnderFire.TestCase
+TestVmsUnderFire.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)

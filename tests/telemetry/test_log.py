@@ -1,0 +1,107 @@
+"""The lines of a scheduler's log, for people and for programs."""
+
+import json
+
+import pytest
+
+from hostler.telemetry.log import QUIET, Log
+
+NOON = 1_800_014_400_123_456_789
+SECOND = 1_000_000_000
+
+
+class Lines:
+    """A log into a list, at a time that the test sets."""
+
+    def __init__(self, **options):
+        self.lines: list[str] = []
+        self.at = NOON
+        self.log = Log(self.lines.append, now=lambda: self.at, **options)
+
+
+def test_a_line_has_time_level_message_and_fields():
+    lines = Lines()
+    lines.log.info("evicted", pod="default/low", why="preempted by high", seconds=1.5, nothing="")
+    lines.log.warn("lost")
+    assert lines.lines == [
+        '2027-01-15T12:00:00.123Z INFO  evicted pod=default/low why="preempted by high" seconds=1.5 nothing=""',
+        "2027-01-15T12:00:00.123Z WARN  lost",
+    ]
+
+
+def test_a_stranger_cannot_begin_a_line_of_his_own():
+    lines = Lines()
+    lines.log.info("refused", why='a\nb=\x1b[2J"')
+    assert lines.lines == [r'2027-01-15T12:00:00.123Z INFO  refused why="a\nb=\u001b[2J\""']
+
+
+def test_programs_read_the_same_as_json():
+    lines = Lines(form="json")
+    lines.log.info("evicted", pod="default/low", seconds=1.5, host=None)
+    assert json.loads(lines.lines[0]) == {
+        "time": "2027-01-15T12:00:00.123Z",
+        "level": "info",
+        "message": "evicted",
+        "pod": "default/low",
+        "seconds": 1.5,
+        "host": "None",
+    }
+
+
+def test_details_and_facts_are_told_only_to_those_who_ask():
+    told = {}
+    for verbosity in range(3):
+        lines = Lines(verbosity=verbosity)
+        lines.log.info("one")
+        lines.log.detail("two")
+        lines.log.fact("three")
+        told[verbosity] = [line.split()[-1] for line in lines.lines]
+    assert told == {0: ["one"], 1: ["one", "two"], 2: ["one", "two", "three"]}
+
+
+def test_a_flood_of_one_message_is_cut_short_and_what_was_left_out_is_counted():
+    lines = Lines()
+    for number in range(250):
+        lines.log.warn("bind refused", pod=number)
+    lines.log.info("another")
+    assert len(lines.lines) == 21
+    lines.at += 11 * SECOND
+    lines.log.info("later")
+    assert lines.lines[-2].endswith("WARN  bind refused: so many more lines were left out lines=230")
+    lines.log.warn("bind refused", pod=251)
+    assert lines.lines[-1].endswith("bind refused pod=251")
+
+
+def test_a_quiet_log_says_nothing():
+    QUIET.info("a")
+    QUIET.detail("b")
+    assert not QUIET.has_details
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_strangers_text_with_half_a_character_is_written_all_the_same(form):
+    lines = Lines(form=form)
+    lines.log.warn("odd \udc80", why="half \udc80", error=ValueError("\ud800"))
+    (line,) = lines.lines
+    assert line.encode().count(rb"\udc80") == 2
+    assert rb"\ud800" in line.encode()
+
+
+def test_a_clock_that_is_set_back_does_not_silence_a_message():
+    lines = Lines()
+    for number in range(25):
+        lines.log.warn("bind refused", pod=number)
+    lines.at -= 3600 * SECOND
+    lines.log.warn("bind refused", pod="late")
+    assert lines.lines[-2].endswith("bind refused: so many more lines were left out lines=5")
+    assert lines.lines[-1].endswith("bind refused pod=late")
+
+
+def test_what_was_left_out_last_is_told_at_the_end():
+    lines = Lines()
+    for number in range(25):
+        lines.log.warn("bind refused", pod=number)
+    lines.log.finish()
+    assert lines.lines[-1].endswith("WARN  bind refused: so many more lines were left out lines=5")
+    lines.log.finish()
+    assert len(lines.lines) == 21

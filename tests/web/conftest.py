@@ -1,0 +1,118 @@
+"""One service and one browser for all tests of a module; every test has windows of its own.
+
+Not for longer: while playwright is open, its event loop counts as running, and other tests need loops of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, StorageState, sync_playwright
+
+from tests.web.lab import Lab, fill, running_lab
+
+
+@dataclass
+class Window:
+    """A page with what it said and asked for."""
+
+    page: Page
+    lab: Lab
+    said: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> int:
+        """Go to a page of ours; return the status."""
+        answer = self.page.goto(self.lab.url + path)
+        assert answer is not None
+        return answer.status
+
+    def log_in(self, key: str) -> None:
+        self.open("/login")
+        self.page.fill("#key", key)
+        self.page.click("button.first")
+        self.page.wait_for_url(lambda url: "/login" not in url)
+
+    @property
+    def path(self) -> str:
+        return self.page.url.removeprefix(self.lab.url)
+
+
+OpenWindow = Callable[..., Window]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with running_lab(tmp_path_factory.mktemp("web")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def made(lab: Lab) -> dict[str, str]:
+    """VMs of a fleet of 20 hosts, by name."""
+    return fill(lab)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("there is no chromium: apt-get install chromium")
+    arguments = ["--no-sandbox"] if os.getuid() == 0 else []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def admin(browser: Browser, lab: Lab, made: dict[str, str]) -> StorageState:
+    """The cookie of an administrator who logged in once."""
+    context = browser.new_context()
+    Window(context.new_page(), lab).log_in(lab.key)
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture(scope="module")
+def reader(browser: Browser, lab: Lab, admin: StorageState) -> Iterator[Window]:
+    """A window of the administrator for tests that only look: it keeps style and scripts, as browsers do."""
+    context = browser.new_context(storage_state=admin)
+    found = Window(context.new_page(), lab)
+    listen(found)
+    yield found
+    context.close()
+
+
+def listen(window: Window) -> None:
+    """Keep what a page says and asks for."""
+    page = window.page
+    page.on("request", lambda request: window.asked.append(request.url))
+    page.on("console", lambda one: window.said.append(one.text) if one.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: window.said.append(str(error)))
+
+
+@pytest.fixture
+def window(browser: Browser, lab: Lab, admin: StorageState) -> Iterator[OpenWindow]:
+    """Return what opens windows: of the administrator, of whoever has a key, or (an empty one) of nobody."""
+    opened: list[BrowserContext] = []
+
+    def open_one(key: str | None = None, **options: object) -> Window:
+        state = admin if key is None else None
+        context = browser.new_context(storage_state=state, **options)
+        context.set_default_timeout(20_000)
+        opened.append(context)
+        found = Window(context.new_page(), lab)
+        listen(found)
+        if key:
+            found.log_in(key)
+        return found
+
+    yield open_one
+    for context in opened:
+        context.close()

@@ -1,0 +1,236 @@
+"""Every page in a real browser: it renders, says nothing wrong, asks nobody else, and fits its window."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.web.conftest import OpenWindow, Window
+from tests.web.lab import Lab, running_lab
+
+PATHS = {
+    "fleet": "/",
+    "fleet by memory": "/?by=memory&sort=use",
+    "fleet as a table": "/?view=table",
+    "vms": "/vms",
+    "filtered vms": "/vms?state=running&project=shop&name=&host=&label=",
+    "vms by a part of their names": "/vms?name=EB-0",
+    "a vm": "/vms/{web-01}",
+    "a vm that waits": "/vms/{giant}",
+    "a question": "/vms/{web-01}/migrate",
+    "a new vm": "/vms/new?project=shop&disk-0-size=1Gi&disk-1-size=2Gi",
+    "a vm's size": "/vms/{web-01}/resize",
+    "queue": "/queue",
+    "host": "/hosts/host-02",
+    "drain": "/hosts/host-02/drain",
+    "what if": "/what-if",
+    "what if, answered": "/what-if?ask=1&cpu=4&memory=8Gi&count=3&selector=zone%3Da&without=host-03",
+    "events": "/events",
+    "operations": "/operations",
+    "projects": "/projects",
+}
+HEADINGS = "[...document.querySelectorAll('h1,h2,h3,h4')].map(one => Number(one.tagName[1]))"
+UNNAMED = """[...document.querySelectorAll('input:not([type=hidden]),select,textarea,button,a')].filter(one => {
+    const label = one.labels && one.labels.length ? one.labels[0].textContent : '';
+    return !(one.getAttribute('aria-label') || label || one.textContent).trim();
+}).map(one => one.outerHTML)"""
+DOUBLE_IDS = """(() => { const ids = [...document.querySelectorAll('[id]')].map(one => one.id);
+    return ids.filter((id, at) => ids.indexOf(id) !== at); })()"""
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def address(path: str, made: dict[str, str]) -> str:
+    for name, identity in made.items():
+        path = path.replace(f"{{{name}}}", identity)
+    return path
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_page_renders_fits_and_has_a_twin(name: str, reader: Window, made: dict[str, str], lab: Lab) -> None:
+    one = reader
+    one.said.clear()
+    one.asked.clear()
+    assert one.open(address(PATHS[name], made)) == 200
+    one.page.wait_for_load_state("load")
+    assert one.said == []
+    assert [url for url in one.asked if not url.startswith(lab.url + "/")] == []
+    assert_is_built_well(one.page)
+    assert_fits(one.page)
+    assert_has_twin(one.page, lab)
+
+
+def assert_is_built_well(page: Page) -> None:
+    """Who cannot see the page finds a way through it."""
+    assert page.locator("h1").count() == 1
+    assert page.get_attribute("html", "lang") == "en"
+    levels = page.evaluate(HEADINGS)
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels)), levels
+    assert page.evaluate(UNNAMED) == []
+    assert page.evaluate(DOUBLE_IDS) == []
+
+
+def assert_fits(page: Page) -> None:
+    """It is never wider than its window."""
+    for width in (1280, 768, 390, 320):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(OVERFLOW) <= 0, width
+
+
+def assert_has_twin(page: Page, lab: Lab) -> None:
+    """REST tells the same."""
+    twin = page.get_attribute("link[rel=alternate][type='application/json']", "href")
+    assert twin is not None
+    assert page.locator(f".foot a[href='{twin}']").count() == 1
+    answer = page.request.get(urljoin(lab.url, twin))
+    assert answer.status == 200, answer.text()
+    assert answer.headers["content-type"] == "application/json"
+    assert isinstance(answer.json(), dict)
+
+
+@pytest.mark.parametrize("name", ["fleet", "filtered vms", "vms by a part of their names", "a vm", "what if"])
+def test_who_asks_for_json_gets_the_twin(name: str, reader: Window, made: dict[str, str], lab: Lab) -> None:
+    one = reader
+    path = address(PATHS[name], made)
+    answer = one.page.request.get(lab.url + path, headers={"Accept": "application/json"})
+    assert answer.status == 200, answer.text()
+    told = json.loads(answer.body())
+    if name == "filtered vms":
+        assert {vm["name"] for vm in told["items"]} == {f"shop-{at}" for at in range(6)}
+    if name == "vms by a part of their names":
+        assert {vm["name"] for vm in told["items"]} == {f"web-0{at}" for at in range(10)}
+    if name == "a vm":
+        assert told["name"] == "web-01"
+
+
+def test_the_answer_of_a_what_if_as_json_has_both_answers_of_rest(reader: Window, lab: Lab) -> None:
+    one = reader
+    told = one.page.request.get(f"{lab.url}/what-if?ask=json&cpu=4&memory=8Gi&count=3").json()
+    assert len(told["plan"]["placements"]) == 3
+    assert len(told["candidates"]["hosts"]) == 20
+    wrong = one.page.request.get(f"{lab.url}/what-if?ask=json&cpu=lots&memory=8Gi")
+    assert wrong.status == 400
+    assert wrong.json()["code"] == "invalid_quantity"
+
+
+def test_pages_forbid_what_they_do_not_need(reader: Window, lab: Lab) -> None:
+    one = reader
+    for path in ("/", "/login", "/vms/nobody"):
+        headers = one.page.request.get(lab.url + path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+        assert headers["cache-control"] == "no-store"
+
+
+def test_dark_mode_is_dark(window: OpenWindow) -> None:
+    colours = {}
+    one = window()
+    one.open("/")
+    for scheme in ("light", "dark"):
+        one.page.emulate_media(color_scheme=scheme)
+        colours[scheme] = one.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert colours == {"light": "rgb(251, 251, 249)", "dark": "rgb(19, 23, 27)"}
+
+
+def test_what_users_wrote_is_shown_as_text(window: OpenWindow, lab: Lab) -> None:
+    wrong = "<script>alert(1)</script>"
+    lab.create("marked", labels={"note": wrong}, cpu="1", memory="1Gi")
+    one = window()
+    one.open("/vms?name=marked")
+    one.page.click("text=marked")
+    assert wrong in one.page.inner_text("main")
+    assert one.page.locator("main script").count() == 0
+    assert one.said == []
+
+
+def test_a_page_that_does_not_exist_says_so(reader: Window) -> None:
+    one = reader
+    assert one.open("/vms/nobody") == 404
+    assert "does not exist" in one.page.inner_text("main")
+    assert one.open("/hosts/nobody") == 404
+
+
+def test_everything_can_be_read_without_javascript(window: OpenWindow, made: dict[str, str]) -> None:
+    one = window(java_script_enabled=False)
+    for path in PATHS.values():
+        assert one.open(address(path, made)) == 200
+        assert one.page.locator("main h1").is_visible()
+    one.open("/")
+    assert one.page.locator(".heat a").count() == 20
+    one.page.click("text=host-02 >> nth=0")
+    assert one.path == "/hosts/host-02"
+
+
+def test_lists_are_narrowed_by_parts_of_names(reader: Window, made: dict[str, str]) -> None:
+    one = reader
+    one.open("/vms")
+    one.page.fill("#f-name", "P-3")
+    one.page.keyboard.press("Enter")
+    one.page.wait_for_url("**name=P-3**")
+    assert one.page.locator("tbody th").all_inner_texts() == ["shop-3"]
+    one.open("/vms?name=%25")  # a sign that means something in SQL
+    assert "No VM matches." in one.page.inner_text("main")
+    one.open("/?name=T-0")
+    assert one.page.locator(".heat a").count() == 10
+    one.open("/?name=_")
+    assert "No host has" in one.page.inner_text("main")
+
+
+def test_the_verdicts_of_all_hosts_are_grouped_by_reason(reader: Window, made: dict[str, str]) -> None:
+    one = reader
+    one.open(f"/vms/{made['picky']}")
+    text = one.page.inner_text("main")
+    assert "20 hosts would not" in text
+    rows = one.page.locator("[aria-label='Reasons of the other hosts'] tbody tr")
+    assert rows.count() == 1
+    assert "selector mismatch zone=nowhere" in rows.first.inner_text()
+    one.page.click("#group-1 summary")
+    assert one.page.locator("#group-1 li").count() == 20
+
+
+def test_a_what_if_says_where_and_changes_nothing(reader: Window, lab: Lab) -> None:
+    one = reader
+    one.open("/what-if")
+    one.page.fill("#w-cpu", "16")
+    one.page.fill("#w-count", "50")
+    before = lab.books.seq
+    one.page.click("text=Ask")
+    assert "would wait" in one.page.inner_text(".message")
+    assert lab.books.seq == before
+    one.page.fill("#w-cpu", "much")
+    one.page.click("text=Ask")
+    assert "cpu" in one.page.inner_text("[role=alert]")
+    assert one.page.input_value("#w-cpu") == "much"
+
+
+def test_a_thousand_hosts_can_be_read(window: OpenWindow, tmp_path: Path) -> None:
+    one = window(key="", viewport={"width": 1280, "height": 900})
+    with running_lab(tmp_path) as large:
+        large.add_hosts(1000)
+        wide = large.create("wide", cpu="99", memory="1Gi")
+        large.until_decided([wide])
+        there = Window(one.page, large)
+        there.log_in(large.key)
+        assert one.page.locator(".heat.dense a").count() == 1000
+        smallest = one.page.evaluate(
+            """Math.min(...[...document.querySelectorAll('.heat .value')].map(
+                one => one.getBoundingClientRect().height && parseFloat(getComputedStyle(one).fontSize)))"""
+        )
+        assert smallest >= 11
+        assert one.page.evaluate("document.querySelector('.heat').getBoundingClientRect().height") < 800
+        assert_fits(one.page)
+        there.open("/?name=host-99")
+        assert one.page.locator(".heat a").count() == 11  # host-99, and host-990 to host-999
+        there.open(f"/vms/{wide}")
+        assert one.page.locator("[aria-label='Reasons of the other hosts'] tbody tr").count() == 1
+        assert "1,000" in one.page.inner_text("[aria-label='Reasons of the other hosts'] tbody")
+        one.page.goto("about:blank")

@@ -1,0 +1,94 @@
+"""Amounts, ages, reasons and verdicts as pages write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostler.model import Failure, HostVerdict, Reason, Score
+from hostler.web.heat import Load, by_name, density
+from hostler.web.verdicts import verdicts_of
+from hostler.web.wording import (
+    age_text,
+    ago_text,
+    bytes_text,
+    cpu_text,
+    failure_text,
+    plural,
+    reason_text,
+    share,
+    stamp,
+)
+
+CPU = Reason("resources", "insufficient", "cpu")
+CORDONED = Reason("cordon", "cordoned")
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0, "0 B"),
+        (512, "512 B"),
+        (2**30, "1 GiB"),
+        (3 * 2**29, "1.5 GiB"),
+        (1500 * 2**30, "1.5 TiB"),
+        (2**62, "4,096 PiB"),
+    ],
+)
+def test_bytes_are_written_in_the_largest_unit_that_is_readable(amount: int, text: str) -> None:
+    assert bytes_text(amount) == text
+
+
+def test_processors_are_written_without_needless_digits() -> None:
+    assert [cpu_text(millis) for millis in (0, 500, 1000, 1250, 1_024_000)] == ["0", "0.5", "1", "1.25", "1,024"]
+
+
+def test_what_is_not_full_is_never_a_hundred_percent() -> None:
+    assert share(999, 1000) == 99
+    assert share(1000, 1000) == 100
+    assert share(0, 0) is None
+    assert share(3, 2) == 150
+
+
+def test_ages_and_times() -> None:
+    second = 1_000_000_000
+    assert [age_text(0, at * second) for at in (5, 61, 7200, 200_000)] == ["5 s", "1 min", "2 h", "2 d"]
+    assert age_text(10 * second, 0) == "0 s"  # clocks of two machines differ
+    assert stamp(0) == "1970-01-01T00:00:00Z"
+    assert ago_text("1970-01-01T00:00:10.500000Z", 70 * second) == "1 min"
+
+
+def test_counts_have_their_nouns() -> None:
+    assert (plural(1, "host"), plural(2000, "host")) == ("1 host", "2,000 hosts")
+
+
+def test_reasons_say_what_is_needed_and_what_is_free() -> None:
+    assert reason_text(CPU) == "insufficient cpu"
+    failure = Failure(reason=CPU, needed=4000, free=1500, missing=2500)
+    assert failure_text(failure) == "insufficient cpu: needs 4, 1.5 free"
+    assert failure_text(Failure(reason=CORDONED)) == "cordoned"
+    held = Failure(reason=CPU, needed=4000, free=1500, missing=2500, held=1000, by=("reservation:night",))
+    assert failure_text(held).endswith("1.5 free, 1 of it held for reservation:night")
+
+
+def test_hosts_that_refuse_alike_are_one_group_and_near_misses_come_first() -> None:
+    near = [HostVerdict(host=f"n{at}", failures=(Failure(reason=CPU, needed=2, free=1),)) for at in range(600)]
+    far = [HostVerdict(host=f"f{at}", failures=(Failure(reason=CORDONED), Failure(reason=CPU))) for at in range(399)]
+    best = HostVerdict(host="best", scores=(Score("utilization", 0.5, -0.0),), total=-0.0)
+    found = verdicts_of([best, *near, *far])
+    assert (found.count, found.fitting_count) == (1000, 1)
+    assert found.fitting[0].total == "0"
+    assert [(len(group.hosts), group.reasons) for group in found.groups] == [
+        (600, ("insufficient cpu",)),
+        (399, ("cordoned", "insufficient cpu")),
+    ]
+    assert found.groups[0].nearest.host == "n0"
+    assert [one.host for one in found.near] == [f"n{at}" for at in range(10)]
+
+
+def test_numbers_in_names_of_hosts_count_as_numbers() -> None:
+    hosts = [Load(name, name, "ready", 0, {}) for name in ("host-10", "host-9", "a", "host-9b", "9")]
+    assert [host.name for host in sorted(hosts, key=by_name)] == ["a", "host-9", "host-9b", "host-10", "9"]
+
+
+def test_cells_shrink_when_there_are_many() -> None:
+    assert [density(count) for count in (20, 100, 1000)] == ["roomy", "middle", "dense"]
