@@ -35,6 +35,8 @@ class Plane:
         self._hosts: tuple[str, ...] = ()
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
+        self._leaving = asyncio.Event()
+        self._have_left = threading.Event()
         self._is_up = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="plane")
@@ -52,11 +54,17 @@ class Plane:
 
     def stop(self) -> None:
         """End it, and raise what went wrong."""
+        self._loop.call_soon_threadsafe(self._leaving.set)
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the control plane did not end"
         if self._error is not None:
             raise self._error
+
+    def end_agents(self) -> None:
+        """End the agents and return when none is left: hosts that live come back from whatever is said of them."""
+        self._loop.call_soon_threadsafe(self._leaving.set)
+        assert self._have_left.wait(PATIENCE_S), "the agents did not end"
 
     def client(self, key: str = "") -> Client:
         """Return a client of the administrator's, or by another key."""
@@ -108,9 +116,11 @@ class Plane:
         self.fleet = Fleet(transport, FleetPlan(names=self._hosts, size=SIZE), self._token)
         self._is_up.set()
         try:
-            await self.fleet.run(self._stopping)
+            await self.fleet.run(self._leaving)
         finally:
             await transport.close()
+        self._have_left.set()
+        await self._stopping.wait()
 
     async def _token(self, name: str) -> str:
         def ask() -> str:

@@ -145,6 +145,7 @@ def test_a_host_that_is_offline_and_empty_can_be_forgotten(tmp_path, monkeypatch
     with plane(tmp_path, "node-1") as own:
         monkeypatch.setenv("HOSTLER_SERVER", own.address)
         monkeypatch.setenv("HOSTLER_KEY_FILE", str(secret(tmp_path / "own.key", own.key)))
+        own.end_agents()
         result = host("force-offline", "node-1", "--confirm", "node-1")
         assert (result.code, result.out) == (0, "node-1: offline\n")
         assert host("confirm-dead", "node-1", "--confirm", "node-1").code == 0
