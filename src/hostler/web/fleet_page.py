@@ -10,7 +10,7 @@ from starlette.responses import Response
 from hostler.control.api.shapes import Vm
 from hostler.control.books import ledger
 from hostler.control.services import hosts
-from hostler.control.services.showing import show_vm
+from hostler.control.services.showing import Gathers, show_vm
 from hostler.control.store import Connection, lease, vms
 from hostler.control.store.hosts import HostFilter
 from hostler.control.store.lease import Lease
@@ -91,13 +91,13 @@ def _read(connection: Connection, visit: Visit) -> _Read:
         vms.count(connection, VmFilter()),
         vms.count(connection, VmFilter(state="pending")),
         lease.read(connection),
-        _looked(connection) if visit.may("vm.read") else Looked([], []),
+        _looked(connection, visit.context.books.gathers) if visit.may("vm.read") else Looked([], []),
     )
 
 
-def _looked(connection: Connection) -> Looked:
-    troubled = [vm for state in _TROUBLES for vm in _some(connection, state)]
-    return Looked(_some(connection, "pending"), troubled[:_SOME])
+def _looked(connection: Connection, gathers: Gathers) -> Looked:
+    troubled = [vm for state in _TROUBLES for vm in _some(connection, state, gathers)]
+    return Looked(_some(connection, "pending", gathers), troubled[:_SOME])
 
 
 def all_hosts(connection: Connection, visit: Visit, part: str) -> list[Load]:
@@ -120,9 +120,9 @@ def all_hosts(connection: Connection, visit: Visit, part: str) -> list[Load]:
             return sorted(found, key=by_name)
 
 
-def _some(connection: Connection, state: str) -> list[Vm]:
+def _some(connection: Connection, state: str, gathers: Gathers) -> list[Vm]:
     page = vms.list_page(connection, VmFilter(state=state), limit=_SOME)
-    return [show_vm(ledger.stored(row)) for row in page.items]
+    return [show_vm(ledger.stored(row), gathers) for row in page.items]
 
 
 def _fleet(found: list[Load], by: str, sort: str) -> Fleet:

@@ -11,7 +11,7 @@ from hostler.control.books import ledger
 from hostler.control.books.ledger import NEWS
 from hostler.control.services import events, projects
 from hostler.control.services.callers import Caller
-from hostler.control.services.showing import show_vm
+from hostler.control.services.showing import Gathers, show_vm
 from hostler.control.store import Connection, hosts, log, vms
 from hostler.control.store.rows import Page
 from hostler.control.store.vms import VmFilter
@@ -55,7 +55,9 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     before: int
 
 
-def list_vms(connection: Connection, asked: VmsAsked, caller: Caller, *, after: str, limit: int) -> VmsFound:
+def list_vms(
+    connection: Connection, asked: VmsAsked, caller: Caller, gathers: Gathers, *, after: str, limit: int
+) -> VmsFound:
     """Return VMs that the caller may see."""
     project = caller.principal.narrowed(asked.project)
     caller.principal.check("vm.read", project)
@@ -73,7 +75,7 @@ def list_vms(connection: Connection, asked: VmsAsked, caller: Caller, *, after: 
         labels=tuple(sorted(pairs_of("label", asked.label).items())),
     )
     page: Page[vms.VmRow] = vms.list_page(connection, wanted, after=after, limit=limit)
-    shown = [show_vm(ledger.stored(row)) for row in page.items]
+    shown = [show_vm(ledger.stored(row), gathers) for row in page.items]
     return VmsFound(items=shown, next=page.next, count=vms.count(connection, wanted))
 
 

@@ -51,7 +51,7 @@ async def show(visit: Visit) -> Response:
         title="Queue",
         twin=with_query("/v1/queue", project=project),
         live=live_link(),
-        items=[show_waiting(one) for one in found],
+        items=[show_waiting(one, visit.context.books.gathers) for one in found],
         summary=summary,
         next_link=with_query("/queue", project=project, after=cursor) if cursor else "",
         first_link=with_query("/queue", project=project),

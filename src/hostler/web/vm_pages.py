@@ -48,10 +48,10 @@ def list_twin(asked: Mapping[str, str]) -> str:
 async def show_list(visit: Visit) -> Response:
     """Show VMs, a page at a time."""
     asked = VmsAsked(**{name: visit.query(name) for name in VmsAsked.__struct_fields__})
-    after, caller = visit.query("after"), visit.caller
+    after, caller, gathers = visit.query("after"), visit.caller, visit.context.books.gathers
 
     def work(connection: Connection) -> tuple[VmsFound, list[str]]:
-        found = list_vms(connection, asked, caller, after=after, limit=_ROWS)
+        found = list_vms(connection, asked, caller, gathers, after=after, limit=_ROWS)
         return found, project_names(connection, caller)
 
     found, projects = await visit.read(work)
@@ -90,7 +90,7 @@ async def show_one(visit: Visit) -> Response:
         looked = Looked(items=[], before=0)
         if visit.may("event.read", stored.vm.project):
             looked = look_back(connection, caller, limit=_EVENTS, subject=identity, project=stored.vm.project)
-        return _Read(stored.vm, show_vm(stored), looked, standing.read(connection))
+        return _Read(stored.vm, show_vm(stored, visit.context.books.gathers), looked, standing.read(connection))
 
     found = await visit.read(work)
     may_read = readable(visit.principal)

@@ -307,8 +307,6 @@ class Service(Stage):
             assert self.gang.was_whole, one
         if one["state"] == "migrating":
             assert one["moving_to"] in self.fleet.silent, one
-        elif known.gang and len(self.gang.members) < self.gang.least and one["state"] == "pending":
-            pass  # nobody has tried it yet
         elif one["state"] == "pending" or one["why"]:
             assert one["why"], one
         else:

@@ -115,11 +115,13 @@ async def queue(call: Call) -> Reply:
     asked = call.ask(QueueQuery)
     project = call.principal.narrowed(asked.project)
     call.principal.check("vm.read", project)
-    seq = call.context.books.seq
+    books = call.context.books
+    seq = books.seq
 
     def work(connection: Connection) -> Queue:
         page = list_waiting(connection, project, after=asked.after, limit=asked.limit)
-        return Queue(seq=seq, items=[show_waiting(ledger.stored(row)) for row in page.items], next=page.next)
+        items = [show_waiting(ledger.stored(row), books.gathers) for row in page.items]
+        return Queue(seq=seq, items=items, next=page.next)
 
     return Reply(200, await call.read(work))
 

@@ -96,6 +96,7 @@ async def list_vms(call: Call) -> Reply:
     project = principal.narrowed(asked.project)
     principal.check("vm.read", project)
     labels = read_labels(asked.label)
+    gathers = call.context.books.gathers
 
     def work(connection: Connection) -> Page[Vm]:
         host = asked.host
@@ -112,7 +113,7 @@ async def list_vms(call: Call) -> Reply:
             labels=labels,
         )
         page = rows.list_page(connection, wanted, after=asked.after, limit=asked.limit)
-        return Page(items=[show_vm(ledger.stored(row)) for row in page.items], next=page.next)
+        return Page(items=[show_vm(ledger.stored(row), gathers) for row in page.items], next=page.next)
 
     return Reply(200, await call.read(work))
 
@@ -121,7 +122,7 @@ async def list_vms(call: Call) -> Reply:
 async def get(call: Call) -> Reply:
     """Get a VM."""
     stored = await call.read(lambda connection: vms.find(connection, call.part("id"), call.caller))
-    return Reply(200, show_vm(stored), etag(stored.row.version))
+    return Reply(200, show_vm(stored, call.context.books.gathers), etag(stored.row.version))
 
 
 @ROUTES.add(

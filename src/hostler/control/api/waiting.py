@@ -24,7 +24,8 @@ async def settled(call: Call, changed: VmChanged, wait_s: float) -> VmChanged:
 
     def look(connection: Connection) -> VmChanged:
         row = operations.get(connection, changed.operation.id)
-        return VmChanged(vm=show_vm(ledger.load(connection, changed.vm.id)), operation=show_operation(row))
+        stored = ledger.load(connection, changed.vm.id)
+        return VmChanged(vm=show_vm(stored, call.context.books.gathers), operation=show_operation(row))
 
     end = time.monotonic() + wait_s
     with call.context.books.watch("vm", changed.vm.id) as news:

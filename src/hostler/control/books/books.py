@@ -120,6 +120,14 @@ class Books:
         """Return how long the engine's thread kept somebody waiting at worst in the last minute."""
         return self._thread.stalls.longest_s()
 
+    def gathers(self, gang: str) -> str:
+        """Say why a gang, by project and name, cannot be tried yet; nothing when it can. From any thread."""
+        book = self._follower.engine.state.gangs
+        if gang not in book.gangs:
+            return f"nobody has made gang {gang} yet"
+        lacks = book.why_not_ready(gang)
+        return f"{lacks}, it waits for the rest" if lacks else ""
+
     def watch(self, kind: Kind, key: str = "") -> Subscription:
         """Return a subscription to news."""
         return self.watchers.subscribe(kind, key)

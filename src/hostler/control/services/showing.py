@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, cast
 
 import msgspec
@@ -15,16 +16,19 @@ from hostler.control.vms import state
 from hostler.control.vms.state import state_of
 from hostler.model import CPU, MEMORY, format_resource
 
-__all__ = ["show_operation", "show_vm", "show_waiting"]
+__all__ = ["Gathers", "show_operation", "show_vm", "show_waiting"]
+
+Gathers = Callable[[str], str]  # says of a gang, by project and name, why it cannot be tried yet
 
 
 class _Failed(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def show_vm(stored: Stored) -> Vm:
-    """Return a VM as answers have it."""
+def show_vm(stored: Stored, gathers: Gathers = lambda gang: "") -> Vm:
+    """Return a VM as answers have it; right after a change of it nobody can say yet what its gang lacks."""
     vm, row = stored.vm, stored.row
+    why = _why(vm, gathers)
     return Vm(
         id=vm.id,
         project=vm.project,
@@ -40,8 +44,8 @@ def show_vm(stored: Stored) -> Vm:
         observed_generation=vm.observed_generation,
         restarts=vm.restarts,
         protected=vm.is_protected,
-        conditions=_conditions(vm),
-        why=_why(vm),
+        conditions=_conditions(vm, why),
+        why=why,
         trouble=vm.trouble,
         created_at=at(row.created_ns),
         updated_at=at(row.updated_ns),
@@ -66,7 +70,7 @@ def show_operation(row: OperationRow) -> Operation:
     )
 
 
-def show_waiting(stored: Stored) -> Waiting:
+def show_waiting(stored: Stored, gathers: Gathers) -> Waiting:
     """Return a VM that waits, with its reason."""
     vm, row = stored.vm, stored.row
     return Waiting(
@@ -78,12 +82,21 @@ def show_waiting(stored: Stored) -> Waiting:
         gang=vm.spec.gang,
         priority=vm.spec.priority,
         since=at(row.updated_ns),
-        why=plainly(vm.why) or "it is about to be decided",
+        why=_gathering(vm, gathers) or plainly(vm.why) or "it is about to be decided",
     )
 
 
-def _why(vm: state.Vm) -> str:
+def _gathering(vm: state.Vm, gathers: Gathers) -> str:
+    """Return what the gang of a VM without room lacks: nobody has asked any host about its members then."""
+    if not vm.spec.gang or vm.run is None or vm.run.is_bound:
+        return ""
+    return gathers(f"{vm.project}/{vm.spec.gang}")
+
+
+def _why(vm: state.Vm, gathers: Gathers) -> str:
     """Return why a VM waits; what was said of a wish that was taken back since is no reason any more."""
+    if lacks := _gathering(vm, gathers):
+        return lacks
     has_room = vm.run is not None and vm.run.is_bound and vm.grow is None
     is_at_rest = vm.power == "stopped" and vm.run is None
     is_over = (has_room or is_at_rest) and vm.moving is None and not vm.is_evicted and not vm.is_lost
@@ -101,7 +114,7 @@ def _booked(vm: state.Vm) -> Booked | None:
     )
 
 
-def _conditions(vm: state.Vm) -> list[Condition]:
+def _conditions(vm: state.Vm, why: str) -> list[Condition]:
     has_room = vm.home is not None and vm.run is not None and vm.run.is_bound
     is_settled = vm.observed_generation >= vm.generation
     trouble = vm.trouble
@@ -110,7 +123,7 @@ def _conditions(vm: state.Vm) -> list[Condition]:
             type="placed",
             status=has_room,
             reason="" if has_room else "waiting" if vm.run is not None else vm.power,
-            message=_why(vm),
+            message=why,
         ),
         Condition(
             type="settled",
