@@ -7,6 +7,7 @@ from typing import Any
 
 from hostler.agent.messages import VmReport
 from hostler.control.books import ledger
+from hostler.control.fleet.draining import drain_step
 from hostler.control.store import Connection
 from hostler.control.vms import reports
 from hostler.control.vms.orders import order_for
@@ -119,5 +120,61 @@ def test_who_may_not_move_a_vm_may_not_call_its_move_off() -> None:
             vm = (await moving(house))["vm"]["id"]
             refused = await house.as_key(await house.key("operator"), "POST", f"/v1/vms/{vm}/cancel-migration")
             assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+
+    asyncio.run(story())
+
+
+def test_who_may_not_drain_does_not_keep_a_vm_on_a_host_that_is_drained() -> None:
+    async def story() -> None:
+        async with open_house() as house:
+            vm = (await moving(house))["vm"]["id"]
+            await house.caught_up()
+            owner = await house.key("editor", "default")
+            path = f"/v1/vms/{vm}/cancel-migration"
+            assert (await house.ask("POST", "/v1/hosts/a/drain")).status_code == 200
+            before = (await house.ask("GET", f"/v1/vms/{vm}")).json()
+            refused = await house.as_key(owner, "POST", path)
+            assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+            assert "its host a is drained" in refused.json()["detail"]
+            assert "host.operate" in refused.json()["hint"]
+            assert (await house.ask("GET", f"/v1/vms/{vm}")).json() == before
+            assert (await house.ask("POST", path)).status_code == 202, "who drains may"
+
+    asyncio.run(story())
+
+
+def test_an_owner_calls_a_move_off_again_when_the_drain_has_ended() -> None:
+    async def story() -> None:
+        async with open_house() as house:
+            vm = (await moving(house))["vm"]["id"]
+            await house.caught_up()
+            owner = await house.key("editor", "default")
+            for deed in ("drain", "undrain"):
+                assert (await house.ask("POST", f"/v1/hosts/a/{deed}")).status_code == 200
+            answer = await house.as_key(owner, "POST", f"/v1/vms/{vm}/cancel-migration")
+            assert answer.status_code == 202, answer.text
+
+    asyncio.run(story())
+
+
+def test_a_move_that_a_drain_asked_for_is_not_called_off_by_the_owner() -> None:
+    async def story() -> None:
+        async with open_house() as house:
+            await house.add_hosts("a")
+            vm = (await house.create("web")).json()["vm"]["id"]
+            await house.settle()
+            await house.add_hosts("b")
+            assert (await house.ask("POST", "/v1/hosts/a/drain")).status_code == 200
+
+            def step(connection: Connection) -> list[str]:
+                return drain_step(connection, "id-a", at_once=4, without=(), now_ns=1)[0]
+
+            assert await house.database.write(step) == [vm]
+            owner = await house.key("editor", "default")
+            for phase in ("before a place is found", "when it is"):
+                refused = await house.as_key(owner, "POST", f"/v1/vms/{vm}/cancel-migration")
+                assert (refused.status_code, refused.json()["code"]) == (403, "forbidden"), phase
+                await house.caught_up()
+            assert (await house.ask("GET", f"/v1/vms/{vm}")).json()["moving_to"] == "b"
 
     asyncio.run(story())

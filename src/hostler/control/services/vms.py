@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.control.access.errors import ForbiddenError
 from hostler.control.access.names import check_not_id
 from hostler.control.api.shapes import VmChanged, VmCreate, VmEdit
 from hostler.control.books import ledger
@@ -149,9 +150,17 @@ def migrate(
 def cancel_migration(
     connection: Connection, identity: str, caller: Caller, ids: NewId, *, versions: Versions = None
 ) -> VmChanged:
-    """Let a VM that is being moved stay where it is; WrongStateError where it is not, or has arrived."""
-    what = "vm.cancel-migration"
-    return _wish(connection, identity, what, "vm.change", wishes.cancel_move, caller, ids, versions)
+    """Let a VM that is being moved stay where it is; WrongStateError where it is not, or has arrived.
+
+    ForbiddenError where its host is drained and the caller may not drain: else a drain would never end.
+    """
+
+    def wish(vm: Vm) -> Change:
+        change = wishes.cancel_move(vm)
+        _check_may_stay(connection, vm, caller)
+        return change
+
+    return _wish(connection, identity, "vm.cancel-migration", "vm.change", wish, caller, ids, versions)
 
 
 def edit(
@@ -266,6 +275,17 @@ def _check_host(connection: Connection, place: str, name: str) -> None:
     """Refuse a host that is not there: its name is mistyped. Whoever means one that will come selects it by labels."""
     if name and hosts.find_by_name(connection, name) is None:
         raise InputError(f"{place}: there is no host {name[:100]!r}", hint="name one that is listed, or none")
+
+
+def _check_may_stay(connection: Connection, vm: Vm, caller: Caller) -> None:
+    """Refuse that a VM stays on a host that is drained, whoever asked for its move, unless the caller may drain."""
+    row = hosts.find(connection, vm.home.host) if vm.home is not None else None
+    if row is None or not row.is_draining:
+        return
+    reason = caller.principal.why_not("host.operate")
+    if reason is not None:
+        hint = f"ask who drains host {row.name} to end that, or to call the move off ({reason})"
+        raise ForbiddenError(f"VM {vm.name} makes way: its host {row.name} is drained", hint=hint)
 
 
 def _merged_spec(old: VmSpec, patch: dict[str, Any]) -> VmSpec:
