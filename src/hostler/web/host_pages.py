@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from hostler.control.api.shapes import Host, Scheduling, Vm
 from hostler.control.services import hosts
-from hostler.control.services.host_vms import list_on
 from hostler.control.services.scheduling import scheduling_of
 from hostler.control.store import Connection, vms
 from hostler.control.store.vms import VmFilter
@@ -45,4 +44,4 @@ async def show(visit: Visit) -> Response:
 def _read(connection: Connection, visit: Visit) -> _Read:
     host = hosts.get(connection, visit.part("name"), visit.caller, visit.context.settings, visit.heard)
     running = vms.count(connection, VmFilter(host=host.id, state="running"))
-    return _Read(host, list_on(connection, host.id, visit.caller), scheduling_of(host, running))
+    return _Read(host, hosts.list_vms(connection, host.id, visit.caller), scheduling_of(host, running))

@@ -23,10 +23,9 @@ from hostler.control.api.shapes import (
     Vm,
 )
 from hostler.control.books import ledger
-from hostler.control.services import questions, standing
+from hostler.control.services import hosts, questions, standing
 from hostler.control.services.bounds import check_bounds
 from hostler.control.services.discretion import readable
-from hostler.control.services.host_vms import list_on
 from hostler.control.services.projects import with_strategy
 from hostler.control.services.showing import show_waiting
 from hostler.control.settings import policies_for
@@ -138,7 +137,7 @@ async def queue(call: Call) -> Reply:
 )
 async def host_vms(call: Call) -> Reply:
     """Return the VMs on a host, and those that land there."""
-    found = await call.read(lambda connection: list_on(connection, call.part("id"), call.caller))
+    found = await call.read(lambda connection: hosts.list_vms(connection, call.part("id"), call.caller))
     return Reply(200, Page(items=found))
 
 

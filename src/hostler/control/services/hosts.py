@@ -12,7 +12,8 @@ from hostler.config.entries import Quantities
 from hostler.config.fleet_constraints import read_taints
 from hostler.config.fleet_file_terms import TaintEntry
 from hostler.control.access import tokens
-from hostler.control.api.shapes import Host, HostEdit, HostStuck, HostUse, Page
+from hostler.control.api.shapes import Host, HostEdit, HostStuck, HostUse, Page, Vm
+from hostler.control.books import ledger
 from hostler.control.fleet import operating
 from hostler.control.fleet.devices import taken_devices
 from hostler.control.fleet.draining import Staying, staying
@@ -21,6 +22,7 @@ from hostler.control.fleet.locking import lock_out
 from hostler.control.fleet.operating import HostWish
 from hostler.control.services.callers import Caller, note
 from hostler.control.services.discretion import STRANGER, MayRead, readable
+from hostler.control.services.showing import show_vm
 from hostler.control.services.standing import plainly
 from hostler.control.services.times import at, maybe_at
 from hostler.control.services.versions import Versions, check_version
@@ -32,7 +34,7 @@ from hostler.control.vms.guests import HAS_BRIDGE, YES
 from hostler.errors import InputError
 from hostler.model import Amounts, amounts, format_resource, labels, parse_ratio, parse_resource
 
-__all__ = ["ACTS", "ENDS_REGISTRATION", "act", "delete", "edit", "find", "get", "list_page"]
+__all__ = ["ACTS", "ENDS_REGISTRATION", "act", "delete", "edit", "find", "get", "list_page", "list_vms"]
 
 Heard = Callable[[str], int | None]
 """Says when a host was heard last, in nanoseconds since 1970; None where nobody knows."""
@@ -78,6 +80,14 @@ def list_page(
     page = hosts.list_page(connection, wanted, after=after, limit=limit)
     used, taken = placements.use_by_host(connection), _taken(connection, page.items)
     return Page(items=[_show(row, used, taken, settings, heard) for row in page.items], next=page.next)
+
+
+def list_vms(connection: Connection, identity: str, caller: Caller) -> list[Vm]:
+    """Return the VMs on a host and those that land there, by project and name, as far as the caller may see them."""
+    row = find(connection, identity, caller)
+    may_read = readable(caller.principal)
+    seen = [show_vm(one) for one in ledger.of_host(connection, row.id) if may_read(one.vm.project)]
+    return sorted(seen, key=lambda vm: (vm.project, vm.name))
 
 
 def _taken(connection: Connection, rows: Sequence[HostRow]) -> Mapping[str, set[int]]:
