@@ -10,8 +10,9 @@ import click
 
 from hostler.cli.control.connecting import There, complete_host, connects
 from hostler.cli.control.host_show import host_state, show_changed, stuck_name
+from hostler.cli.control.progress_line import Progress, progress_line, said_when_interrupted
 from hostler.cli.control.showing import shape_output
-from hostler.cli.control.waiting import WaitingCommand, progress_line, wait_option
+from hostler.cli.control.waiting import WaitingCommand, wait_option
 from hostler.cli.options import examples
 from hostler.cli.terminal import printable, say
 from hostler.cli.wording import plural
@@ -57,8 +58,8 @@ def drain(there: There, hosts: tuple[str, ...], wait_s: int | None, output: str)
         if wait_s is not None:
             tell = (lambda line: say(printable(line))) if is_table else (lambda line: None)
             until = time.monotonic() + wait_s
-            with progress_line() as show:
-                ends = [_follow(client, host, until, tell, show) for host in found]
+            with said_when_interrupted(lambda: _goes_on(hosts)), progress_line() as progress:
+                ends = [_follow(client, host, until, tell, progress) for host in found]
             found = [host for host, _ in ends]
             failures = [error for _, error in ends if error is not None]
     show_changed(found, output, _emptied, with_stuck=wait_s is None)
@@ -70,8 +71,13 @@ def _emptied(host: Host) -> str:
     return f"{host_state(host)}, {plural(host.vms, 'VM') if host.vms else 'empty'}"
 
 
+def _goes_on(hosts: tuple[str, ...]) -> str:
+    how = f"'hostler host get {hosts[0]}' shows how far it is, 'hostler host undrain {' '.join(hosts)}' ends it"
+    return f"the draining of {', '.join(hosts)} goes on; {how}"
+
+
 def _follow(
-    client: Client, host: Host, until: float, tell: Callable[[str], None], show: Callable[[str], None]
+    client: Client, host: Host, until: float, tell: Callable[[str], None], progress: Progress
 ) -> tuple[Host, HostlerError | None]:
     """Wait until a host is empty, telling of each VM that left; return how it is then, and what is wrong with that."""
     here: dict[str, Vm] = {}
@@ -92,7 +98,7 @@ def _follow(
         if time.monotonic() >= until:
             return host, _still_under_way(host, list(now.values()))
         moving = [f"{vm.name} is {vm.state}" for vm in now.values() if vm.state not in ("running", "stopped")]
-        show(f"{host.name}: {plural(host.vms, 'VM')} to go{f' ({_first(moving)})' if moving else ''}")
+        progress.show(f"{host.name}: {plural(host.vms, 'VM')} to go{f' ({_first(moving)})' if moving else ''}")
         time.sleep(min(_LOOK_S, max(until - time.monotonic(), 0)))
 
 

@@ -11,8 +11,9 @@ import click
 
 from hostler.cli.control.asking import seconds_of
 from hostler.cli.control.connecting import There, connects
+from hostler.cli.control.progress_line import Progress, progress_line, said_when_interrupted
 from hostler.cli.control.showing import Field, age, output, show_list, show_one
-from hostler.cli.control.waiting import WAIT_S, failure_of, progress_line, watch_operation
+from hostler.cli.control.waiting import WAIT_S, WatchedVm, operation_failure, watch_operation
 from hostler.cli.options import examples
 
 if TYPE_CHECKING:
@@ -104,10 +105,24 @@ def get(there: There, identity: str, output: str) -> None:
 def wait(there: There, identity: str, seconds: str, output: str) -> None:
     """Wait until an operation has ended. The exit code is 1 when it failed, and 3 when it still goes on."""
     until = time.monotonic() + seconds_of("--seconds", seconds)
-    with there.open() as client, progress_line() as show:
+    goes_on = f"it goes on; 'hostler operation get {identity}' shows how far it is"
+    with there.open() as client, said_when_interrupted(lambda: goes_on), progress_line() as progress:
         found = client.operation(identity)
-        found = watch_operation(client, found, until, lambda: show(f"{found.kind}: {found.state}"))
+        watched = _subject(client, found, progress)
+        look = watched.look if watched is not None else lambda: progress.show(f"{found.kind}: {found.state}")
+        found = watch_operation(client, found, until, look)
         fields = _fields(client, [found], output)
     show_one(found, fields, output)
-    if (error := failure_of(found, None)) is not None:
+    if (error := operation_failure(found, watched.vm if watched is not None else None)) is not None:
         raise error
+
+
+def _subject(client: Client, operation: Operation, progress: Progress) -> WatchedVm | None:
+    """Return the VM that an operation is about; None where it is gone, or not for this key."""
+    from hostler.control.client.errors import NotAllowedError, UnknownThereError
+
+    if not operation.kind.startswith("vm."):
+        return None
+    with suppress(NotAllowedError, UnknownThereError):
+        return WatchedVm(client, client.vms.get(operation.subject), progress)
+    return None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hostler.control.api.shapes import Vm
     from hostler.control.client import Client
 
-__all__ = ["DETAILS", "FIELDS", "complete_vm", "disks_text"]
+__all__ = ["DETAILS", "FIELDS", "complete_vm", "disks_text", "why_text"]
 
 
 def disks_text(vm: Vm) -> str:
@@ -36,7 +36,8 @@ def _where(vm: Vm) -> str:
     return f"{vm.host or '-'} → {vm.moving_to}" if vm.moving_to else vm.host or "-"
 
 
-def _why(vm: Vm) -> str:
+def why_text(vm: Vm) -> str:
+    """Say what is in the way of a VM: why it waits, else its host's trouble with it; empty where nothing is."""
     return vm.why or (f"{vm.trouble.kind}: {vm.trouble.message}" if vm.trouble is not None else "")
 
 
@@ -56,12 +57,12 @@ FIELDS: list[Field[Vm]] = [
     Field("DISKS", disks_text),
     Field("AGE", lambda vm: age(vm.created_at), "right"),
     Field("POWER", lambda vm: vm.power, is_wide=True),
-    Field("GENERATION", lambda vm: f"{vm.observed_generation}/{vm.generation}", "right", is_wide=True),
+    Field("SETTLED", lambda vm: vm.observed_generation >= vm.generation, is_wide=True),
     Field("PRIORITY", lambda vm: vm.spec.priority, "right", is_wide=True),
     Field("GANG", lambda vm: vm.spec.gang, is_wide=True),
     Field("LABELS", lambda vm: labels_text(vm.spec.labels), is_wide=True),
     Field("ID", lambda vm: vm.id, is_wide=True),
-    Field("WHY", _why, is_wide=True),
+    Field("WHY", why_text, is_wide=True),
 ]
 
 DETAILS: list[Field[Vm]] = [
@@ -69,7 +70,7 @@ DETAILS: list[Field[Vm]] = [
     Field("Id", lambda vm: vm.id),
     Field("State", lambda vm: vm.state),
     Field("Wanted", lambda vm: vm.power),
-    Field("Why", _why),
+    Field("Why", why_text),
     Field("Host", _where),
     Field("CPU", _cpu),
     Field("Memory", _memory),
@@ -82,7 +83,6 @@ DETAILS: list[Field[Vm]] = [
     Field("When lost", lambda vm: vm.spec.when_lost),
     Field("Protected", lambda vm: "yes" if vm.protected else ""),
     Field("Restarts", lambda vm: vm.restarts or ""),
-    Field("Generation", lambda vm: f"{vm.generation} wanted, {vm.observed_generation} seen"),
     Field("Created", lambda vm: f"{vm.created_at} ({age(vm.created_at)})"),
     Field("Conditions", _conditions),
 ]

@@ -1,18 +1,17 @@
-"""``--wait``: follow a change until it has come true, with a line on a terminal that says how far it is."""
+"""``--wait``: follow a change until it has come true, and say meanwhile how far it is and what is in the way."""
 
 from __future__ import annotations
 
 import re
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from hostler.cli.control.asking import seconds_of
-from hostler.cli.terminal import printable
+from hostler.cli.control.progress_line import Progress, progress_line, said_when_interrupted
+from hostler.cli.control.vm_fields import why_text
 
 if TYPE_CHECKING:
     from hostler.control.api.shapes import Operation, Vm, VmChanged
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
     from hostler.errors import HostlerError
 
 __all__ = [
-    "WAIT_S", "WaitingCommand", "end_with", "failure_of", "follow", "progress_line", "wait_option", "watch_operation",
+    "WAIT_S", "WaitingCommand", "WatchedVm", "end_with", "follow", "operation_failure", "wait_option",
+    "watch_operation",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,28 +64,62 @@ def follow(client: Client, changes: Sequence[VmChanged], wait_s: int | None) -> 
     if wait_s is None:
         return list(changes)
     until = time.monotonic() + wait_s
-    with progress_line() as show:
-        return [_follow_one(client, change, until, show) for change in changes]
+    found = list(changes)
+    with said_when_interrupted(lambda: _what_goes_on(found)), progress_line() as progress:
+        for at, change in enumerate(changes):
+            found[at] = _follow_one(client, change, until, progress)
+    return found
 
 
-def _follow_one(client: Client, change: VmChanged, until: float, show: Callable[[str], None]) -> VmChanged:
+def _what_goes_on(changes: Sequence[VmChanged]) -> str:
+    """Say what goes on although nobody waits for it any more, and how to look at it; nothing where all is over."""
+    pending = [one for one in changes if one.operation.state == "pending"]
+    if not pending:
+        return ""
+    first, more = pending[0], len(pending) - 1
+    what = f"{first.operation.kind} of {first.vm.project}/{first.vm.name} goes on"
+    rest = f"; {more} more do too: 'hostler operation list -A --state pending' shows all" if more else ""
+    return f"{what}; 'hostler operation get {first.operation.id}' shows how far it is{rest}"
+
+
+def _follow_one(client: Client, change: VmChanged, until: float, progress: Progress) -> VmChanged:
     import msgspec
 
-    from hostler.control.client.errors import UnknownThereError
+    watched = WatchedVm(client, change.vm, progress)
+    operation = watch_operation(client, change.operation, until, watched.look)
+    watched.refresh()
+    return msgspec.structs.replace(change, vm=watched.vm, operation=operation)
 
-    vm = change.vm
 
-    def look() -> str:
-        nonlocal vm
+class WatchedVm:
+    """A VM that is waited for: ``vm`` is how it was seen last. What is in the way is told once, and when it changes."""
+
+    def __init__(self, client: Client, vm: Vm, progress: Progress) -> None:
+        self.vm = vm
+        self._client = client
+        self._progress = progress
+        self._told = ""
+
+    def refresh(self) -> bool:
+        """Ask how it is; return whether it is still there."""
+        from hostler.control.client.errors import UnknownThereError
+
         try:
-            vm = client.vms.get(vm.id)
+            self.vm = self._client.vms.get(self.vm.id)
         except UnknownThereError:
-            return f"{vm.name}: gone"
-        return f"{vm.name}: {vm.state}" + (f" on {vm.host}" if vm.host else "") + (f" ({vm.why})" if vm.why else "")
+            return False
+        return True
 
-    operation = watch_operation(client, change.operation, until, lambda: show(look()))
-    look()
-    return msgspec.structs.replace(change, vm=vm, operation=operation)
+    def look(self) -> None:
+        """Say how it is, and what is in the way if that was not said yet."""
+        if not self.refresh():
+            self._progress.show(f"{self.vm.name}: gone")
+            return
+        vm, why = self.vm, why_text(self.vm)
+        if why and why != self._told:
+            self._told = why
+            self._progress.tell(f"{vm.project}/{vm.name} is {vm.state}: {why}")
+        self._progress.show(f"{vm.name}: {vm.state}" + (f" on {vm.host}" if vm.host else ""))
 
 
 def watch_operation(client: Client, operation: Operation, until: float, look: Callable[[], None]) -> Operation:
@@ -106,7 +140,7 @@ def watch_operation(client: Client, operation: Operation, until: float, look: Ca
 
 def end_with(changes: Sequence[VmChanged], wait_s: int | None, show: Callable[[], None]) -> None:
     """Show changes, and raise what the command ends with; a single one that failed is told by its error alone."""
-    found = [failure_of(one.operation, one.vm) for one in changes] if wait_s is not None else []
+    found = [_failure_of(one.operation, one.vm) for one in changes] if wait_s is not None else []
     failures = [error for error in found if error is not None]
     if not failures or len(changes) > 1:
         show()
@@ -117,39 +151,27 @@ def end_with(changes: Sequence[VmChanged], wait_s: int | None, show: Callable[[]
         raise failures[0]
 
 
-def failure_of(operation: Operation, vm: Vm | None) -> HostlerError | None:
-    """Return what a command should end with that waited for an operation; None where it is done."""
+def _failure_of(operation: Operation, vm: Vm) -> HostlerError | None:
+    """Return what a command should end with that waited for a change of a VM; None where it is done."""
+    from hostler.control.client.errors import OperationFailedError
+
+    if operation.state == "pending" and vm.state == "pending" and vm.why:
+        hint = f"it goes on waiting for room; 'hostler vm explain {vm.project}/{vm.name}' says what would help"
+        return OperationFailedError(f"{vm.project}/{vm.name} is not placed: {vm.why}", hint=hint)
+    return operation_failure(operation, vm)
+
+
+def operation_failure(operation: Operation, vm: Vm | None) -> HostlerError | None:
+    """Return what is wrong with an operation that was waited for, about this VM if it is about one; None if nothing."""
     from hostler.control.client.errors import OperationFailedError, StillUnderWayError
 
     what = f"{operation.kind} of {vm.project}/{vm.name}" if vm is not None else f"operation {operation.id}"
     if operation.state == "failed":
         hint = f"'hostler vm explain {vm.project}/{vm.name}' may say more" if vm is not None else "look at its subject"
         return OperationFailedError(f"{what} failed: {operation.error or 'no reason was given'}", hint=hint)
-    if operation.state == "pending" and vm is not None and vm.state == "pending" and vm.why:
-        hint = f"it goes on waiting for room; 'hostler vm explain {vm.project}/{vm.name}' says what would help"
-        return OperationFailedError(f"{vm.project}/{vm.name} is not placed: {vm.why}", hint=hint)
     if operation.state == "pending":
-        state = f" (it is {vm.state})" if vm is not None else ""
+        why = why_text(vm) if vm is not None else ""
+        state = f" (it is {vm.state}{f': {why}' if why else ''})" if vm is not None else ""
         hint = f"it goes on; 'hostler operation wait {operation.id}' waits for it"
         return StillUnderWayError(f"{what} is still under way{state}", hint=hint)
     return None
-
-
-@contextmanager
-def progress_line() -> Iterator[Callable[[str], None]]:
-    """Show what goes on in one line of a terminal, which is gone at the end; elsewhere nothing is shown."""
-    shown = ""
-    is_terminal = sys.stderr.isatty()
-
-    def show(text: str) -> None:
-        nonlocal shown
-        text = printable(text)
-        if is_terminal and text != shown:
-            click.echo(f"\r\x1b[K{text}", nl=False, err=True)
-            shown = text
-
-    try:
-        yield show
-    finally:
-        if is_terminal and shown:
-            click.echo("\r\x1b[K", nl=False, err=True)

@@ -1,0 +1,124 @@
+"""What somebody who waits is told: the reason while it lasts, and what goes on when he does not wait any longer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+from tests.cli.control.plane import PATIENCE_S, wait_until
+from tests.cli.control.serving import MAIN
+from tests.cli.control.test_on_a_terminal import at_terminal
+from tests.cli.running import hostler
+from tests.control.client.answering import Said, answering
+
+HUGE = ("--cpu", "64", "--memory", "1Gi")
+NO_ROOM = "0 of 3 hosts: 3 insufficient cpu"
+TROUBLE = {"kind": "blocked", "code": "no_image", "message": "web.qcow2 is not there"}
+
+
+def refused(name: str) -> str:
+    """Create a VM that fits nowhere, wait until that is known, and return the operation."""
+    made = hostler("vm", "create", name, *HUGE, "-o", "json").json
+    wait_until(lambda: bool(hostler("vm", "get", name, "-o", "json").json["why"]))
+    return made["operation"]["id"]
+
+
+def changed(project: str) -> dict:
+    """A VM that runs, and the operation that made it, as a server answers them."""
+    result = hostler("vm", "create", "web-0", "--cpu", "1", "--memory", "1Gi", "--wait", "300", "-o", "json")
+    assert result.code == 0, result.err
+    assert result.json["vm"]["project"] == project
+    return result.json
+
+
+def test_the_reason_is_told_while_somebody_waits(project):
+    identity = refused("huge")
+    result = hostler("operation", "wait", identity, "--seconds", "0")
+    assert result.code == 3
+    assert result.err.splitlines()[0] == f"{project}/huge is pending: {NO_ROOM}"
+    assert result.error == f"vm.create of {project}/huge is still under way (it is pending: {NO_ROOM})"
+    assert result.hint == f"it goes on; 'hostler operation wait {identity}' waits for it"
+
+
+def test_on_a_terminal_the_reason_stays_above_the_line_that_goes_away(project):
+    _, seen = at_terminal("operation", "wait", refused("huge"), "--seconds", "0")
+    assert f"{project}/huge is pending: {NO_ROOM}\r\n\r\x1b[Khuge: pending\r\x1b[K" in seen
+
+
+def test_a_reason_is_told_again_only_when_it_is_another_one(project):
+    made = changed(project)
+    vm, operation = made["vm"], made["operation"]
+    pending, over = Said(body={**operation, "state": "pending"}), Said(body=operation)
+    troubled = {**vm, "state": "starting", "trouble": TROUBLE}
+    one, two = Said(body={**troubled, "why": "no room"}), Said(body=troubled)
+    asked = Said(202, {"vm": vm, "operation": {**operation, "state": "pending"}})
+    listed = Said(body={"items": [vm], "next": ""})
+    with answering(listed, asked, one, pending, one, pending, two, pending, two, over, Said(body=vm)) as script:
+        result = hostler("vm", "restart", "web-0", "--wait", "300", "--server", script.address)
+    assert result.code == 0, result.err
+    assert result.err.splitlines() == [
+        f"{project}/web-0 is starting: no room",
+        f"{project}/web-0 is starting: blocked: web.qcow2 is not there",
+    ]
+
+
+def test_a_wait_that_is_over_too_early_ends_with_the_last_reason_and_what_to_type(project):
+    made = changed(project)
+    pending = {**made["operation"], "state": "pending", "kind": "vm.restart"}
+    troubled = {**made["vm"], "state": "starting", "trouble": TROUBLE}
+    listed, asked = Said(body={"items": [troubled], "next": ""}), Said(202, {"vm": troubled, "operation": pending})
+    look = Said(body=troubled)
+    with answering(listed, asked, look, Said(body=pending), look) as script:
+        result = hostler("vm", "restart", "web-0", "--wait", "0", "--server", script.address)
+    assert result.code == 3
+    assert result.error == (
+        f"vm.restart of {project}/web-0 is still under way (it is starting: blocked: web.qcow2 is not there)"
+    )
+    assert result.hint == f"it goes on; 'hostler operation wait {pending['id']}' waits for it"
+
+
+@contextmanager
+def interrupted(*words: str, when: str):
+    """Run a command, interrupt it when a line with these words was written, and yield what it says last."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        env=os.environ,
+    )  # fmt: skip
+    try:
+        assert any(when in line for line in process.stderr), "it was never said"
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait(PATIENCE_S) == 130
+        yield said.strip().splitlines()[-1]
+    finally:
+        process.stderr.close()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def test_whoever_interrupts_a_wait_is_told_what_goes_on_and_how_to_look_at_it(project):
+    with interrupted("vm", "create", "huge", *HUGE, "--wait", "300", when=NO_ROOM) as said:
+        [operation] = hostler("operation", "list", "-o", "json").json["items"]
+    identity = operation["id"]
+    goes_on = (
+        f"interrupted: vm.create of {project}/huge goes on; 'hostler operation get {identity}' shows how far it is"
+    )
+    assert said == goes_on
+    assert hostler("operation", "get", identity, "-o", "json").json["state"] == "pending"
+
+
+def test_of_many_the_first_is_named_and_the_others_are_counted(project):
+    words = ("vm", "create", "huge", "--count", "3", *HUGE, "--wait", "300")
+    with interrupted(*words, when=NO_ROOM) as said:
+        assert f"vm.create of {project}/huge-0 goes on; 'hostler operation get " in said
+    assert "; 2 more do too: 'hostler operation list -A --state pending' shows all" in said
+
+
+def test_waiting_for_an_operation_can_be_interrupted_too(project):
+    identity = refused("huge")
+    with interrupted("operation", "wait", identity, when=NO_ROOM) as said:
+        assert said == f"interrupted: it goes on; 'hostler operation get {identity}' shows how far it is"
