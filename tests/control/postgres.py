@@ -20,8 +20,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-__all__ = ["PostgresServer", "postgres", "why_no_postgres"]
+__all__ = ["PostgresServer", "nobody_connected", "postgres", "why_no_postgres"]
 
+_GUARD_S = 180.0  # against hanging, not a measure
 _SETTINGS = {
     "listen_addresses": "",
     "fsync": "off",  # the machine does not lose power in these tests, processes die
@@ -57,6 +58,16 @@ def why_no_postgres() -> str:
     return ""
 
 
+def nobody_connected(url: str) -> None:
+    """Wait until no session of ours is left in a database: a server ends them a moment after they were closed."""
+    ours = "datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'hostler%'"
+    deadline = time.monotonic() + _GUARD_S
+    with psycopg.connect(url, autocommit=True) as connection:
+        while connection.execute(f"SELECT pid FROM pg_stat_activity WHERE {ours}".encode()).fetchall():
+            assert time.monotonic() < deadline, "somebody stays connected"
+            time.sleep(0.01)
+
+
 class PostgresServer:
     """A server that can be stopped, killed and started again on the same data."""
 
@@ -88,7 +99,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server and wait until it answers; after a crash its remains may need a moment to go."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + _GUARD_S
         settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         command = self._as_user(self._programs / "postgres", "-D", self._data, "-k", self.folder, *settings)
         while True:
@@ -158,7 +169,7 @@ class PostgresServer:
         if process.poll() is None:
             process.send_signal(how)
         try:
-            process.wait(30)
+            process.wait(_GUARD_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hostler.control.store import Database, open_database
-from tests.control.databases import nothing_left_open, postgres, postgres_url, sqlite_url
+from tests.control.databases import PATIENT, nothing_left_open, postgres, postgres_url, sqlite_url
 
 __all__ = ["nothing_left_open", "postgres", "postgres_url", "sqlite_url"]
 
@@ -16,6 +16,7 @@ __all__ = ["nothing_left_open", "postgres", "postgres_url", "sqlite_url"]
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     """Give an open, empty file; to tests marked ``on_both`` a database on a real server, too."""
     kind = getattr(request, "param", "sqlite")
-    opened = open_database(request.getfixturevalue("sqlite_url" if kind == "sqlite" else "postgres_url"))
+    url = request.getfixturevalue("sqlite_url" if kind == "sqlite" else "postgres_url")
+    opened = open_database(url, limits=PATIENT)
     yield opened
     opened.close()

@@ -14,6 +14,7 @@ from hostler.control.store import open_database
 from hostler.control.store.errors import NotFoundError
 from hostler.errors import InputError
 from tests.control.access.making import ROOT, S, counted, on_both, someone
+from tests.control.databases import PATIENT
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_the_first_key_is_made_once_for_all_replicas(database, enter):
 
 def test_two_replicas_that_start_at_once_make_one_first_key(postgres):
     name = postgres.new_database()
-    replicas = [open_database(postgres.address(name)) for _ in range(2)]
+    replicas = [open_database(postgres.address(name), limits=PATIENT) for _ in range(2)]
 
     def first(number: int):
         return replicas[number % 2].submit(lambda c: keys.first_admin_key(c, 1, counted(number * 100)))

@@ -12,7 +12,7 @@ from hostler.control.services import first_start
 from hostler.control.services.callers import Caller
 from hostler.control.store import Connection, Database, open_database
 from tests.control.api.house import fake_random
-from tests.control.databases import nothing_left_open, sqlite_url
+from tests.control.databases import PATIENT, nothing_left_open, sqlite_url
 
 __all__ = ["nothing_left_open", "sqlite_url"]
 
@@ -24,7 +24,7 @@ NOW = 1_800_000_000_000_000_000
 @pytest.fixture
 def database(sqlite_url: str) -> Iterator[Database]:
     """Give a database as it is after the first start."""
-    opened = open_database(sqlite_url)
+    opened = open_database(sqlite_url, limits=PATIENT)
     opened.submit(lambda connection: first_start.prepare(connection, NOW, fake_random)).result()
     yield opened
     opened.close()

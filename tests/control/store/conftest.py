@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hostler.control.store import Database, open_database
-from tests.control.databases import either_url, nothing_left_open, postgres, postgres_url, sqlite_url
+from tests.control.databases import PATIENT, either_url, nothing_left_open, postgres, postgres_url, sqlite_url
 
 __all__ = ["either_url", "nothing_left_open", "postgres", "postgres_url", "sqlite_url"]
 
@@ -21,6 +21,6 @@ def url(either_url: str) -> str:
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
     """Give an open database of either kind."""
-    opened = open_database(url)
+    opened = open_database(url, limits=PATIENT)
     yield opened
     opened.close()

@@ -9,13 +9,16 @@ import sys
 import threading
 from functools import partial
 
-from hostler.control.store import log, open_database
+from hostler.control.store import Limits, log, open_database
 from hostler.control.store.log import NewEntry
+
+# A busy machine may let it stand still in a transaction.
+PATIENT = Limits(busy_s=300.0, connect_s=60.0, statement_s=300.0, lock_s=300.0, idle_in_transaction_s=300.0)
 
 
 def main(url: str, who: str, threads: int, count: int) -> None:
     """Append and print; each thread waits for its entry before the next, as a client would."""
-    database = open_database(url)
+    database = open_database(url, limits=PATIENT)
     lock = threading.Lock()
     print("ready", flush=True)
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 
+import msgspec
 import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
-from hostler.control.store import Database, Limits, lease, log, open_database
+from hostler.control.store import Database, lease, log, open_database
 from hostler.control.store.database import open_backend
 from hostler.control.store.errors import LeaseLostError
 from hostler.control.store.lease import Lease
 from hostler.errors import InputError
+from tests.control.databases import PATIENT
 from tests.control.store.making import fact
 
 
@@ -72,9 +74,9 @@ def test_every_change_of_holder_raises_the_epoch_and_deposes_the_one_before(data
 
 
 def test_renewing_keeps_others_out(database):
-    held = take(database, "a", 5.0)
+    held = take(database, "a", 3600.0)
     run_out(database)
-    assert database.submit(lambda connection: lease.renew(connection, held)).result(30).left_s == 5.0
+    assert database.submit(lambda connection: lease.renew(connection, held)).result(30).left_s == 3600.0
     assert take(database, "b") is None
 
 
@@ -101,7 +103,7 @@ def test_a_lease_without_a_holder_or_a_time_is_refused(database, holder, ttl_s):
 
 
 def test_of_many_who_want_it_at_once_one_gets_it(postgres_url):
-    replicas = [open_database(postgres_url) for _ in range(4)]
+    replicas = [open_database(postgres_url, limits=PATIENT) for _ in range(4)]
     barrier = threading.Barrier(4)
     won: list[Lease | None] = []
 
@@ -120,7 +122,7 @@ def test_of_many_who_want_it_at_once_one_gets_it(postgres_url):
 
 
 def test_a_takeover_waits_for_the_leaders_transaction_and_comes_before_its_next(postgres_url):
-    leader, follower = open_database(postgres_url), open_database(postgres_url)
+    leader, follower = open_database(postgres_url, limits=PATIENT), open_database(postgres_url, limits=PATIENT)
     first = take(leader, "a")
     run_out(leader)
     checked, go = threading.Event(), threading.Event()
@@ -128,7 +130,7 @@ def test_a_takeover_waits_for_the_leaders_transaction_and_comes_before_its_next(
     def slowly(connection: Connection) -> None:
         lease.check_epoch(connection, first.epoch)
         checked.set()
-        go.wait(2)
+        go.wait(60)
         log.append(connection, [fact(b"in time")])
 
     last = leader.submit(slowly)
@@ -145,10 +147,10 @@ def test_a_takeover_waits_for_the_leaders_transaction_and_comes_before_its_next(
 
 
 def test_the_check_itself_keeps_the_lease_from_being_taken_whatever_else_writers_lock(postgres_url):
-    database = open_database(postgres_url)
+    database = open_database(postgres_url, limits=PATIENT)
     held = take(database, "a")
     run_out(database)
-    backend = open_backend(postgres_url, Limits(lock_s=0.1))
+    backend = open_backend(postgres_url, msgspec.structs.replace(PATIENT, lock_s=0.1))
     with backend.writing.connect() as one, backend.writing.connect() as other:
         lease.check_epoch(one, held.epoch)
         with pytest.raises(OperationalError, match="lock timeout"):
@@ -162,7 +164,7 @@ def test_the_check_itself_keeps_the_lease_from_being_taken_whatever_else_writers
 
 
 def test_however_often_it_changes_hands_epochs_in_the_log_never_go_back(postgres_url):
-    replicas = [open_database(postgres_url) for _ in range(3)]
+    replicas = [open_database(postgres_url, limits=PATIENT) for _ in range(3)]
 
     def take_and_tell(replica: Database, holder: str) -> Lease | None:
         def work(connection: Connection) -> Lease | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from hostler.control.store import Database, log, open_database
 from hostler.control.store.errors import LogForgottenError
 from hostler.control.store.log import Checkpoint, Entry
 from hostler.errors import InputError
+from tests.control.databases import PATIENT
 from tests.control.store.making import fact, note
+from tests.control.store.test_writer import Gate
 
 WRITER = Path(__file__).with_name("log_writer.py")
 
@@ -81,11 +84,11 @@ def test_a_work_that_fails_leaves_no_gap(database):
 
 
 def test_eight_writers_in_two_processes_leave_no_gap(postgres_url):
-    database = open_database(postgres_url)
+    database = open_database(postgres_url, limits=PATIENT)
     writers = [start_writer(postgres_url, who, 4, 40) for who in ("p", "q")]
     acknowledged: dict[int, str] = {}
     for writer in writers:
-        output, _ = writer.communicate(timeout=120)
+        output, _ = writer.communicate(timeout=300)
         assert writer.returncode == 0
         acknowledged |= read_acknowledged(output.splitlines(keepends=True))
     assert check_gapless(database, acknowledged) == len(acknowledged) == 320
@@ -93,14 +96,14 @@ def test_eight_writers_in_two_processes_leave_no_gap(postgres_url):
 
 
 def test_a_reader_that_follows_while_two_processes_write_misses_nothing(postgres_url):
-    database = open_database(postgres_url)
+    database = open_database(postgres_url, limits=PATIENT)
     writers = [start_writer(postgres_url, who, 4, 40) for who in ("p", "q")]
     seen: list[int] = []
     while len(seen) < 320:
         seen += [entry.seq for entry in entries_after(database, seen[-1] if seen else 0)]
     assert seen == list(range(1, 321))
     for writer in writers:
-        writer.communicate(timeout=60)
+        writer.communicate(timeout=300)
     database.close()
 
 
@@ -114,9 +117,13 @@ def test_eight_threads_leave_no_gap(sqlite_url):
             (seq,) = append(database, fact(body.encode()))
             acknowledged[seq] = body
 
+    gate = Gate(database)
     threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
+    while database.waiting < 8:
+        time.sleep(0.01)
+    gate.open()
     for thread in threads:
         thread.join()
     assert check_gapless(database, acknowledged) == len(acknowledged) == 320
@@ -137,7 +144,7 @@ def test_a_process_that_is_killed_loses_nothing_that_it_acknowledged(url, lines)
             heard += writer.stdout.readlines()
         acknowledged |= read_acknowledged(heard)
     assert len(acknowledged) >= 2 * lines
-    database = open_database(url)
+    database = open_database(url, limits=PATIENT)
     count = check_gapless(database, acknowledged)
     assert append(database, fact(b"after")) == [count + 1]
     database.close()

@@ -21,8 +21,9 @@ from hostler.control.store.placements import PlacementRow
 from hostler.control.store.postgres import SCHEMA_LOCK
 from hostler.control.store.projects import ProjectRow
 from hostler.control.store.renumbering import OF_A_BACKUP
-from tests.control.postgres import PostgresServer
-from tests.control.store.making import fact, vm
+from tests.control.databases import PATIENT
+from tests.control.postgres import PostgresServer, nobody_connected
+from tests.control.store.making import fact, insert_vms, vm
 
 pytestmark = pytest.mark.skipif(
     shutil.which("pg_dump") is None or shutil.which("pg_restore") is None,
@@ -41,14 +42,16 @@ def other_url(postgres: PostgresServer) -> Iterator[str]:
 def fill(url: str, status: bytes = b'{"id":"web","home":{"host":"h1","generation":5},"generation":7}') -> None:
     def work(connection) -> None:
         projects.insert(connection, ProjectRow(name="shop"))
-        vms.insert(connection, msgspec.structs.replace(vm("web"), generation=7, status=status))
+        insert_vms(connection, vm("web", generation=7, status=status))
         hosts.insert(connection, HostRow(id="h1", name="north", epoch=4, generation=9, agent="a", boot="b"))
-        placements.insert(connection, PlacementRow(vm=vm("web").id, host="h1", role="home", generation=5, seq=3))
+        row = PlacementRow(vm=vm("web").id, host="h1", role="home", generation=5, seq=3)
+        placements.insert_many(connection, [row])
         log.append(connection, [fact(), fact(), fact()])
 
-    database = open_database(url)
+    database = open_database(url, limits=PATIENT)
     database.submit(work).result(30)
     database.close()
+    nobody_connected(url)
 
 
 @pytest.fixture
@@ -56,18 +59,21 @@ def made(postgres_url, tmp_path) -> Path:
     """Give a backup of one VM on one host."""
     fill(postgres_url)
     backup(postgres_url, tmp_path / "good.dump")
+    nobody_connected(postgres_url)
     return tmp_path / "good.dump"
 
 
 def begins_anew(url: str, beyond: int) -> int:
     """Check that a database is the one of the backup and counts anew, beyond a number; return the largest now."""
-    database = open_database(url)
+    nobody_connected(url)
+    database = open_database(url, limits=PATIENT)
     host = database.read_now(lambda c: hosts.get(c, "h1"))
-    web = database.read_now(lambda c: vms.get(c, vm("web").id))
+    web = database.read_now(lambda c: vms.find(c, vm("web").id))
     [placed] = database.read_now(placements.all_rows)
     held = database.read_now(lease.read)
     head = database.read_now(log.head)
     database.close()
+    nobody_connected(url)
     numbers = (host.epoch, host.generation, web.generation, placed.generation, held.epoch)
     assert min(numbers) > beyond
     assert (host.agent, host.boot, held.holder, placed.seq, head) == ("", "", "", OF_A_BACKUP, 3)
@@ -80,7 +86,7 @@ def test_a_backup_made_while_others_use_the_database_is_restored_and_counts_anew
     postgres_url, other_url, tmp_path
 ):
     fill(postgres_url)
-    database = open_database(postgres_url)
+    database = open_database(postgres_url, limits=PATIENT)
     report = backup(postgres_url, tmp_path / "saved")
     database.close()
     assert (report.vms, report.hosts, report.seq, report.path) == (1, 1, 3, str(tmp_path / "saved"))
@@ -97,6 +103,7 @@ def test_a_database_that_pg_restore_brought_back_counts_anew_in_place(made, othe
     done = subprocess.run(["pg_restore", f"--dbname={other_url}", str(made)], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     report = restore_in_place(other_url)
+    nobody_connected(other_url)
     assert (report.vms, report.hosts, report.seq) == (1, 1, 3)
     seen = begins_anew(other_url, 10**12)
     restore_in_place(other_url)
@@ -104,7 +111,7 @@ def test_a_database_that_pg_restore_brought_back_counts_anew_in_place(made, othe
 
 
 def test_nothing_is_restored_while_a_replica_is_connected(made, postgres_url):
-    database = open_database(postgres_url)
+    database = open_database(postgres_url, limits=PATIENT)
     database.submit(log.head).result(30)
     for call in (lambda: restore(made, postgres_url, is_forced=True), lambda: restore_in_place(postgres_url)):
         with pytest.raises(DatabaseInUseError) as caught:
@@ -115,17 +122,19 @@ def test_nothing_is_restored_while_a_replica_is_connected(made, postgres_url):
 
 
 def test_nothing_is_restored_while_a_lease_is_held(made, postgres_url):
-    database = open_database(postgres_url)
+    database = open_database(postgres_url, limits=PATIENT)
     held = database.submit(lambda c: lease.take(c, "somebody", 3600.0)).result(30)
     database.close()
     for call in (lambda: restore(made, postgres_url, is_forced=True), lambda: restore_in_place(postgres_url)):
+        nobody_connected(postgres_url)
         with pytest.raises(DatabaseInUseError, match="somebody leads"):
             call()
-    database = open_database(postgres_url)
+    database = open_database(postgres_url, limits=PATIENT)
     assert held is not None
     assert database.read_now(lease.read).epoch == held.epoch
     database.submit(lambda c: lease.release(c, held)).result(30)
     database.close()
+    nobody_connected(postgres_url)
     restore_in_place(postgres_url)
 
 
@@ -153,6 +162,7 @@ def test_a_restore_that_ends_half_way_leaves_nothing_that_would_be_served(postgr
         restore(tmp_path / "odd", other_url)
     with pytest.raises(ForeignDatabaseError):
         open_database(other_url)
+    nobody_connected(other_url)
     with pytest.raises(BackupError, match="would be replaced"):
         restore(tmp_path / "odd", other_url)
 
@@ -167,8 +177,10 @@ def test_a_dump_that_is_cut_off_or_of_something_else_is_not_restored(made, postg
     for wrong in (cut, letter, foreign, tmp_path / "missing"):
         with pytest.raises(BackupError):
             restore(wrong, other_url)
+        nobody_connected(other_url)
     with pytest.raises(BackupError, match="no control plane"):
         backup(other_url, tmp_path / "copy")
+    nobody_connected(other_url)
     with pytest.raises(BackupError, match="no control plane"):
         restore_in_place(other_url)
     assert not (tmp_path / "copy").exists()
@@ -188,6 +200,7 @@ def test_a_database_that_is_wrong_is_neither_backed_up_nor_taken_for_restored(po
         connection.execute(statement.encode())
     with pytest.raises(error):
         backup(postgres_url, tmp_path / "copy")
+    nobody_connected(postgres_url)
     with pytest.raises(error):
         restore_in_place(postgres_url)
     assert list(tmp_path.iterdir()) == []

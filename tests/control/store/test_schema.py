@@ -8,16 +8,17 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Connection, inspect, text
 
-from hostler.control.store import Limits, log, open_database, schema
+from hostler.control.store import log, open_database, schema
 from hostler.control.store.backend import Backend
 from hostler.control.store.database import open_backend
 from hostler.control.store.errors import ForeignDatabaseError, NewerDatabaseError
 from hostler.control.store.tables import METADATA
+from tests.control.databases import PATIENT
 
 
 @pytest.fixture
 def backend(url: str) -> Iterator[Backend]:
-    opened = open_backend(url, Limits())
+    opened = open_backend(url, PATIENT)
     yield opened
     opened.close()
 
@@ -66,10 +67,10 @@ def test_down_and_up_again(backend):
 
 
 def test_migrating_twice_keeps_what_is_there(url):
-    first = open_database(url)
+    first = open_database(url, limits=PATIENT)
     first.submit(lambda c: log.append(c, [log.NewEntry(at_ns=1, kind="note", body=b"x")])).result(30)
     first.close()
-    second = open_database(url)
+    second = open_database(url, limits=PATIENT)
     assert second.read_now(log.head) == 1
     second.close()
 
@@ -118,7 +119,7 @@ def test_replicas_that_start_at_once_migrate_once(postgres_url):
     def start() -> None:
         try:
             barrier.wait()
-            open_database(postgres_url).close()
+            open_database(postgres_url, limits=PATIENT).close()
         except BaseException as error:
             failures.append(error)
 
@@ -128,6 +129,6 @@ def test_replicas_that_start_at_once_migrate_once(postgres_url):
     for thread in threads:
         thread.join()
     assert failures == []
-    database = open_database(postgres_url)
+    database = open_database(postgres_url, limits=PATIENT)
     assert database.read_now(log.head) == 0
     database.close()

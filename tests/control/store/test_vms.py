@@ -9,13 +9,14 @@ import msgspec
 import pytest
 
 from hostler.control.store import Database, hosts, open_database, placements, projects, vms
-from hostler.control.store.errors import InvalidCursorError, NameTakenError, NotFoundError, StaleVersionError
+from hostler.control.store.errors import InvalidCursorError, NameTakenError, NotFoundError, StillUsedError
 from hostler.control.store.placements import PlacementRow
 from hostler.control.store.projects import ProjectRow
 from hostler.control.store.rows import MOST_IN_A_PAGE
 from hostler.control.store.vms import VmFilter, VmRow
 from hostler.errors import InputError
-from tests.control.store.making import host, vm
+from tests.control.databases import PATIENT
+from tests.control.store.making import host, insert_vms, vm
 
 
 @pytest.fixture
@@ -27,7 +28,11 @@ def shop(database: Database) -> Database:
 
 
 def put(database: Database, *rows: VmRow) -> None:
-    database.submit(lambda connection: [vms.insert(connection, row) for row in rows]).result(30)
+    database.submit(lambda connection: insert_vms(connection, *rows)).result(30)
+
+
+def save(database: Database, *rows: VmRow) -> int:
+    return database.submit(lambda connection: vms.save_many(connection, rows)).result(30)
 
 
 def names(database: Database, **wanted) -> list[str]:
@@ -43,11 +48,10 @@ def test_a_vm_is_read_back_as_it_was_written(shop):
         updated_ns=2**62, spec=b'{"a":"\xc3\xa4"}', status=b"\x00\xff", labels=(("app", "web"), ("tier", "")),
     )  # fmt: skip
     put(shop, row)
-    assert shop.read_now(lambda c: vms.get(c, row.id)) == row
+    assert shop.read_now(lambda c: vms.find(c, row.id)) == row
     assert shop.read_now(lambda c: vms.find_by_name(c, "shop", "web")) == row
     assert shop.read_now(lambda c: vms.find_by_name(c, "bank", "web")) is None
-    with pytest.raises(NotFoundError):
-        shop.read_now(lambda c: vms.get(c, "nobody"))
+    assert shop.read_now(lambda c: vms.find(c, "nobody")) is None
 
 
 def test_a_name_is_unique_among_the_vms_of_a_project_that_are_not_deleted(shop):
@@ -56,24 +60,28 @@ def test_a_name_is_unique_among_the_vms_of_a_project_that_are_not_deleted(shop):
     with pytest.raises(NameTakenError) as caught:
         put(shop, vm("web", number=2))
     assert "web" in caught.value.message
-    shop.submit(lambda c: vms.save(c, msgspec.structs.replace(first, deleted_ns=5))).result(30)
+    save(shop, msgspec.structs.replace(first, deleted_ns=5))
     put(shop, vm("web", number=2))
     assert shop.read_now(lambda c: vms.find_by_name(c, "shop", "web")).id == vm("web", number=2).id
-    back = msgspec.structs.replace(first, version=2)
-    with pytest.raises(NameTakenError):
-        shop.submit(lambda c: vms.save(c, back)).result(30)
 
 
-def test_a_vm_cannot_take_anothers_name_later(shop):
-    put(shop, vm("a"), vm("b"))
-    with pytest.raises(NameTakenError):
-        shop.submit(lambda c: vms.save(c, msgspec.structs.replace(vm("b"), name="a"))).result(30)
-    shop.submit(lambda c: vms.save(c, msgspec.structs.replace(vm("b"), name="c"))).result(30)
-    assert names(shop) == ["a", "c"]
+def test_a_deleted_vm_does_not_come_back_beside_another_of_its_name(shop):
+    put(shop, vm("web", deleted_ns=5))
+    put(shop, vm("web", number=2))
+    with pytest.raises(StillUsedError):
+        save(shop, vm("web"))
+    assert shop.read_now(lambda c: vms.find_by_name(c, "shop", "web")).id == vm("web", number=2).id
+
+
+def test_a_vm_keeps_its_project_and_its_name_for_life(shop):
+    put(shop, vm("a"))
+    assert save(shop, msgspec.structs.replace(vm("a"), name="b", project="bank", power="stopped")) == 1
+    assert shop.read_now(lambda c: vms.find_by_name(c, "shop", "a")).power == "stopped"
+    assert names(shop) == ["a"]
 
 
 def test_of_many_who_want_a_name_at_once_one_gets_it(postgres_url):
-    replicas = [open_database(postgres_url) for _ in range(3)]
+    replicas = [open_database(postgres_url, limits=PATIENT) for _ in range(3)]
     replicas[0].submit(lambda c: projects.insert(c, ProjectRow(name="shop"))).result(30)
     barrier = threading.Barrier(3)
     outcomes: list[BaseException | None] = []
@@ -82,7 +90,7 @@ def test_of_many_who_want_a_name_at_once_one_gets_it(postgres_url):
         barrier.wait()
         for turn in range(10):
             row = vm(f"web{turn}", number=number)
-            outcomes.append(replicas[number].submit(partial(vms.insert, row=row)).exception(30))
+            outcomes.append(replicas[number].submit(lambda c, row=row: insert_vms(c, row)).exception(30))
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
     for thread in threads:
@@ -100,46 +108,40 @@ def test_a_vm_needs_its_project(shop):
         put(shop, vm("web", project="nowhere"))
 
 
-def test_saving_what_changed_meanwhile_is_refused(shop):
+def test_all_but_names_and_labels_is_saved(shop):
     row = vm("web", labels=(("app", "web"),))
     put(shop, row)
-    saved = shop.submit(lambda c: vms.save(c, msgspec.structs.replace(row, power="stopped", generation=2))).result(30)
-    assert (saved.version, saved.power) == (2, "stopped")
-    with pytest.raises(StaleVersionError) as caught:
-        shop.submit(lambda c: vms.save(c, msgspec.structs.replace(row, power="paused"))).result(30)
-    assert caught.value.retryable
-    with pytest.raises(NotFoundError):
-        shop.submit(lambda c: vms.save(c, vm("nobody"))).result(30)
-    assert shop.read_now(lambda c: vms.get(c, row.id)) == saved
+    changed = msgspec.structs.replace(
+        row, power="stopped", state="running", host="h", gang="g", priority=4, is_protected=True, cpu_millis=1,
+        memory_bytes=2, disk_bytes=3, generation=5, observed_generation=6, restarts=7, updated_ns=8, spec=b"spec",
+        status=b"well",
+    )  # fmt: skip
+    assert save(shop, changed) == 1
+    assert shop.read_now(lambda c: vms.find(c, row.id)) == msgspec.structs.replace(changed, version=2)
+
+
+def test_what_changed_meanwhile_and_what_is_not_there_is_not_saved(shop):
+    row = vm("web")
+    put(shop, row, vm("db"))
+    assert save(shop, msgspec.structs.replace(row, power="stopped")) == 1
+    assert save(shop, msgspec.structs.replace(row, power="paused"), vm("db"), vm("nobody")) == 1
+    found = shop.read_now(lambda c: vms.find_many(c, [row.id, vm("db").id]))
+    assert {one.name: (one.power, one.version) for one in found} == {"web": ("stopped", 2), "db": ("running", 2)}
+    assert save(shop) == 0
 
 
 def test_of_two_who_save_the_same_version_one_wins(shop):
-    row = vm("web")
-    put(shop, row)
-    futures = [shop.submit(lambda c: vms.save(c, row)) for _ in range(2)]
-    outcomes = sorted(type(future.exception(30)).__name__ for future in futures)
-    assert outcomes == ["NoneType", "StaleVersionError"]
-
-
-def test_a_report_changes_what_was_observed_and_nothing_else(shop):
-    row = vm("web", labels=(("app", "web"),), spec=b"spec")
-    put(shop, row)
-    seen = {"state": "running", "observed_generation": 1, "status": b"well"}
-    observed = shop.submit(lambda c: vms.observe(c, row, **seen, now_ns=9)).result(30)
-    assert observed == msgspec.structs.replace(row, **seen, updated_ns=9, version=2)
-    assert shop.read_now(lambda c: vms.get(c, row.id)) == observed
-    with pytest.raises(StaleVersionError):
-        shop.submit(lambda c: vms.observe(c, row, **seen, now_ns=9)).result(30)
+    put(shop, vm("web"))
+    futures = [shop.submit(lambda c: vms.save_many(c, [vm("web")])) for _ in range(2)]
+    assert sorted(future.result(30) for future in futures) == [0, 1]
 
 
 def test_labels_are_replaced_as_a_whole(shop):
     row = vm("web", labels=(("a", "1"), ("b", "2")))
     put(shop, row)
-    changed = msgspec.structs.replace(row, labels=(("b", "3"),))
-    saved = shop.submit(lambda c: vms.save(c, changed)).result(30)
-    assert shop.read_now(lambda c: vms.get(c, row.id)).labels == (("b", "3"),)
-    shop.submit(lambda c: vms.save(c, msgspec.structs.replace(saved, labels=()))).result(30)
-    assert shop.read_now(lambda c: vms.get(c, row.id)).labels == ()
+    for new in ((("b", "3"),), ()):
+        shop.submit(partial(vms.set_labels, identity=row.id, labels=new)).result(30)
+        assert shop.read_now(lambda c: vms.find(c, row.id)).labels == new
 
 
 def test_lists_can_be_narrowed_by_anything_that_is_a_column_and_by_labels(shop):
@@ -191,7 +193,7 @@ def test_pages_neither_repeat_nor_hide_rows_when_others_come_and_go(shop):
         # One that sorts before all, one after all, and one that was seen already goes.
         put(shop, vm(f"early{turn}", created_ns=turn), vm(f"late{turn:02}", created_ns=1000 + turn))
         gone = shop.read_now(lambda c, name=page.items[0].name: vms.find_by_name(c, "shop", name))
-        shop.submit(lambda c, row=gone: vms.save(c, msgspec.structs.replace(row, deleted_ns=1))).result(30)
+        save(shop, msgspec.structs.replace(gone, deleted_ns=1))
     assert [name for name in seen if name.startswith("old")] == [f"old{number:02}" for number in range(20)]
     assert len(seen) == len(set(seen))
 
@@ -225,39 +227,45 @@ def test_deleted_vms_are_forgotten_after_a_while_oldest_first(shop):
 
 
 def test_room_is_kept_at_both_ends_of_a_move_and_given_back_with_the_vm(shop):
-    def work(connection) -> None:
+    size = {"cpu_millis": 1000, "memory_bytes": 2**61, "disk_bytes": 5}
+    a, b = vm("a").id, vm("b").id
+    landing = PlacementRow(vm=a, host="id-of-h2", role="landing", **size)
+
+    def move(connection) -> None:
         for name in ("h1", "h2"):
             hosts.insert(connection, host(name))
-        vms.insert(connection, vm("a"))
-        vms.insert(connection, vm("b"))
-        size = {"cpu_millis": 1000, "memory_bytes": 2**61, "disk_bytes": 5}
-        placements.insert(connection, PlacementRow(vm=vm("a").id, host="id-of-h1", **size))
-        placements.insert(connection, PlacementRow(vm=vm("a").id, host="id-of-h2", role="landing", **size))
-        placements.insert(connection, PlacementRow(vm=vm("b").id, host="id-of-h2", **size))
+        insert_vms(connection, vm("a"), vm("b"))
+        homes = [PlacementRow(vm=a, host="id-of-h1", **size), PlacementRow(vm=b, host="id-of-h2", **size)]
+        placements.insert_many(connection, [*homes, landing])
 
-    shop.submit(work).result(30)
+    def arrive(connection) -> None:
+        placements.drop_many(connection, [(a, "home"), (a, "landing")])
+        placements.insert_many(connection, [msgspec.structs.replace(landing, role="home")])
+
+    def kept() -> list[tuple[str, str, str]]:
+        return [(row.vm, row.role, row.host) for row in shop.read_now(placements.all_rows)]
+
+    shop.submit(move).result(30)
     use = shop.read_now(placements.use_by_host)
     assert (use["id-of-h2"].vms, use["id-of-h2"].memory_bytes, use["id-of-h1"].cpu_millis) == (2, 2**62, 1000)
     assert [row.name for row in shop.read_now(lambda c: vms.of_hosts(c, ["id-of-h2"]))] == ["a", "b"]
-    assert [row.role for row in shop.read_now(lambda c: placements.of_vm(c, vm("a").id))] == ["home", "landing"]
-    for wrong in (
-        PlacementRow(vm=vm("a").id, host="id-of-h2"),
-        PlacementRow(vm=vm("b").id, host="id-of-h2", role="landing"),
-    ):
-        with pytest.raises(NameTakenError):
-            shop.submit(lambda c, wrong=wrong: placements.insert(c, wrong)).result(30)
-
-    def arrive(connection) -> None:
-        home, landing = placements.of_vm(connection, vm("a").id)
-        placements.drop(connection, home)
-        placements.drop(connection, landing)
-        placements.insert(connection, msgspec.structs.replace(landing, role="home", version=1))
-
+    assert kept() == [(a, "home", "id-of-h1"), (a, "landing", "id-of-h2"), (b, "home", "id-of-h2")]
     shop.submit(arrive).result(30)
     assert [row.vm for row in shop.read_now(lambda c: placements.of_host(c, "id-of-h1"))] == []
-    (home,) = shop.read_now(lambda c: placements.of_vm(c, vm("a").id))
-    assert shop.submit(lambda c: placements.save(c, msgspec.structs.replace(home, seq=9))).result(30).version == 2
-    with pytest.raises(StaleVersionError):
-        shop.submit(lambda c: placements.drop(c, home)).result(30)
-    assert shop.submit(lambda c: placements.drop_all(c, vm("a").id)).result(30) == 1
-    assert [row.vm for row in shop.read_now(placements.all_rows)] == [vm("b").id]
+    assert kept() == [(a, "home", "id-of-h2"), (b, "home", "id-of-h2")]
+    shop.submit(lambda c: placements.drop_many(c, [(a, "home")])).result(30)
+    assert kept() == [(b, "home", "id-of-h2")]
+
+
+@pytest.mark.parametrize("wrong", [{"host": "id-of-h2"}, {"host": "id-of-h1", "role": "landing"}])
+def test_a_vm_has_one_home_and_no_second_place_on_a_host(shop, wrong):
+    def work(connection) -> None:
+        for name in ("h1", "h2"):
+            hosts.insert(connection, host(name))
+        insert_vms(connection, vm("a"))
+        placements.insert_many(connection, [PlacementRow(vm=vm("a").id, host="id-of-h1")])
+
+    shop.submit(work).result(30)
+    with pytest.raises(StillUsedError):
+        shop.submit(lambda c: placements.insert_many(c, [PlacementRow(vm=vm("a").id, **wrong)])).result(30)
+    assert [row.host for row in shop.read_now(placements.all_rows)] == ["id-of-h1"]

@@ -6,10 +6,11 @@ import asyncio
 import threading
 from concurrent.futures import Future
 
+import msgspec
 import pytest
 from sqlalchemy import Connection, text
 
-from hostler.control.store import Database, Limits, documents, log, open_database
+from hostler.control.store import Database, documents, log, open_database
 from hostler.control.store.errors import (
     DatabaseClosedError,
     NameTakenError,
@@ -17,6 +18,7 @@ from hostler.control.store.errors import (
     StillUsedError,
 )  # fmt: skip
 from hostler.errors import HostlerError, InternalError
+from tests.control.databases import PATIENT
 from tests.control.store.making import note
 
 
@@ -39,7 +41,7 @@ class Gate:
 
     def _wait(self, connection: Connection) -> None:
         self._entered.set()
-        self._open.wait(2)  # less than a session may be idle in a transaction
+        assert self._open.wait(60)  # sessions of tests may be idle in a transaction for longer
 
     def open(self) -> None:
         self._open.set()
@@ -150,7 +152,7 @@ def test_a_write_that_is_cancelled_before_its_turn_is_not_run(database):
 
 
 def test_closing_finishes_what_is_queued_and_refuses_the_rest(url):
-    database = open_database(url)
+    database = open_database(url, limits=PATIENT)
     gate = Gate(database)
     futures = [database.submit(put(f"n{number}")) for number in range(5)]
     gate.open()
@@ -161,13 +163,13 @@ def test_closing_finishes_what_is_queued_and_refuses_the_rest(url):
     with pytest.raises(DatabaseClosedError):
         names(database)
     database.close()
-    again = open_database(url)
+    again = open_database(url, limits=PATIENT)
     assert len(names(again)) == 5
     again.close()
 
 
 def test_more_than_may_wait_is_refused_at_once(url):
-    database = open_database(url, limits=Limits(waiting=2))
+    database = open_database(url, limits=msgspec.structs.replace(PATIENT, waiting=2))
     gate = Gate(database)
     futures = [database.submit(put("a")), database.submit(put("b"))]
     with pytest.raises(OverloadedError):
