@@ -13,7 +13,7 @@ from hostler.control.services import standing
 from hostler.control.services.showing import show_waiting
 from hostler.control.services.standing import Standings, recounted
 from hostler.control.store import Connection
-from hostler.control.store.waiting import list_waiting
+from hostler.control.store.vms import list_waiting
 from hostler.engine import Engine
 from hostler.web.desk import Visit
 from hostler.web.live import live_link

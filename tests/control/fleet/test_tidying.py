@@ -125,7 +125,7 @@ def _backlog(connection) -> None:
         answer = Answer(status=200, response=b"")
         idempotency.remember(connection, "scope", f"old{number}", "hash", answer, now_ns=1, expires_ns=2)
         row = VmRow(id=f"gone{number}", project="old", name=f"gone{number}", power="absent", deleted_ns=1)
-        vms.insert(connection, row)
+        vms.insert_many(connection, [row])
     missing = BACKLOG - log.head(connection)
     # The scene's own entries come before these, and are young: the log goes in order, so they are made old.
     connection.exec_driver_sql("UPDATE log SET at_ns = 1")

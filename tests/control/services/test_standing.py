@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.control.services.standing import plainly, recounted, restated, restated_verdict, standings_of, without
-from hostler.control.store.closed import ClosedRow
+from hostler.control.store.hosts import ClosedRow
 from hostler.model import (
     Change,
     Cure,

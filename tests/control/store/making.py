@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from hostler.control.store import Connection, vms
 from hostler.control.store.hosts import HostRow
 from hostler.control.store.log import Kind, NewEntry
 from hostler.control.store.vms import VmRow
+from hostler.errors import HostlerError
 
-__all__ = ["fact", "host", "note", "vm"]
+__all__ = ["fact", "host", "insert_vms", "note", "vm"]
 
 
 def note(body: bytes = b"{}", *, project: str = "", subject: str = "") -> NewEntry:
@@ -23,6 +25,13 @@ def vm(name: str, *, number: int = 0, project: str = "shop", **rest) -> VmRow:
 
 def host(name: str, **rest) -> HostRow:
     return HostRow(id=f"id-of-{name}", name=name, **rest)
+
+
+def insert_vms(connection: Connection, *rows: VmRow) -> None:
+    """Write new VMs, all of them or none: raises what stands for the first that is refused."""
+    for outcome in vms.insert_many(connection, rows):
+        if isinstance(outcome, HostlerError):
+            raise outcome
 
 
 def _entry(kind: Kind, body: bytes, project: str, subject: str) -> NewEntry:

@@ -18,14 +18,14 @@ from hostler.control.store.hosts import HostRow
 from hostler.control.store.placements import PlacementRow
 from hostler.control.store.projects import ProjectRow
 from hostler.control.store.renumbering import OF_A_BACKUP
-from tests.control.store.making import fact, vm
+from tests.control.store.making import fact, insert_vms, vm
 
 
 def fill(database: Database, count: int) -> None:
     def work(connection) -> None:
         projects.insert(connection, ProjectRow(name="shop"))
         for number in range(count):
-            vms.insert(connection, vm(f"web{number}"))
+            insert_vms(connection, vm(f"web{number}"))
             log.append(connection, [fact()])
 
     database.submit(work).result(30)
@@ -84,10 +84,10 @@ def test_all_numbers_that_agents_compare_are_newer_after_each_restore(sqlite_url
     def make(connection) -> None:
         projects.insert(connection, ProjectRow(name="shop"))
         status = b'{"id":"web","home":{"host":"h1","name":"north","generation":5},"generation":7,"x":[1]}'
-        vms.insert(connection, msgspec.structs.replace(vm("web"), generation=7, status=status))
-        vms.insert(connection, msgspec.structs.replace(vm("new"), status=b'{"id":"new"}'))
+        insert_vms(connection, vm("web", generation=7, status=status), vm("new", status=b'{"id":"new"}'))
         hosts.insert(connection, HostRow(id="h1", name="north", epoch=4, generation=9, agent="a", boot="b"))
-        placements.insert(connection, PlacementRow(vm=vm("web").id, host="h1", role="home", generation=5, seq=3))
+        row = PlacementRow(vm=vm("web").id, host="h1", role="home", generation=5, seq=3)
+        placements.insert_many(connection, [row])
         assert lease.take(connection, "me", 60.0).epoch == 1
 
     database = open_database(sqlite_url)
@@ -99,8 +99,8 @@ def test_all_numbers_that_agents_compare_are_newer_after_each_restore(sqlite_url
         restore(tmp_path / "saved", sqlite_url, is_forced=True)
         database = open_database(sqlite_url)
         host = database.read_now(lambda c: hosts.get(c, "h1"))
-        web = database.read_now(lambda c: vms.get(c, vm("web").id))
-        new = database.read_now(lambda c: vms.get(c, vm("new").id))
+        web = database.read_now(lambda c: vms.find(c, vm("web").id))
+        new = database.read_now(lambda c: vms.find(c, vm("new").id))
         [placed] = database.read_now(placements.all_rows)
         held = database.read_now(lease.read)
         database.close()
@@ -225,7 +225,7 @@ def test_a_file_that_was_put_back_by_other_means_counts_anew_in_place(made, sqli
     assert restore_in_place(sqlite_url).vms == 3
     database = open_database(sqlite_url)
     assert database.read_now(lease.read).epoch > epoch
-    assert database.read_now(lambda c: vms.get(c, vm("web0").id)).generation > 10**12
+    assert database.read_now(lambda c: vms.find(c, vm("web0").id)).generation > 10**12
     database.close()
     with pytest.raises(BackupError):
         restore_in_place(f"sqlite:///{tmp_path / 'missing.db'}")

@@ -7,11 +7,10 @@ from functools import partial
 import pytest
 
 from hostler.control.store import Database, hosts, projects, vms
-from hostler.control.store.closed import ClosedRow, closed_hosts
-from hostler.control.store.counts import count_by_project
 from hostler.control.store.errors import InvalidCursorError
+from hostler.control.store.hosts import ClosedRow
 from hostler.control.store.projects import ProjectRow
-from hostler.control.store.waiting import list_waiting
+from hostler.control.store.vms import count_by_project, list_waiting
 from hostler.errors import InputError
 from tests.control.store.making import host, vm
 
@@ -67,6 +66,9 @@ def test_a_cursor_of_another_list_and_a_page_without_end_are_refused(database):
     for cursor in (other, "x", "W10", "é"):
         with pytest.raises(InvalidCursorError):
             database.read_now(lambda c, cursor=cursor: list_waiting(c, after=cursor))
+    with pytest.raises(InvalidCursorError) as caught:  # although hosts are listed by the same kind of key
+        database.read_now(lambda c: hosts.list_page(c, hosts.HostFilter(), after=other))
+    assert "another list" in caught.value.message
     for limit in (0, 501):
         with pytest.raises(InputError):
             database.read_now(lambda c, limit=limit: list_waiting(c, limit=limit))
@@ -81,7 +83,7 @@ def test_only_hosts_that_take_nothing_are_closed(database):
         host("gone", state="fenced", deleted_ns=1),
     )
     database.submit(lambda c: [hosts.insert(c, row) for row in rows]).result(30)
-    assert sorted(database.read_now(closed_hosts)) == [
+    assert sorted(database.read_now(hosts.closed)) == [
         ClosedRow("cordoned", "ready", "", True, False),
         ClosedRow("draining", "ready", "", False, True),
         ClosedRow("silent", "silent", "x", False, False),

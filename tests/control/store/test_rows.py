@@ -18,7 +18,7 @@ from hostler.control.store.idempotency import Answer
 from hostler.control.store.keys import ApiKeyRow, JoinTokenRow
 from hostler.control.store.operations import OperationFilter, OperationRow
 from hostler.control.store.projects import ProjectRow
-from tests.control.store.making import vm
+from tests.control.store.making import insert_vms, vm
 
 
 @pytest.fixture
@@ -43,13 +43,13 @@ def test_a_project_is_written_changed_and_listed_by_name(database, write):
 
 def test_a_project_with_vms_cannot_go_and_one_without_takes_its_documents_along(database, write):
     write(lambda c: projects.insert(c, ProjectRow(name="shop")))
-    write(lambda c: vms.insert(c, vm("web")))
+    write(lambda c: insert_vms(c, vm("web")))
     write(lambda c: documents.insert(c, "quota", Document(project="shop", name="all")))
     write(lambda c: documents.insert(c, "quota", Document(project="bank", name="all")))
     with pytest.raises(StillUsedError) as caught:
         write(lambda c: projects.drop(c, ProjectRow(name="shop")))
     assert "web" in caught.value.message
-    write(lambda c: vms.save(c, vm("web", deleted_ns=1)))
+    write(lambda c: vms.save_many(c, [vm("web", deleted_ns=1)]))
     with pytest.raises(StaleVersionError):
         write(lambda c: projects.drop(c, ProjectRow(name="shop", version=9)))
     write(lambda c: projects.drop(c, ProjectRow(name="shop")))

@@ -89,8 +89,11 @@ def test_of_many_who_want_a_name_at_once_one_gets_it(postgres_url):
     def run(number: int) -> None:
         barrier.wait()
         for turn in range(10):
-            row = vm(f"web{turn}", number=number)
-            outcomes.append(replicas[number].submit(lambda c, row=row: insert_vms(c, row)).exception(30))
+            try:
+                put(replicas[number], vm(f"web{turn}", number=number))
+                outcomes.append(None)
+            except NameTakenError as error:
+                outcomes.append(error)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
     for thread in threads:
@@ -250,6 +253,9 @@ def test_room_is_kept_at_both_ends_of_a_move_and_given_back_with_the_vm(shop):
     assert (use["id-of-h2"].vms, use["id-of-h2"].memory_bytes, use["id-of-h1"].cpu_millis) == (2, 2**62, 1000)
     assert [row.name for row in shop.read_now(lambda c: vms.of_hosts(c, ["id-of-h2"]))] == ["a", "b"]
     assert kept() == [(a, "home", "id-of-h1"), (a, "landing", "id-of-h2"), (b, "home", "id-of-h2")]
+    shop.submit(lambda c: placements.drop_many(c, [(a, "landing")])).result(30)  # it was given up, and tried again
+    assert kept() == [(a, "home", "id-of-h1"), (b, "home", "id-of-h2")]
+    shop.submit(lambda c: placements.insert_many(c, [landing])).result(30)
     shop.submit(arrive).result(30)
     assert [row.vm for row in shop.read_now(lambda c: placements.of_host(c, "id-of-h1"))] == []
     assert kept() == [(a, "home", "id-of-h2"), (b, "home", "id-of-h2")]

@@ -30,7 +30,7 @@ from hostler.control.services.projects import with_strategy
 from hostler.control.services.showing import show_waiting
 from hostler.control.settings import policies_for
 from hostler.control.store import Connection
-from hostler.control.store.waiting import list_waiting
+from hostler.control.store.vms import list_waiting
 
 __all__ = ["ROUTES"]
 

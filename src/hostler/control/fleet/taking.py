@@ -19,7 +19,7 @@ from hostler.control.fleet.errors import AgentInUseError, HostDeletedError, Stal
 from hostler.control.fleet.hosts import HostBody, described, read_body, sized
 from hostler.control.fleet.ordering import KEEPS_SHARED, count_teardown
 from hostler.control.settings import ControlSettings
-from hostler.control.store import Connection, agents, hosts
+from hostler.control.store import Connection, hosts
 from hostler.control.store.hosts import HostRow
 from hostler.control.vms import reports
 from hostler.control.vms.orders import order_for
@@ -54,7 +54,7 @@ def take_registration(
     before = alive(connection, host)
     known = read_body(before)
     _check_new(before, known, message)
-    if agents.is_taken(connection, message.agent, host=host):
+    if hosts.is_agent_elsewhere(connection, message.agent, host=host):
         hint = "every start of an agent has an id of its own: start it anew"
         raise AgentInUseError("another host's agent has this id", hint=hint)
     told = {report.vm: report for report in message.vms}

@@ -14,10 +14,10 @@ from hostler.control.services.times import at
 from hostler.control.services.versions import Versions, check_version
 from hostler.control.settings import check_strategy
 from hostler.control.store import Connection, documents, keys, projects
-from hostler.control.store.counts import count_by_project
 from hostler.control.store.errors import NotFoundError
 from hostler.control.store.projects import ProjectRow
 from hostler.control.store.rows import MOST_IN_A_PAGE
+from hostler.control.store.vms import count_by_project
 from hostler.control.vms.spec import VmSpec, check_labels
 from hostler.model import Event, GangLeft, NamespaceChanged, ReservationLeft, labels
 

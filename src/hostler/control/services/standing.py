@@ -15,7 +15,7 @@ import msgspec
 
 from hostler.control.fleet.hosts import read_body
 from hostler.control.store import Connection, hosts
-from hostler.control.store.closed import ClosedRow, closed_hosts
+from hostler.control.store.hosts import ClosedRow
 from hostler.model import Change, Cure, Explanation, Failure, GangAdvice, HostVerdict, Reason, ReasonCount
 from hostler.model.decisions import ChangeKind
 
@@ -82,7 +82,7 @@ _SOME = Reason(_CORDON, "not_taking_vms")
 
 def read(connection: Connection) -> Standings:
     """Return what keeps VMs from which hosts now."""
-    rows = closed_hosts(connection)
+    rows = hosts.closed(connection)
     unheard = [row.name for row in rows if row.state in _BY_STATE]
     found = hosts.find_by_names(connection, unheard)
     return standings_of(rows, locked_out={name for name, row in found.items() if read_body(row).is_locked_out})

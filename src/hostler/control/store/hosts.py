@@ -26,9 +26,9 @@ from hostler.control.store.rows import Page, change, insert_new, read_page
 from hostler.control.store.tables import host_labels, hosts
 
 __all__ = [
-    "HostFilter", "HostRow", "RollRow", "all_alive", "find", "find_by_credential", "find_by_name", "find_by_names",
-    "find_some", "get", "insert", "is_buried", "list_page", "raise_generations", "revoke_credential", "roll",
-    "save", "set_credential",
+    "ClosedRow", "HostFilter", "HostRow", "RollRow", "all_alive", "closed", "find", "find_by_credential",
+    "find_by_name", "find_by_names", "find_some", "get", "insert", "is_agent_elsewhere", "is_buried", "list_page",
+    "raise_generations", "revoke_credential", "roll", "save", "set_credential",
 ]  # fmt: skip
 
 _AT_ONCE = 500
@@ -38,7 +38,17 @@ _COLUMNS = [column for column in hosts.c if column.name not in _SECRETS]
 
 _ROLL_NAMES = ("id", "name", "state", "is_draining", "epoch", *_SECRETS)
 _ROLL = select(*(hosts.c[name] for name in _ROLL_NAMES)).where(hosts.c.deleted_ns.is_(None))
-_GENERATION = select(hosts.c.generation).where(hosts.c.id == bindparam("key_id"), hosts.c.deleted_ns.is_(None))
+_CLOSED_NAMES = ("name", "state", "agent", "is_cordoned", "is_draining")
+_CLOSED = (
+    select(*(hosts.c[name] for name in _CLOSED_NAMES))
+    .where(hosts.c.deleted_ns.is_(None))
+    .where(or_(hosts.c.state != "ready", hosts.c.is_cordoned, hosts.c.is_draining))
+)
+_OTHER_OF_AGENT = (
+    select(hosts.c.id)
+    .where(hosts.c.agent == bindparam("agent"), hosts.c.id != bindparam("host"), hosts.c.deleted_ns.is_(None))
+    .limit(1)
+)
 _FIND = select(*_COLUMNS).where(hosts.c.id == bindparam("id"))
 _FIND_SOME = select(*_COLUMNS).where(hosts.c.id.in_(bindparam("some", expanding=True)))
 _RAISE = update(hosts).where(hosts.c.id == bindparam("key_id")).values(generation=hosts.c.generation + 1)
@@ -78,6 +88,16 @@ class RollRow(NamedTuple):
     credential_hash: str | None
     old_credential_hash: str | None
     old_credential_until_ns: int
+
+
+class ClosedRow(NamedTuple):
+    """A host that takes no VMs, and by what that can be told; ``agent`` is empty until it registered."""
+
+    name: str
+    state: str
+    agent: str
+    is_cordoned: bool
+    is_draining: bool
 
 
 class HostFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,6 +173,16 @@ def is_buried(connection: Connection, hashed: str) -> bool:
 def roll(connection: Connection) -> list[RollRow]:
     """Return every host that is not deleted, with the hashes of its credentials, in one statement."""
     return [RollRow(*row) for row in connection.execute(_ROLL)]
+
+
+def closed(connection: Connection) -> list[ClosedRow]:
+    """Return every host that takes no VMs by what its row says: a fleet that is well has few of them, or none."""
+    return [ClosedRow(*row) for row in connection.execute(_CLOSED)]
+
+
+def is_agent_elsewhere(connection: Connection, agent: str, *, host: str) -> bool:
+    """Say whether this is the id of an agent that speaks for another host than this one."""
+    return connection.execute(_OTHER_OF_AGENT, {"agent": agent, "host": host}).scalar() is not None
 
 
 def find(connection: Connection, identity: str) -> HostRow | None:

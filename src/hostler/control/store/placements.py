@@ -11,25 +11,9 @@ import msgspec
 from sqlalchemy import Connection, Select, bindparam, delete, func, select
 from sqlalchemy import insert as sql_insert
 
-from hostler.control.store.errors import NameTakenError
-from hostler.control.store.rows import change, insert_new, remove
 from hostler.control.store.tables import placements
 
-__all__ = [
-    "HostUse",
-    "PlacementRow",
-    "all_rows",
-    "drop",
-    "drop_all",
-    "drop_many",
-    "insert",
-    "insert_many",
-    "of_host",
-    "of_vm",
-    "save",
-    "use_by_host",
-]
-
+__all__ = ["HostUse", "PlacementRow", "all_rows", "drop_many", "insert_many", "of_host", "use_by_host"]
 
 _DROP = delete(placements).where(placements.c.vm == bindparam("key_vm"), placements.c.role == bindparam("key_role"))
 _INSERT = sql_insert(placements)
@@ -61,34 +45,6 @@ class HostUse(msgspec.Struct, frozen=True, kw_only=True):
     disk_bytes: int
 
 
-def insert(connection: Connection, row: PlacementRow) -> PlacementRow:
-    """Keep room; NameTakenError if the VM has a placement of that role, or any on that host."""
-    if not insert_new(connection, placements, msgspec.structs.asdict(row)):
-        raise NameTakenError(f"VM {row.vm} has a {row.role} already, or is on host {row.host}", hint="read it again")
-    return row
-
-
-def save(connection: Connection, row: PlacementRow) -> PlacementRow:
-    """Write a placement that is still at ``row.version``; returns it with its next version."""
-    values = msgspec.structs.asdict(row)
-    for name in ("vm", "role", "version"):
-        del values[name]
-    key = {"vm": row.vm, "role": row.role}
-    version = change(connection, placements, key, row.version, values, f"the {row.role} of VM {row.vm}")
-    return msgspec.structs.replace(row, version=version)
-
-
-def drop(connection: Connection, row: PlacementRow) -> None:
-    """Give the room back, if the placement is still at ``row.version``."""
-    key = {"vm": row.vm, "role": row.role}
-    remove(connection, placements, key, row.version, f"the {row.role} of VM {row.vm}")
-
-
-def drop_all(connection: Connection, vm: str) -> int:
-    """Give back all room of a VM; return how many placements it had."""
-    return connection.execute(delete(placements).where(placements.c.vm == vm)).rowcount
-
-
 def drop_many(connection: Connection, keys: Sequence[tuple[str, str]]) -> None:
     """Give room back, by VM and role."""
     if keys:
@@ -99,11 +55,6 @@ def insert_many(connection: Connection, rows: Sequence[PlacementRow]) -> None:
     """Keep room for VMs that have no placement of that role and none on that host."""
     if rows:
         connection.execute(_INSERT, [msgspec.structs.asdict(row) for row in rows])
-
-
-def of_vm(connection: Connection, vm: str) -> list[PlacementRow]:
-    """Return home and landing of a VM, where they exist."""
-    return _rows(connection, select(placements).where(placements.c.vm == vm).order_by(placements.c.role))
 
 
 def of_host(connection: Connection, host: str) -> list[PlacementRow]:

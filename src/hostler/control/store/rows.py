@@ -10,7 +10,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 from sqlalchemy import (
@@ -32,11 +32,18 @@ from sqlalchemy.dialects import postgresql, sqlite
 from hostler.control.store.errors import InvalidCursorError, NotFoundError, StaleVersionError
 from hostler.errors import InputError
 
-__all__ = ["MOST_IN_A_PAGE", "Page", "change", "insert_new", "read_page", "remove"]
+__all__ = [
+    "MOST_IN_A_PAGE", "Page", "Time", "change", "check_limit", "insert_new", "read_cursor", "read_page", "remove",
+    "write_cursor",
+]  # fmt: skip
 
 MOST_IN_A_PAGE = 500
 
 Row = TypeVar("Row")
+Key = TypeVar("Key")
+
+Time = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""Nanoseconds since 1970, as far as a column can hold them."""
 
 
 class Page(msgspec.Struct, Generic[Row], frozen=True, kw_only=True):
@@ -84,10 +91,9 @@ def read_page(
     is_backwards: bool = False,
 ) -> Page[Row]:
     """Return the rows of a query after a cursor, oldest first, or newest first."""
-    if not 1 <= limit <= MOST_IN_A_PAGE:
-        raise InputError(f"a page of {limit} rows", hint=f"ask for 1 to {MOST_IN_A_PAGE}")
+    check_limit(limit)
     if after:
-        created_ns, identity = _read_cursor(after, str(table.name))
+        created_ns, identity = read_cursor(after, str(table.name), tuple[Time, str])
         here, there = tuple_(table.c.created_ns, table.c.id), tuple_(created_ns, identity)
         query = query.where(here < there if is_backwards else here > there)
     if is_backwards:
@@ -96,8 +102,33 @@ def read_page(
         query = query.order_by(table.c.created_ns, table.c.id).limit(limit + 1)
     rows = connection.execute(query).mappings().all()
     last = rows[limit - 1] if len(rows) > limit else None
-    cursor = "" if last is None else _write_cursor(str(table.name), last["created_ns"], last["id"])
+    cursor = "" if last is None else write_cursor(str(table.name), last["created_ns"], last["id"])
     return Page(items=tuple(make(row) for row in rows[:limit]), next=cursor)
+
+
+def check_limit(limit: int) -> None:
+    """Raise InputError unless a page may have so many rows."""
+    if not 1 <= limit <= MOST_IN_A_PAGE:
+        raise InputError(f"a page of {limit} rows", hint=f"ask for 1 to {MOST_IN_A_PAGE}")
+
+
+def write_cursor(kind: str, *key: int | str) -> str:
+    """Return where the next page of a list begins; it names the list, since elsewhere it would point anywhere."""
+    return base64.urlsafe_b64encode(msgspec.json.encode([kind, *key])).decode().rstrip("=")
+
+
+def read_cursor(text: str, kind: str, form: type[Key]) -> Key:
+    """Return the key that a cursor of a list holds; InvalidCursorError, also where it is of another list."""
+    hint = "pass on what the page before gave as next, or nothing"
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        of_kind, *values = msgspec.json.decode(raw, type=list[int | str])
+        key = msgspec.convert(values, form) if of_kind == kind else None
+    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
+        raise InvalidCursorError("the cursor cannot be read", hint=hint) from error
+    if key is None:
+        raise InvalidCursorError("the cursor is of another list", hint=hint)
+    return key
 
 
 @cache
@@ -134,22 +165,3 @@ def _why_unchanged(
     if found is None:
         return NotFoundError(f"{what} does not exist", hint="list what there is")
     return StaleVersionError(f"{what} is at version {found}, not {version}", hint="read it again and decide anew")
-
-
-def _write_cursor(kind: str, created_ns: int, identity: str) -> str:
-    """Return where the next page of a list begins; it names the list, since elsewhere it would point anywhere."""
-    return base64.urlsafe_b64encode(msgspec.json.encode([kind, created_ns, identity])).decode().rstrip("=")
-
-
-def _read_cursor(text: str, kind: str) -> tuple[int, str]:
-    hint = "pass on what the page before gave as next, or nothing"
-    try:
-        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        of_kind, created_ns, identity = msgspec.json.decode(raw, type=tuple[str, int, str])
-        if not 0 <= created_ns < 2**63:
-            raise ValueError("out of range")
-    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise InvalidCursorError("the cursor cannot be read", hint=hint) from error
-    if of_kind != kind:
-        raise InvalidCursorError("the cursor is of another list", hint=hint)
-    return created_ns, identity

@@ -1,16 +1,29 @@
 """VMs as rows: what users want, what agents report, and lists of them. Used by the API, the leader and agents' orders.
 
-``save`` is for changes of what is wanted and writes everything; ``observe`` is for reports and writes little. A deleted
-VM stays as a row without a claim to its name until ``forget_deleted``.
+A VM keeps its project and its name for life; all else is written by ``save_many``, and labels by ``set_labels``. A
+deleted VM stays as a row without a claim to its name until ``forget_deleted``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy import insert as sql_insert
 
 from hostler.control.store.errors import NameTakenError, NotFoundError
@@ -20,20 +33,20 @@ from hostler.control.store.labels import (
     add_labels,
     columns_of,
     has_labels,
-    read_labels,
     with_labels,
     write_labels,
 )
-from hostler.control.store.rows import Page, change, read_page
+from hostler.control.store.rows import Page, Time, check_limit, read_cursor, read_page, write_cursor
 from hostler.control.store.tables import placements, projects, vm_labels, vms
 from hostler.errors import HostlerError
 
 __all__ = [
-    "VmFilter", "VmRow", "count", "count_by_state", "find", "find_by_name", "find_many", "forget_deleted", "get",
-    "insert", "insert_many", "list_page", "observe", "of_hosts", "save", "save_many", "set_labels",
+    "VmFilter", "VmRow", "count", "count_by_project", "count_by_state", "find", "find_by_name", "find_many",
+    "forget_deleted", "insert_many", "list_page", "list_waiting", "of_hosts", "save_many", "set_labels",
 ]  # fmt: skip
 
-
+_Priority = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_WAITING = "waiting"  # the list of those that wait, as its cursors name it
 _AT_ONCE = 500
 _OF_HOSTS = (
     select(vms)
@@ -46,8 +59,7 @@ _TAKEN = select(vms.c.name).where(
     vms.c.project == bindparam("project"), vms.c.name.in_(bindparam("some", expanding=True)), vms.c.deleted_ns.is_(None)
 )
 _INSERT = sql_insert(vms)
-
-
+_COUNT_BY_PROJECT = select(vms.c.project, func.count()).where(vms.c.deleted_ns.is_(None)).group_by(vms.c.project)
 _CHANGING = (
     "power", "state", "host", "gang", "priority", "is_protected", "cpu_millis", "memory_bytes", "disk_bytes",
     "generation", "observed_generation", "restarts", "updated_ns", "deleted_ns", "spec", "status",
@@ -99,14 +111,6 @@ class VmFilter(msgspec.Struct, frozen=True, kw_only=True):
     with_deleted: bool = False
 
 
-def insert(connection: Connection, row: VmRow) -> VmRow:
-    """Write a new VM; NameTakenError where one of that name exists, NotFoundError without its project."""
-    outcome = insert_many(connection, [row])[0]
-    if isinstance(outcome, HostlerError):
-        raise outcome
-    return outcome
-
-
 def insert_many(connection: Connection, rows: Sequence[VmRow]) -> list[VmRow | HostlerError]:
     """Write new VMs; what stands for a row that is not written says why."""
     known = set(connection.execute(_FIND_PROJECTS, {"some": sorted({row.project for row in rows})}).scalars())
@@ -136,30 +140,6 @@ def _taken(connection: Connection, project: str, names: Sequence[str]) -> set[st
         some = names[start : start + _AT_ONCE]
         found.update(connection.execute(_TAKEN, {"project": project, "some": some}).scalars())
     return found
-
-
-def save(connection: Connection, row: VmRow) -> VmRow:
-    """Write all of a VM that is still at ``row.version``; returns it with its next version."""
-    if row.deleted_ns is None:
-        taken = select(vms.c.id).where(vms.c.project == row.project, vms.c.name == row.name, vms.c.deleted_ns.is_(None))
-        if connection.execute(taken).scalar() not in (None, row.id):
-            raise NameTakenError(f"project {row.project} has a VM {row.name} already", hint="choose another name")
-    values = columns_of(row)
-    for name in ("id", "version", "created_ns"):
-        del values[name]
-    version = change(connection, vms, {"id": row.id}, row.version, values, f"VM {row.id}")
-    if read_labels(connection, vm_labels, [row.id])[row.id] != tuple(sorted(row.labels)):
-        write_labels(connection, vm_labels, row.id, row.labels)
-    return msgspec.structs.replace(row, version=version)
-
-
-def observe(
-    connection: Connection, row: VmRow, *, state: str, observed_generation: int, status: bytes, now_ns: int
-) -> VmRow:
-    """Write what was reported of a VM that is still at ``row.version``; returns it with its next version."""
-    values = {"state": state, "observed_generation": observed_generation, "status": status, "updated_ns": now_ns}
-    version = change(connection, vms, {"id": row.id}, row.version, values, f"VM {row.id}")
-    return msgspec.structs.replace(row, **values, version=version)
 
 
 def save_many(connection: Connection, rows: Sequence[VmRow]) -> int:
@@ -196,14 +176,6 @@ def find_many(connection: Connection, identities: Sequence[str]) -> list[VmRow]:
     return found
 
 
-def get(connection: Connection, identity: str) -> VmRow:
-    """Return a VM by its id; NotFoundError."""
-    found = find(connection, identity)
-    if found is None:
-        raise NotFoundError(f"VM {identity} does not exist", hint="list what there is")
-    return found
-
-
 def find_by_name(connection: Connection, project: str, name: str) -> VmRow | None:
     """Return the VM of that name that is not deleted."""
     alive = vms.c.deleted_ns.is_(None)
@@ -226,6 +198,29 @@ def list_page(connection: Connection, wanted: VmFilter, *, after: str = "", limi
     return Page(items=with_labels(connection, vm_labels, page.items), next=page.next)
 
 
+def list_waiting(connection: Connection, project: str = "", *, after: str = "", limit: int = 100) -> Page[VmRow]:
+    """Return VMs that wait for a place, of a project or of all, without their labels.
+
+    They come in the order in which the engine looks at them: by priority, then by age.
+    """
+    check_limit(limit)
+    query = select(vms).where(vms.c.state == "pending", vms.c.deleted_ns.is_(None))
+    if project:
+        query = query.where(vms.c.project == project)
+    if after:
+        query = query.where(_waits_behind(*read_cursor(after, _WAITING, tuple[_Priority, Time, str])))
+    query = query.order_by(vms.c.priority.desc(), vms.c.created_ns, vms.c.id).limit(limit + 1)
+    rows = [_make(row) for row in connection.execute(query).mappings()]
+    last = rows[limit - 1] if len(rows) > limit else None
+    cursor = "" if last is None else write_cursor(_WAITING, last.priority, last.created_ns, last.id)
+    return Page(items=tuple(rows[:limit]), next=cursor)
+
+
+def _waits_behind(priority: int, created_ns: int, identity: str) -> ColumnElement[bool]:
+    later = tuple_(vms.c.created_ns, vms.c.id) > tuple_(created_ns, identity)
+    return or_(vms.c.priority < priority, and_(vms.c.priority == priority, later))
+
+
 def count(connection: Connection, wanted: VmFilter) -> int:
     """Return how many VMs a list would show in all."""
     found: int = connection.execute(_filtered(select(func.count()).select_from(vms), wanted)).scalar_one()
@@ -236,6 +231,12 @@ def count_by_state(connection: Connection) -> dict[str, int]:
     """Return how many VMs are in which state, for metrics."""
     query = select(vms.c.state, func.count()).where(vms.c.deleted_ns.is_(None)).group_by(vms.c.state)
     return {str(state): int(number) for state, number in connection.execute(query)}
+
+
+def count_by_project(connection: Connection, project: str = "") -> dict[str, int]:
+    """Return how many VMs each project has that has any, or that one, in one statement."""
+    query = _COUNT_BY_PROJECT.where(vms.c.project == project) if project else _COUNT_BY_PROJECT
+    return {str(name): int(number) for name, number in connection.execute(query)}
 
 
 def forget_deleted(connection: Connection, before_ns: int, *, limit: int = 1000) -> int:
