@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.control.books.books import Books
 from hostler.control.books.follower import AstrayError, Step, digest_of
 from hostler.control.store import Database, lease, log
 from tests.control.api.house import open_house
-from tests.control.books.town import Replica, Town, all_placed, until, until_so
+from tests.control.books.town import Replica, Town, all_placed, at_rest, until, until_so
 
 
 class Foreign:
@@ -68,7 +67,7 @@ def test_a_leader_that_cannot_follow_the_log_leaves_leading_to_one_that_can(data
         await all_placed(town, "first")
         assert one.books.is_leader
         two = await Replica(town.books("b")).start()
-        await _until_all_know_all(town, one.books, two.books)
+        await at_rest(town, one.books, two.books)
         await forge(town, foreign)
         await until_so(lambda: bool(one.books.trouble))
         assert word in one.books.trouble
@@ -101,7 +100,7 @@ def test_a_replica_alone_that_cannot_follow_the_log_does_not_keep_the_lease(data
         replica = await Replica(town.books("a", database=foreign)).start()
         await town.create("first")
         await all_placed(town, "first")
-        await _until_all_know_all(town, replica.books)
+        await at_rest(town, replica.books)
         await forge(town, foreign)
 
         async def is_free() -> bool:
@@ -152,17 +151,6 @@ def test_the_engine_of_a_replica_that_went_astray_is_never_kept(database):
         await books.close()
 
     asyncio.run(scene())
-
-
-async def _until_all_know_all(town: Town, *replicas: Books) -> None:
-    """Wait until nothing is to be written any more, and everybody has read what was."""
-
-    async def is_quiet() -> bool:
-        before = await town.database.read(log.head)
-        await asyncio.sleep(0.3)
-        return all(books.seq == before for books in replicas) and await town.database.read(log.head) == before
-
-    await until(is_quiet)
 
 
 def test_a_service_that_cannot_follow_the_log_says_why_it_is_not_ready():

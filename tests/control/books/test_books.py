@@ -11,13 +11,12 @@ from hostler.control.books.books import Books
 from hostler.control.books.deciding import carry_out
 from hostler.control.books.reading import remembered
 from hostler.control.books.watching import Watchers
-from hostler.control.settings import ControlSettings
 from hostler.control.store import Database, hosts, lease, open_database, operations, vms
 from hostler.control.store.errors import DatabaseUnavailableError, OutcomeUnknownError
 from hostler.control.vms import wishes
 from hostler.control.vms.spec import VmSpec
 from hostler.model import GuestLeft
-from tests.control.books.town import SETTINGS, Faulty, Replica, Slow, Town, all_placed, deposed, until
+from tests.control.books.town import SETTINGS, Faulty, Replica, Slow, Town, all_placed, at_rest, deposed, until
 
 
 def test_a_vm_is_placed_and_its_room_is_kept_in_the_same_breath(database):
@@ -66,15 +65,9 @@ def test_only_one_of_two_replicas_decides_and_both_know_the_same(database):
             await town.create(name)
         await all_placed(town, *names)
         assert [one.books.is_leader, two.books.is_leader].count(True) == 1
-        assert 0 in (one.books.steps, two.books.steps)
-
-        async def is_quiet() -> bool:
-            before = one.books.seq, two.books.seq, one.books.steps + two.books.steps
-            await asyncio.sleep(0.3)
-            after = one.books.seq, two.books.seq, one.books.steps + two.books.steps
-            return before == after and before[0] == before[1]
-
-        await until(is_quiet)
+        leader, other = (one.books, two.books) if one.books.is_leader else (two.books, one.books)
+        assert (leader.steps > 0, other.steps) == (True, 0)
+        await at_rest(town, leader, other)
         states = [(await replica.books.ask(lambda engine: engine.checkpoint()))[0] for replica in (one, two)]
         assert states[0] == states[1]
         await one.stop()
@@ -92,6 +85,7 @@ def test_when_the_leader_dies_another_one_takes_over_and_knows_everything(databa
         await all_placed(town, "first")
         two = await Replica(town.books("b")).start()
         await one.kill()
+        await town.run_out()
         await town.create("second")
         await all_placed(town, "second")
         assert two.books.is_leader
@@ -105,12 +99,11 @@ def test_a_leader_that_stops_gives_the_lease_back_and_leaves_a_checkpoint(databa
     async def scene() -> None:
         town = Town(database)
         await town.build(1)
-        slow = msgspec.structs.replace(SETTINGS, lease_ttl_s=3600.0)
-        one = await Replica(town.books("a", slow)).start()
+        one = await Replica(town.books("a")).start()
         await town.create("first")
         await all_placed(town, "first")
         await one.stop()
-        two = await Replica(town.books("b", slow)).start()
+        two = await Replica(town.books("b")).start()
         await town.create("second")
         await all_placed(town, "second")
         assert two.books.is_leader
@@ -201,7 +194,7 @@ def test_policies_that_change_between_two_lives_count_from_the_new_start(databas
         await town.create("first", cpu=2)
         await all_placed(town, "first")
         await one.stop()
-        packing = ControlSettings(strategy="best_fit", lease_ttl_s=1.0, renew_s=0.1)
+        packing = msgspec.structs.replace(SETTINGS, strategy="best_fit")
         two = await Replica(town.books("b", packing)).start()
         await town.create("second", cpu=1)
         await all_placed(town, "second")

@@ -7,7 +7,7 @@ from typing import Any
 
 from hostler.control.store import Database
 from hostler.control.store.errors import LeaseLostError
-from tests.control.books.town import Replica, Town, all_placed, until, until_so
+from tests.control.books.town import Replica, Town, all_placed, at_rest, until_so
 
 
 class Stalling:
@@ -49,15 +49,17 @@ def test_a_step_of_a_leader_that_did_not_notice_its_successor_is_refused(databas
         await town.create("first")
         await all_placed(town, "first")
         two = await Replica(town.books("b")).start()
+        await at_rest(town, one.books, two.books)
         stalling.renewals.clear()
         stalling.steps.clear()
         await town.create("second")
         await stalling.has_decided.wait()  # and nothing of it is written yet
+        await town.run_out()
         await all_placed(town, "second")
         assert one.books.is_leader, "it has not noticed"
         assert two.books.is_leader
         assert (one.books.epoch, two.books.epoch) == (1, 2)
-        await _until_quiet(town)
+        await at_rest(town, two.books)
         written, rebuilt = await town.entries(), one.books.rebuilds
         stalling.steps.set()
         await until_so(lambda: one.books.rebuilds > rebuilt)
@@ -74,12 +76,3 @@ def test_a_step_of_a_leader_that_did_not_notice_its_successor_is_refused(databas
         await two.stop()
 
     asyncio.run(scene())
-
-
-async def _until_quiet(town: Town) -> None:
-    async def is_quiet() -> bool:
-        before = await town.entries()
-        await asyncio.sleep(0.3)
-        return await town.entries() == before
-
-    await until(is_quiet)

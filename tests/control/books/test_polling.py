@@ -9,6 +9,7 @@ import psycopg
 from hostler.control.store import Database, log, open_database
 from hostler.control.store.listener import PostgresNotifier
 from tests.control.books.town import Replica, Town, all_placed, until
+from tests.control.databases import PATIENT
 
 
 def test_a_replica_whose_listener_is_dead_still_reads_what_others_decide(postgres_url):
@@ -33,7 +34,7 @@ def test_a_replica_whose_listener_is_dead_still_reads_what_others_decide(postgre
         await two.stop()
         await one.stop()
 
-    database, deaf = open_database(postgres_url), open_database(postgres_url)
+    database, deaf = (open_database(postgres_url, limits=PATIENT) for _ in range(2))
     try:
         asyncio.run(scene(database, deaf))
     finally:
