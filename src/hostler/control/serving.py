@@ -32,7 +32,7 @@ from hostler.control.services import first_start
 from hostler.control.services.keys import note_uses
 from hostler.control.settings import ControlSettings
 from hostler.control.store import Connection, Database, lease, open_database
-from hostler.control.warming import warm_up
+from hostler.control.warming import warm_up, warm_up_unless
 from hostler.errors import HostlerError
 
 __all__ = ["Serving", "Tls", "check_files", "serve"]
@@ -61,7 +61,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def serve(how: Serving, stopping: asyncio.Event) -> None:
-    """Serve until told to stop."""
+    """Serve until told to stop; before the kernels are compiled that ends it at once: call ``warming.leave`` then."""
     address = parse_listen(how.settings.listen)
     warning = check_listening(address, has_tls=how.tls is not None, is_insecure=how.is_insecure)
     if warning:
@@ -78,8 +78,8 @@ async def serve(how: Serving, stopping: asyncio.Event) -> None:
         url = url_of(address, sock, is_secure=how.tls is not None)
         books = Books(database, how.settings, address=url, tell=how.tell)
         opened.push_async_callback(books.close)
-        if not how.is_compiled:
-            await asyncio.to_thread(warm_up, how.settings)
+        if not how.is_compiled and not await warm_up_unless(stopping, how.settings):
+            return
         await books.open()
         _spare_the_collector()
         await _live(how, database, books, address, sock, url, signing, stopping)

@@ -1,7 +1,15 @@
-"""Loads or compiles the kernels that decisions, what-ifs and explanations need, before anybody waits for one."""
+"""Loads or compiles the kernels that decisions, what-ifs and explanations need, before anybody waits for one.
+
+Compiling them takes up to a minute, and nothing can break it off. So it has a thread that nobody waits for: who is told
+to stop meanwhile closes what is open and calls ``leave``.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
+import threading
 from contextlib import suppress
 
 from hostler.control.settings import ControlSettings, policies_for
@@ -9,9 +17,41 @@ from hostler.engine import Engine
 from hostler.errors import PluginError
 from hostler.model import Gang, GangChanged, Guest, GuestArrived, GuestSpec, Host, HostChanged, HostJoined, amounts
 
-__all__ = ["warm_up"]
+__all__ = ["leave", "warm_up", "warm_up_unless"]
 
+_THREAD = "warm-up"
 _SIZE = {"cpu": 1000, "memory": 2**30, "guests": 10}
+
+
+async def warm_up_unless(stopping: asyncio.Event, settings: ControlSettings) -> bool:
+    """Warm up in a thread of its own; return whether that is done, False as soon as somebody wants to stop."""
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    errors: list[Exception] = []
+
+    def work() -> None:
+        try:
+            warm_up(settings)
+        except Exception as error:
+            errors.append(error)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=work, name=_THREAD, daemon=True).start()
+    waits = [asyncio.ensure_future(event.wait()) for event in (done, stopping)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for one in waits:
+        one.cancel()
+    if errors:
+        raise errors[0]
+    return done.is_set()
+
+
+def leave() -> None:
+    """End the process here if something is still compiled: Python would end that thread inside LLVM, and crash."""
+    if any(thread.name == _THREAD for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def warm_up(settings: ControlSettings) -> None:

@@ -42,13 +42,15 @@ def up(listen: str, hosts: int, size: str, silent_after: float, state_dir: Path 
         import uvloop
 
         from hostler.cli.control.dev_town import run_town
+        from hostler.control.warming import leave
 
     if state_dir is not None:
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         uvloop.run(run_town(state_dir.absolute(), listen, hosts, size, silent_after, dict(os.environ), told=_told))
-        return
-    with TemporaryDirectory(prefix="hostler-dev-") as folder:
-        uvloop.run(run_town(Path(folder), listen, hosts, size, silent_after, dict(os.environ), told=_told))
+    else:
+        with TemporaryDirectory(prefix="hostler-dev-") as folder:
+            uvloop.run(run_town(Path(folder), listen, hosts, size, silent_after, dict(os.environ), told=_told))
+    leave()
 
 
 def _told(url: str, key_file: Path) -> None:

@@ -61,6 +61,7 @@ def run_service(environment: Mapping[str, str], options: Options) -> None:
     import uvloop
 
     from hostler.control.serving import serve
+    from hostler.control.warming import leave
     from hostler.telemetry.log import Log
 
     log = Log(lambda line: note(line, label=""), form=options.log_format)
@@ -77,6 +78,7 @@ def run_service(environment: Mapping[str, str], options: Options) -> None:
         log.info("stopped")
 
     uvloop.run(live())
+    leave()
 
 
 def _how(environment: Mapping[str, str], options: Options, cache: KernelCache, log: Log) -> Serving:
