@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hostler.control.access.errors import TooManyRequestsError, UnauthenticatedError
+from hostler.control.access.limits import place_of
 from hostler.control.access.sessions import check_origin, clear_cookie, open_session, seal, set_cookie
 from hostler.control.api.problems import retry_headers, status_of
 from hostler.control.api.refusals import ended_key, note_refused
@@ -75,7 +76,8 @@ class Login:
     def _count(self, request: Request) -> None:
         """Count a login to the changes of an address, before anything is read of it; TooManyRequestsError."""
         context = self._desk.context
-        wait_s = context.limiter.take(f"login from {remote_of(request)}", context.clock(), is_change=True)
+        place = place_of(remote_of(request))
+        wait_s = context.limiter.take(f"login from {place}", context.clock(), is_change=True)
         if wait_s:
             raise TooManyRequestsError("more logins than one address may send", retry_after_s=wait_s)
 

@@ -15,7 +15,7 @@ import msgspec
 from hostler.control.access.errors import TooManyRequestsError
 from hostler.errors import InputError
 
-__all__ = ["OFF", "FailureGuard", "Limiter", "Limits", "Rate", "Recent", "parse_rate", "wait_s"]
+__all__ = ["OFF", "FailureGuard", "Limiter", "Limits", "Rate", "Recent", "parse_rate", "place_of", "wait_s"]
 
 MOST_KEPT = 10_000
 _NS = 1_000_000_000
@@ -141,7 +141,7 @@ class FailureGuard:
 
     def retry_after_s(self, address: str, now_ns: int) -> int:
         """Return how long an address is kept out, 0 if it may try."""
-        found = self._kept.get(_place(address))
+        found = self._kept.get(place_of(address))
         wait_ns = 0 if found is None else found.locked_ns - now_ns
         # More than the longest lock-out: the clock was set back, and nobody is to wait for that.
         return wait_s(wait_ns) if 0 < wait_ns <= self._limits.longest_lockout_s * _NS else 0
@@ -157,7 +157,7 @@ class FailureGuard:
         rate = self._limits.failures
         if rate is None:
             return
-        place = _place(address)
+        place = place_of(address)
         found = self._kept.get(place) or _Failures()
         if now_ns > found.locked_ns + self._limits.longest_lockout_s * _NS:
             found.strikes = 0
@@ -179,7 +179,7 @@ def _take(rate: Rate, paid_ns: int | None, now_ns: int) -> tuple[int, int]:
     return paid + interval, 0
 
 
-def _place(address: str) -> str:
+def place_of(address: str) -> str:
     """Return what counts as one address: of IPv6 a whole /64, since everybody gets as much."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
