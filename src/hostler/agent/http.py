@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import ssl
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,6 +19,7 @@ __all__ = ["HttpTransport"]
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CONNECT_S = 5.0
 _LONGEST_ANSWER = 64 * 2**20
+_NUMBERS = re.compile(r"\[Errno ([0-9]+)\]")
 
 
 class HttpTransport:
@@ -53,7 +56,7 @@ class HttpTransport:
         except TimeoutError as error:
             raise self._failure(f"did not answer within {request.timeout_s:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise self._failure(f"cannot be reached: {error}") from error
+            raise self._failure(f"cannot be reached: {_problem(error)}") from error
 
     async def close(self) -> None:
         """End all connections."""
@@ -63,6 +66,28 @@ class HttpTransport:
 
     def _failure(self, what: str) -> TransportError:
         return TransportError(f"{self._server} {what}", hint="VMs run on; it is tried again")
+
+
+def _problem(error: Exception) -> str:
+    """Say what went wrong on the way. aiohttp's own words repeat the address, and name settings that nobody made."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "its name cannot be resolved"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        why = error.certificate_error
+        reason = why.verify_message if isinstance(why, ssl.SSLCertVerificationError) else str(why)
+        return f"its certificate is not accepted: {reason.removesuffix('.')}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the connection ended before the answer"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "its answer is no HTTP"
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, ssl.SSLError):
+        return f"TLS cannot be agreed on ({(cause.reason or 'no reason').replace('_', ' ').lower()})"
+    if isinstance(cause, OSError):
+        numbers = [cause.errno] if cause.errno else map(int, _NUMBERS.findall(str(cause)))  # one of each address
+        if words := ", ".join(dict.fromkeys(os.strerror(number).lower() for number in numbers)):
+            return words
+    return " ".join(str(cause).split()) or type(cause).__name__
 
 
 async def _read(answer: aiohttp.ClientResponse) -> Response:
