@@ -31,7 +31,7 @@ def test_copies_are_counted_after_what_is_pending(files):
     assert result.lines == [
         "16 more guests like small (cpu 500m, memory 1Gi) fit.",
         "Placed before them: 1 of 1 pending guest.",
-        "The next one does not fit: 0/3 hosts: 1 cordoned, 1 insufficient cpu, 1 insufficient memory.",
+        "The next one does not fit: 0 of 3 hosts: 1 cordoned, 1 insufficient cpu, 1 insufficient memory.",
     ]
 
 
@@ -136,7 +136,7 @@ class TestGuestThatRequestsNothing:
             "6 more guests like idle (no requests) fit.",
             "It requests nothing, so only hosts' limits of guests count.",
             "Placed before them: 1 of 1 pending guest.",
-            "The next one does not fit: 0/3 hosts: 2 too many guests, 1 cordoned.",
+            "The next one does not fit: 0 of 3 hosts: 2 too many guests, 1 cordoned.",
         ]
 
     @pytest.mark.parametrize("policy", ["spread", "pack", "round_robin", "random", "first_fit"])

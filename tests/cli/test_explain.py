@@ -18,7 +18,7 @@ WITH_WAREHOUSE = (*DEMO_FILES, "-f", DEMO / "warehouse.yaml")
 def test_a_refusal_is_told_with_near_misses_the_cure_and_what_would_wake_the_guest():
     result = hostler("explain", *WITH_WAREHOUSE, "warehouse")
     assert result.code == 0
-    assert result.lines[0].startswith("warehouse (cpu 20, memory 96Gi) fits nowhere: 0/12 hosts: 9 insufficient cpu")
+    assert result.lines[0].startswith("warehouse (cpu 20, memory 96Gi) fits nowhere: 0 of 12 hosts: 9 insufficient cpu")
     near = result.lines.index(next(line for line in result.lines if line.startswith("HOST THAT DOES NOT FIT")))
     assert result.lines[near + 1].split(maxsplit=1) == ["north-gpu", "untolerated taint gpu:NoSchedule"]
     assert "insufficient cpu: 10 of 20 missing; insufficient memory: 44Gi of 96Gi missing" in result.out
@@ -203,7 +203,7 @@ def test_a_host_that_is_full_has_too_many_guests(tmp_path):
         "guests: [{name: one, requests: {cpu: 1}, host: a}, {name: two, requests: {cpu: 1}}]\n"
     )
     found = hostler("explain", "-f", write(tmp_path / "f.yaml", body), "two")
-    assert found.lines[0].startswith("two (cpu 1) fits nowhere: 0/1 host: 1 too many guests")
+    assert found.lines[0].startswith("two (cpu 1) fits nowhere: 0 of 1 host: 1 too many guests")
     assert found.row("a") == ["a", "too", "many", "guests"]
 
 
@@ -233,7 +233,7 @@ def test_a_guest_that_left_is_explained_by_its_last_decision(tmp_path):
     assert placed[0].startswith("first (cpu 1) goes to b, score ")
     assert placed[1] == "It left the run later, by entry 8 of 10 entries."
     refused = hostler("explain", "--journal", path, "huge").lines
-    assert refused[0].startswith("huge (cpu 9) fits nowhere: 0/2 hosts: 2 insufficient cpu")
+    assert refused[0].startswith("huge (cpu 9) fits nowhere: 0 of 2 hosts: 2 insufficient cpu")
     assert hostler("explain", "--journal", path, "moved").lines[0].startswith("moved (cpu 1) already runs on b.")
     assert hostler("explain", "--journal", path, "nobody").code == 2
 
@@ -287,7 +287,7 @@ def test_a_guest_that_the_policy_would_not_have_placed_is_said_to_be_placed_by_a
     path = journal_of_a_watcher(tmp_path, 9000, 0, "a")
     found = hostler("explain", "--journal", path, "urgent")
     assert found.lines[0] == "urgent (cpu 9) was bound to a by another scheduler;"
-    assert found.lines[1] == "  policy kubernetes would not have placed it: 0/2 hosts: 2 insufficient cpu."
+    assert found.lines[1] == "  policy kubernetes would not have placed it: 0 of 2 hosts: 2 insufficient cpu."
     assert hostler("explain", "--journal", path, "urgent", "-o", "json").json["bound_to"] == "a"
 
 
@@ -297,5 +297,5 @@ hosts: [{name: a}, {name: b, devices: [{kind: gpu}]}]
 guests: [{name: g, devices: [{kind: gpu, count: 2}]}]
 """
     found = hostler("explain", "-f", write(tmp_path / "f.yaml", body), "g")
-    assert found.lines[0].startswith("g (2 gpu) fits nowhere: 0/2 hosts: 1 insufficient gpu, 1 no device gpu; ")
+    assert found.lines[0].startswith("g (2 gpu) fits nowhere: 0 of 2 hosts: 1 insufficient gpu, 1 no device gpu; ")
     assert found.row("a")[1:] == ["no", "device", "gpu"]

@@ -259,7 +259,7 @@ guests: [{name: c, count: 2, gang: crew, requests: {cpu: 4}}]
 
 def test_a_member_that_fits_without_its_gang_is_said_to_fit(fleet):
     result = hostler("place", "-f", fleet(TOO_MANY))
-    assert "5/5 hosts fit, but gang default/crew needs 1 more of its members placed" in " ".join(result.row("c-0"))
+    assert "5 of 5 hosts fit, but gang default/crew needs 1 more of its members placed" in " ".join(result.row("c-0"))
     assert "gang incomplete" not in result.out
 
 
@@ -295,7 +295,7 @@ guests: [{name: dev, tenant: dev, requests: {cpu: 2}}]
 
 def test_a_reservation_in_the_way_is_named_in_the_reason(fleet):
     result = hostler("place", "-f", fleet(NIGHT))
-    assert "0/5 hosts: 5 insufficient cpu (reservation night holds room on 5 hosts)" in " ".join(result.row("dev"))
+    assert "0 of 5 hosts: 5 insufficient cpu (reservation night holds room on 5 hosts)" in " ".join(result.row("dev"))
 
 
 def test_explain_tells_what_is_missing_who_holds_it_and_that_its_end_helps(fleet):

@@ -116,7 +116,7 @@ def test_show_tells_when_who_where_and_why(eventful):
         "2 +0.000s 2026-01-31T12:00:00.000Z guest arrived shop/web - cpu 1",
         "3 +1.500s 2026-01-31T12:00:01.500Z bind shop/web a",
         "4 +1m30s 2026-01-31T12:01:30.000Z guest arrived shop/db - cpu 1",
-        "5 +1m30s 2026-01-31T12:01:30.000Z hold shop/db - 0/1 host: 1 too many guests",
+        "5 +1m30s 2026-01-31T12:01:30.000Z hold shop/db - 0 of 1 host: 1 too many guests",
         "6 +2h03m04s 2026-01-31T14:03:04.000Z guest left shop/web -",
     ]
 

@@ -44,7 +44,7 @@ def test_guests_are_placed_and_summed_up(fleet):
 def test_a_guest_that_fits_nowhere_gets_its_reasons_in_one_line_and_exit_code_1(fleet):
     result = hostler("place", "-f", fleet("- {name: big, requests: {cpu: 5}}\n"))
     assert result.code == 1
-    assert "0/2 hosts: 1 insufficient cpu, 1 untolerated taint gpu:NoSchedule" in result.out
+    assert "0 of 2 hosts: 1 insufficient cpu, 1 untolerated taint gpu:NoSchedule" in result.out
     assert result.row("big")[:2] == ["big", "-"]
     assert "1 guest: 0 placed, 1 not placed" in result.lines[-1]
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.cli.wording import amount_text, failure_text, number_text, plural, reason_line, request_text
+from hostler.cli.wording import (
+    amount_text,
+    failure_text,
+    number_text,
+    plural,
+    readable_amount,
+    reason_line,
+    request_text,
+)
 from hostler.model import Decision, DeviceRequest, Failure, GuestSpec, Reason, ReasonCount, parse_amounts
 
 
@@ -28,6 +36,26 @@ from hostler.model import Decision, DeviceRequest, Failure, GuestSpec, Reason, R
 )
 def test_amounts_read_easily(resource, amount, text):
     assert amount_text(resource, amount) == text
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [
+        ("memory", 0, "0"),
+        ("memory", 16 * 2**30, "16Gi"),
+        ("memory", 1536 * 2**20, "1536Mi"),
+        ("memory", 24_684_100 * 2**10, "23.5Gi"),
+        ("memory", 15_872 * 2**20, "15.5Gi"),
+        ("memory", 700_000 * 2**10, "683.6Mi"),
+        ("storage", 10**12, "931.3Gi"),
+        ("storage", 2**40 + 2**20, "1024Gi"),
+        ("storage", -24_684_100 * 2**10, "-23.5Gi"),
+        ("cpu", 123_456, "123456m"),
+        ("licences", 123_456, "123456"),
+    ],
+)
+def test_an_amount_of_bytes_that_is_long_is_rounded_to_one_decimal(resource, amount, text):
+    assert readable_amount(resource, amount) == text
 
 
 @pytest.mark.parametrize(
@@ -55,6 +83,12 @@ def test_a_failure_tells_what_is_missing():
     assert failure_text(Failure(reason=Reason("cordon", "cordoned"))) == "cordoned"
 
 
+def test_a_failure_about_an_odd_amount_can_be_read():
+    lacking = Reason("resources", "insufficient", "memory")
+    memory = Failure(reason=lacking, needed=2**36, free=2**36 - 24_684_100 * 2**10, missing=24_684_100 * 2**10)
+    assert failure_text(memory) == "insufficient memory: 23.5Gi of 64Gi missing"
+
+
 def test_a_failure_on_an_overfull_host_tells_how_much_is_booked_too_many():
     cpu = Failure(reason=Reason("resources", "insufficient", "cpu"), needed=1000, free=-5000, missing=6000)
     assert failure_text(cpu) == "insufficient cpu: asks 1, nothing free (5 too many booked)"
@@ -72,18 +106,18 @@ def _decision(*counts: tuple[str, int], **more) -> Decision:
 
 
 def test_a_refusal_counts_its_reasons():
-    assert reason_line(_decision(("too_hot", 7), ("too_far", 1200))) == "0/1,207 hosts: 7 too hot, 1,200 too far"
-    assert reason_line(_decision(("too_hot", 1))) == "0/1 host: 1 too hot"
+    assert reason_line(_decision(("too_hot", 7), ("too_far", 1200))) == "0 of 1,207 hosts: 7 too hot, 1,200 too far"
+    assert reason_line(_decision(("too_hot", 1))) == "0 of 1 host: 1 too hot"
 
 
 def test_many_reasons_are_summed_up_and_still_add_up():
     line = reason_line(_decision(*((f"r{i}", 1) for i in range(10))))
-    assert line == "0/10 hosts: 1 r0, 1 r1, 1 r2, 1 r3, 1 r4, 1 r5, 4 for other reasons"
+    assert line == "0 of 10 hosts: 1 r0, 1 r1, 1 r2, 1 r3, 1 r4, 1 r5, 4 for other reasons"
 
 
 def test_what_happened_outside_is_told():
     assert reason_line(_decision(note="nobody answered")) == "nobody answered"
-    assert reason_line(_decision(("x", 1), note="a: no")) == "0/1 host: 1 x (a: no)"
+    assert reason_line(_decision(("x", 1), note="a: no")) == "0 of 1 host: 1 x (a: no)"
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, "-"), (12, "12"), (0.25, "0.25"), (1 / 3, "0.333333"), (-0.0, "0")])

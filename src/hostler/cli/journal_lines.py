@@ -159,7 +159,7 @@ class Teller:
             case Hold():
                 if not action.reasons:
                     return "no host to try"
-                return f"0/{plural(action.hosts, 'host')}: {reasons_text(action.reasons)}"
+                return f"0 of {plural(action.hosts, 'host')}: {reasons_text(action.reasons)}"
             case Bind():
                 return f"devices {', '.join(map(str, action.devices))}" if action.devices else ""
             case Prepare():

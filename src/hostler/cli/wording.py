@@ -9,7 +9,7 @@ from hostler.model.hosts import WHOLE_DEVICE
 from hostler.model.resources import GUESTS
 
 __all__ = ["EVICTED", "amount_text", "failure_text", "number_text", "plural", "reason_line", "reason_text"]
-__all__ += ["reasons_text", "request_text"]
+__all__ += ["readable_amount", "reasons_text", "request_text"]
 
 MAX_REASONS = 6  # in one line
 EVICTED = "evicted"  # the state of a guest that was placed and evicted again
@@ -18,6 +18,8 @@ _ROOM = ("resources", "devices")  # the filters that what is held for others can
 _UNSUPPORTED = "unsupported"  # the filter that refuses what a front cannot do, or not yet
 _SPREAD = "spread"  # the filter whose amounts are guests
 _DEVICES = "devices"  # the filter whose amounts are thousandths of a device
+_LONG = 5  # digits that nobody reads at a glance
+_UNITS = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _WITHOUT_AMOUNTS = ("no_device", "wrong_device_model")  # nothing to count: it is the kind or model that lacks
 
 
@@ -44,7 +46,7 @@ def _is_about_count(reason: Reason) -> bool:
 
 
 def reason_line(decision: Decision) -> str:
-    """Say in one line why a guest was not placed: ``0/12 hosts: 7 insufficient cpu, 5 cordoned``."""
+    """Say in one line why a guest was not placed: ``0 of 12 hosts: 7 insufficient cpu, 5 cordoned``."""
     if decision.state == EVICTED:
         return decision.note
     if not decision.hosts:
@@ -53,9 +55,9 @@ def reason_line(decision: Decision) -> str:
     alone += decision.feasible
     if alone and decision.note:  # the guest itself is not what is refused
         others = [count for count in decision.reasons if count.reason.code != _GANG_INCOMPLETE]
-        line = f"{alone}/{plural(decision.hosts, 'host')} fit, but {decision.note.removeprefix('fits, but ')}"
+        line = f"{alone} of {plural(decision.hosts, 'host')} fit, but {decision.note.removeprefix('fits, but ')}"
         return f"{line} ({reasons_text(others)})" if others else line
-    line = f"{decision.feasible}/{plural(decision.hosts, 'host')}: {reasons_text(decision.reasons)}"
+    line = f"{decision.feasible} of {plural(decision.hosts, 'host')}: {reasons_text(decision.reasons)}"
     return f"{line} ({decision.note})" if decision.note else line
 
 
@@ -83,22 +85,35 @@ def failure_text(failure: Failure) -> str:
     if failure.reason.plugin == _DEVICES:
         return f"{text}: {failure.missing} of {failure.needed} milli-{subject} missing"
     if failure.free is not None and failure.free < 0:
-        asked, excess = amount_text(subject, failure.needed), amount_text(subject, -failure.free)
+        asked, excess = readable_amount(subject, failure.needed), readable_amount(subject, -failure.free)
         problem = held or f" ({excess} too many booked)"
         return f"{text}: asks {asked}, nothing free{problem}"
-    return f"{text}: {amount_text(subject, failure.missing)} of {amount_text(subject, failure.needed)} missing{held}"
+    missing, needed = readable_amount(subject, failure.missing), readable_amount(subject, failure.needed)
+    return f"{text}: {missing} of {needed} missing{held}"
 
 
 def _held_text(failure: Failure) -> str:
     """Say who keeps room from a guest: ``3 held by reservation night``, ``held for gang crew``."""
     words = [name.replace(":", " ", 1).replace("gang default/", "gang ") for name in failure.by]
     owners = ", ".join(f"{'by' if word.startswith('reservation ') else 'for'} {word}" for word in words)
-    return f"{amount_text(failure.reason.subject, failure.held)} held {owners}" if failure.held else f"held {owners}"
+    return (
+        f"{readable_amount(failure.reason.subject, failure.held)} held {owners}" if failure.held else f"held {owners}"
+    )
 
 
 def amount_text(resource: str, amount: int) -> str:
     """Write an amount the shortest exact way, as files have it and cures write it: ``500m``, ``2Gi``."""
     return format_resource(resource, amount)
+
+
+def readable_amount(resource: str, amount: int) -> str:
+    """Write an amount for people: exact where that is short, else bytes with one decimal at most: ``23.5Gi``."""
+    exact = format_resource(resource, amount)
+    is_bytes = format_resource(resource, 1024) == "1Ki"
+    if not is_bytes or sum(map(str.isdigit, exact)) < _LONG:
+        return exact
+    suffix, unit = next(((suffix, unit) for suffix, unit in _UNITS if abs(amount) >= unit), ("", 1))
+    return f"{amount / unit:.1f}".removesuffix(".0") + suffix
 
 
 def request_text(spec: GuestSpec) -> str:

@@ -149,7 +149,7 @@ def test_a_vm_that_fits_nowhere_waits_and_says_why(project):
     assert "0 of 3 hosts" in vm("queue").out
     result = vm("explain", "huge")
     assert result.code == 0
-    assert result.out.startswith(f"{project}/huge (cpu 64, memory 1Gi) fits nowhere: 0/3 hosts: 3 insufficient cpu")
+    assert result.out.startswith(f"{project}/huge (cpu 64, memory 1Gi) fits nowhere: 0 of 3 hosts: 3 insufficient cpu")
     assert "HOST THAT DOES NOT FIT" in result.out
 
 

@@ -28,7 +28,7 @@ def test_a_pod_that_fits_nowhere_is_explained(cluster, create, on):
     create("huge", "100")
     found = hostler("explain", "huge", *on)
     assert found.code == 0, found.err
-    assert found.lines[0].startswith("huge (cpu 100) fits nowhere: 0/3 hosts: 3 insufficient cpu")
+    assert found.lines[0].startswith("huge (cpu 100) fits nowhere: 0 of 3 hosts: 3 insufficient cpu")
     assert "0/3 nodes are available: 3 Insufficient cpu." in found.lines
 
 
@@ -288,7 +288,7 @@ def test_a_node_with_its_number_of_pods_has_too_many(cluster, create, on):
         with cluster.api() as api:
             for number in range(3):
                 api.call("PATCH", f"/api/v1/nodes/node-{number}/status", {"status": {"allocatable": {"pods": "110"}}})
-    assert found.lines[0].startswith("web (cpu 1) fits nowhere: 0/3 hosts: 3 too many guests")
+    assert found.lines[0].startswith("web (cpu 1) fits nowhere: 0 of 3 hosts: 3 too many guests")
     assert found.row("node-0")[1:] == ["too", "many", "guests"]
 
 

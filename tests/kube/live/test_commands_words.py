@@ -54,7 +54,7 @@ def test_a_gang_that_does_not_fit_is_explained_the_same_with_and_without_asking_
     for plain, asked in pairs:
         assert without_ties(asked.lines) == without_ties(plain.lines)
         assert asked.err == plain.err
-    assert "3/3 hosts fit, but gang default/crew needs 1 more" in pairs[0][0].lines[0]
+    assert "3 of 3 hosts fit, but gang default/crew needs 1 more" in pairs[0][0].lines[0]
     assert "hosts:  (" not in pairs[1][0].lines[0]
     assert LACKING in pairs[0][0].lines
     assert pairs[2][0].lines[:2] == [
