@@ -26,9 +26,9 @@ def test_hosts_are_listed_with_what_they_may_give():
     assert result.row("node-1")[1] == "ready"
     assert result.row("node-1")[2].endswith("/8")
     assert result.lines[0].split()[5:7] == ["VMS", "DEVICES"]
-    assert "  0/2 gpu:t4  " in result.lines[1]
+    assert "  0 of 2 gpu:t4  " in result.lines[1]
     assert "hostler/driver=fake" in host("list", "-o", "wide").out
-    assert host("list", "--state", "silent").err == "there are no such hosts\n"
+    assert host("list", "--state", "silent").err == "no host is silent\n"
 
 
 def test_a_host_is_shown_by_name_or_id():
@@ -68,7 +68,10 @@ def test_labels_are_set_and_taken_away():
     assert host("label", "node-2", "disk=ssd", "rack=r1").out == "node-2: disk=ssd,rack=r1\n"
     chosen = hostler("vm", "candidates", "--cpu", "1", "--memory", "1Gi", "--selector", "disk=ssd", "-o", "json").json
     assert chosen["chosen"] == "node-2"
-    assert host("label", "node-2", "disk-", "rack-").out == "node-2: -\n"
+    assert host("label", "node-2", "disk-").out == "node-2: disk removed; left: rack=r1\n"
+    assert host("label", "node-2", "disk-", "rack-").out == "node-2: rack removed; disk was not set; none left\n"
+    agents = host("label", "node-2", "hostler/driver-").out
+    assert agents == "node-2: hostler/driver is its agent's, and stays; none left\n"
     assert host("label", "node-2", "disk").error == "'disk' is no change of a label"
 
 
@@ -151,3 +154,4 @@ def test_a_host_that_is_offline_and_empty_can_be_forgotten(tmp_path, monkeypatch
         assert host("confirm-dead", "node-1", "--confirm", "node-1").code == 0
         assert host("delete", "node-1", "--confirm", "node-1").out == "node-1: deleted\n"
         assert host("list", "-o", "json").json == {"items": []}
+        assert host("list").err == "there are no hosts yet: 'hostler token create' lets one join\n"

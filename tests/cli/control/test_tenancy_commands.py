@@ -72,7 +72,7 @@ def test_a_gang_waits_for_its_members(project):
     assert hostler("vm", "get", "worker-0", "-o", "json").json["host"] is None
     assert hostler("vm", "create", "worker-1", *SMALL, "--gang", "crew", "--wait", "60").code == 0
     wait_until(lambda: hostler("gang", "get", "crew", "-o", "json").json["placed"] == 2)
-    assert hostler("gang", "list").row(project)[1:3] == ["crew", "2/2"]
+    assert hostler("gang", "list").row(project)[1:5] == ["crew", "2", "of", "2"]
     assert hostler("gang", "edit", "crew", "--min-count", "1").code == 0
     assert hostler("gang", "get", f"{project}/crew", "-o", "json").json["min_count"] == 1
     hostler("vm", "delete", "worker-0", "worker-1", "--yes", "--wait", "60")

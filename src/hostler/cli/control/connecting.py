@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "There", "complete_context", "complete_host", "complete_project", "complete_strategy", "completing", "connects",
+    "connects_fleet_wide",
 ]  # fmt: skip
 
 _COMPLETING_S = 1.0  # whoever presses tab waits no longer
@@ -83,34 +84,16 @@ complete_host = completing(lambda client, incomplete: [one.name for one in clien
 
 
 def connects(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say which control plane is meant; the command gets them as one :class:`There`."""
+    """Add the options that say which control plane is meant, and which project; the command gets one :class:`There`."""
+    return _with_options(_gathered(command), (*_WAY, _PROJECT))
 
-    @click.option(
-        "--context",
-        metavar="NAME",
-        default="",
-        shell_complete=complete_context,
-        help="A context of 'hostler context list'; else HOSTLER_CONTEXT, or the current one.",
-    )
-    @click.option(
-        "--server", metavar="URL", default="", help="The control plane; else HOSTLER_SERVER, or the context's."
-    )
-    @click.option(
-        "--key-file",
-        metavar="FILE",
-        type=FILE,
-        default="",
-        help="The API key: a file of mode 0600, '-' for standard input; else HOSTLER_KEY_FILE, or the context's.",
-    )
-    @click.option("--ca-file", metavar="FILE", type=FILE, default="", help="Certificates (PEM) that sign the server's.")
-    @click.option(
-        "-p",
-        "--project",
-        metavar="NAME",
-        default="",
-        shell_complete=complete_project,
-        help="The project of what is named without one; else HOSTLER_PROJECT, or the context's.",
-    )
+
+def connects_fleet_wide(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say which control plane is meant, for a command to which projects mean nothing."""
+    return _with_options(_gathered(command), _WAY)
+
+
+def _gathered(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def run(
         *args: Any,  # noqa: ANN401 (click's own)
@@ -118,9 +101,47 @@ def connects(command: Callable[..., Any]) -> Callable[..., Any]:
         server: str,
         key_file: str,
         ca_file: str,
-        project: str,
+        project: str = "",
         **kwargs: Any,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
         return command(There(context, server, key_file, ca_file, project), *args, **kwargs)
 
     return run
+
+
+def _with_options(
+    command: Callable[..., Any], options: Sequence[Callable[[Callable[..., Any]], Callable[..., Any]]]
+) -> Callable[..., Any]:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+_WAY = (
+    click.option(
+        "--context",
+        metavar="NAME",
+        default="",
+        shell_complete=complete_context,
+        help="A context of 'hostler context list'; else HOSTLER_CONTEXT, or the current one.",
+    ),
+    click.option(
+        "--server", metavar="URL", default="", help="The control plane; else HOSTLER_SERVER, or the context's."
+    ),
+    click.option(
+        "--key-file",
+        metavar="FILE",
+        type=FILE,
+        default="",
+        help="The API key: a file of mode 0600, '-' for standard input; else HOSTLER_KEY_FILE, or the context's.",
+    ),
+    click.option("--ca-file", metavar="FILE", type=FILE, default="", help="Certificates (PEM) that sign the server's."),
+)
+_PROJECT = click.option(
+    "-p",
+    "--project",
+    metavar="NAME",
+    default="",
+    shell_complete=complete_project,
+    help="The project of what is named without one; else HOSTLER_PROJECT, or the context's.",
+)

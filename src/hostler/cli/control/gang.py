@@ -25,7 +25,7 @@ _complete = completing(lambda client, incomplete: [one.name for one in client.ga
 _FIELDS: list[Field[Gang]] = [
     Field("PROJECT", lambda one: one.project),
     Field("NAME", lambda one: one.name),
-    Field("PLACED", lambda one: f"{one.placed}/{one.members}", "right"),
+    Field("PLACED", lambda one: f"{one.placed} of {one.members}", "right"),
     Field("AT LEAST", lambda one: one.min_count, "right"),
     Field("AT MOST", lambda one: one.max_count or "any", "right"),
     Field("TOPOLOGY", lambda one: one.topology),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from hostler.cli.control.asking import confirm_by_name, read_changes
-from hostler.cli.control.connecting import There, complete_host, connects
+from hostler.cli.control.asking import confirm_by_name, read_changes, read_patch
+from hostler.cli.control.connecting import There, complete_host, connects_fleet_wide
 from hostler.cli.control.host_show import host_state, show_changed
 from hostler.cli.control.rereading import edit_as_read
 from hostler.cli.control.showing import labels_text, shape_output, told
@@ -16,6 +16,7 @@ from hostler.cli.options import examples
 from hostler.cli.terminal import printable, say
 
 if TYPE_CHECKING:
+    from hostler.control.api.shapes import Host
     from hostler.control.client.hosts import HostVerb
 
 __all__ = [
@@ -37,7 +38,7 @@ def _command(verb: HostVerb, summary: str, text: str) -> click.Command:
 
     @click.command(verb, help=text, epilog=examples(f"hostler host {verb} node-3"), short_help=summary)
     @click.argument("hosts", metavar="HOST…", nargs=-1, required=True, shell_complete=complete_host)
-    @connects
+    @connects_fleet_wide
     @shape_output
     def run(there: There, hosts: tuple[str, ...], output: str) -> None:
         with there.open() as client:
@@ -58,20 +59,33 @@ undrain = _command("undrain", "End the draining of hosts.", "End the draining of
 )
 @click.argument("host", metavar="HOST", shell_complete=complete_host)
 @click.argument("changes", metavar="KEY=VALUE|KEY-…", nargs=-1, required=True)
-@connects
+@connects_fleet_wide
 @shape_output
 def label(there: There, host: str, changes: tuple[str, ...], output: str) -> None:
     """Set the operator's labels of a host, or take them away. Those of its agent stay as they are."""
     from hostler.control.api.shapes import HostEdit
 
+    read: list[Host] = []
     with there.open() as client:
-        after = edit_as_read(
-            lambda: client.hosts.get(host),
-            lambda found, version: client.hosts.edit(
-                host, HostEdit(labels=read_changes(changes, found.own_labels)), version=version
-            ),
-        )
-    told(after, output, f"{after.name}: {labels_text(after.own_labels)}")
+
+        def edit(found: Host, version: str) -> Host:
+            read.append(found)
+            return client.hosts.edit(host, HostEdit(labels=read_changes(changes, found.own_labels)), version=version)
+
+        after = edit_as_read(lambda: client.hosts.get(host), edit)
+    told(after, output, f"{after.name}: {_labelled(read[-1], after, changes)}")
+
+
+def _labelled(before: Host, after: Host, changes: tuple[str, ...]) -> str:
+    """Say which labels were taken away, which could not be, and which the operator has set now."""
+    away = [key for key, value in read_patch(changes).items() if value is None]
+    if not away:
+        return labels_text(after.own_labels)
+    removed = [key for key in away if key in before.own_labels]
+    parts = [f"{', '.join(removed)} removed"] if removed else []
+    others = [key for key in away if key not in removed]
+    parts += [f"{key} is its agent's, and stays" if key in after.labels else f"{key} was not set" for key in others]
+    return "; ".join([*parts, f"left: {labels_text(after.own_labels)}" if after.own_labels else "none left"])
 
 
 def _confirm_option(command: F) -> F:
@@ -87,7 +101,7 @@ def _confirm_option(command: F) -> F:
 )
 @click.argument("host", metavar="HOST", shell_complete=complete_host)
 @_confirm_option
-@connects
+@connects_fleet_wide
 @shape_output
 def force_offline(there: There, host: str, confirm: str, output: str) -> None:
     """Treat a host as offline, whatever its agent says. Its VMs are not started elsewhere: see confirm-dead."""
@@ -105,7 +119,7 @@ def force_offline(there: There, host: str, confirm: str, output: str) -> None:
 )
 @click.argument("host", metavar="HOST", shell_complete=complete_host)
 @_confirm_option
-@connects
+@connects_fleet_wide
 @shape_output
 def confirm_dead(there: There, host: str, confirm: str, output: str) -> None:
     """Give your word that nothing runs on a host any more, so that VMs that may be restarted start elsewhere.
@@ -126,7 +140,7 @@ def confirm_dead(there: There, host: str, confirm: str, output: str) -> None:
 )
 @click.argument("host", metavar="HOST", shell_complete=complete_host)
 @click.argument("count", metavar="COUNT", type=click.IntRange(1))
-@connects
+@connects_fleet_wide
 @shape_output
 def allow_teardown(there: There, host: str, count: int, output: str) -> None:
     """Let a host tear down the COUNT VMs that it keeps, because an order to end so many at once looked like a mistake.
@@ -141,7 +155,7 @@ def allow_teardown(there: There, host: str, count: int, output: str) -> None:
 @click.command(epilog=examples("hostler host delete node-3"), short_help="Forget a host.")
 @click.argument("host", metavar="HOST", shell_complete=complete_host)
 @_confirm_option
-@connects
+@connects_fleet_wide
 def delete(there: There, host: str, confirm: str) -> None:
     """Forget a host that is gone for good. Its agent is not let in again without a new token."""
     with there.open() as client:

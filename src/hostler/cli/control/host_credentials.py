@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hostler.cli.control.asking import confirm, yes_option
-from hostler.cli.control.connecting import There, complete_host, connects
+from hostler.cli.control.connecting import There, complete_host, connects_fleet_wide
 from hostler.cli.control.host_show import host_state
 from hostler.cli.options import examples
 from hostler.cli.terminal import note, printable, say
@@ -15,7 +15,7 @@ __all__ = ["revoke", "rotate"]
 
 @click.command(epilog=examples("hostler host rotate node-3"), short_help="Give the agents of hosts a new credential.")
 @click.argument("hosts", metavar="HOST…", nargs=-1, required=True, shell_complete=complete_host)
-@connects
+@connects_fleet_wide
 def rotate(there: There, hosts: tuple[str, ...]) -> None:
     """Give the agents of hosts a new credential, which each gets and keeps by itself at its next heartbeat.
 
@@ -30,7 +30,7 @@ def rotate(there: There, hosts: tuple[str, ...]) -> None:
 @click.command(epilog=examples("hostler host revoke node-3"), short_help="Lock the agents of hosts out.")
 @click.argument("hosts", metavar="HOST…", nargs=-1, required=True, shell_complete=complete_host)
 @yes_option()
-@connects
+@connects_fleet_wide
 def revoke(there: There, hosts: tuple[str, ...], yes: bool) -> None:
     """Make the credentials of hosts' agents useless, at once; on a terminal you are asked first.
 

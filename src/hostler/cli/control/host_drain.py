@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.control.connecting import There, complete_host, connects
+from hostler.cli.control.connecting import There, complete_host, connects_fleet_wide
 from hostler.cli.control.host_show import host_state, show_changed, stuck_name
 from hostler.cli.control.progress_line import Progress, progress_line, said_when_interrupted
 from hostler.cli.control.showing import shape_output
@@ -42,7 +42,7 @@ class CannotLeaveError(ConflictError):
 )
 @click.argument("hosts", metavar="HOST…", nargs=-1, required=True, shell_complete=complete_host)
 @wait_option("Wait until the hosts are empty")
-@connects
+@connects_fleet_wide
 @shape_output
 def drain(there: There, hosts: tuple[str, ...], wait_s: int | None, output: str) -> None:
     """Move VMs away from hosts, a few at a time, and let them take nothing new.

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from hostler.cli.control.connecting import There, complete_host, connects
+from hostler.cli.control.connecting import There, complete_host, connects_fleet_wide
 from hostler.cli.control.showing import Field, age, amounts_text, labels_text, output, show_list, show_one
 from hostler.cli.options import examples
 from hostler.cli.terminal import print_data, printable, say
+from hostler.cli.wording import readable_amount
 
 if TYPE_CHECKING:
     from hostler.control.api.shapes import Host, HostStuck, HostUse
@@ -44,17 +45,16 @@ def show_changed(found: list[Host], output: str, state: Callable[[Host], str], *
 
 
 def _devices(host: Host) -> str:
-    """Say how many devices of each kind are used and there, such as ``1/4 gpu:a100``."""
+    """Say how many devices of each kind are used and there, such as ``1 of 4 gpu:a100``."""
     used = Counter(host.devices_used)
-    return ", ".join(f"{used[kind]}/{count} {kind}" for kind, count in sorted(Counter(host.devices).items()))
+    return ", ".join(f"{used[kind]} of {count} {kind}" for kind, count in sorted(Counter(host.devices).items()))
 
 
 def _of(resource: str, key: str) -> Field[Host]:
     """Return a column with what is used of a resource, and what there is."""
-    from hostler.model import format_resource
 
     def text(use: HostUse) -> str:
-        return format_resource("cpu" if key == "cpu_millis" else "memory", getattr(use, key))
+        return readable_amount("cpu" if key == "cpu_millis" else "memory", getattr(use, key))
 
     return Field(resource, lambda host: f"{text(host.used)}/{text(host.may_give)}", "right")
 
@@ -118,19 +118,20 @@ def _lined(field: Field[Host]) -> Field[Host]:
     default=None,
     help="Only hosts that are so.",
 )
-@connects
+@connects_fleet_wide
 @output
 def list_(there: There, state: str | None, output: str) -> None:
     """List the hosts, with what is kept there for VMs and what they may give."""
     with there.open() as client:
-        show_list(client.hosts.list(state=state or ""), _fields(), output, nothing="there are no such hosts")
+        nothing = f"no host is {state}" if state else "there are no hosts yet: 'hostler token create' lets one join"
+        show_list(client.hosts.list(state=state or ""), _fields(), output, nothing=nothing)
 
 
 @click.command(
     epilog=examples("hostler host get node-3", "hostler host get node-3 -o json"), short_help="Show one host."
 )
 @click.argument("host", metavar="HOST", shell_complete=complete_host)
-@connects
+@connects_fleet_wide
 @output
 def get(there: There, host: str, output: str) -> None:
     """Show a host: what it has, what is kept there, how it is marked, and while it is drained who cannot leave."""
@@ -143,7 +144,7 @@ def get(there: There, host: str, output: str) -> None:
     short_help="Show what a scheduler looks at of a host.",
 )
 @click.argument("host", metavar="HOST", shell_complete=complete_host)
-@connects
+@connects_fleet_wide
 @output
 def scheduling(there: There, host: str, output: str) -> None:
     """Show what a scheduler looks at of a host: status, what is used of each resource, and how many VMs run."""

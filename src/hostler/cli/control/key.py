@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from hostler.cli.control.asking import confirm, seconds_of, yes_option
-from hostler.cli.control.connecting import There, connects
+from hostler.cli.control.connecting import There, connects_fleet_wide
 from hostler.cli.control.shaping import valid
 from hostler.cli.control.showing import Field, age, output, shape_output, show_lines, show_list
 from hostler.cli.control.token import tell_secret
@@ -48,7 +48,7 @@ def key() -> None:
 @click.option("--in-project", metavar="NAME", default="", help="The only project that it opens; else all of them.")
 @click.option("--scope", "scopes", metavar="PATTERN", multiple=True, help="A permission, or a pattern such as vm.*")
 @click.option("--ttl", metavar="DURATION", default="", help="For how long it is good; else until it is revoked.")
-@connects
+@connects_fleet_wide
 @shape_output
 def create(there: There, name: str, role: str, in_project: str, scopes: tuple[str, ...], ttl: str, output: str) -> None:
     """Make a key, no stronger than your own, and print it, this once: nobody can show it again.
@@ -64,7 +64,7 @@ def create(there: There, name: str, role: str, in_project: str, scopes: tuple[st
 
 
 @key.command("list", epilog=examples("hostler key list", "hostler key list -o wide"), short_help="List the keys.")
-@connects
+@connects_fleet_wide
 @output
 def list_(there: There, output: str) -> None:
     """List the keys that you may see, without their secrets."""
@@ -89,7 +89,7 @@ def list_(there: There, output: str) -> None:
 )
 @click.argument("key_id", metavar="ID")
 @click.option("--overlap", metavar="DURATION", default="0", help="For how long the old key stays good.")
-@connects
+@connects_fleet_wide
 @shape_output
 def rotate(there: There, key_id: str, overlap: str, output: str) -> None:
     """Make a key with the same rights, and end the old one, at once or after an overlap."""
@@ -100,7 +100,7 @@ def rotate(there: There, key_id: str, overlap: str, output: str) -> None:
 @key.command(epilog=examples("hostler key revoke 7f3a"), short_help="Make keys useless.")
 @click.argument("keys", metavar="ID…", nargs=-1, required=True)
 @yes_option()
-@connects
+@connects_fleet_wide
 def revoke(there: There, keys: tuple[str, ...], yes: bool) -> None:
     """Make keys useless, at once; on a terminal you are asked first."""
     confirm(f"Revoke {', '.join(keys)}?", is_sure=yes)
@@ -114,7 +114,7 @@ def revoke(there: There, keys: tuple[str, ...], yes: bool) -> None:
     "renew-sessions", epilog=examples("hostler key renew-sessions"), short_help="End all sessions of the dashboard."
 )
 @yes_option()
-@connects
+@connects_fleet_wide
 def renew_sessions(there: There, yes: bool) -> None:
     """End all sessions of the dashboard, copies of their cookies included; on a terminal you are asked first.
 
@@ -127,7 +127,7 @@ def renew_sessions(there: There, yes: bool) -> None:
 
 
 @key.command(epilog=examples("hostler key whoami"), short_help="Show whose key is used, and what it may do.")
-@connects
+@connects_fleet_wide
 @output
 def whoami(there: There, output: str) -> None:
     """Show whose key is used, and what it may do."""

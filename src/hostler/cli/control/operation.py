@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.control.asking import seconds_of
-from hostler.cli.control.connecting import There, connects
+from hostler.cli.control.connecting import There, connects, connects_fleet_wide
 from hostler.cli.control.progress_line import Progress, progress_line, said_when_interrupted
 from hostler.cli.control.showing import Field, age, output, show_list, show_one
 from hostler.cli.control.waiting import WAIT_S, WatchedVm, operation_failure, watch_operation
@@ -85,7 +85,7 @@ def list_(there: There, all_projects: bool, state: str | None, vm: str, limit: i
 
 @operation.command(epilog=examples("hostler operation get ID"), short_help="Show one operation.")
 @click.argument("identity", metavar="ID")
-@connects
+@connects_fleet_wide
 @output
 def get(there: There, identity: str, output: str) -> None:
     """Show an operation."""
@@ -100,7 +100,7 @@ def get(there: There, identity: str, output: str) -> None:
 )
 @click.argument("identity", metavar="ID")
 @click.option("--seconds", metavar="SECONDS", default=str(WAIT_S), show_default=True, help="For how long, such as 5m.")
-@connects
+@connects_fleet_wide
 @output
 def wait(there: There, identity: str, seconds: str, output: str) -> None:
     """Wait until an operation has ended. The exit code is 1 when it failed, and 3 when it still goes on."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hostler.cli.control.asking import confirm, read_changes, read_pairs, yes_option
-from hostler.cli.control.connecting import There, complete_project, connects
+from hostler.cli.control.connecting import There, complete_project, connects_fleet_wide
 from hostler.cli.control.rereading import edit_as_read
 from hostler.cli.control.shaping import valid
 from hostler.cli.control.showing import Field, age, labels_text, output, shape_output, show_list, show_one, told
@@ -49,7 +49,7 @@ def project() -> None:
 @click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="A label; as often as wanted.")
 @click.option("--max-priority", type=_PRIORITY, default=0, show_default=True, help=_HIGHEST)
 @click.option("--strategy", metavar="NAME", default="", help=_STRATEGY)
-@connects
+@connects_fleet_wide
 @shape_output
 def create(
     there: There, name: str, description: str, labels: tuple[str, ...], max_priority: int, strategy: str, output: str
@@ -68,7 +68,7 @@ def create(
 
 
 @project.command("list", epilog=examples("hostler project list"), short_help="List the projects.")
-@connects
+@connects_fleet_wide
 @output
 def list_(there: There, output: str) -> None:
     """List the projects that the key opens."""
@@ -78,7 +78,7 @@ def list_(there: There, output: str) -> None:
 
 @project.command(epilog=examples("hostler project get team-a"), short_help="Show one project.")
 @click.argument("name", metavar="NAME", shell_complete=complete_project)
-@connects
+@connects_fleet_wide
 @output
 def get(there: There, name: str, output: str) -> None:
     """Show a project."""
@@ -98,7 +98,7 @@ def get(there: There, name: str, output: str) -> None:
 @click.option("--label", "labels", metavar="KEY=VALUE|KEY-", multiple=True, help="Set a label, or take it away.")
 @click.option("--max-priority", type=_PRIORITY, default=None, help=_HIGHEST)
 @click.option("--strategy", metavar="NAME", default=None, help=f"{_STRATEGY} '' sets it back to that of the service.")
-@connects
+@connects_fleet_wide
 @shape_output
 def edit(
     there: There, name: str, description: str | None, labels: tuple[str, ...], max_priority: int | None,
@@ -127,7 +127,7 @@ def edit(
 @project.command(epilog=examples("hostler project delete team-a"), short_help="Delete an empty project.")
 @click.argument("name", metavar="NAME", shell_complete=complete_project)
 @yes_option()
-@connects
+@connects_fleet_wide
 def delete(there: There, name: str, yes: bool) -> None:
     """Delete a project that has no VMs any more, and revoke its keys; on a terminal you are asked first."""
     confirm(f"Delete the project {name}?", is_sure=yes)

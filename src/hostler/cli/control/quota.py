@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.control.asking import confirm, read_pairs, yes_option
-from hostler.cli.control.connecting import There, complete_project, connects
+from hostler.cli.control.connecting import There, complete_project, connects_fleet_wide
 from hostler.cli.control.rereading import edit_as_read
 from hostler.cli.control.shaping import valid
 from hostler.cli.control.showing import Field, age, amounts_text, output, shape_output, show_list, show_one, told
@@ -63,7 +63,7 @@ def quota() -> None:
     multiple=True,
     help="What it may have at most, such as cpu=64,guests=20; memory- takes that limit away.",
 )
-@connects
+@connects_fleet_wide
 @shape_output
 def set_(there: There, name: str, least: tuple[str, ...], most: tuple[str, ...], output: str) -> None:
     """Set the quota of a project: cpu, memory, storage (disks on hosts) and guests (how many VMs).
@@ -112,7 +112,7 @@ def _changed(before: dict[str, str], changes: dict[str, str | None]) -> dict[str
 @quota.command(
     "list", epilog=examples("hostler quota list", "hostler quota list -o json"), short_help="List the quotas."
 )
-@connects
+@connects_fleet_wide
 @output
 def list_(there: There, output: str) -> None:
     """List the quotas, with what is used of each."""
@@ -122,7 +122,7 @@ def list_(there: There, output: str) -> None:
 
 @quota.command(epilog=examples("hostler quota get team-a"), short_help="Show the quota of a project.")
 @click.argument("name", metavar="PROJECT", shell_complete=complete_project)
-@connects
+@connects_fleet_wide
 @output
 def get(there: There, name: str, output: str) -> None:
     """Show the quota of a project, and what its VMs use."""
@@ -133,7 +133,7 @@ def get(there: There, name: str, output: str) -> None:
 @quota.command(epilog=examples("hostler quota delete team-a"), short_help="Delete the quota of a project.")
 @click.argument("name", metavar="PROJECT", shell_complete=complete_project)
 @yes_option()
-@connects
+@connects_fleet_wide
 def delete(there: There, name: str, yes: bool) -> None:
     """Delete the quota of a project: nothing is guaranteed to it any more, and it may have anything."""
     confirm(f"Delete the quota of {name}?", is_sure=yes)

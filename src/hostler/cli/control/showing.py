@@ -12,10 +12,14 @@ import msgspec
 
 from hostler.cli.options import output_option
 from hostler.cli.terminal import note, print_data, print_table, printable, say
+from hostler.cli.wording import readable_amount
+from hostler.errors import QuantityError
+from hostler.model.resources import parse_resource
 
 __all__ = [
     "Field",
     "age",
+    "amount_text",
     "amounts_text",
     "labels_text",
     "output",
@@ -27,6 +31,8 @@ __all__ = [
 __all__ += ["told"]
 
 T = TypeVar("T")
+
+_SHORT = 6  # letters of an amount: ``1024Gi``
 
 output = output_option("table", "wide", "json", "yaml")  # of commands that read
 shape_output = output_option("table", "json", "yaml")  # of commands that change something
@@ -95,7 +101,18 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 def amounts_text(amounts: Mapping[str, object]) -> str:
     """Write amounts in one line: ``cpu 8, memory 16Gi``."""
-    return ", ".join(f"{name} {amount}" for name, amount in sorted(amounts.items())) or "-"
+    return ", ".join(f"{name} {amount_text(name, amount)}" for name, amount in sorted(amounts.items())) or "-"
+
+
+def amount_text(resource: str, amount: object) -> str:
+    """Write an amount as it was given; one that is too long to be read is rounded: ``23.5Gi``."""
+    text = str(amount)
+    if len(text) <= _SHORT:
+        return text
+    try:
+        return readable_amount(resource, parse_resource(resource, text))
+    except QuantityError:
+        return text
 
 
 def told(item: Any, form: str, text: str) -> None:  # noqa: ANN401 - any of the shapes

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from hostler.cli.control.asking import seconds_of
-from hostler.cli.control.connecting import There, connects
+from hostler.cli.control.connecting import There, connects_fleet_wide
 from hostler.cli.control.shaping import valid
 from hostler.cli.control.showing import Field, age, output, shape_output, show_list
 from hostler.cli.options import examples
@@ -43,7 +43,7 @@ def token() -> None:
     "--host", "host_name", metavar="NAME", default="", help="The only host that may use it; also one to rejoin."
 )
 @click.option("--ttl", metavar="DURATION", default="1h", show_default=True, help="How long it can be used: 1m to 168h.")
-@connects
+@connects_fleet_wide
 @shape_output
 def create(there: There, host_name: str, ttl: str, output: str) -> None:
     """Make a token for one host to join with, and print it, this once: nobody can show it again.
@@ -66,7 +66,7 @@ def create(there: There, host_name: str, ttl: str, output: str) -> None:
 @token.command(
     "list", epilog=examples("hostler token list", "hostler token list -o json"), short_help="List the tokens."
 )
-@connects
+@connects_fleet_wide
 @output
 def list_(there: There, output: str) -> None:
     """List the tokens, without their secrets."""
@@ -85,7 +85,7 @@ def list_(there: There, output: str) -> None:
 
 @token.command(epilog=examples("hostler token revoke tk-1"), short_help="Make tokens useless.")
 @click.argument("tokens", metavar="ID…", nargs=-1, required=True)
-@connects
+@connects_fleet_wide
 def revoke(there: There, tokens: tuple[str, ...]) -> None:
     """Make tokens useless. A host that has joined with one stays."""
     with there.open() as client:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hostler.cli.control.connecting import completing
-from hostler.cli.control.showing import Field, age, labels_text
+from hostler.cli.control.showing import Field, age, amount_text, labels_text
 
 if TYPE_CHECKING:
     from hostler.control.api.shapes import Vm
@@ -16,20 +16,22 @@ __all__ = ["DETAILS", "FIELDS", "complete_vm", "disks_text", "why_text"]
 
 def disks_text(vm: Vm) -> str:
     """Write the disks of a VM in one line."""
-    return ", ".join(f"{disk.size}{f' on {disk.storage}' if disk.storage else ''}" for disk in vm.spec.disks)
+    disks = ((amount_text("storage", disk.size), disk.storage) for disk in vm.spec.disks)
+    return ", ".join(f"{size}{f' on {storage}' if storage else ''}" for size, storage in disks)
 
 
 def _cpu(vm: Vm) -> str:
-    return _size(vm.spec.cpu, vm.booked.cpu if vm.booked is not None else None)
+    return _size("cpu", vm.spec.cpu, vm.booked.cpu if vm.booked is not None else None)
 
 
 def _memory(vm: Vm) -> str:
-    return _size(vm.spec.memory, vm.booked.memory if vm.booked is not None else None)
+    return _size("memory", vm.spec.memory, vm.booked.memory if vm.booked is not None else None)
 
 
-def _size(wanted: object, has: str | None) -> str:
+def _size(resource: str, wanted: object, has: str | None) -> str:
     """Write an amount; where a resize is under way, also what the VM has until then."""
-    return f"{wanted} wanted, {has} now" if has is not None and has != str(wanted) else str(wanted)
+    text = amount_text(resource, wanted)
+    return f"{text} wanted, {amount_text(resource, has)} now" if has is not None and has != str(wanted) else text
 
 
 def _where(vm: Vm) -> str:
@@ -53,7 +55,7 @@ FIELDS: list[Field[Vm]] = [
     Field("STATE", lambda vm: vm.state),
     Field("HOST", _where),
     Field("CPU", lambda vm: vm.spec.cpu, "right"),
-    Field("MEMORY", lambda vm: vm.spec.memory, "right"),
+    Field("MEMORY", lambda vm: amount_text("memory", vm.spec.memory), "right"),
     Field("DISKS", disks_text),
     Field("AGE", lambda vm: age(vm.created_at), "right"),
     Field("POWER", lambda vm: vm.power, is_wide=True),
