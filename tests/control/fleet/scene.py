@@ -1,7 +1,7 @@
 """A control plane and its hosts in one process: real books, a real fleet, real agents on fake drivers.
 
 Agents reach a replica through a wire in memory that can be cut or led to another replica. Time of the control plane
-goes by itself and can be made to jump; the leader's duties are done when a test says so.
+stands and can be made to jump; the leader's duties are done when a test says so, and leading passes on when it stops.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from tests.control.fleet.sides import Clock, HostSide, Replica
 GIB = 2**30
 SIZE = HostSize(cpu_millis=8000, memory_bytes=16 * GIB, disk_bytes=100 * GIB)
 ADMIN = Principal(id="key-1", role="admin")
-SETTINGS = ControlSettings(heartbeat_s=0.05)
-GUARD_S = 30.0  # against hanging
+SETTINGS = ControlSettings(heartbeat_s=0.05, lease_ttl_s=3600.0)
+GUARD_S = 120.0  # against hanging
 
 
 def spec(**rest) -> VmSpec:
@@ -136,6 +136,7 @@ class Scene:
         """Let time pass for the control plane in which all other hosts are heard and the leader looks."""
         for host in silent:
             host.wire.is_cut = True
+        await until(lambda: not any(host.wire.in_flight for host in silent))  # nobody is heard later than now
         await self.duties()
         step = self.settings.silent_after_s / 4
         left = self.settings.silent_after_s if seconds is None else seconds

@@ -27,31 +27,45 @@ from hostler.control.fleet.times import FleetTimes
 from hostler.control.settings import ControlSettings
 from hostler.control.store import Database, open_database
 from hostler.errors import ConflictError, HostlerError, InputError, UnavailableError
+from tests.control.databases import PATIENT
 
 _SECOND = 1_000_000_000
+_MICROSECOND = 1_000
 
 
 class Clock:
-    """A clock that goes by itself and can jump."""
+    """A clock that stands until it jumps, however long the machine takes; whoever looks finds it a little later.
+
+    Agents live by one that goes by itself and jumps with it: they send their heartbeats without being told.
+    """
 
     def __init__(self) -> None:
-        self.ahead = 0
+        self._began, self._began_steady = time.time_ns(), time.monotonic_ns()
+        self._ahead = 0
+        self._looks = 0
 
     def jump(self, seconds: float) -> None:
-        self.ahead += int(seconds * _SECOND)
+        self._ahead += int(seconds * _SECOND)
 
     def steady(self) -> int:
-        return time.monotonic_ns() + self.ahead
+        return self._began_steady + self._passed()
 
     def wall(self) -> int:
-        return time.time_ns() + self.ahead
+        return self._began + self._passed()
+
+    def going(self) -> int:
+        return time.monotonic_ns() + self._ahead
+
+    def _passed(self) -> int:
+        self._looks += 1
+        return self._ahead + self._looks * _MICROSECOND
 
 
 class Replica:
     """One process of the control plane."""
 
     def __init__(self, url: str, settings: ControlSettings, times: FleetTimes, clock: Clock, **more) -> None:
-        self.database: Database = open_database(url)
+        self.database: Database = open_database(url, limits=PATIENT)
         self.clock = clock
         self.told: list[str] = []
         self.books = Books(self.database, settings)
@@ -191,7 +205,7 @@ class HostSide:
             run_id=uuid.uuid4().hex,
             token=self.token,
             is_watched=lambda: self.is_watched(),
-            clock=self.clock.steady,
+            clock=self.clock.going,
             tell=self.told.append,
         )
         self._task = asyncio.get_running_loop().create_task(self._run())

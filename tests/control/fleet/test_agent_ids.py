@@ -12,6 +12,7 @@ from hostler.agent.drivers.fake import FakeDriver
 from hostler.agent.messages import REGISTER_PATH, REPORT_PATH, Register
 from hostler.control.fleet.errors import AgentInUseError, StaleReportError
 from hostler.control.fleet.sessions import Session, Sessions
+from hostler.control.store import log
 from tests.control.fleet.scene import SIZE, Scene, scene, until
 from tests.control.fleet.sides import HostSide, Replica
 from tests.control.fleet.test_refusals import last_report, reports_of
@@ -62,6 +63,7 @@ def test_an_id_is_free_again_when_its_host_registered_with_another_or_was_delete
             await until(lambda: bool(reports_of(north)))
             taken = last_report(north).agent
             await north.stop()
+            north.wire.answers.clear()
             north.start()
             await until(lambda: registration_of(north).agent != taken and (REPORT_PATH, 200) in north.wire.answers)
             south.wire.is_cut = True
@@ -93,6 +95,7 @@ def test_of_two_agents_with_one_credential_on_two_replicas_the_last_to_register_
             twin.start()
             await until(lambda: (REPORT_PATH, 200) in twin.wire.answers)
             await until(lambda: "another agent has taken this host over" in " ".join(first.told))
+            await until(lambda: not first.wire.in_flight)  # what it said before it was told
             answers = len(first.wire.answers)
             await until(lambda: len(first.wire.answers) > answers)
             assert (REPORT_PATH, 200) not in first.wire.answers[answers:]
@@ -109,6 +112,9 @@ def test_a_heartbeat_to_a_replica_is_refused_once_it_has_news_of_a_registration_
             first, there = await world.join("north", replica=other(world)), other(world)
             await until(lambda: bool(reports_of(first)))
             first.wire.is_cut = True
+            await until(lambda: not first.wire.in_flight)
+            head = await world.database.read(log.head)
+            await until(lambda: there.books.seq >= head)  # it knows of all registrations so far
             beat = msgspec.structs.replace(last_report(first), sequence=10_000)
             known = there.books.watchers.news_of(first.id)
             message = msgspec.structs.replace(registration_of(first), agent="a second one", sequence=1)

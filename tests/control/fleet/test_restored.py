@@ -12,6 +12,7 @@ from hostler.control.vms import wishes
 from hostler.control.vms.spec import DiskSpec
 from hostler.control.vms.state import Vm
 from tests.control.fleet.scene import Scene, is_running, is_stopped, scene, spec, until, until_some
+from tests.control.postgres import nobody_connected
 
 LOCAL = [DiskSpec(size="1Gi")]
 
@@ -23,6 +24,8 @@ async def restored(world: Scene, saved: Path) -> None:
     [replica] = world.replicas
     world.replicas.clear()
     await replica.stop()
+    if not world.url.startswith("sqlite"):
+        await asyncio.to_thread(nobody_connected, world.url)
     await asyncio.to_thread(restore, saved, world.url, is_forced=True)
     fresh = await world.add_replica()
     for host in world.hosts.values():

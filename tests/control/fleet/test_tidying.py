@@ -16,10 +16,11 @@ from hostler.control.store.log import Checkpoint, NewEntry
 from hostler.control.store.operations import OperationFilter, OperationRow
 from hostler.control.store.projects import ProjectRow
 from hostler.control.store.vms import VmRow
-from tests.control.fleet.scene import scene, until_some
+from tests.control.databases import PATIENT
+from tests.control.fleet.scene import Scene, scene, until, until_some
 
 DAY = 86400 * 1_000_000_000
-SETTINGS = ControlSettings(keep_events_s=2 * 86400.0, keep_operations_s=86400.0)
+SETTINGS = ControlSettings(keep_events_s=2 * 86400.0, keep_operations_s=86400.0, lease_ttl_s=3600.0)
 BACKLOG = 45
 AT_ONCE = 10
 SMALL = FleetTimes(tidy_at_once=AT_ONCE, tidy_pause_s=0.0, look_s=0.02)
@@ -27,7 +28,7 @@ SMALL = FleetTimes(tidy_at_once=AT_ONCE, tidy_pause_s=0.0, look_s=0.02)
 
 def test_old_things_are_forgotten_and_young_ones_kept(either_url):
     async def story() -> None:
-        database = open_database(either_url)
+        database = open_database(either_url, limits=PATIENT)
         try:
             await database.write(_fill)
             await database.write(lambda connection: tidy(connection, SETTINGS, 10 * DAY, at_once=100))
@@ -43,7 +44,7 @@ def test_old_things_are_forgotten_and_young_ones_kept(either_url):
 
 def test_entries_after_the_latest_checkpoint_stay_however_old(url):
     async def story() -> None:
-        database = open_database(url)
+        database = open_database(url, limits=PATIENT)
         try:
             await database.write(lambda connection: _log(connection, checkpoint=3))
             await database.write(lambda connection: tidy(connection, SETTINGS, 1000 * DAY, at_once=100))
@@ -59,7 +60,7 @@ def test_of_a_backlog_batch_after_batch_goes_until_nothing_is_left_that_is_too_o
     async def story() -> None:
         async with scene(either_url, settings=SETTINGS, times=SMALL) as world:
             fleet = world.leader.fleet
-            await world.database.write(_backlog)
+            await fill(world)
             gone = await tidy_all(fleet, asyncio.Event())
             assert gone == 4 * BACKLOG
             rows = await world.database.read(_counts)
@@ -73,7 +74,7 @@ def test_others_write_between_two_batches(url):
     async def story() -> None:
         times = msgspec.structs.replace(SMALL, tidy_pause_s=3600.0)
         async with scene(url, settings=SETTINGS, times=times) as world:
-            await world.database.write(_backlog)
+            await fill(world)
             stopping = asyncio.Event()
             running = asyncio.ensure_future(tidy_all(world.leader.fleet, stopping))
 
@@ -92,7 +93,7 @@ def test_others_write_between_two_batches(url):
 def test_a_replica_that_does_not_lead_forgets_nothing(shared_url):
     async def story() -> None:
         async with scene(shared_url, replicas=2, settings=SETTINGS, times=SMALL) as world:
-            await world.database.write(_backlog)
+            await fill(world)
             [other] = [one for one in world.replicas if one is not world.leader]
             assert await tidy_all(other.fleet, asyncio.Event()) == 0
             assert await world.database.read(_counts) == (BACKLOG, BACKLOG)
@@ -103,7 +104,7 @@ def test_a_replica_that_does_not_lead_forgets_nothing(shared_url):
 def test_duties_forget_beside_their_looks(url):
     async def story() -> None:
         async with scene(url, settings=SETTINGS, times=SMALL) as world:
-            await world.database.write(_backlog)
+            await fill(world)
             stopping = asyncio.Event()
             running = asyncio.ensure_future(world.leader.duties.run(stopping))
 
@@ -115,6 +116,13 @@ def test_duties_forget_beside_their_looks(url):
             await running
 
     asyncio.run(story())
+
+
+async def fill(world: Scene) -> None:
+    """Write a backlog, and wait until every replica has read it: whoever reads too late what is gone begins anew."""
+    await world.database.write(_backlog)
+    head = await world.database.read(log.head)
+    await until(lambda: all(one.books.seq >= head for one in world.replicas))
 
 
 def _backlog(connection) -> None:
