@@ -37,6 +37,6 @@ async def watchdog_process(folder: Path, hypervisor: str) -> AsyncIterator[async
 
 async def until(is_so: Callable[[], bool]) -> None:
     """Look until something is so."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not is_so():
             await asyncio.sleep(0.01)

@@ -34,6 +34,7 @@ class Plane:
         self.random = random.Random(seed)
         self.loss = loss
         self.stop_after_s = stop_after_s
+        self.heartbeat_s = 5.0
         self.is_down = False
         self.may_tear_down = False
         self.limit: HostSize | None = None
@@ -109,7 +110,7 @@ class Plane:
         return _answer(
             Registered(
                 epoch=self.epoch,
-                heartbeat_s=5.0,
+                heartbeat_s=self.heartbeat_s,
                 silent_after_s=15.0,
                 stop_after_s=self.stop_after_s,
                 limit=self.limit,

@@ -12,6 +12,7 @@ from hostler.agent.http import HttpTransport
 from hostler.agent.transport import Request, TransportError
 from hostler.errors import InputError
 from tests.kube.api.certificates import Authority, server_tls
+from tests.ports import silent_port
 
 HOST = "127.0.0.1"
 
@@ -70,9 +71,7 @@ def test_a_server_that_does_not_answer_in_time_is_given_up():
 
 
 def test_a_server_that_is_not_there_is_an_error_that_may_pass():
-    async def run():
-        async with server(echo) as address:
-            pass
+    async def run(address):
         transport = HttpTransport(address)
         try:
             with pytest.raises(TransportError, match="cannot be reached") as caught:
@@ -81,7 +80,8 @@ def test_a_server_that_is_not_there_is_an_error_that_may_pass():
         finally:
             await transport.close()
 
-    asyncio.run(run())
+    with silent_port() as port:
+        asyncio.run(run(f"http://{HOST}:{port}"))
 
 
 def test_a_certificate_is_believed_only_if_the_authority_is(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -20,6 +21,7 @@ from hostler.agent.settings import Settings
 from hostler.agent.state import Action, Verb
 from hostler.agent.telling import Telling, difference
 from hostler.testing.loop import SimClock, run_simulation
+from tests.agent.guard import until
 from tests.agent.plane import TOKEN, Plane
 
 ORDER = Order(vm="a", generation=1, power="running", memory_bytes=2**28)
@@ -43,7 +45,8 @@ class WatchedManifest(MemoryManifest):
         await super().save(records, forgotten)
 
 
-async def live(plane, driver, manifest, seconds, clock):
+@asynccontextmanager
+async def living(plane, driver, manifest, clock):
     stopping = asyncio.Event()
     agent = Agent(
         Link(plane, MemoryCredentials()),
@@ -57,9 +60,16 @@ async def live(plane, driver, manifest, seconds, clock):
         rng=random.Random(1),
     )
     task = asyncio.get_running_loop().create_task(agent.run(stopping))
-    await asyncio.sleep(seconds)
-    stopping.set()
-    await task
+    try:
+        yield
+    finally:
+        stopping.set()
+        await task
+
+
+async def live(plane, driver, manifest, seconds, clock):
+    async with living(plane, driver, manifest, clock):
+        await asyncio.sleep(seconds)
 
 
 def test_a_record_is_safe_before_the_driver_acts():
@@ -101,7 +111,8 @@ def test_with_an_unreadable_record_the_agent_tells_and_touches_nothing(tmp_path)
         plane.order(ORDER)
         plane.order(Order(vm="b", generation=2, power="absent"))
         loop = asyncio.get_running_loop()
-        await live(plane, driver, FileManifest(tmp_path), 0.5, lambda: int(loop.time() * 1e9))
+        async with living(plane, driver, FileManifest(tmp_path), lambda: int(loop.time() * 1e9)):
+            await until(lambda: any(report.orders == plane.version for report in plane.reports))
         assert driver.log == [("create", "b")]
         assert not plane.registrations[0].is_inventory_known
 

@@ -48,6 +48,8 @@ class Lab(Protocol):
         ...
 
 
+PATIENCE_S = 120  # a guard, not a measure
+
 Check = Callable[[Lab], Awaitable[None]]
 CHECKS: list[Check] = []
 
@@ -82,7 +84,13 @@ async def opened(lab: Lab, host: str = "one"):
 
 
 async def power_of(driver: Driver, vm: str) -> str:
-    return {found.vm: found.power for found in await driver.find()}.get(vm, "absent")
+    """Return how a VM is found, once its hypervisor has the time to say so: one that is busy is asked again."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            found = {found.vm: found for found in await driver.find()}.get(vm)
+            if found is None or "does not answer" not in found.detail:
+                return "absent" if found is None else found.power
+            await asyncio.sleep(0.1)
 
 
 @contract

@@ -58,7 +58,9 @@ async def main() -> None:
             (tap,) = taps()
             assert is_on_bridge(tap)
             await driver.stop("a", grace_s=0)
-            assert taps() == [], "it goes with its VM"
+            async with asyncio.timeout(120):  # it goes with its VM, whose last thread may still close its files
+                while taps():
+                    await asyncio.sleep(0.01)
     finally:
         await lab.clean()
 

@@ -15,6 +15,7 @@ from hostler.agent.drivers.qemu_cache import ImageCache
 from hostler.agent.drivers.qemu_origins import is_allowed, read_origin
 from hostler.agent.messages import Image
 from hostler.errors import InputError
+from tests.ports import silent_port
 
 CONTENT = b"an image" * 100_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -99,13 +100,10 @@ def test_an_address_of_another_kind_is_refused(url, tmp_path):
 
 
 def test_a_server_that_is_not_there_is_tried_again(tmp_path):
-    async def run():
-        async with server() as (address, _):
-            pass
-        await cache_of(tmp_path, address).fetch(Image(url=f"{address}/x", sha256=SHA256))
-
-    with pytest.raises(DriverError) as caught:
-        asyncio.run(run())
+    with silent_port() as port:
+        address = f"http://127.0.0.1:{port}"
+        with pytest.raises(DriverError) as caught:
+            asyncio.run(cache_of(tmp_path, address).fetch(Image(url=f"{address}/x", sha256=SHA256)))
     assert type(caught.value) is DriverError
 
 

@@ -306,7 +306,7 @@ def test_the_last_word_is_repeated_until_it_is_answered_by_agents_that_come_late
             await one.find()
             async with opened(lab, "two") as two:
                 await two.find()
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(120):
                     while not folder.read().is_taken:
                         await asyncio.sleep(0.05)
                 assert await power_of(two, "a") == "running"
@@ -376,7 +376,7 @@ async def start_sender(lab, landing):
 async def reach(lab, moment):
     """Wait for a moment of a migration, as its files and QEMU tell it."""
     folder = folder_of(lab, "one")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             file = folder.read()
             if moment == "sending" and file.sending is not None:
@@ -393,7 +393,7 @@ async def reach(lab, moment):
 async def settle(lab, one, two, landing):
     """Do what agents do: look, and send again what still runs at its source."""
     both = 0
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while True:
             running = await asyncio.gather(is_running(lab, "one"), is_running(lab, "two"))
             both += all(running)

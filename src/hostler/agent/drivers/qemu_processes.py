@@ -27,7 +27,7 @@ _PROC = Path("/proc")
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 _LOOK_S = 0.02
 _START_S = 30.0
-_LONGEST_MOMENT = 15
+_LONGEST_MOMENT = 100  # looks: on a busy machine a process may stand still just then
 _TERM_S = 3.0
 _KILL_S = 10.0
 
