@@ -9,11 +9,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, sync_playwright
 
-from tests.web.lab import Lab, fill, running_lab
+from tests.web.lab import PATIENCE_S, Lab, fill, running_lab
 
 
 @dataclass
@@ -64,15 +65,22 @@ def browser() -> Iterator[Browser]:
         pytest.skip("there is no chromium: apt-get install chromium")
     arguments = ["--no-sandbox"] if os.getuid() == 0 else []
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=arguments)
+        browser = driver.chromium.launch(executable_path=program, args=arguments, timeout=PATIENCE_S * 1000)
         yield browser
         browser.close()
+
+
+def patient_context(browser: Browser, **options: Any) -> BrowserContext:
+    """Open a place for windows in which everything is waited for as long as on a busy machine."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE_S * 1000)
+    return context
 
 
 @pytest.fixture(scope="module")
 def admin(browser: Browser, lab: Lab, made: dict[str, str]) -> StorageState:
     """The cookie of an administrator who logged in once."""
-    context = browser.new_context()
+    context = patient_context(browser)
     Window(context.new_page(), lab).log_in(lab.key)
     state = context.storage_state()
     context.close()
@@ -82,7 +90,7 @@ def admin(browser: Browser, lab: Lab, made: dict[str, str]) -> StorageState:
 @pytest.fixture(scope="module")
 def reader(browser: Browser, lab: Lab, admin: StorageState) -> Iterator[Window]:
     """A window of the administrator for tests that only look: it keeps style and scripts, as browsers do."""
-    context = browser.new_context(storage_state=admin)
+    context = patient_context(browser, storage_state=admin)
     found = Window(context.new_page(), lab)
     listen(found)
     yield found
@@ -104,8 +112,7 @@ def window(browser: Browser, lab: Lab, admin: StorageState) -> Iterator[OpenWind
 
     def open_one(key: str | None = None, **options: object) -> Window:
         state = admin if key is None else None
-        context = browser.new_context(storage_state=state, **options)
-        context.set_default_timeout(20_000)
+        context = patient_context(browser, storage_state=state, **options)
         opened.append(context)
         found = Window(context.new_page(), lab)
         listen(found)

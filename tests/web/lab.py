@@ -41,6 +41,7 @@ from hostler.control.vms.spec import DiskSpec, VmSpec
 from hostler.web.pages import mount
 
 T = TypeVar("T")
+PATIENCE_S = 180  # a guard, not a measure
 ADMIN = Principal(id="tests", role="admin", name="tests")
 GI = 2**30
 
@@ -50,7 +51,8 @@ class Lab:
 
     def __init__(self, folder: Path) -> None:
         self.database = open_database(f"sqlite:///{folder}/control.db")
-        self.settings = ControlSettings()
+        # Nobody competes for the lease: a machine that stands still for a while changes nothing.
+        self.settings = ControlSettings(lease_ttl_s=600.0, verdict_s=120.0)
         self.key = ""
         self.url = ""
 
@@ -58,7 +60,7 @@ class Lab:
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something in the service's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_S)
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Write to the database."""
@@ -177,14 +179,14 @@ def running_lab(folder: Path) -> Iterator[Lab]:
     thread = threading.Thread(target=run, name="lab")
     thread.start()
     try:
-        assert started.wait(120)
+        assert started.wait(PATIENCE_S)
         if failures:
             raise failures[0]
         yield lab
     finally:
         if not failures:
             lab.loop.call_soon_threadsafe(lab.stop.set)
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert not failures, failures
 
 
@@ -228,7 +230,7 @@ def fill(lab: Lab) -> dict[str, str]:
     return made
 
 
-def until(is_so: Callable[[], bool], limit_s: float = 30) -> None:
+def until(is_so: Callable[[], bool], limit_s: float = PATIENCE_S) -> None:
     """Wait until something is so."""
     end = time.monotonic() + limit_s
     while not is_so():

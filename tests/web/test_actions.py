@@ -38,7 +38,7 @@ def test_a_vm_is_stopped_after_a_question_and_started_without_one(
         one.page.wait_for_selector("dialog[open]")
         assert one.path == f"/vms/{vm}"
     else:
-        assert one.path == f"/vms/{vm}/stop"
+        one.page.wait_for_url(f"**/vms/{vm}/stop")
     assert power(lab, vm) == "running"
     one.page.click("#question button")
     one.page.wait_for_url(f"**/vms/{vm}?done=stop")
@@ -61,7 +61,7 @@ def test_every_verb_does_what_it_says(window: OpenWindow, lab: Lab, vm: str) -> 
     ):
         one.open(f"/vms/{vm}/{verb}")
         one.page.click("#question button")
-        assert one.path == f"/vms/{vm}?done={verb}"
+        one.page.wait_for_url(f"**/vms/{vm}?done={verb}")
         assert is_so(), verb
 
 
@@ -157,8 +157,8 @@ def test_open_pages_follow_what_happens(window: OpenWindow, lab: Lab, vm: str) -
     lab.report(vm, "paused")
     for each in (page, many):
         each.wait_for_selector(".badge:has-text('paused')")
-    assert page.get_attribute("#spec", "open") is not None  # what is open stays open
-    assert page.evaluate("document.activeElement.id") == "ask-stop"
+    page.wait_for_selector("#spec[open]")  # what is open stays open
+    page.wait_for_function("document.activeElement.id === 'ask-stop'")
     assert one.said == []
 
 
@@ -171,7 +171,7 @@ def test_a_hidden_page_hangs_up_and_is_current_when_it_is_seen_again(window: Ope
         document.dispatchEvent(new Event("visibilitychange"));
     }"""
     one.page.evaluate(turn, True)
-    until(lambda: not any(key == ("vm", vm) for key in lab.books.watchers._by_key))
+    until(lambda: ("vm", vm) not in lab.books.watchers._by_key)
     lab.report(vm, "paused")
     one.page.evaluate(turn, False)
     one.page.wait_for_selector(".badge:has-text('paused')")
@@ -186,9 +186,10 @@ def test_the_map_follows_what_happens_and_the_filter_stays(window: OpenWindow, l
     now_ns = time.time_ns()
     lab.write(lambda c: operating.cordon(c, "h0018", is_cordoned=True, actor="tests", now_ns=now_ns))
     one.page.wait_for_selector("#h-h0018.shut")
-    assert one.page.evaluate("document.activeElement.id") == "h-h0018"
+    one.page.wait_for_function("document.activeElement.id === 'h-h0018'")
     assert one.page.input_value("#f-host") == "half a wo"
-    assert one.page.locator(".heat a[tabindex='0']").get_attribute("id") == "h-h0018"
+    one.page.wait_for_selector("#h-h0018[tabindex='0']")
+    assert one.page.locator(".heat a[tabindex='0']").count() == 1
     lab.write(lambda c: operating.cordon(c, "h0018", is_cordoned=False, actor="tests", now_ns=now_ns))
     one.page.wait_for_selector("#h-h0018:not(.shut)")
     assert one.said == []
@@ -234,7 +235,7 @@ def test_the_main_way_needs_only_the_keyboard(window: OpenWindow, lab: Lab, vm: 
     press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     press("Enter")
-    assert page.evaluate("location.hash") == "#main"
+    page.wait_for_function("location.hash === '#main'")
     one.open("/vms")
     press("/")
     assert page.evaluate("document.activeElement.id") == "f-name"
@@ -247,7 +248,7 @@ def test_the_main_way_needs_only_the_keyboard(window: OpenWindow, lab: Lab, vm: 
     page.focus("#ask-stop")
     press("Enter")
     page.wait_for_selector("dialog[open]")
-    assert page.evaluate("document.activeElement.textContent") == "Stop"
+    page.wait_for_function("document.activeElement.textContent === 'Stop'")
     press("Enter")
     page.wait_for_url("**?done=stop")
     assert power(lab, vm) == "stopped"

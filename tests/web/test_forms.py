@@ -16,7 +16,7 @@ from hostler.control.store.vms import list_page as list_vms
 from hostler.control.vms.state import Vm
 from hostler.web.vm_form import TypedDisk, TypedVm, place_of, request_of, typed_vm
 from tests.web.conftest import OpenWindow, Window
-from tests.web.lab import Lab
+from tests.web.lab import PATIENCE_S, Lab
 
 
 def named(lab: Lab, name: str) -> Vm | None:
@@ -31,8 +31,8 @@ def fill(window: Window, **values: str) -> None:
 
 def wrong(window: Window, name: str) -> str:
     """Return what stands beside a field, which points at it."""
+    window.page.wait_for_selector(f"#n-{name}[aria-invalid='true']")
     field = window.page.locator(f"#n-{name}")
-    assert field.get_attribute("aria-invalid") == "true"
     assert f"n-{name}-wrong" in (field.get_attribute("aria-describedby") or "")
     return window.page.inner_text(f"#n-{name}-wrong")
 
@@ -42,7 +42,7 @@ def test_a_vm_is_created_from_the_list(has_script: bool, window: OpenWindow, lab
     one, name = window(java_script_enabled=has_script), f"made-{has_script}".lower()
     one.open("/vms?project=shop")
     one.page.click("#new-vm")
-    assert one.path == "/vms/new?project=shop"
+    one.page.wait_for_url("**/vms/new?project=shop")
     assert one.page.input_value("#n-project") == "shop"
     fill(one, name=name, cpu="500m", memory="1Gi", priority="3", labels="app=web, tier=front")
     one.page.select_option("#n-strategy", "best_fit")
@@ -116,6 +116,7 @@ def test_rest_and_the_form_refuse_with_the_same_words(window: OpenWindow, lab: L
         f"{lab.url}/v1/vms",
         json={"name": "-wrong", "spec": {"cpu": "2", "memory": "1Gi"}},
         headers={"Authorization": f"Bearer {lab.key}"},
+        timeout=PATIENCE_S,
     ).json()
     for part in ("detail", "hint", "code"):
         assert told[part] in shown
@@ -155,7 +156,7 @@ def test_another_site_creates_nothing(window: OpenWindow, lab: Lab, made: dict[s
     (cookie,) = one.page.context.cookies()
     body = urlencode({"name": "forged", "cpu": "1", "memory": "1Gi", "project": "default"})
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Origin": lab.url}
-    with httpx.Client(cookies={cookie["name"]: cookie["value"]}) as client:
+    with httpx.Client(timeout=PATIENCE_S, cookies={cookie["name"]: cookie["value"]}) as client:
         answer = client.post(f"{lab.url}/vms/new", content=body, headers=headers)
     assert answer.status_code == 403
     assert named(lab, "forged") is None

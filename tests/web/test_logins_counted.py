@@ -14,7 +14,7 @@ from hostler.control.store import log
 from hostler.web.pages import mount
 from tests.control.api.house import House, open_house
 
-FEW = Limits(changes=Rate(5), reads=None, failures=None)
+FEW = Limits(changes=Rate(5, 3600), reads=None, failures=None)  # so rarely that none is given back meanwhile
 ORIGIN = {"Origin": "http://localhost"}
 
 

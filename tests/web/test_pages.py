@@ -143,7 +143,7 @@ def test_dark_mode_is_dark(window: OpenWindow) -> None:
 
 def test_what_users_wrote_is_shown_as_text(window: OpenWindow, lab: Lab) -> None:
     wrong = "<script>alert(1)</script>"
-    lab.create("marked", labels={"note": wrong}, cpu="1", memory="1Gi")
+    lab.until_decided([lab.create("marked", labels={"note": wrong}, cpu="1", memory="1Gi")])
     one = window()
     one.open("/vms?name=marked")
     one.page.click("text=marked")
@@ -167,7 +167,7 @@ def test_everything_can_be_read_without_javascript(window: OpenWindow, made: dic
     one.open("/")
     assert one.page.locator(".heat a").count() == 20
     one.page.click("text=host-02 >> nth=0")
-    assert one.path == "/hosts/host-02"
+    one.page.wait_for_url("**/hosts/host-02")
 
 
 def test_lists_are_narrowed_by_parts_of_names(reader: Window, made: dict[str, str]) -> None:
