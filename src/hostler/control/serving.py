@@ -110,7 +110,7 @@ async def _live(
     )
     app = make_app(context)
     how.mount(app, context)
-    server = make_server(app, how.tls, how.settings.head_s)
+    server = make_server(app, how.tls, how.settings.head_s, context.strangers)
     serving = asyncio.ensure_future(server.serve(sockets=[sock]))
     parts = {
         "the books": asyncio.ensure_future(books.run(stopping)),

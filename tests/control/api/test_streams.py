@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import httpx
 import pytest
@@ -21,7 +21,7 @@ EVENTS = {"Accept": "text/event-stream"}
 @asynccontextmanager
 async def served(house: House) -> AsyncIterator[httpx.AsyncClient]:
     """Let the service listen on loopback, as ``serve`` does."""
-    http = patient(house.context.settings.head_s)
+    http = patient(house.context.settings.head_s, house.context.strangers)
     config = uvicorn.Config(house.app, host="127.0.0.1", port=0, http=http, log_level="error", lifespan="off")
     server = uvicorn.Server(config)
     serving = asyncio.ensure_future(server.serve())
@@ -123,12 +123,22 @@ def test_a_connection_without_a_whole_head_is_closed(sent: bytes) -> None:
     asyncio.run(scenario())
 
 
+async def answered(client: httpx.AsyncClient) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Return a connection on which a request was answered: one whose head came too late, by a pause, is closed."""
+    while True:
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.base_url.port)
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with suppress(ConnectionResetError):
+            if b"200" in await reader.readline():
+                return reader, writer
+        writer.close()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
 def test_half_a_head_after_a_whole_request_is_not_waited_for_either() -> None:
     async def scenario() -> None:
         async with open_house(settings=ControlSettings(head_s=0.5)) as house, served(house) as client:
-            reader, writer = await asyncio.open_connection("127.0.0.1", client.base_url.port)
-            writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert b"200" in await reader.readline()
+            reader, writer = await answered(client)
             writer.write(b"GET /livez HT")
             await asyncio.gather(reader.read(), return_exceptions=True)  # ends, since the connection does
             writer.close()
@@ -137,15 +147,18 @@ def test_half_a_head_after_a_whole_request_is_not_waited_for_either() -> None:
     asyncio.run(scenario())
 
 
+async def begun(client: httpx.AsyncClient, stack: AsyncExitStack) -> httpx.Response:
+    """Return a stream that has begun to answer: it is asked for again where its head came too late, by a pause."""
+    while True:
+        with suppress(httpx.TransportError):
+            return await stack.enter_async_context(client.stream("GET", "/v1/events", headers=EVENTS))
+
+
 def test_an_answer_may_take_longer_than_a_head() -> None:
     async def scenario() -> None:
-        settings = ControlSettings(head_s=0.05, alive_s=0.2)
-        async with (
-            open_house(settings=settings) as house,
-            served(house) as client,
-            client.stream("GET", "/v1/events", headers=EVENTS) as answer,
-        ):
-            lines = answer.aiter_lines()
+        settings = ControlSettings(head_s=0.5, alive_s=2.0)
+        async with open_house(settings=settings) as house, served(house) as client, AsyncExitStack() as stack:
+            lines = (await begun(client, stack)).aiter_lines()
             while await anext(lines) != ": alive":
                 pass
 

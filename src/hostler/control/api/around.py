@@ -66,7 +66,7 @@ class Around:
             if not self._context.stopping.is_set():
                 raise
             # Its time is over: a line for whoever looks, where the server would print where it stood.
-            self._context.tell(f"request {request_id}: {scope['method']} {scope['path']} was cut off by the end")
+            self._context.tell(f"request {request_id}: {scope['method']} {scope['path']!r} was cut off by the end")
         finally:
             route = getattr(scope.get("state", {}), "route", None) or scope.get("state", {}).get("route")
             path = route.path if route is not None else _ELSEWHERE

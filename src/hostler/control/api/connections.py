@@ -1,45 +1,119 @@
-"""Connections that send no request, or only half the head of one, are closed after a while.
+"""Connections of which nothing comes are closed: those that send no request, half of one, or do not read the answer.
 
-The server by itself waits for them for ever, and each costs a file descriptor: a few thousand would shut everybody out.
-How long bodies are waited for is the business of whoever reads them.
+The server by itself waits for them for ever, and each costs a file descriptor and what it has sent: a few thousand
+would shut everybody out. How long bodies are waited for is the business of whoever reads them. What is no HTTP at all
+is refused as everything else is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from hostler.control.access.secrets import redact
+from hostler.control.api.errors import HeadTooLargeError, NoRequestError
+from hostler.control.api.problems import problem
+from hostler.control.api.strangers import Strangers
+from hostler.errors import HostlerError
 
 __all__ = ["patient"]
 
+MOST_HEAD = 64 * 1024  # bytes, and what comes with the last of them
+STALL_S = 60.0
+_NO_REQUEST = "that is no HTTP request"
 
-def patient(head_s: float) -> type[asyncio.Protocol]:
-    """Return the protocol of a server that waits so long for the head of a request."""
-    base: Any = AutoHTTPProtocol  # of either parser: both know their request by the same name
+
+def patient(head_s: float, strangers: Strangers, *, stall_s: float = STALL_S) -> type[asyncio.Protocol]:
+    """Return the protocol of a server that waits so long for the head of a request, and for who does not read."""
+    base: Any = HttpToolsProtocol
+    logger = _logger_of(lambda line: strangers.tell(line, ""))
 
     class Patient(base):  # type: ignore[misc]
         """Closes the connection unless the head of a request is there in time; answers may take any time."""
 
         _ending: asyncio.TimerHandle | None = None
+        _stalling: asyncio.TimerHandle | None = None
+        _unread = 0  # bytes since the last whole head or the last bytes of a body
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             """Wait for the first head."""
+            self.logger = logger
             super().connection_made(transport)
             self._wait()
 
         def data_received(self, data: bytes) -> None:
             """Wait for the rest, if this was only a part of a head."""
+            self._unread += len(data)
             super().data_received(data)
+            if self._unread > MOST_HEAD:
+                self._refuse(HeadTooLargeError(f"the head is larger than {MOST_HEAD} bytes", hint="send less of it"))
             if self.cycle is not None and not self.cycle.response_complete:
                 self._wait_no_more()
             elif self._ending is None:
                 self._wait()
 
+        def on_headers_complete(self) -> None:
+            """Count anew: a head is whole."""
+            self._unread = 0
+            super().on_headers_complete()
+
+        def on_body(self, body: bytes) -> None:
+            """Count anew: what comes now is for whoever reads the body."""
+            self._unread = 0
+            super().on_body(body)
+
+        def on_message_complete(self) -> None:
+            """Count anew: what comes now is another request."""
+            self._unread = 0
+            super().on_message_complete()
+
+        def send_400_response(self, msg: str) -> None:
+            """Refuse what is no request; ``msg`` are the server's words for it."""
+            remote = self.client[0] if self.client is not None else "somebody"
+            strangers.tell(f"what {remote} sent is no HTTP request", remote)
+            self._refuse(NoRequestError(_NO_REQUEST, hint="speak HTTP/1.1, with TLS where the service does"))
+
+        def pause_writing(self) -> None:
+            """Wait for whoever does not read."""
+            super().pause_writing()
+            self._stall()
+
+        def resume_writing(self) -> None:
+            """Go on: he has read."""
+            self._stall_no_more()
+            super().resume_writing()
+
+        def on_response_complete(self) -> None:
+            """Wait for whoever does not read the last answer on this connection."""
+            super().on_response_complete()
+            if self.transport.is_closing():
+                self._stall()
+
+        def timeout_keep_alive_handler(self) -> None:
+            """Close it, since no request has come for long, even if the last answer was not read."""
+            super().timeout_keep_alive_handler()
+            self._stall()
+
         def connection_lost(self, exc: Exception | None) -> None:
             """Wait for nothing."""
             self._wait_no_more()
+            self._stall_no_more()
             super().connection_lost(exc)
+
+        def _refuse(self, error: HostlerError) -> None:
+            if self.transport.is_closing():
+                return
+            if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
+                self.transport.abort()  # words of ours would stand in the middle of an answer
+                return
+            self.transport.write(_answer(error))
+            self.transport.close()
+            self._stall()
 
         def _wait(self) -> None:
             self._ending = self.loop.call_later(head_s, self.transport.abort)
@@ -49,4 +123,40 @@ def patient(head_s: float) -> type[asyncio.Protocol]:
                 self._ending.cancel()
                 self._ending = None
 
+        def _stall(self) -> None:
+            if self._stalling is None:
+                self._stalling = self.loop.call_later(stall_s, self.transport.abort)
+
+        def _stall_no_more(self) -> None:
+            if self._stalling is not None:
+                self._stalling.cancel()
+                self._stalling = None
+
     return Patient
+
+
+def _answer(error: HostlerError) -> bytes:
+    """Return an error as the bytes of an answer: there is no request that an application could answer."""
+    told = problem(error, path="", request_id="")
+    status = HTTPStatus(told.status_code)
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}", "connection: close"]
+    lines += [f"{name}: {value}" for name, value in told.headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + bytes(told.body)
+
+
+class _Telling(logging.Handler):
+    """Tells what the server has to say in lines of ours."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._tell(redact(self.format(record)))
+
+
+def _logger_of(tell: Callable[[str], None]) -> logging.Logger:
+    """Return a logger for what went wrong inside; what strangers send is told otherwise, or not at all."""
+    logger = logging.Logger("connections", level=logging.ERROR)
+    logger.addHandler(_Telling(tell))
+    return logger

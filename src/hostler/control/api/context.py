@@ -13,6 +13,7 @@ from hostler.control.access.secrets import Random
 from hostler.control.api.metering import Meters
 from hostler.control.api.probing import WriteProbe
 from hostler.control.api.refusals import Refusals
+from hostler.control.api.strangers import Strangers
 from hostler.control.api.streams import Streams
 from hostler.control.books.books import Books
 from hostler.control.fleet.fleet import Fleet
@@ -46,8 +47,10 @@ class Context:
     refusals: Refusals = field(default_factory=Refusals)
     writes: WriteProbe = field(default_factory=WriteProbe)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    strangers: Strangers = field(init=False)
     streams: Streams = field(init=False)
 
     def __post_init__(self) -> None:
+        self.strangers = Strangers(lambda line: self.tell(line), lambda: self.clock())
         self.books.on_placed = self.meters.placed
         self.streams = Streams(most_each=self.settings.streams_each, most=self.settings.streams)

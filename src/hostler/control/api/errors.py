@@ -7,9 +7,23 @@ from typing import ClassVar
 from hostler.errors import InputError
 
 __all__ = [
-    "BodyTooLargeError", "InvalidJsonError", "MethodNotAllowedError", "NotAcceptableError", "RouteNotFoundError",
-    "SlowRequestError", "UnsupportedMediaTypeError",
+    "BodyTooLargeError", "HeadTooLargeError", "InvalidJsonError", "MethodNotAllowedError", "NoRequestError",
+    "NotAcceptableError", "RouteNotFoundError", "SlowRequestError", "UnsupportedMediaTypeError",
 ]  # fmt: skip
+
+
+class NoRequestError(InputError):
+    """Bytes that are no HTTP."""
+
+    code = "invalid_http"
+    status: ClassVar[int] = 400
+
+
+class HeadTooLargeError(InputError):
+    """A head of a request, or what stands between the parts of its body, beyond the limit."""
+
+    code = "head_too_large"
+    status: ClassVar[int] = 431
 
 
 class BodyTooLargeError(InputError):

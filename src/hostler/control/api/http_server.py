@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from hostler.control.access.listening import Address
 from hostler.control.api.connections import patient
+from hostler.control.api.strangers import Strangers
 from hostler.errors import InputError, UnavailableError
 
 __all__ = ["Server", "Tls", "bind", "check_files", "make_server", "url_of"]
@@ -38,7 +39,7 @@ class Server(uvicorn.Server):
         return nullcontext()
 
 
-def make_server(app: FastAPI, tls: Tls | None, head_s: float) -> Server:
+def make_server(app: FastAPI, tls: Tls | None, head_s: float, strangers: Strangers) -> Server:
     """Return a server of an application that waits so long for the head of a request."""
     secure: dict[str, object] = {}
     if tls is not None:
@@ -49,7 +50,8 @@ def make_server(app: FastAPI, tls: Tls | None, head_s: float) -> Server:
         }
     config = uvicorn.Config(
         app,
-        http=patient(head_s),
+        http=patient(head_s, strangers),
+        ws="none",
         loop="none",
         lifespan="off",
         access_log=False,
@@ -58,7 +60,6 @@ def make_server(app: FastAPI, tls: Tls | None, head_s: float) -> Server:
         proxy_headers=False,
         timeout_graceful_shutdown=_DRAIN_S,
         timeout_keep_alive=75,
-        h11_max_incomplete_event_size=64 * 1024,
         **secure,  # type: ignore[arg-type]
     )
     return Server(config)

@@ -46,6 +46,7 @@ TITLES = {
     422: "Contradiction",
     426: "Upgrade needed",
     429: "Too many requests",
+    431: "Head too large",
     500: "Our mistake",
     503: "Unavailable",
 }

@@ -123,10 +123,11 @@ def failed(context: Context, request: Request, error: Exception) -> Response:
     path = request.scope["path"]
     if isinstance(error, UnauthenticatedError):
         who = f"{error.why} {error.subject}".strip()
-        context.tell(f"request {request_id}: refused {who} from {remote_of(request)}")
+        remote = remote_of(request)
+        context.strangers.tell(f"request {request_id}: refused {who} from {remote}", remote)
     if isinstance(error, HostlerError) and not isinstance(error, InternalError):
         note_refusal(context, request, error)
         return problem(error, path=path, request_id=request_id, has_match="if-match" in request.headers)
     lines = "".join(traceback.format_exception(error))
-    context.tell(redact(f"request {request_id}: {request.method} {path} failed\n{lines}"))
+    context.tell(redact(f"request {request_id}: {request.method} {path!r} failed\n{lines}"))
     return internal(path=path, request_id=request_id)
