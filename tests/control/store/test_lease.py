@@ -24,7 +24,13 @@ def take(database: Database, holder: str, ttl_s: float = 60.0) -> Lease | None:
 
 def run_out(database: Database) -> None:
     """Let the lease's time be over, without waiting for it."""
-    database.submit(lambda c: c.execute(text("UPDATE lease SET renewed_ms = renewed_ms - 3600000")).rowcount).result(30)
+    set_clock(database, 3600)
+
+
+def set_clock(database: Database, seconds: int) -> None:
+    """Let the lease be as if the database's clock had been set forward by so much, or back."""
+    moved = text(f"UPDATE lease SET renewed_ms = renewed_ms - {seconds * 1000}")
+    database.submit(lambda connection: connection.execute(moved).rowcount).result(30)
 
 
 def append_as(database: Database, epoch: int) -> list[int]:
@@ -77,6 +83,27 @@ def test_renewing_keeps_others_out(database):
     held = take(database, "a", 3600.0)
     run_out(database)
     assert database.submit(lambda connection: lease.renew(connection, held)).result(30).left_s == 3600.0
+    assert take(database, "b") is None
+
+
+def test_a_dead_holder_keeps_it_no_longer_because_the_clock_was_set_back(database):
+    held = take(database, "dead")
+    set_clock(database, -3600)
+    assert not database.read_now(lease.read).is_held
+    assert take(database, "b").epoch == held.epoch + 1
+
+
+def test_a_clock_that_was_set_back_a_little_takes_it_from_nobody(database):
+    take(database, "a")
+    set_clock(database, -30)
+    assert take(database, "b") is None
+
+
+def test_a_live_holder_keeps_it_when_the_clock_was_set_back(database):
+    held = take(database, "a")
+    set_clock(database, -3600)
+    assert database.submit(lambda connection: lease.renew(connection, held)).result(30).epoch == held.epoch
+    assert database.read_now(lease.read).is_held
     assert take(database, "b") is None
 
 

@@ -9,6 +9,7 @@ replica that cannot follow the log gives the lease back and is not ready until i
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 import uuid
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from hostler.control.books.deciding import LEADER, Decided, carry_out
+from hostler.control.books.engine_time import EngineTime
 from hostler.control.books.follower import AstrayError, Follower
 from hostler.control.books.leading import Leadership
 from hostler.control.books.ledger import NEWS, News
@@ -69,6 +71,7 @@ class Books:
         self._database = database
         self._settings = settings
         self._clock = clock
+        self._time = EngineTime(clock)
         self._tell = tell
         self._thread = EngineThread()
         self._looks = AskingLine(self._thread, "hostler-look")
@@ -227,7 +230,7 @@ class Books:
         while True:
             try:
                 await self._read_log()
-                due = await self._decide()
+                idle_s = await self._decide()
             except (LeaseLostError, LogForgottenError) as error:
                 self.leadership.lose(error.message)
                 await self._rebuild_patiently()
@@ -241,8 +244,7 @@ class Books:
                 await asyncio.sleep(_AGAIN_S)
                 await self._rebuild_patiently()
                 continue
-            wait_s = _LOOK_S if due is None else min(_LOOK_S, max(0.0, (due - self._clock()) / _SECOND))
-            self._seen = await self._database.notifier.wait(wait_s, since=self._seen)
+            self._seen = await self._database.notifier.wait(min(_LOOK_S, idle_s), since=self._seen)
 
     async def _read_log(self) -> None:
         """Read what is new, and tell those who wait for it."""
@@ -282,21 +284,23 @@ class Books:
                 self.refused += 1
                 self._tell(f"the engine refused entry {refusal.seq} of the log: {refusal.why}")
 
-    async def _decide(self) -> int | None:
-        """Step until nothing is to be decided now; return when something will be."""
+    async def _decide(self) -> float:
+        """Step until nothing is to be decided now; return in how many seconds something will be."""
         while (held := self.leadership.held) is not None:
-            follower, now = self._follower, self._clock()
+            follower = self._follower
             due = await self._thread.run(follower.next_due)
+            now = self._time.now(follower.engine.now)
             if due is not None and due <= now:
                 await self._step(held, follower, now)
                 await self._read_log()
             else:
                 await self._checkpoint_now_and_then(held)
-                return due
-        return None
+                return math.inf if due is None else (due - now) / _SECOND
+        return math.inf
 
     async def _step(self, held: lease.Lease, follower: Follower, now: int) -> None:
-        """Decide and write it down; whoever gets an error must throw the follower away."""
+        """Decide at a time of the engine, and write it down; whoever gets an error must throw the follower away."""
+        at_ns = self._clock()
 
         def think() -> Decided:
             step, actions = follower.step(now, self._settings.decide_at_once)
@@ -304,7 +308,7 @@ class Books:
 
         decided = await self._thread.run(think)
         self._tell_refusals(follower)
-        seq = await self._database.write(lambda connection: carry_out(connection, held.epoch, decided, now))
+        seq = await self._database.write(lambda connection: carry_out(connection, held.epoch, decided, at_ns))
         follower.stepped(seq)
         self.steps += 1
 

@@ -1,7 +1,9 @@
 """Who leads: one row that is taken, renewed and given back, by the database's own clock.
 
 The epoch grows with every change of holder. A leader's transactions begin with ``check_epoch``, which locks the row for
-sharing until COMMIT: a successor waits for it, and what a deposed leader sends after that fails.
+sharing until COMMIT: a successor waits for it, and what a deposed leader sends after that fails. So it does no harm to
+take a lease too early, as when the clock was set back: what was renewed in the future has run out, since whoever is
+alive renews it now.
 """
 
 from __future__ import annotations
@@ -79,8 +81,10 @@ def read(connection: Connection, *, is_locking: bool = False) -> Lease:
     row = connection.execute(query.with_for_update() if is_locking else query).one()
     # The clock is read after the lock is there: waiting for it takes time.
     now_ms: int = connection.execute(select(_now_ms(connection))).scalar_one()
-    left_s = (row.renewed_ms + row.ttl_ms - now_ms) / 1000
-    return Lease(holder=row.holder, epoch=row.epoch, address=row.address, left_s=left_s)
+    left_ms = row.renewed_ms + row.ttl_ms - now_ms
+    if left_ms > 2 * row.ttl_ms:
+        left_ms = 0
+    return Lease(holder=row.holder, epoch=row.epoch, address=row.address, left_s=left_ms / 1000)
 
 
 def _now_ms(connection: Connection) -> ColumnElement[int]:
