@@ -29,11 +29,12 @@ from hostler.agent.messages import (
 from hostler.agent.transport import Request, Response, Transport
 from hostler.errors import HostlerError, UnavailableError
 
-__all__ = ["Backoff", "BusyError", "Link", "RefusedError", "RejectedError"]
+__all__ = ["Backoff", "BusyError", "Link", "OutdatedError", "RefusedError", "RejectedError"]
 
 T = TypeVar("T")
 
 _FIRST_S, _LAST_S, _JITTER = 1.0, 30.0, 0.3
+_OUTDATED = 426  # Upgrade Required
 _SLACK_S = 10.0  # a long poll is answered that much later than asked for, at most
 
 
@@ -42,6 +43,10 @@ class RejectedError(HostlerError):
 
     code = "agent_rejected"
     exit_code = 2
+
+
+class OutdatedError(RejectedError):
+    """The control plane speaks no version of the protocol that this agent speaks: no token would help."""
 
 
 class RefusedError(HostlerError):
@@ -159,11 +164,11 @@ def _failure(response: Response) -> HostlerError:
     except msgspec.DecodeError:
         problem = _Problem()
     said = problem.detail or problem.title or problem.code or "no reason was given"
-    if response.status in (401, 403, 410, 426):
-        return RejectedError(
-            f"the control plane rejects this agent ({response.status}): {said}",
-            hint="join again with a new token, or bring the agent to the control plane's version",
-        )
+    rejection = f"the control plane rejects this agent ({response.status}): {said}"
+    if response.status == _OUTDATED:
+        return OutdatedError(rejection, hint="bring the agent to the control plane's version")
+    if response.status in (401, 403, 410):
+        return RejectedError(rejection, hint="join again with a new token: 'hostler token create --host NAME'")
     if response.status in (408, 425, 429) or response.status >= 500 or response.status < 400:
         return BusyError(
             f"the control plane answered {response.status}: {said}",

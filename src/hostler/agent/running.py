@@ -23,7 +23,7 @@ from hostler.agent.credentials import CredentialFile
 from hostler.agent.drivers.driver import Driver, DriverError
 from hostler.agent.drivers.fake import FakeDriver, Fault
 from hostler.agent.http import HttpTransport
-from hostler.agent.link import Link, RejectedError
+from hostler.agent.link import Link, OutdatedError, RejectedError
 from hostler.agent.manifest import FileManifest
 from hostler.agent.messages import REGISTER_PATH, HostSize
 from hostler.agent.process import Agent
@@ -34,7 +34,7 @@ from hostler.agent.watchdog import LeaseFile
 from hostler.errors import ConflictError, HostlerError, InputError, UnavailableError
 
 __all__ = ["Acceleration", "DriverKind", "DriverOptions", "Home", "Noticing", "boot_id", "connect", "default_vm_folder"]
-__all__ += ["hypervisor_of", "make_driver", "run_agent", "stop_on_signals"]
+__all__ += ["hypervisor_of", "make_driver", "run_agent", "stop_on_signals", "token_command"]
 
 DriverKind: TypeAlias = Literal["fake", "qemu", "libvirt"]
 Acceleration: TypeAlias = Literal["auto", "kvm", "tcg"]
@@ -229,18 +229,27 @@ async def run_agent(
     )
     try:
         await agent.run(stopping)
+    except OutdatedError:
+        raise
     except RejectedError as error:
-        if link.identity is None:
-            raise
-        raise RejectedError(
-            error.message, hint=f"to join anew, move {home.credential_file} away and give a new --token-file"
-        ) from error
+        raise RejectedError(error.message, hint=_how_to_join(home, settings.name)) from error
     except DriverError as error:
         raise _as_ending(error) from error
     except OSError as error:
         raise UnavailableError(
             f"the agent cannot go on: {error}", hint=f"VMs run on; is there room, and may it write to {home.folder}?"
         ) from error
+
+
+def token_command(host: str) -> str:
+    """Return what an admin types to let a host join, or join again, so that nobody else can read the token."""
+    return f"(umask 077; hostler token create --host {host} > token)"
+
+
+def _how_to_join(home: Home, host: str) -> str:
+    """Say how an agent that is locked out, or was never let in, comes in."""
+    move = f"move {home.credential_file} away, and " if home.credential_file.exists() else ""
+    return f"to join, have an admin make a token: {token_command(host)}; {move}start the agent with --token-file token"
 
 
 def _as_ending(error: DriverError) -> HostlerError:

@@ -16,11 +16,12 @@ from hostler.agent.running import Home, connect
 from hostler.agent.transport import Request
 from hostler.errors import ConflictError, InputError
 from tests.agent.plane import TOKEN
-from tests.agent.test_http import echo
+from tests.agent.test_http import echo, server
 from tests.cli.control.serving import command, secret, site, until
 from tests.cli.running import hostler
 
 FAKE = ("--driver", "fake", "--name", "one", "--size", "cpu=8,memory=16Gi,disk=500Gi,gpu=2")
+NEW_TOKEN = "(umask 077; hostler token create --host one > token)"
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (INFO |WARN ) .+")
 
 
@@ -150,17 +151,41 @@ def test_a_token_that_is_not_accepted_ends_the_agent(tmp_path):
     code, _, err = ended(tmp_path, *FAKE, "--token-file", token)
     assert code == 2
     assert "error: the control plane rejects this agent (401)" in err
+    assert f"hint: to join, have an admin make a token: {NEW_TOKEN}; start the agent with --token-file token\n" in err
     assert "forged" not in err
 
 
-def test_a_credential_that_was_revoked_ends_the_agent_and_the_hint_names_its_file(tmp_path):
+def test_a_credential_that_was_revoked_ends_the_agent_and_the_hint_has_the_command_and_its_file(tmp_path):
     folder = tmp_path / "state"
     folder.mkdir()
     secret(folder / "credential.json", '{"host": "h", "credential": "revoked-secret"}')
     code, _, err = ended(tmp_path, *FAKE, "--state-dir", folder)
     assert code == 2
-    assert f"hint: to join anew, move {folder / 'credential.json'} away" in err
+    steps = f"{NEW_TOKEN}; move {folder / 'credential.json'} away, and start the agent with --token-file token"
+    assert f"hint: to join, have an admin make a token: {steps}\n" in err
     assert "revoked-secret" not in err
+
+
+def test_an_agent_that_is_too_old_is_not_sent_for_a_token(tmp_path):
+    async def newer(request):
+        return web.json_response({"code": "unsupported_protocol", "detail": "protocols 8 to 9 are spoken"}, status=426)
+
+    async def scenario():
+        token = secret(tmp_path / "token", TOKEN)
+        async with server(newer) as address:
+            words = ("agent", "--server", address, *FAKE, "--token-file", token)
+            async with command(*words, home=tmp_path) as running:
+                return await running.end()
+
+    code, _, err = asyncio.run(scenario())
+    assert code == 2
+    assert "error: the control plane rejects this agent (426): protocols 8 to 9 are spoken" in err
+    assert "hint: bring the agent to the control plane's version\n" in err
+
+
+def test_an_agent_that_never_joined_is_told_the_command_that_makes_its_token(tmp_path):
+    result = hostler(*LOCAL, *FAKE, "--state-dir", tmp_path / "state")
+    assert result.hint == f"give --token-file with a join token; an admin makes one: {NEW_TOKEN}"
 
 
 def test_a_hypervisor_that_is_not_there_is_unavailable(tmp_path):

@@ -72,18 +72,20 @@ def runner_of(settings: QemuSettings) -> Runner:
         if own == 0:
             raise InputError(
                 "VMs do not run as root and no other user is set",
-                hint="make one (useradd --system --shell /usr/sbin/nologin hostler-vms) and set it as `user`",
+                hint="useradd --system --shell /usr/sbin/nologin hostler-vms; then give --vm-user hostler-vms",
             )
         return Runner(own, os.getgid(), tuple(os.getgroups()))
     try:
         entry = pwd.getpwuid(int(settings.user)) if settings.user.isdecimal() else pwd.getpwnam(settings.user)
     except KeyError as error:
-        raise InputError(f"there is no user {settings.user} to run VMs as", hint="make it, or set another") from error
+        raise InputError(
+            f"there is no user {settings.user} to run VMs as", hint="make it, or name another by --vm-user"
+        ) from error
     if entry.pw_uid == 0:
-        raise InputError("VMs do not run as root", hint="set another user")
+        raise InputError("VMs do not run as root", hint="name another user by --vm-user")
     if own not in (0, entry.pw_uid):
         raise InputError(
-            f"only root may run VMs as {settings.user}", hint="leave `user` empty, or run the agent as root"
+            f"only root may run VMs as {settings.user}", hint="leave --vm-user out, or run the agent as root"
         )
     groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
     return Runner(entry.pw_uid, entry.pw_gid, groups, must_switch=own == 0)

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Any
 
 import click
 
-from hostler.cli.control.agent_options import (
-    check_host_name,
-    read_labels,
-    read_pairs,
-    read_secret_lines,
-    read_size,
-    server_options,
-)
-from hostler.cli.control.fake_options import fake_options, read_delays, read_faults
+from hostler.cli.control.agent_options import server_options
+from hostler.cli.control.fake_options import fake_options
 from hostler.cli.options import FILE, examples
-from hostler.cli.terminal import note
-from hostler.errors import InputError
-
-if TYPE_CHECKING:
-    from hostler.agent.running import Acceleration, DriverKind, Home
 
 __all__ = ["agent"]
 
@@ -149,33 +135,7 @@ _FOLDER = click.Path(path_type=Path, readable=False)
     show_default=True,
     help="How the lines of the log, on standard error, are written.",
 )
-def agent(
-    server: str,
-    ca_file: Path | None,
-    insecure: bool,
-    token_file: str,
-    driver: DriverKind | None,
-    name: str,
-    state_dir: Path | None,
-    labels: tuple[str, ...],
-    storages: tuple[str, ...],
-    image_roots: tuple[Path, ...],
-    image_origins: tuple[str, ...],
-    image_cache: str,
-    size: str,
-    delays: tuple[str, ...],
-    faults: tuple[str, ...],
-    libvirt_uri: str,
-    libvirt_pool: str,
-    vm_dir: Path | None,
-    vm_user: str,
-    acceleration: Acceleration,
-    bridges: tuple[str, ...],
-    landing_address: str,
-    landing_port: int,
-    watchdog: Literal["beside", "only", "none"],
-    log_format: Literal["text", "json"],
-) -> None:
+def agent(**words: Any) -> None:  # noqa: ANN401 - those of Words
     """Carry out on this host what the control plane orders, until told to stop.
 
     The first time, a one-time token is traded for a credential, which is kept in the state folder. SIGTERM and SIGINT
@@ -184,79 +144,6 @@ def agent(
     from hostler.cli.control.extras import needs
 
     with needs("agent", "agent"):
-        from hostler.agent.drivers.qemu_origins import read_origin
-        from hostler.agent.running import DriverOptions, Home, connect, hypervisor_of, make_driver
-        from hostler.cli.control.agent_running import run, watch, watchdog_words
-    from hostler.agent.settings import Settings
-    from hostler.config import state_folder
-    from hostler.model import parse_quantity
-    from hostler.telemetry.log import Log
+        from hostler.cli.control.agent_starting import Words, start
 
-    if driver is None:
-        raise InputError("no driver was named", hint="--driver qemu or libvirt; fake, where nothing is to run")
-    for option, given in (("--size", size), ("--delay", delays), ("--fault", faults)):
-        if given and driver != "fake":
-            raise InputError(f"{option} is not for the driver {driver}", hint="real hosts know that themselves")
-    host = check_host_name(name or socket.gethostname())
-    for origin in image_origins:
-        read_origin(origin)
-    places = read_pairs("--storage", storages)
-    home = Home((state_dir or state_folder() / "agents" / host).absolute())
-    options = DriverOptions(
-        host=host,
-        folder=home.folder,
-        size=read_size(size),
-        image_roots=tuple(_image_root(root) for root in image_roots),
-        image_origins=image_origins,
-        image_cache_bytes=parse_quantity(image_cache),
-        storages=tuple(sorted(places.items())),
-        libvirt_uri=libvirt_uri,
-        libvirt_pool=libvirt_pool,
-        vm_folder=vm_dir.absolute() if vm_dir is not None else None,
-        vm_user=vm_user,
-        acceleration=acceleration,
-        bridges=bridges,
-        landing_address=landing_address,
-        landing_port=landing_port,
-        delays_s=read_delays(delays),
-        faults=read_faults(faults),
-    )
-    settings = Settings(
-        name=host,
-        labels=read_labels(labels),
-        storages=tuple(sorted(places)),
-        bridges=tuple(sorted(set(bridges))),
-    )
-    transport = connect(server, authority_file=ca_file, is_insecure=insecure)
-    log = Log(lambda line: note(line, label=""), form=log_format)
-    with needs("agent", f"agent --driver {driver}"):
-        made = make_driver(driver, options, tell=log.warn)
-    hypervisor = hypervisor_of(driver, options)
-    if watchdog == "only":
-        asyncio.run(watch(home, made, hypervisor, log))
-        return
-    words = watchdog_words(server, driver, options) if watchdog == "beside" else ()
-    with home.held():
-        token = _token(home, token_file)
-        log.info("agent starts", name=host, driver=driver, server=server, state=home.folder)
-        if insecure and not server.startswith("https://"):
-            log.warn("the credential can be read on its way: --insecure", server=server)
-        asyncio.run(run(home, made, transport, settings, token, words, hypervisor, log))
-
-
-def _token(home: Home, token_file: str) -> str:
-    """Return the token to join with; empty where this agent has joined already."""
-    if home.credentials.load() is not None:
-        return ""
-    if not token_file:
-        raise InputError(
-            f"this agent never joined: {home.folder} holds no credential",
-            hint="give --token-file with a join token; an admin makes one with 'hostler token create'",
-        )
-    return read_secret_lines("--token-file", token_file)[0]
-
-
-def _image_root(folder: Path) -> Path:
-    if not folder.is_dir():
-        raise InputError(f"--image-root {folder} is no folder", hint="name the folder that holds the images")
-    return folder.resolve()
+    start(Words(**words))
