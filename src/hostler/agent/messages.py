@@ -7,7 +7,7 @@ and a sequence number: what is older than the last one taken is refused, so repl
 New in protocol 2: orders that leave disks on shared storage alone (``keeps_shared``), polls under the epoch of their
 registration, VMs that departed with the generation of the order by which (``departed``), and whether a watchdog works
 (``is_watched``). With an agent that speaks 1 the control plane does without: it is never told to remove a VM whose
-disks belong to another host.
+disks belong to another host. ``taken`` came later: who does not tell it has no unknown VMs that are counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 __all__ = [
     "JOIN_PATH", "OLDEST_PROTOCOL", "ORDERS_PATH", "PROTOCOL", "REGISTER_PATH", "REPORT_PATH", "SPOKEN", "Capabilities",
     "Departed", "DeviceHere", "Disk", "HostSize", "Image", "Join", "Joined", "Migration", "Network", "Order", "Orders",
-    "Register", "Registered", "Report", "Reported", "Trouble", "VmReport",
+    "Register", "Registered", "Report", "Reported", "Taken", "Trouble", "VmReport",
 ]  # fmt: skip
 
 PROTOCOL = 2
@@ -160,6 +160,15 @@ class VmReport(msgspec.Struct, frozen=True, kw_only=True):
     landing_secret: str = ""
 
 
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """What a VM takes of its host of which the agent has no order, as far as its driver can tell."""
+
+    vm: str
+    cpu_millis: int = 0
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+
+
 class Register(msgspec.Struct, frozen=True, kw_only=True):
     """An agent that started, or came back: all that it has."""
 
@@ -174,6 +183,7 @@ class Register(msgspec.Struct, frozen=True, kw_only=True):
     bridges: tuple[str, ...] = ()
     vms: tuple[VmReport, ...] = ()
     unknown: tuple[str, ...] = ()  # found here, ordered by nobody: never touched
+    taken: tuple[Taken, ...] = ()  # by VMs without an order, those that it made itself included
     is_inventory_known: bool = True
     is_watched: bool = False  # a watchdog was seen to work here a moment ago
     sequence: int = 0  # grows with each registration of this start of the agent, so that an old one is refused
@@ -211,6 +221,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     gone: tuple[str, ...] = ()  # all that departed, for those who do not read more of it
     departed: tuple[Departed, ...] = ()
     unknown: tuple[str, ...] | None = None
+    taken: tuple[Taken, ...] | None = None  # as in Register: all of it, where something of it changed
     size: HostSize | None = None
     refused_teardown: int = 0  # VMs that it keeps although they are ordered absent, until bulk is allowed
     is_watched: bool = False  # as in Register, told anew each time

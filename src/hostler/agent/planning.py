@@ -6,6 +6,9 @@ what a stop or a shrink gives back counts when it is done.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import reduce
+
 import msgspec
 
 from hostler.agent.admission import (
@@ -21,9 +24,11 @@ from hostler.agent.drivers.driver import Found, Landing
 from hostler.agent.messages import Order, Trouble
 from hostler.agent.settling import outstanding_teardown
 from hostler.agent.state import Action, State, Verb
+from hostler.model import CPU, MEMORY, STORAGE, format_resource
 
-__all__ = ["Plan", "ledger_of", "needs", "plan"]
+__all__ = ["Plan", "ledger_of", "needs", "plan", "unordered"]
 
+_NAMED = 5  # VMs, in a text
 _LIVELY = (Verb.START, Verb.RESUME, Verb.RESTART, Verb.AWAIT_LANDING)  # not for a VM that silence stops, in silence
 
 
@@ -53,7 +58,7 @@ def plan(state: State, now: int) -> Plan:
         wanted = needs(verb, order, found)
         why = ledger.claim(vm, wanted) if wanted != NOTHING else ""
         if why:
-            refusals[vm] = _no_room(vm, why)
+            refusals[vm] = _no_room(vm, why, unordered(state))
         else:
             actions.append(Action(verb=verb, vm=vm, order=order, landing=_landing(verb, order)))
     actions += [Action(verb=Verb.FORGET, vm=vm) for vm in state.records if _is_forgotten(state, vm)]
@@ -67,6 +72,21 @@ def ledger_of(state: State) -> Ledger:
     for vm in {**state.found, **state.busy, **state.doubts}:
         ledger.hold(vm, _has(state, vm))
     return ledger
+
+
+def unordered(state: State) -> dict[str, Amounts]:
+    """Return what VMs have here of which no order is known, and that take something.
+
+    Of VMs that this agent has made it knows that only when it has heard all orders.
+    """
+    vms = {vm: _has(state, vm) for vm in state.found if vm not in state.orders and _has_no_order(state, vm)}
+    return {vm: amounts for vm, amounts in vms.items() if amounts != NOTHING}
+
+
+def _has_no_order(state: State, vm: str) -> bool:
+    if vm in state.records and state.found[vm].is_ours:
+        return state.has_all_orders and vm not in state.outdated
+    return True
 
 
 def _has(state: State, vm: str) -> Amounts:
@@ -136,10 +156,18 @@ def _not_ours(vm: str) -> Trouble:
     )
 
 
-def _no_room(vm: str, why: str) -> Trouble:
-    return Trouble(
-        kind="blocked",
-        code="no_room",
-        message=f"{vm} does not fit on this host: {why}",
-        hint="it is tried again as soon as room appears",
-    )
+def _no_room(vm: str, why: str, others: Mapping[str, Amounts]) -> Trouble:
+    message, hint = f"{vm} does not fit on this host: {why}", "it is tried again as soon as room appears"
+    if others:
+        message += f"; {_taken_by(others)}"
+        hint = f"remove what nobody needs there, or move this VM to another host; {hint}"
+    return Trouble(kind="blocked", code="no_room", message=message, hint=hint)
+
+
+def _taken_by(others: Mapping[str, Amounts]) -> str:
+    """Say what VMs take here that have no order: whoever looks at the books of the control plane sees room."""
+    total = reduce(Amounts.plus, others.values(), NOTHING)
+    amounts = ((CPU, total.cpu_millis), (MEMORY, total.memory_bytes), (STORAGE, total.disk_bytes))
+    texts = [f"{name} {format_resource(name, amount)}" for name, amount in amounts if amount]
+    names = ", ".join(sorted(others)[:_NAMED]) + (f" and {len(others) - _NAMED} more" if len(others) > _NAMED else "")
+    return f"VMs that nobody ordered here take {', '.join(texts)}: {names}"

@@ -138,6 +138,7 @@ class Agent:
             bridges=self._settings.bridges,
             vms=tuple(telling.vms.values()),
             unknown=telling.unknown,
+            taken=telling.taken,
             is_inventory_known=worker.state.is_inventory_known,
             is_watched=self._watched(),
             sequence=self._registrations,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hostler.agent.limits import LONGEST_NAME, MOST_UNKNOWN, shortened, shortened_trouble
-from hostler.agent.messages import Departed, Trouble, VmReport
+from hostler.agent.limits import LONGEST_NAME, MOST_UNKNOWN, MOST_VMS, shortened, shortened_trouble
+from hostler.agent.messages import Departed, Taken, Trouble, VmReport
 from hostler.agent.messages import State as VmState
-from hostler.agent.planning import Plan
+from hostler.agent.planning import Plan, unordered
 from hostler.agent.settling import is_known
 from hostler.agent.state import State, Verb
 
-__all__ = ["gone", "reports", "unknown"]
+__all__ = ["gone", "reports", "taken", "unknown"]
 
 _DOING: dict[Verb, VmState] = {
     Verb.CREATE: "creating",
@@ -44,6 +44,20 @@ def unknown(state: State) -> tuple[str, ...]:
     found = [vm for vm in state.found if not is_known(state, vm)]
     told = sorted(found, key=lambda vm: (not state.found[vm].is_ours, vm))[:MOST_UNKNOWN]
     return tuple(sorted(shortened(vm, LONGEST_NAME) for vm in told))
+
+
+def taken(state: State) -> tuple[Taken, ...]:
+    """Return what VMs take of this host of which no order is known: the largest, where there are very many."""
+    most = sorted(unordered(state).items(), key=lambda one: (one[1], one[0]), reverse=True)[:MOST_VMS]
+    return tuple(
+        Taken(
+            vm=shortened(vm, LONGEST_NAME),
+            cpu_millis=amounts.cpu_millis,
+            memory_bytes=amounts.memory_bytes,
+            disk_bytes=amounts.disk_bytes,
+        )
+        for vm, amounts in sorted(most)
+    )
 
 
 def _is_gone(state: State, vm: str) -> bool:

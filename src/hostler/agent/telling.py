@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hostler.agent.messages import Departed, Report, VmReport
+from hostler.agent.messages import Departed, Report, Taken, VmReport
 
 __all__ = ["Telling", "difference"]
 
@@ -16,6 +16,7 @@ class Telling(msgspec.Struct, frozen=True, kw_only=True):
     vms: dict[str, VmReport] = {}
     gone: tuple[Departed, ...] = ()
     unknown: tuple[str, ...] = ()
+    taken: tuple[Taken, ...] = ()
     refused_teardown: int = 0
 
 
@@ -34,6 +35,7 @@ def difference(
         gone=tuple(one.vm for one in departed),
         departed=departed,
         unknown=now.unknown if now.unknown != told.unknown else None,
+        taken=now.taken if now.taken != told.taken else None,
         refused_teardown=now.refused_teardown,
         is_watched=is_watched,
     )

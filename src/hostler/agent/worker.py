@@ -17,7 +17,7 @@ from hostler.agent.executor import perform
 from hostler.agent.manifest import Manifest, ManifestError
 from hostler.agent.messages import HostSize, Orders, Trouble
 from hostler.agent.planning import plan
-from hostler.agent.reporting import gone, reports, unknown
+from hostler.agent.reporting import gone, reports, taken, unknown
 from hostler.agent.settings import Settings
 from hostler.agent.state import NEVER, Action, Outcome, Record, State, Verb
 from hostler.agent.telling import Telling
@@ -120,6 +120,7 @@ class Worker:
             vms=reports(self.state, planned),
             gone=gone(self.state),
             unknown=unknown(self.state),
+            taken=taken(self.state),
             refused_teardown=planned.refused_teardown,
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hostler.agent.limits import LONGEST_NAME, LONGEST_TEXT, MOST_VMS, shortened_trouble
-from hostler.agent.messages import HostSize, Register, Report, VmReport
+from hostler.agent.messages import HostSize, Register, Report, Taken, VmReport
 from hostler.control.fleet.errors import MessageBoundsError
 from hostler.control.fleet.hosts import checked_registration
 
@@ -34,6 +34,7 @@ def bounded_registration(message: Register) -> Register:
         _check_number("protocols", protocol)
     _check_devices(message.size)
     _check_names("unknown", message.unknown)
+    _check_taken(message.taken)
     checked_registration(message)
     return _replace(message, vms=_bounded_vms(message.vms))
 
@@ -49,6 +50,7 @@ def bounded_report(message: Report) -> Report:
     for one in message.departed:
         _check_number("departed.generation", one.generation)
     _check_names("unknown", message.unknown or ())
+    _check_taken(message.taken or ())
     if message.size is not None:
         _check_devices(message.size)
     return _replace(message, vms=_bounded_vms(message.vms)) if message.vms else message
@@ -75,6 +77,13 @@ def _check_devices(size: HostSize) -> None:
     for device in size.devices:
         _check_name("size.devices.kind", device.kind)
         _check_name("size.devices.model", device.model)
+
+
+def _check_taken(taken: Sequence[Taken]) -> None:
+    _check_names("taken", [one.vm for one in taken])
+    for one in taken:
+        for place in ("cpu_millis", "memory_bytes", "disk_bytes"):
+            _check_number(f"taken.{place}", getattr(one, place))
 
 
 def _check_names(place: str, names: Sequence[str]) -> None:

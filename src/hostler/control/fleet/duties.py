@@ -18,7 +18,8 @@ from hostler.control.fleet.draining import drain_step
 from hostler.control.fleet.errors import HostAliveError, HostDeletedError
 from hostler.control.fleet.fencing import run_fence_command
 from hostler.control.fleet.fleet import Fleet
-from hostler.control.fleet.restored import has_waiting, order_again
+from hostler.control.fleet.hosts import is_unregistered
+from hostler.control.fleet.restored import has_waiting, missing_hosts, order_again
 from hostler.control.fleet.silence import SILENT, bury, has_restartable, lose_rest, lose_watched, silence
 from hostler.control.fleet.tidying import keep_tidy
 from hostler.control.fleet.times import SECOND
@@ -33,6 +34,7 @@ __all__ = ["Duties"]
 T = TypeVar("T")
 
 _TOGETHER = 64  # hosts judged in one commit
+_NAMED = 10  # hosts, in a line of the log
 
 
 class Duties:
@@ -48,6 +50,7 @@ class Duties:
         self._fencing: dict[str, asyncio.Task[None]] = {}
         self._fence_at: dict[str, int] = {}
         self._move_at: dict[str, int] = {}
+        self._was_restore_told = False
         self._may_be_restored = True  # until a look found nothing that waits since a restore
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -91,10 +94,32 @@ class Duties:
                 await self._clear(row)
             if row.is_draining and row.state == "ready":
                 await self._drain(row)
+        await self._order_again()
+
+    async def _order_again(self) -> None:
+        """Order VMs of a backup again where all hosts have registered since, and say what is waited for till then."""
+        fleet = self._fleet
+        if not self._was_restore_told:
+            self._was_restore_told = True
+            self._tell_missing(await fleet.database.read(missing_hosts))
         if self._may_be_restored:
             self._may_be_restored = await fleet.database.read(has_waiting)
-        if self._may_be_restored:
-            await self._write(lambda connection: order_again(connection, now_ns=fleet.clock()))
+        if not self._may_be_restored:
+            return
+        count = await self._write(lambda connection: order_again(connection, now_ns=fleet.clock()))
+        if count:
+            fleet.tell(
+                f"all hosts have registered since the restore: orders go out again about {_counted(count, 'VM')}"
+            )
+
+    def _tell_missing(self, names: Sequence[str]) -> None:
+        if not names:
+            return
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        self._fleet.tell(
+            f"{_counted(len(names), 'host')} must register again since the restore, and until then VMs of the backup "
+            f"get no orders: {', '.join(names[:_NAMED])}{more}; if one is gone for good, confirm that it is dead"
+        )
 
     def _begin_if_new(self, epoch: int) -> None:
         """Begin to wait anew when we just began to lead, or when we have not looked for so long that we were deaf."""
@@ -144,6 +169,8 @@ class Duties:
             now = alive(connection, row.id)
             if now.state == "ready" and now.epoch == row.epoch:
                 text = f"not heard for {fleet.settings.silent_after_s:g} s"
+                if is_unregistered(now):
+                    text = f"{text}, and has not registered since the restore: VMs of the backup wait for it"
                 silence(connection, now, state="silent", actor=LEADER, text=text, now_ns=now_ns)
 
         await self._quietly(self._write(work))
@@ -234,3 +261,7 @@ class Duties:
             return await writing
         except (HostAliveError, HostDeletedError, NotFoundError):
             return None
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

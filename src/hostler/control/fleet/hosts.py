@@ -16,8 +16,8 @@ from hostler.model.quantities import MAX_AMOUNT
 from hostler.model.resources import STORAGE
 
 __all__ = [
-    "DRIVER", "HOST_NAME", "HostBody", "checked_registration", "checked_size", "described", "host_of", "labels_of",
-    "limit_of", "read_body", "sized", "with_body",
+    "DRIVER", "HOST_NAME", "HostBody", "checked_registration", "checked_size", "described", "host_alone", "host_of",
+    "is_unregistered", "labels_of", "limit_of", "read_body", "sized", "with_body",
 ]  # fmt: skip
 
 HOST_NAME = "kubernetes.io/hostname"  # the topology of a single host
@@ -39,6 +39,9 @@ class HostBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     storages: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()  # VMs that nobody ordered there: never touched
     strangers: tuple[str, ...] = ()  # VMs that its agent takes for ours and that no row knows: never touched
+    taken: Amounts = ()  # by VMs that have no order and no booking there: the engine must not give it away
+    strangers_told_ns: int = 0  # when an event named strangers last
+    strangers_untold: int = 0  # that came since, of which no event speaks
     remains: tuple[str, ...] = ()  # VMs of ours that it still has something of, though they are no longer its
     is_inventory_known: bool = True
     is_watched: bool = False  # when it was last heard, a watchdog worked there that stops VMs in silence
@@ -131,8 +134,26 @@ def labels_of(name: str, body: HostBody) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found.items()))
 
 
+def is_unregistered(row: HostRow) -> bool:
+    """Say whether a host has not registered since the database was restored from a backup.
+
+    A restore takes the agent away that registered. A host that never had one, or was proved dead, is not waited for.
+    """
+    return not row.agent and row.epoch > 0 and row.state not in ("joined", "fenced")
+
+
 def host_of(row: HostRow, body: HostBody) -> Host:
-    """Return the host as the engine shall know it: it takes VMs only while it reports and nobody keeps them away."""
+    """Return the host as the engine shall know it: without what VMs take that nobody ordered there."""
+    host = host_alone(row, body)
+    if not body.taken:
+        return host
+    kept = dict(host.reserve)
+    kept |= {name: min(kept.get(name, 0) + amount, MAX_AMOUNT) for name, amount in body.taken}
+    return msgspec.structs.replace(host, reserve=tuple(sorted(kept.items())))
+
+
+def host_alone(row: HostRow, body: HostBody) -> Host:
+    """Return the host with all that it may give: it takes VMs only while it reports and nobody keeps them away."""
     is_taking = row.state == "ready" and body.is_inventory_known and not (row.is_cordoned or row.is_draining)
     return Host(
         name=row.name,
@@ -154,7 +175,7 @@ def sized(row: HostRow, body: HostBody, size: HostSize, settings: ControlSetting
     What is too much depends on what operators say, of which the agent knows nothing: hence no error that it would get.
     """
     taken = msgspec.structs.replace(body, size=checked_size(size), refused_size="")
-    host = host_of(row, taken)
+    host = host_alone(row, taken)
     try:
         for resource in (CPU, MEMORY, STORAGE):
             may_give(host, resource, settings.overcommit, settings.reserve)
@@ -164,8 +185,11 @@ def sized(row: HostRow, body: HostBody, size: HostSize, settings: ControlSetting
 
 
 def limit_of(row: HostRow, body: HostBody, settings: ControlSettings) -> HostSize | None:
-    """Return what a host may give in all; None where that is the size that its agent told."""
-    host = host_of(row, body)
+    """Return what a host may give in all; None where that is the size that its agent told.
+
+    Agents count by themselves what VMs take that nobody ordered.
+    """
+    host = host_alone(row, body)
 
     def give(resource: str) -> int:
         try:

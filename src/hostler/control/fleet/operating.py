@@ -14,7 +14,7 @@ from hostler.control.books import ledger
 from hostler.control.fleet.announcing import alive, announce, note
 from hostler.control.fleet.draining import forget_refusals
 from hostler.control.fleet.errors import ConfirmationError, StillNeededError, TeardownChangedError
-from hostler.control.fleet.hosts import HostBody, host_of, read_body
+from hostler.control.fleet.hosts import HostBody, host_alone, read_body
 from hostler.control.fleet.ordering import count_teardown
 from hostler.control.fleet.silence import bury, silence
 from hostler.control.settings import ControlSettings
@@ -164,7 +164,7 @@ def _check_confirmed(row: HostRow, confirm: str) -> None:
 
 def _check_amounts(row: HostRow, body: HostBody, settings: ControlSettings) -> None:
     """Refuse what the engine could not count with."""
-    host = host_of(row, body)
+    host = host_alone(row, body)
     known = (CPU, MEMORY, STORAGE)
     for name, _ in (*body.own_overcommit, *body.own_reserve):
         if name not in known:

@@ -54,7 +54,7 @@ def _newer(row: HostRow | None, asked: Asked) -> HostRow | HostlerError | None:
     if asked.epoch not in (0, row.epoch):  # a second agent of this host may carry the orders out by now
         return StaleReportError("this registration is over", hint="register again")
     if asked.from_version > row.generation:  # a database that was restored: only a registration begins anew
-        return StaleReportError(f"orders of version {asked.from_version} were never given", hint="register again")
+        return StaleReportError("orders as new as the agent has were never given here", hint="register again")
     return None if asked.from_version == row.generation else row
 
 

@@ -11,17 +11,16 @@ import msgspec
 
 from hostler.control.books import ledger
 from hostler.control.books.deciding import LEADER
-from hostler.control.fleet.hosts import read_body
+from hostler.control.fleet.hosts import is_unregistered, read_body
 from hostler.control.fleet.taking import write_changes
 from hostler.control.store import Connection, hosts, placements
 from hostler.control.vms.moving import given_up
 from hostler.control.vms.orders import is_of_a_backup
 from hostler.control.vms.state import Booking, Change, Vm
 
-__all__ = ["has_waiting", "order_again"]
+__all__ = ["has_waiting", "missing_hosts", "order_again"]
 
 _replace = msgspec.structs.replace
-_NEVER_REGISTERED = ("joined", "fenced")
 
 
 def has_waiting(connection: Connection) -> bool:
@@ -29,11 +28,16 @@ def has_waiting(connection: Connection) -> bool:
     return any(row.seq < 0 for row in placements.all_rows(connection))
 
 
+def missing_hosts(connection: Connection) -> list[str]:
+    """Return the names of the hosts that have not registered since the restore."""
+    return sorted(row.name for row in hosts.all_alive(connection) if is_unregistered(row))
+
+
 def order_again(connection: Connection, *, now_ns: int) -> int:
     """Let VMs of a backup be ordered again where that is safe; return how many that were."""
     waiting = {row.vm for row in placements.all_rows(connection) if row.seq < 0}
     rows = hosts.all_alive(connection)
-    if any(not row.agent and row.state not in _NEVER_REGISTERED for row in rows):
+    if any(map(is_unregistered, rows)):
         return 0
     elsewhere = {vm for row in rows for vm in read_body(row).remains}
     free = ledger.load_many(connection, waiting - elsewhere)

@@ -32,7 +32,9 @@ class Session(msgspec.Struct, kw_only=True):
 
     def is_heartbeat(self, report: Report) -> bool:
         """Say whether a report tells nothing that must be written down."""
-        if report.vms or report.gone or report.departed or report.unknown is not None or report.size is not None:
+        if report.vms or report.gone or report.departed:
+            return False
+        if any(news is not None for news in (report.unknown, report.taken, report.size)):
             return False
         if report.is_watched is not self.is_watched:
             return False
@@ -74,7 +76,7 @@ class Sessions:
                 raise ForbiddenError("this report is that of another host's agent", hint=hint)
             raise StaleReportError("this agent is not registered here", hint="register again")
         if session.epoch != report.epoch:
-            raise StaleReportError(f"epoch {report.epoch} is not {session.epoch}", hint="register again")
+            raise StaleReportError("this registration is over", hint="register again")
         if report.sequence <= session.sequence:
             hint = "a replay or a delayed packet: nothing was changed"
             raise StaleReportError(f"report {report.sequence} comes after {session.sequence}", hint=hint)

@@ -10,14 +10,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from hostler.agent.limits import MOST_UNKNOWN, shortened
-from hostler.agent.messages import PROTOCOL, Capabilities, Register, Report, VmReport
+from hostler.agent.limits import MOST_UNKNOWN
+from hostler.agent.messages import PROTOCOL, Capabilities, Register, Report, Taken, VmReport
 from hostler.control.books import ledger
 from hostler.control.books.ledger import Actors, Stored
 from hostler.control.fleet.announcing import alive, announce
 from hostler.control.fleet.errors import AgentInUseError, HostDeletedError, StaleReportError
-from hostler.control.fleet.hosts import HostBody, described, read_body, sized
+from hostler.control.fleet.hosts import HostBody, described, is_unregistered, read_body, sized
 from hostler.control.fleet.ordering import KEEPS_SHARED, count_teardown
+from hostler.control.fleet.troubles import news_of_trouble
 from hostler.control.settings import ControlSettings
 from hostler.control.store import Connection, hosts
 from hostler.control.store.hosts import HostRow
@@ -25,6 +26,8 @@ from hostler.control.vms import reports
 from hostler.control.vms.orders import order_for
 from hostler.control.vms.state import Change, Vm
 from hostler.errors import HostlerError
+from hostler.model import CPU, MEMORY, STORAGE, Amounts, amounts
+from hostler.model.quantities import MAX_AMOUNT
 
 __all__ = ["Told", "agent_of", "is_booked", "take_registration", "take_reports", "write_changes"]
 
@@ -69,6 +72,7 @@ def take_registration(
         unknown=message.unknown[:MOST_UNKNOWN],
         remains=_remains((), told, others, host),
         strangers=_strangers((), told, {*here, *others}),
+        taken=_taken(message.taken, here),
         registrations=message.sequence,
         former_agents=_former_agents(before, known, message),
     )
@@ -83,13 +87,20 @@ def take_registration(
         seen_ns=now_ns,
         generation=before.generation + (body.remains != known.remains),
     )
-    text = {"joined": "registered for the first time", "ready": ""}.get(before.state, "heard again")
-    text = "; ".join(part for part in (text, _new_trouble(known, body)) if part)
+    body, trouble = news_of_trouble(known, body, now_ns)
+    text = "; ".join(part for part in (_how_heard(before), trouble) if part)
     # Other replicas may hold an older registration of this host: they are to look.
     row = announce(connection, before, row, body, actor=agent_of(host), now_ns=now_ns, text=text, is_news=True)
     found = [(stored, _found(stored.vm, host, told.get(stored.vm.id), message)) for stored in loaded]
     write_changes(connection, found, actor=agent_of(host), now_ns=now_ns)
     return row, body
+
+
+def _how_heard(before: HostRow) -> str:
+    """Say for people what a registration ends; nothing for a host that was well."""
+    if is_unregistered(before):
+        return "registered again after the restore"
+    return {"joined": "registered for the first time", "ready": ""}.get(before.state, "heard again")
 
 
 def _capabilities(message: Register, protocol: int) -> Capabilities:
@@ -132,7 +143,7 @@ def _apart(told: Sequence[Told]) -> list[list[Told]]:
 
 def _take_apart(connection: Connection, told: Sequence[Told]) -> list[HostBody | HostlerError]:
     rows = hosts.find_some(connection, [one.host for one in told])
-    loaded = ledger.load_many(connection, (vm for one in told for vm in _vms_of(one.message)))
+    loaded = ledger.load_many(connection, {vm for one in told for vm in (*_vms_of(one.message), *_takers_of(one))})
     outcomes: list[HostBody | HostlerError] = []
     changes: list[tuple[Stored, Change]] = []
     actors: dict[str, str] = {}
@@ -142,6 +153,8 @@ def _take_apart(connection: Connection, told: Sequence[Told]) -> list[HostBody |
             row = _checked(rows.get(one.host), one.message)
             known = read_body(row)
             body = _reported(connection, row, one, mine)
+            if one.message.taken is not None:
+                body = _replace(body, taken=_taken(one.message.taken, _booked_among(one, loaded)))
         except HostlerError as error:
             outcomes.append(error)
             continue
@@ -149,7 +162,7 @@ def _take_apart(connection: Connection, told: Sequence[Told]) -> list[HostBody |
         if body != known:
             row = alive(connection, one.host)
             new = _replace(row, generation=row.generation + (body.remains != known.remains))
-            text = _new_trouble(known, body)
+            body, text = news_of_trouble(known, body, one.now_ns)
             announce(connection, row, new, body, actor=agent_of(one.host), now_ns=one.now_ns, text=text)
         changes += [(stored, _told_of(stored.vm, one)) for stored in mine.values()]
         actors |= dict.fromkeys(mine, agent_of(one.host))
@@ -159,6 +172,15 @@ def _take_apart(connection: Connection, told: Sequence[Told]) -> list[HostBody |
 
 def _vms_of(message: Report) -> tuple[str, ...]:
     return (*(report.vm for report in message.vms), *_gone_of(message))
+
+
+def _takers_of(told: Told) -> tuple[str, ...]:
+    return tuple(one.vm for one in told.message.taken or ())
+
+
+def _booked_among(told: Told, loaded: Mapping[str, Stored]) -> set[str]:
+    """Return those VMs without an order that are booked on their host all the same, as after a restore."""
+    return {vm for vm in _takers_of(told) if vm in loaded and is_booked(loaded[vm].vm, told.host)}
 
 
 def _gone_of(message: Report) -> dict[str, int]:
@@ -286,11 +308,12 @@ def _strangers(kept: Iterable[str], told: Mapping[str, VmReport], known: Collect
     return tuple(sorted({*kept, *found})[:MOST_UNKNOWN])
 
 
-def _new_trouble(before: HostBody, body: HostBody) -> str:
-    """Say for people what is new and wrong, once; nothing where nothing is."""
-    found: list[str] = []
-    if new := [vm for vm in body.strangers if vm not in before.strangers]:
-        found.append(shortened(f"has VMs that nobody knows, and keeps them: {', '.join(new)}"))
-    if body.refused_size and body.refused_size != before.refused_size:
-        found.append(f"the size that it tells is not taken, and it counts as large as before: {body.refused_size}")
-    return "; ".join(found)
+def _taken(told: Iterable[Taken], booked: Collection[str]) -> Amounts:
+    """Return what VMs take of a host that are not booked there: what is booked, the engine counts already."""
+    found = [one for one in told if one.vm not in booked]
+    return amounts(
+        {
+            name: min(sum(getattr(one, place) for one in found), MAX_AMOUNT)
+            for name, place in ((CPU, "cpu_millis"), (MEMORY, "memory_bytes"), (STORAGE, "disk_bytes"))
+        }
+    )

@@ -14,12 +14,16 @@ from sqlalchemy import Column, ColumnElement, Connection, bindparam, case, selec
 
 from hostler.control.store.tables import hosts, lease, placements, vms
 
-__all__ = ["OF_A_BACKUP", "begin_anew"]
+__all__ = ["OF_A_BACKUP", "WAITS", "begin_anew"]
 
 OF_A_BACKUP = -1
 """Stands for the entry of the log that decided a placement, where the placement comes from a backup."""
 
-_WHY = "restored from a backup: it waits until all hosts have said what they have"
+WAITS = (
+    "restored from a backup: it gets no orders until every host has registered since, or is confirmed dead or deleted, "
+    "and no other host has something of it; 'hostler host list' shows who has not registered"
+)
+"""Why a VM of a backup is left as it is, for people."""
 
 
 def begin_anew(connection: Connection, now_ms: int) -> None:
@@ -57,5 +61,5 @@ def _renewed(status: bytes, now_ms: int) -> tuple[int, bytes]:
         booking = vm.get(name)
         if isinstance(booking, dict):
             vm[name] = {**booking, "generation": generation, "seq": OF_A_BACKUP}
-            vm["why"] = _WHY
+            vm["why"] = WAITS
     return generation, msgspec.json.encode(vm)
