@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hostler.agent.messages import VmReport
+from hostler.agent.messages import Trouble, VmReport
 from hostler.control.vms import reports, wishes
 from hostler.control.vms.orders import order_for
 from hostler.control.vms.state import state_of
@@ -242,3 +242,17 @@ def test_what_a_host_tells_of_a_vm_before_it_has_made_it_is_no_fulfilment():
     early = told(vm, "absent", lag=2)
     assert early.observed_generation == 0
     assert state_of(early) == "creating"
+
+
+def test_trouble_calls_a_vm_by_its_name_and_leaves_what_is_on_the_host_as_it_is():
+    vm = msgspec.structs.replace(running(LOCAL), id="f00d", name="web")
+    assert vm.home is not None
+    said = "f00d does not fit on this host: see /vms/f00d/log of hostler-f00d; beef-f00d takes it from f00d."
+    trouble = Trouble(kind="blocked", code="no_room", message=said, hint="ls /vms/f00d")
+    report = VmReport(vm="f00d", state="stopped", generation=0, trouble=trouble)
+    told = reports.reported(vm, vm.home.host, report).vm.trouble
+    assert told is not None
+    assert told.message == (
+        "web does not fit on this host: see /vms/f00d/log of hostler-f00d; beef-f00d takes it from web."
+    )
+    assert (told.hint, told.code) == ("ls /vms/f00d", "no_room")

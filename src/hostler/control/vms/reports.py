@@ -6,6 +6,8 @@ Reports of a generation that was never ordered from that host change nothing.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from hostler.agent.messages import VmReport
@@ -24,7 +26,19 @@ _replace = msgspec.structs.replace
 
 def reported(vm: Vm, host: str, report: VmReport) -> Change:
     """Take in how a host found a VM; absent by an order of its age is gone."""
-    return with_word(vm, _reported(vm, host, report))
+    return with_word(vm, _reported(vm, host, _by_name(vm, report)))
+
+
+def _by_name(vm: Vm, report: VmReport) -> VmReport:
+    """Return a report whose trouble calls the VM by its name: hosts know it by its id, and its owner does not.
+
+    Paths and names on the host that only contain the id stay, and so do hints: they may hold commands.
+    """
+    trouble = report.trouble
+    if trouble is None or vm.id not in trouble.message:
+        return report
+    message = re.sub(rf"(?<![\w/.-]){re.escape(vm.id)}(?![\w/-])", lambda _: vm.name, trouble.message)
+    return _replace(report, trouble=_replace(trouble, message=message))
 
 
 def gone(vm: Vm, host: str, generation: int = 0) -> Change:
