@@ -172,6 +172,8 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
     if explained.said and explained.decision.host:
         print_other_word(shown_name(explained.guest), explained.said)
     say_parts(_sentence(explained))
+    if explained.hint:
+        say(printable(f"{'' if explained.was_bound else f'It {explained.now}. '}What to do: {explained.hint}."))
     if explained.said and not explained.decision.host:
         say(printable(f"Its scheduler says: {explained.said}"))
     if fitting and not explained.was_bound:
@@ -233,9 +235,8 @@ def _sentence(explained: Explained) -> str:
     policy = f"policy {decision.policy}"
     if explained.was_bound:
         fitting, hosts = len(explanation.feasible), len(explanation.verdicts)
-        return (
-            f"{name} already runs on {decision.host}. {fitting} of {plural(hosts, 'host')} would take it, by {policy}."
-        )
+        standing = explained.now or f"already runs on {decision.host}"
+        return f"{name} {standing}. {fitting} of {plural(hosts, 'host')} would take it, by {policy}."
     if explained.bound_to and not decision.host:
         return f"{name} was bound to {explained.bound_to} by another scheduler; {policy} {_elsewhere(explained)}."
     if not decision.host and explanation.feasible and not (decision.reasons or decision.note or explanation.quota):

@@ -55,6 +55,8 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     bound_to: str = ""  # where another scheduler put it, whatever the decision was
     is_of_files: bool = False  # 'hostler place' could do it
     owner: str = "tenant"  # what those are called there whose quotas count
+    now: str = ""  # how a VM is, in words that go on after its name, where more is known than that it runs
+    hint: str = ""  # what somebody can do about that
 
     @property
     def decision(self) -> Decision:

@@ -14,6 +14,7 @@ from hostler.control.services.showing import show_waiting
 from hostler.control.services.standing import Standings, recounted
 from hostler.control.store import Connection
 from hostler.control.store.vms import list_waiting
+from hostler.control.vms.reasons import reworded
 from hostler.engine import Engine
 from hostler.web.desk import Visit
 from hostler.web.live import live_link
@@ -67,7 +68,8 @@ def _obstacles(engine: Engine, uids: Sequence[str], standings: Standings) -> lis
     for uid in uids:
         if uid not in engine.state.guests:
             continue
-        for count in recounted(engine.decision(uid).reasons, closed, standings):
+        reasons = reworded(engine.decision(uid).reasons, engine.state.guests[uid].guest.spec)
+        for count in recounted(reasons, closed, standings):
             text = reason_text(count.reason)
             seen, most = counts.get(text, (0, 0))
             counts[text] = (seen + 1, max(most, count.hosts))

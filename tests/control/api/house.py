@@ -116,6 +116,17 @@ class House:
 
         await self.database.write(work)
 
+    async def describe(self, name: str, **words: Any) -> None:
+        """Let the agent of a host say something else of it than before."""
+
+        def work(connection: Connection) -> None:
+            row = hosts.find_by_name(connection, name)
+            assert row is not None
+            body = msgspec.structs.replace(read_body(row), **words)
+            announce(connection, row, row, body, actor="test", now_ns=time.time_ns())
+
+        await self.database.write(work)
+
     async def obey(self) -> int:
         """Let all hosts do as they are ordered, and report it; return how many VMs changed by that."""
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from hostler.control.settings import ControlSettings
-from hostler.control.vms.guests import YES
+from hostler.control.vms.guests import HAS_BRIDGE, YES
 from tests.control.api.house import SMALL, House, open_house
 
 
@@ -147,7 +147,7 @@ def test_what_must_be_placed_at_once_is_refused_by_the_first_reason_of_four() ->
             listed = (await house.ask("GET", "/v1/vms")).json()["items"]
             assert [one["name"] for one in listed] == ["x"]
             failed = (await house.ask("GET", "/v1/operations?state=failed")).json()["items"]
-            assert [one["error"] for one in failed] == ["0 of 3 hosts: 2 cordoned, 1 insufficient cpu"]
+            assert [one["error"] for one in failed] == ["0 of 3 hosts: 2 not taking VMs, 1 insufficient cpu"]
 
     asyncio.run(scenario())
 
@@ -304,7 +304,7 @@ def test_labels_of_hosts_and_bridges_are_kept_to() -> None:
     async def scenario() -> None:
         async with open_house() as house:
             await house.add_hosts("a", "b")
-            await house.ask("PATCH", "/v1/hosts/b", json={"labels": {"hostler/bridge.br0": YES}})
+            await house.describe("b", labels=((f"{HAS_BRIDGE}br0", YES),))
             made = await house.create("web", spec={"network": {"kind": "bridge", "bridge": "br0"}})
             await house.settle()
             assert (await get(house, made.json()["vm"]["id"]))["host"] == "b"

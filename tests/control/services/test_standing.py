@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.control.services.standing import plainly, recounted, restated, restated_verdict, standings_of, without
+from hostler.control.services.standing import recounted, restated, restated_verdict, standings_of, without
 from hostler.control.store.hosts import ClosedRow
 from hostler.model import (
     Change,
@@ -132,9 +132,3 @@ def test_a_count_without_names_says_no_more_than_is_known(hosts, closed, expecte
     standings = standings_of([row("a", "silent"), row("b", draining=True), row("c", "silent")])
     found = recounted([ReasonCount(CORDONED, hosts)], closed, standings)
     assert {count.reason.code: count.hosts for count in found} == expected
-
-
-def test_what_was_written_down_with_the_engines_word_is_read_plainly():
-    assert plainly("0 of 3 hosts: 2 cordoned, 1 insufficient cpu") == (
-        "0 of 3 hosts: 2 not taking VMs, 1 insufficient cpu"
-    )

@@ -100,12 +100,15 @@ def read_pairs(option: str, words: Sequence[str]) -> dict[str, str]:
 
 def read_labels(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return labels in the order of their keys."""
+    from hostler.control.vms.spec import check_labels
+
     labels = read_pairs("--label", words)
     for key, value in labels.items():
         if not _LABEL_KEY.fullmatch(key) or len(value) > _LONGEST_LABEL or not value.isprintable():
             raise InputError(
                 f"--label {key[:80]!r} is no label", hint="keys are letters, digits and ._/- such as zone or disk/kind"
             )
+    check_labels("--label", labels)
     return tuple(sorted(labels.items()))
 
 

@@ -123,4 +123,11 @@ def _explained(vm: Vm, data: dict[str, Any]) -> Explained:
         host=decision.host,
         gang=f"{vm.project}/{vm.spec.gang}" if vm.spec.gang else "",
     )
-    return Explained(guest=guest, explanation=explanation, was_bound=bool(decision.host), owner="project")
+    return Explained(
+        guest=guest,
+        explanation=explanation,
+        was_bound=bool(decision.host),
+        owner="project",
+        now="" if data.get("state") == "running" else data.get("now", ""),
+        hint=data.get("hint", ""),
+    )

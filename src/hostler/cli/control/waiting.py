@@ -167,7 +167,8 @@ def operation_failure(operation: Operation, vm: Vm | None) -> HostlerError | Non
 
     what = f"{operation.kind} of {vm.project}/{vm.name}" if vm is not None else f"operation {operation.id}"
     if operation.state == "failed":
-        hint = f"'hostler vm explain {vm.project}/{vm.name}' may say more" if vm is not None else "look at its subject"
+        look = f"'hostler operation get {operation.id}' shows what it is about"
+        hint = _where_to_look(vm) if vm is not None else look
         return OperationFailedError(f"{what} failed: {operation.error or 'no reason was given'}", hint=hint)
     if operation.state == "pending":
         why = why_text(vm) if vm is not None else ""
@@ -175,3 +176,13 @@ def operation_failure(operation: Operation, vm: Vm | None) -> HostlerError | Non
         hint = f"it goes on; 'hostler operation wait {operation.id}' waits for it"
         return StillUnderWayError(f"{what} is still under way{state}", hint=hint)
     return None
+
+
+def _where_to_look(vm: Vm) -> str:
+    """Say where more is to be learned of a change that failed: an explanation knows of places, and of nothing else."""
+    name = f"{vm.project}/{vm.name}"
+    if vm.state == "pending":
+        return f"it waits for room; 'hostler vm explain {name}' says what would help"
+    if vm.state == "failed":
+        return f"'hostler vm explain {name}' says what to do about it, 'hostler vm events {name}' what happened"
+    return f"it is {vm.state}; 'hostler vm events {name}' says what happened"

@@ -15,7 +15,6 @@ from hostler.control.services.errors import InsufficientResourcesError, NoAgents
 from hostler.control.services.explaining import explain_refusal
 from hostler.control.services.questions import would_be
 from hostler.control.services.showing import show_vm
-from hostler.control.services.standing import plainly
 from hostler.control.store import Connection, operations
 from hostler.errors import HostlerError
 
@@ -83,7 +82,7 @@ async def _refusal(call: Call, asked: VmCreate, stored: Stored) -> InsufficientR
     books, may_read, standings = call.context.books, readable(call.principal), await call.read(standing.read)
     data, seq = await books.ask(lambda engine: explain_refusal(engine, facts, uid, asked.project, may_read, standings))
     return InsufficientResourcesError(
-        f"no host has room for VM {asked.name}: {plainly(stored.vm.why)}",
+        f"no host has room for VM {asked.name}: {stored.vm.why}",
         hint="ask for less, free some room, or let it wait: on_unplaceable=wait",
         decision={**data, "seq": seq},
     )

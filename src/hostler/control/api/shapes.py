@@ -288,7 +288,7 @@ class Waiting(Told, frozen=True):
     power: str
     gang: str
     priority: int
-    since: str
+    since: Annotated[str, means("Since when it waits: changes of what it asks for do not count.")]
     why: str
 
 

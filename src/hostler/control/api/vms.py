@@ -215,7 +215,8 @@ for _verb, _summary in (
     permission="vm.read",
     refusals=(404,),
     description="The object that 'hostler explain -o json' prints, with the number of the last log entry that it "
-    "knows as seq.",
+    "knows as seq, the VM's state, how it is now in words that go on after its name, and, where somebody must do "
+    "something about it, a hint.",
 )
 async def decision(call: Call) -> Reply:
     """Explain where a VM is, or why it waits."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from hostler.control.books.parts import told_apart
 from hostler.control.store import Connection, hosts, log, operations, placements, vms
 from hostler.control.store.errors import NotFoundError, StaleVersionError
 from hostler.control.store.placements import PlacementRow
@@ -18,11 +19,10 @@ from hostler.control.store.vms import VmRow
 from hostler.control.vms.spec import Size, VmSpec
 from hostler.control.vms.state import Booking, Change, Vm, state_of
 from hostler.errors import HostlerError
-from hostler.model import Event, GuestLeft
 
 __all__ = [
-    "NEWS", "Actors", "New", "News", "Stored", "Withdrawn", "insert", "insert_many", "load", "load_many", "of_host",
-    "of_hosts", "stored", "write", "write_many",
+    "NEWS", "Actors", "New", "News", "Stored", "insert", "insert_many", "load", "load_many", "of_host", "of_hosts",
+    "stored", "write", "write_many",
 ]  # fmt: skip
 
 NEWS = "news"  # the subject of entries for those who wait
@@ -31,6 +31,7 @@ Actors = str | Mapping[str, str]  # who changes VMs: one for all of them, or by 
 _ENCODER = msgspec.json.Encoder()
 _replace = msgspec.structs.replace
 _VM = msgspec.json.Decoder(Vm)
+_PENDING = "pending"  # the state of a VM that waits for a place
 
 
 class News(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -46,12 +47,6 @@ class New(msgspec.Struct, frozen=True, kw_only=True):
     change: Change
     actor: str
     now_ns: int
-
-
-class Withdrawn(GuestLeft, frozen=True, tag="guest_left"):
-    """A guest that left while it had no place yet, as the log keeps it: people are not told that it gave room back."""
-
-    had_room: bool = True
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -147,10 +142,11 @@ def write_many(
         if change.vm == before.vm:
             result.append(before)
             continue
-        row = _row(change.vm, created_ns=before.row.created_ns, now_ns=now_ns, version=before.row.version)
+        vm = _waiting_since(before.vm, change.vm, now_ns)
+        row = _row(vm, created_ns=before.row.created_ns, now_ns=now_ns, version=before.row.version)
         rows.append(row)
-        moved.append((before.vm, change.vm))
-        result.append(Stored(change.vm, msgspec.structs.replace(row, version=row.version + 1)))
+        moved.append((before.vm, vm))
+        result.append(Stored(vm, msgspec.structs.replace(row, version=row.version + 1)))
     if rows and vms.save_many(connection, rows) != len(rows):
         raise StaleVersionError("a VM changed meanwhile", hint="read it again and decide anew")
     for old, new in moved:
@@ -159,19 +155,20 @@ def write_many(
     _keep_room(connection, moved, now_ns)
     given_up = {change.vm.id: change.failed for _, change in changes if change.failed}
     _finish_operations(connection, moved, given_up, now_ns)
-    told = [_replace(change, facts=_withdrawn(before.vm, change.facts)) for before, change in changes]
+    told = [
+        _replace(change, facts=told_apart(before.vm, change.vm, change.facts)) if change.facts else change
+        for before, change in changes
+    ]
     _append(connection, told, actors=actor, now_ns=now_ns, notes=notes or {})
     return result
 
 
-def _withdrawn(before: Vm, facts: tuple[Event, ...]) -> tuple[Event, ...]:
-    """Return facts in which claims that had no room leave as such."""
-    claims = (before.run, before.disk, before.grow, before.move)
-    waited = {claim.uid for claim in claims if claim is not None and not claim.is_bound}
-    return tuple(
-        Withdrawn(uid=fact.uid, had_room=False) if isinstance(fact, GuestLeft) and fact.uid in waited else fact
-        for fact in facts
-    )
+def _waiting_since(before: Vm, after: Vm, now_ns: int) -> Vm:
+    """Return a VM that knows since when it waits for a place; one that waits since it was created need not."""
+    waits = state_of(after) == _PENDING
+    if waits == (state_of(before) == _PENDING):
+        return after
+    return _replace(after, waits_since_ns=now_ns if waits else 0)
 
 
 def _row(vm: Vm, *, created_ns: int, now_ns: int, version: int = 1) -> VmRow:

@@ -1,17 +1,25 @@
-"""Why a guest waits, in one sentence, and what a step must be remembered with. Used by the leader after each step."""
+"""Why a VM waits, in one sentence, and what a step must be remembered with. Used by the leader after each step.
+
+The sentence is written down with the VM and shown as it is: it has the words of those who have VMs, not the engine's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from hostler.control.books.deciding import Decided
 from hostler.control.books.follower import Step
+from hostler.control.vms.reasons import NOT_TAKING, in_words, uncaused
 from hostler.engine import Engine
-from hostler.model import Action, Bind, Evict, Hold, Reason
+from hostler.model import Action, Bind, Evict, GuestSpec, Hold, Reason
 
 __all__ = ["remembered", "why_held"]
 
+_replace = msgspec.structs.replace
 _MOST_REASONS = 6
+_QUOTA = "quota"  # what refuses before any host is asked
 
 
 def remembered(engine: Engine, step: Step, actions: Sequence[Action]) -> Decided:
@@ -24,22 +32,26 @@ def remembered(engine: Engine, step: Step, actions: Sequence[Action]) -> Decided
             case Bind():
                 versions[action.uid] = engine.state.guests[action.uid].guest.version
             case Hold():
-                reasons[action.uid] = why_held(action)
+                spec = engine.state.guests[action.uid].guest.spec
+                reasons[action.uid] = why_held(_replace(action, reasons=uncaused(action.reasons)), spec)
             case Evict():
                 evictions[action.uid] = action.reason or "it makes room for a VM of higher priority"
     return Decided(step=step, actions=actions, versions=versions, reasons=reasons, evictions=evictions)
 
 
-def why_held(hold: Hold) -> str:
-    """Say why a guest was placed nowhere."""
+def why_held(hold: Hold, spec: GuestSpec) -> str:
+    """Say why a VM was placed nowhere; ``spec`` is what was asked for it."""
     if not hold.hosts:
         return "there is no host"
-    ordered = sorted(hold.reasons, key=lambda count: (-count.hosts, count.reason.text()))
-    shown = ", ".join(f"{count.hosts} {_words(count.reason)}" for count in ordered[:_MOST_REASONS])
+    if len(hold.reasons) == 1 and hold.reasons[0].reason.plugin == _QUOTA:
+        return f"the project's quota has no room for it: {hold.reasons[0].reason.subject}"
+    counted = [(count.hosts, _words(in_words(count.reason, spec))) for count in hold.reasons]
+    ordered = sorted(counted, key=lambda count: (-count[0], count[1]))
+    shown = ", ".join(f"{hosts} {words}" for hosts, words in ordered[:_MOST_REASONS])
     more = len(ordered) - _MOST_REASONS
     return f"0 of {hold.hosts} hosts: {shown}{f' and {more} more reasons' if more > 0 else ''}"
 
 
 def _words(reason: Reason) -> str:
     """Write a reason as commands do."""
-    return reason.text().replace(": ", " ")
+    return "not taking VMs" if reason == NOT_TAKING else reason.text().replace(": ", " ")

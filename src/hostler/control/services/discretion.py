@@ -16,12 +16,13 @@ from hostler.control.access.principals import Principal
 from hostler.control.api.shapes import Victim
 from hostler.model import Change, Cure, EvictionAdvice, Explanation, HostVerdict
 
-__all__ = ["STRANGER", "MayRead", "discreet", "only", "readable", "seen_as"]
+__all__ = ["STRANGER", "UNKNOWN_RESERVATION", "MayRead", "discreet", "only", "readable", "seen_as"]
 
 MayRead = Callable[[str], bool]
 Found = TypeVar("Found", Victim, HostVerdict, Explanation)
 _DEFAULT = "default"  # the engine leaves this project out of names
-_WORDS = {"gang": "a gang of another project", "reservation": "a reservation of another project"}
+UNKNOWN_RESERVATION = "a reservation of another project"
+_WORDS = {"gang": "a gang of another project", "reservation": UNKNOWN_RESERVATION}
 STRANGER = "a VM of another project"
 _ELSEWHERE = "another project"
 _RESERVATION = re.compile(r"\breservation (\S+?)(?= ends$| holds the rest|, or let it hold less$)")
@@ -80,7 +81,7 @@ def _change(change: Change, host: str, may_read: MayRead) -> Change:
     text = _said(change.text, may_read)
     # Where all of the room is held, the change is about the reservation itself, not about a resource or a host.
     is_about_it = text != change.text and change.kind == "other"
-    return _replace(change, text=text, subject=_WORDS["reservation"] if is_about_it else change.subject)
+    return _replace(change, text=text, subject=UNKNOWN_RESERVATION if is_about_it else change.subject)
 
 
 def _said(text: str, may_read: MayRead) -> str:

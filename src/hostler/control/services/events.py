@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from hostler.control.api.shapes import Event
-from hostler.control.books.ledger import NEWS, Withdrawn
+from hostler.control.books.ledger import NEWS
+from hostler.control.books.parts import Arrived, Bound, Left, Part
 from hostler.control.services.callers import Caller, Noted
 from hostler.control.services.deeds import deed_text, fact_kind, note_kind
 from hostler.control.services.times import at
@@ -29,10 +30,16 @@ from hostler.model import Event as Fact
 __all__ = ["Events", "named", "read", "show", "show_all"]
 
 _FACT = msgspec.json.Decoder(Fact)
-_LEFT = msgspec.json.Decoder(Withdrawn)
+_ARRIVED = msgspec.json.Decoder(Arrived)
+_BOUND = msgspec.json.Decoder(Bound)
+_LEFT = msgspec.json.Decoder(Left)
 _NOTE = msgspec.json.Decoder(Noted)
 _AGENT = "agent:"
 _KEPT = "vm.kept"
+_GROWN = "vm.grown"
+_WITHDRAWN = "vm.withdrawn"
+_ASKED: dict[Part, str] = {"grow": "more room on its host", "move": "a place on another host"}
+_FREED: dict[Part, str] = {"disk": "room for disks", "move": "room on the other host"}
 
 
 class Events(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,27 +117,40 @@ def _words(entry: log.Entry) -> tuple[str, str, str]:
         text = deed_text(noted.what, noted.name) if is_plain else noted.text
         return noted.what or note_kind(noted.text), text, noted.request
     fact = _FACT.decode(entry.body)
-    if isinstance(fact, GuestLeft) and not _LEFT.decode(entry.body).had_room:
-        return "vm.withdrawn", "no longer asks for a place", ""
     kind = fact_kind(str(type(fact).__struct_config__.tag))
-    if isinstance(fact, GuestArrived) and fact.guest.host:
-        kind = _KEPT
-    return kind, _text(fact) or kind.replace(".", " ").replace("_", " "), ""
+    match fact:
+        case GuestArrived():
+            return (_KEPT if fact.guest.host else kind), _arrived(_ARRIVED.decode(entry.body)), ""
+        case GuestBound():
+            bound = _BOUND.decode(entry.body)
+            return kind, f"has more room on {bound.host}" if bound.part == "grow" else f"placed on {bound.host}", ""
+        case GuestLeft():
+            left = _LEFT.decode(entry.body)
+            return (_GROWN if left.is_merged else kind if left.had_room else _WITHDRAWN), _left(left), ""
+        case _:
+            return kind, _text(fact) or kind.replace(".", " ").replace("_", " "), ""
+
+
+def _arrived(fact: Arrived) -> str:
+    guest = fact.guest
+    if not guest.host:
+        return f"{guest.name} asks for {_ASKED.get(fact.part, 'a place')}"
+    is_disk = all(name == STORAGE for name, amount in guest.spec.requests if amount)
+    return f"{guest.name} keeps {'its disks' if is_disk else 'room'} on {guest.host}"
+
+
+def _left(fact: Left) -> str:
+    if fact.is_merged:
+        return "has all that it grew by"
+    if not fact.had_room:
+        return f"no longer asks for {_ASKED.get(fact.part, 'a place')}"
+    return f"takes no {_FREED.get(fact.part, 'cpu and memory')} any more"
 
 
 def _text(fact: Fact) -> str:
     match fact:
-        case GuestArrived(guest=guest):
-            if not guest.host:
-                return f"{guest.name} asks for a place"
-            is_disk = all(name == STORAGE for name, amount in guest.spec.requests if amount)
-            return f"{guest.name} keeps {'its disks' if is_disk else 'room'} on {guest.host}"
-        case GuestBound(host=host):
-            return f"placed on {host}"
         case GuestChanged(guest=guest):
             return f"{guest.name} changed"
-        case GuestLeft():
-            return "gives its room back"
         case BindFailed(host=host, reason=reason):
             return f"not placed on {host}: {reason}"
         case EvictFailed(reason=reason):

@@ -12,9 +12,11 @@ from hostler.control.services.standing import Standings, restated
 from hostler.control.services.staying import in_total, staying
 from hostler.control.store.errors import NotFoundError
 from hostler.control.vms import wishes
-from hostler.control.vms.state import Vm
+from hostler.control.vms.reasons import in_words, left_by, mended, reworded
+from hostler.control.vms.state import Vm, state_of
+from hostler.control.vms.telling import advice, standing
 from hostler.engine import Engine
-from hostler.model import Event, Explanation
+from hostler.model import Event, Explanation, GuestSpec, HostVerdict
 from hostler.model.plain_data import explanation_as_data
 
 __all__ = ["explain_refusal", "explain_vm", "plain", "told"]
@@ -31,7 +33,8 @@ def explain_vm(
 
     A stopped VM that holds none is explained as if it were started now. Where nobody says what the caller may read,
     it is the VM's own project. ``standings`` say what keeps VMs from hosts; without them a host that takes none is just
-    cordoned.
+    cordoned. Beside what the engine says stand the VM's ``state``, how it is ``now``, and a ``hint`` where somebody
+    must do something about it.
     """
     waiting = [one for one in (vm.run, vm.grow, vm.move) if one is not None and not one.is_bound]
     claim = waiting[0] if waiting else vm.run
@@ -45,7 +48,14 @@ def explain_vm(
     found = staying(told(engine, claim.uid, may_read or only(vm.project), standings), vm)
     if claim is vm.grow:
         found = in_total(found, vm)
-    return explanation_as_data(found, vm.project, None)
+    how_it_is = {"state": state_of(vm), "now": standing(vm), "hint": advice(vm, _mend(vm, standings or {}))}
+    return explanation_as_data(found, vm.project, None) | how_it_is
+
+
+def _mend(vm: Vm, standings: Standings) -> str:
+    """Say what would let the host of a VM be heard again."""
+    host = vm.home.name if vm.home is not None else ""
+    return next((cause.cure.format(host=host) for cause in standings.get(host, ())), "")
 
 
 def explain_refusal(
@@ -66,7 +76,31 @@ def explain_refusal(
 def told(engine: Engine, uid: str, may_read: MayRead, standings: Standings | None) -> Explanation:
     """Return an explanation in the words of whoever reads it, with the names that he may know."""
     found = _of_vms(discreet(counted(engine, engine.explain(uid)), may_read))
+    found = _as_asked(found, engine.state.guests[uid].guest.spec)
     return found if standings is None else restated(found, standings)
+
+
+def _as_asked(found: Explanation, spec: GuestSpec) -> Explanation:
+    """Return an explanation that speaks of what was asked for, not of labels and terms that the service added."""
+    home, cure, gang = left_by(spec), found.cure, found.gang
+    if cure is not None:
+        changes = tuple(mended(one, cure.host) for one in cure.changes)
+        cure = None if cure.host == home else _replace(cure, changes=changes)
+    if gang is not None:
+        gang = _replace(gang, members=tuple(_replace(one, reasons=reworded(one.reasons, spec)) for one in gang.members))
+    return _replace(
+        found,
+        decision=_replace(found.decision, reasons=reworded(found.decision.reasons, spec)),
+        verdicts=tuple(_verdict_as_asked(one, spec) for one in found.verdicts),
+        near_misses=tuple(name for name in found.near_misses if name != home),
+        cure=cure,
+        gang=gang,
+    )
+
+
+def _verdict_as_asked(verdict: HostVerdict, spec: GuestSpec) -> HostVerdict:
+    failures = (_replace(one, reason=in_words(one.reason, spec, verdict.host)) for one in verdict.failures)
+    return _replace(verdict, failures=tuple(failures))
 
 
 def _of_vms(found: Explanation) -> Explanation:

@@ -23,7 +23,6 @@ from hostler.control.fleet.operating import HostWish
 from hostler.control.services.callers import Caller, note
 from hostler.control.services.discretion import STRANGER, MayRead, readable
 from hostler.control.services.showing import show_vm
-from hostler.control.services.standing import plainly
 from hostler.control.services.times import at, maybe_at
 from hostler.control.services.versions import Versions, check_version
 from hostler.control.settings import ControlSettings
@@ -61,7 +60,7 @@ def get(connection: Connection, identity: str, caller: Caller, settings: Control
 def _stuck(one: Staying, may_read: MayRead) -> HostStuck:
     """Return who cannot leave; of a VM that the caller may not read neither who it is nor what was decided about it."""
     if may_read(one.project):
-        return HostStuck(vm=one.vm, project=one.project, name=one.name, why=plainly(one.why))
+        return HostStuck(vm=one.vm, project=one.project, name=one.name, why=one.why)
     return HostStuck(vm="", project="", name=STRANGER, why="no other host takes it" if one.is_refused else one.why)
 
 

@@ -11,11 +11,12 @@ from hostler.control.books.reading import why_held
 from hostler.control.services.discretion import MayRead, discreet
 from hostler.control.services.explaining import told
 from hostler.control.services.projects import with_strategies
-from hostler.control.services.standing import Standings, recounted, without, without_count
+from hostler.control.services.standing import Standings, recounted, without
 from hostler.control.settings import check_strategy
 from hostler.control.store import Connection
 from hostler.control.vms import wishes
 from hostler.control.vms.guests import vm_of_uid
+from hostler.control.vms.reasons import reworded
 from hostler.control.vms.spec import VmSpec
 from hostler.engine import Engine
 from hostler.errors import InputError
@@ -74,6 +75,8 @@ def facts_of(asked: PlanAsked) -> list[Question]:
     """Return all VMs of a plan; InputError. Done outside the engine's thread."""
     if sum(one.count for one in asked.vms) > _MOST or sum(one.count for one in asked.hosts) > _MOST:
         raise InputError("more than can be planned at once", hint=f"at most {_MOST} VMs and {_MOST} hosts")
+    if any(_HOST_NAME in one.labels for one in asked.hosts):
+        raise InputError(f"hosts: {_HOST_NAME!r} is the name that a host has anyway", hint="leave that label out")
     found: list[Question] = []
     for at, one in enumerate(asked.vms):
         first = would_be(f"plan-{at}-0", one.project, one.name, one.spec)
@@ -117,10 +120,12 @@ def plan(
         if isinstance(action, Bind) and action.uid in wanted:
             placed[action.uid] = action.host
         elif isinstance(action, Hold) and action.uid in wanted:
-            held[action.uid] = _restated(action, closed, standings)
+            held[action.uid] = _restated(engine, action, closed, standings)
         elif isinstance(action, Evict):
             victims.setdefault(action.preemptor, []).append(discreet(_victim(engine, action), may_read))
-    return [_planned(one, placed.get(one.uid), held.get(one.uid), victims.get(one.uid, [])) for one in questions]
+    return [
+        _planned(engine, one, placed.get(one.uid), held.get(one.uid), victims.get(one.uid, [])) for one in questions
+    ]
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -145,7 +150,7 @@ def candidates(
         if isinstance(action, Bind) and action.uid == uid:
             chosen = action.host
         elif isinstance(action, Hold) and action.uid == uid and not why:
-            why = why_held(_restated(action, closed, standings))
+            why = why_held(_restated(engine, action, closed, standings), engine.state.guests[uid].guest.spec)
         elif isinstance(action, Evict) and action.preemptor == uid:
             victims.append(discreet(_victim(engine, action), may_read))
     found = [without_minus_zero(verdict) for verdict in explained.verdicts]
@@ -160,10 +165,11 @@ def _closed(engine: Engine) -> list[str]:
     return [host.name for host in engine.hosts() if host.cordoned]
 
 
-def _restated(hold: Hold, closed: Sequence[str], standings: Standings | None) -> Hold:
-    if standings is None:
-        return hold
-    return msgspec.structs.replace(hold, reasons=recounted(hold.reasons, closed, standings))
+def _restated(engine: Engine, hold: Hold, closed: Sequence[str], standings: Standings | None) -> Hold:
+    reasons = reworded(hold.reasons, engine.state.guests[hold.uid].guest.spec)
+    if standings is not None:
+        reasons = recounted(reasons, closed, standings)
+    return msgspec.structs.replace(hold, reasons=reasons)
 
 
 def _change_hosts(engine: Engine, asked: PlanAsked) -> None:
@@ -209,13 +215,8 @@ def _victim(engine: Engine, action: Evict) -> Victim:
     return Victim(vm=vm_of_uid(action.uid), project=guest.spec.namespace, name=guest.name, host=action.host)
 
 
-def _planned(question: Question, host: str | None, hold: Hold | None, victims: list[Victim]) -> Planned:
-    is_held = host is None and hold is not None
-    return Planned(
-        project=question.project,
-        name=question.name,
-        host=host,
-        why=without_count(why_held(hold)) if is_held and hold is not None else "" if host else "it waits for others",
-        reasons=list(hold.reasons) if is_held and hold is not None else [],
-        evictions=victims,
-    )
+def _planned(engine: Engine, question: Question, host: str | None, hold: Hold | None, victims: list[Victim]) -> Planned:
+    why, reasons = "" if host else "it waits for others", []
+    if host is None and hold is not None:
+        why, reasons = why_held(hold, engine.state.guests[question.uid].guest.spec), list(hold.reasons)
+    return Planned(project=question.project, name=question.name, host=host, why=why, reasons=reasons, evictions=victims)

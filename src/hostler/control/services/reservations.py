@@ -16,7 +16,7 @@ from hostler.control.services.times import at, parse_time
 from hostler.control.services.versions import Versions, check_version
 from hostler.control.store import Connection, documents
 from hostler.control.store.documents import Document
-from hostler.control.vms.spec import check_labels, check_word
+from hostler.control.vms.spec import check_selector, check_word
 from hostler.errors import InputError
 from hostler.model import ReservationChanged, ReservationLeft, format_resource
 from hostler.model import tenancy as model
@@ -87,7 +87,7 @@ def _tell(connection: Connection, caller: Caller, what: str, row: Document) -> N
 def _model(asked: ReservationCreate, version: int) -> model.Reservation:
     """Return what the engine is told; InputError."""
     check_word("gang", asked.gang)
-    check_labels("host_selector", asked.host_selector)
+    check_selector("host_selector", asked.host_selector)
     since, until = parse_time("since", asked.since), parse_time("until", asked.until)
     if until and until <= since:
         raise InputError("until: it is not after since", hint="let it end after it begins, or leave it out: never")

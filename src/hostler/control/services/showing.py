@@ -9,7 +9,6 @@ import msgspec
 
 from hostler.control.api.shapes import Booked, Condition, Operation, Vm, Waiting
 from hostler.control.books.ledger import Stored
-from hostler.control.services.standing import plainly
 from hostler.control.services.times import at, maybe_at
 from hostler.control.store.operations import OperationRow
 from hostler.control.vms import state
@@ -81,8 +80,8 @@ def show_waiting(stored: Stored, gathers: Gathers) -> Waiting:
         power=vm.power,
         gang=vm.spec.gang,
         priority=vm.spec.priority,
-        since=at(row.updated_ns),
-        why=_gathering(vm, gathers) or plainly(vm.why) or "it is about to be decided",
+        since=at(vm.waits_since_ns or row.created_ns),
+        why=_gathering(vm, gathers) or vm.why or "it is about to be decided",
     )
 
 
@@ -100,7 +99,7 @@ def _why(vm: state.Vm, gathers: Gathers) -> str:
     has_room = vm.run is not None and vm.run.is_bound and vm.grow is None
     is_at_rest = vm.power == "stopped" and vm.run is None
     is_over = (has_room or is_at_rest) and vm.moving is None and not vm.is_evicted and not vm.is_lost
-    return "" if is_over else plainly(vm.why)
+    return "" if is_over else vm.why
 
 
 def _booked(vm: state.Vm) -> Booked | None:

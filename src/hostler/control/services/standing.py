@@ -7,7 +7,6 @@ at the rows; everything else is pure.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
@@ -16,20 +15,19 @@ import msgspec
 from hostler.control.fleet.hosts import read_body
 from hostler.control.store import Connection, hosts
 from hostler.control.store.hosts import ClosedRow
+from hostler.control.vms.reasons import NOT_TAKING, is_cordon
 from hostler.model import Change, Cure, Explanation, Failure, GangAdvice, HostVerdict, Reason, ReasonCount
 from hostler.model.decisions import ChangeKind
 
 __all__ = [
     "Cause",
     "Standings",
-    "plainly",
     "read",
     "recounted",
     "restated",
     "restated_verdict",
     "standings_of",
     "without",
-    "without_count",
 ]
 
 _CORDON = "cordon"  # the filter of the engine
@@ -74,10 +72,8 @@ _DRAINING = Cause("draining", "end the draining of {host}: hostler host undrain 
 _BY_HAND = Cause(_CORDONED, "uncordon {host}: hostler host uncordon {host}")
 _LEFT_OUT = Cause(_CORDONED, "plan with {host}")
 _UNCOUNTED = Cause("inventory_unknown", "look at the agent of {host}: it does not know what runs there")
-_OVER_QUOTA = re.compile(r"^0 of \d+ hosts: \d+ quota exceeded (.+)$")
 _UNHEARD = ("silent", "offline")
 _ITSELF = ("silent", "fenced")  # something is the matter with the host itself: joining again does not end that
-_SOME = Reason(_CORDON, "not_taking_vms")
 
 
 def read(connection: Connection) -> Standings:
@@ -119,7 +115,7 @@ def restated(found: Explanation, standings: Standings) -> Explanation:
     first = Counter(
         _of(one.host, standings)[0].reason() for one in found.verdicts if one.failures and _is_cordon(one.failures[0])
     )
-    kept = [count for count in found.decision.reasons if not _is_about_cordon(count.reason)]
+    kept = [count for count in found.decision.reasons if not is_cordon(count.reason)]
     counts = (*kept, *(ReasonCount(reason, hosts) for reason, hosts in first.items()))
     return _replace(
         found,
@@ -138,7 +134,7 @@ def recounted(counts: Iterable[ReasonCount], closed: Collection[str], standings:
     """
     result: list[ReasonCount] = []
     for count in counts:
-        if not _is_about_cordon(count.reason):
+        if not is_cordon(count.reason):
             result.append(count)
             continue
         causes = Counter(_of(host, standings)[0].reason() for host in closed)
@@ -147,7 +143,7 @@ def recounted(counts: Iterable[ReasonCount], closed: Collection[str], standings:
         elif causes.total() == count.hosts:
             result += [ReasonCount(reason, hosts) for reason, hosts in causes.items()]
         else:
-            result.append(ReasonCount(_SOME, count.hosts))
+            result.append(ReasonCount(NOT_TAKING, count.hosts))
     return _ordered(result)
 
 
@@ -156,27 +152,13 @@ def without(standings: Standings, names: Iterable[str]) -> Standings:
     return {**standings, **dict.fromkeys(names, (_LEFT_OUT,))}
 
 
-def plainly(why: str) -> str:
-    """Return why a VM waits, as it was written down when it was decided: then only the engine's words were known."""
-    return without_count(why).replace(f" {_CORDONED}", " not taking VMs")
-
-
-def without_count(why: str) -> str:
-    """Return why a VM waits that no host was asked about, since its project's quota has no room for it."""
-    return _OVER_QUOTA.sub(r"the project's quota has no room for it: \1", why)
-
-
 def _of(host: str, standings: Standings) -> tuple[Cause, ...]:
     """Return what keeps VMs from a host that the engine takes for cordoned; what no row says is in its reports."""
     return standings.get(host) or (_UNCOUNTED,)
 
 
-def _is_about_cordon(reason: Reason) -> bool:
-    return (reason.plugin, reason.code) == (_CORDON, _CORDONED)
-
-
 def _is_cordon(failure: Failure) -> bool:
-    return _is_about_cordon(failure.reason)
+    return is_cordon(failure.reason)
 
 
 def restated_verdict(verdict: HostVerdict, standings: Standings) -> HostVerdict:

@@ -6,10 +6,9 @@ it named no host, and asked for a size.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
+from hostler.control.services.discretion import UNKNOWN_RESERVATION
 from hostler.control.vms.state import Booking, Vm
 from hostler.model import CPU, MEMORY, Change, Cure, Explanation, Failure, HostVerdict, Reason, format_resource
 
@@ -18,7 +17,7 @@ __all__ = ["NOT_ITS_HOST", "in_total", "staying"]
 NOT_ITS_HOST = "not_its_host"
 _NAMED = "not_the_named_host"
 _IN_TOTAL = "it grows on its host; amounts are all that it would have there"
-_AT_MOST = re.compile(r"\(at most [^;)]+")
+_RESERVATION = "reservation:"  # before the name of one that keeps room from a VM
 _replace = msgspec.structs.replace
 
 
@@ -87,7 +86,14 @@ def _change(change: Change, failures: list[Failure]) -> Change:
     for failure in failures:
         is_same = change.kind == "reduce_request" and change.subject == failure.reason.subject
         if is_same and failure.free is not None and failure.needed and failure.missing is not None:
-            most = format_resource(change.subject, failure.free)
-            text = _AT_MOST.sub(f"(at most {most}", change.text, count=1)
-            return _replace(change, text=text, relative=failure.missing / failure.needed)
+            return _replace(change, text=_less(failure), relative=failure.missing / failure.needed)
     return change
+
+
+def _less(failure: Failure) -> str:
+    """Say how much less would fit, as the engine does."""
+    resource = failure.reason.subject
+    less, most = format_resource(resource, failure.missing or 0), format_resource(resource, failure.free or 0)
+    kept = [one for one in failure.by if one.startswith(_RESERVATION) or one == UNKNOWN_RESERVATION]
+    held = "".join(f"; {one.replace(':', ' ', 1)} holds the rest" for one in kept[:1])
+    return f"ask for {less} {resource} less (at most {most}{held})"

@@ -28,7 +28,8 @@ from hostler.model import CPU, MEMORY
 from hostler.model.resources import STORAGE, format_resource, parse_resource
 
 __all__ = [
-    "DiskSpec", "ImageSpec", "NetworkSpec", "Size", "VmSpec", "check_labels", "check_word", "checked", "size_of",
+    "DiskSpec", "ImageSpec", "NetworkSpec", "Size", "VmSpec", "check_labels", "check_selector", "check_word", "checked",
+    "size_of",
 ]  # fmt: skip
 
 _MOST_CPU = 1_000_000
@@ -41,6 +42,8 @@ _LISTS = (
     "devices", "host_affinity", "preferred_hosts", "tolerations", "affinity", "anti_affinity", "preferred_affinity",
     "preferred_anti_affinity", "spread",
 )  # fmt: skip
+_OURS = "hostler/"  # what keys begin with that only the service gives, to hosts
+_HOST_NAME = "kubernetes.io/hostname"  # the service gives it, too
 _MAX_LABELS = 64
 _MAX_LABEL = 253
 _HEX = frozenset("0123456789abcdef")
@@ -177,7 +180,7 @@ def checked(spec: VmSpec) -> VmSpec:
     _check_path("initrd", spec.initrd)
     _check_network(spec.network)
     check_labels("labels", spec.labels)
-    check_labels("host_selector", spec.host_selector)
+    check_selector("host_selector", spec.host_selector)
     check_word("strategy", spec.strategy)
     check_word("gang", spec.gang)
     if len(spec.host_name) > _MAX_LABEL or not spec.host_name.isprintable() or " " in spec.host_name:
@@ -193,7 +196,16 @@ def checked(spec: VmSpec) -> VmSpec:
 
 
 def check_labels(place: str, labels: dict[str, str]) -> None:
-    """Refuse labels that nobody could write down again."""
+    """Refuse labels that nobody could write down again, and those that the service itself gives to hosts."""
+    check_selector(place, labels)
+    for key in labels:
+        if key.startswith(_OURS) or key == _HOST_NAME:
+            hint = "choose another key; host_selector may name those that the service gives to hosts"
+            raise InputError(f"{place}: {key[:60]!r} is a label that only the service gives", hint=hint)
+
+
+def check_selector(place: str, labels: dict[str, str]) -> None:
+    """Refuse labels to select by that nobody could write down again."""
     if len(labels) > _MAX_LABELS:
         raise InputError(f"{place}: {len(labels)} of them", hint=f"there are at most {_MAX_LABELS}")
     for key, value in labels.items():

@@ -152,7 +152,7 @@ def migrate(vm: Vm, target: str = "") -> Change:
     _refuse_if_moving(vm)
     if not vm.spec.is_movable:
         hint = "VMs without disks, or with disks on shared storage, can move"
-        raise NotMovableError(f"VM {vm.name} has a disk on its host", hint=hint)
+        raise NotMovableError(f"VM {vm.name} cannot be moved live: it has a disk on its host", hint=hint)
     if vm.power != "running" or vm.home is None or vm.run is None or not vm.run.is_bound or vm.is_evicted:
         raise WrongStateError(f"VM {vm.name} does not run", hint="start it: it is placed anew")
     if vm.grow is not None:

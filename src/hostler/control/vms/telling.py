@@ -1,0 +1,80 @@
+"""How a VM is, in words that go on after its name, and what somebody can do about it. Pure.
+
+The engine knows who has room, and takes a VM that has for one that runs there.
+"""
+
+from __future__ import annotations
+
+from hostler.control.vms.state import Vm, state_of
+
+__all__ = ["advice", "standing"]
+
+_THERE = {
+    "creating": "has its place on {host}, where it is being made",
+    "starting": "is starting on {host}",
+    "running": "runs on {host}",
+    "paused": "is paused on {host}",
+    "stopping": "is being stopped on {host}",
+    "stopped": "is stopped, and stays on {host}",
+    "resizing": "runs on {host}, where its size is being changed",
+    "pending": "waits for room on {host}",
+    "deleting": "is being deleted on {host}",
+}
+_NOWHERE = {
+    "pending": "waits for a place",
+    "stopped": "is stopped, and on no host",
+    "deleting": "is being deleted",
+    "lost": "is lost: its host is gone, and its disk with it",
+    "migrating": "is on its way to another host, and the host that it comes from is gone",
+}
+_AGAIN = {
+    "running": "'hostler vm restart {name}' tries again",
+    "paused": "'hostler vm resume {name}' lets it run",
+    "stopped": "'hostler vm start {name}' starts it",
+}
+
+
+def standing(vm: Vm) -> str:
+    """Say how a VM is, to be read after its name."""
+    state, home = state_of(vm), vm.home
+    if home is None:
+        return _NOWHERE.get(state, f"is {state}")
+    if state == "unknown":
+        return f"is on {home.name}, of which nothing is heard: whether it runs is not known"
+    if state == "failed" and vm.trouble is not None:
+        return f"failed on {home.name}: {vm.trouble.message}"
+    if state == "migrating":
+        return f"is on {home.name}, and {_course(vm)}"
+    text = _THERE.get(state, f"is {state} on {{host}}").format(host=home.name)
+    return text if vm.trouble is None else f"{text}, but: {vm.trouble.message}"
+
+
+def _course(vm: Vm) -> str:
+    """Say how far a move is."""
+    phase = vm.moving.phase if vm.moving is not None else ""
+    if vm.other is None:
+        return "is to move to another host"
+    if phase == "cleaning":
+        return f"has just come from {vm.other.name}"
+    if phase == "aborting":
+        return f"stays there: the move to {vm.other.name} is given up"
+    return f"moves to {vm.other.name}"
+
+
+def advice(vm: Vm, mend: str = "") -> str:
+    """Say what somebody can do about a VM that does not get on by itself; empty where nobody has to do anything.
+
+    ``mend`` says what ends the silence of its host, where that is known.
+    """
+    state, home, name = state_of(vm), vm.home, f"{vm.project}/{vm.name}"
+    if state == "lost":
+        return f"'hostler vm start {name}' starts it anew without its data; 'hostler vm delete {name}' removes it"
+    if home is None:
+        return ""
+    if state == "unknown":
+        dead = f"if it is dead, switch it off, then 'hostler host confirm-dead {home.name}'"
+        return f"{mend or f'bring {home.name} back'}; {dead}"
+    if vm.trouble is None:
+        return ""
+    again = _AGAIN.get(vm.power, "").format(name=name) if state == "failed" else ""
+    return "; ".join(text for text in (vm.trouble.hint, again) if text)
