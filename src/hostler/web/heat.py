@@ -22,7 +22,7 @@ RESOURCES = ("cpu", "memory", "disk")
 _NAMES = {"cpu": "CPU", "memory": "memory", "disk": "disk"}
 _MIDDLE, _DENSE = 80, 240  # from so many hosts on cells are smaller
 _NUMBERS = re.compile(r"([0-9]{1,18})")
-_AWAY = frozenset(("silent", "offline", "fenced"))
+_AWAY = frozenset(("silent", "offline", "fenced", "unregistered"))
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -70,6 +70,8 @@ def host_state(host: Host) -> str:
     """Return the state of a host in one word, with what operators said about it."""
     if host.state != "ready":
         return host.state or "joined"
+    if not host.registered:
+        return "unregistered"
     if host.draining:
         return "draining"
     return "cordoned" if host.cordoned else "ready"

@@ -21,6 +21,7 @@ _TONES = {
     "pending": "warn", "creating": "warn", "starting": "warn", "stopping": "warn", "migrating": "warn",
     "resizing": "warn", "deleting": "warn", "cordoned": "warn", "draining": "warn", "joined": "warn",
     "failed": "bad", "unknown": "bad", "lost": "bad", "silent": "bad", "offline": "bad", "fenced": "bad",
+    "unregistered": "bad",
 }  # fmt: skip
 
 

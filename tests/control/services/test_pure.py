@@ -81,6 +81,7 @@ def _host(**changes: Any) -> Host:
         "storages": [], "bridges": [], "labels": {}, "own_labels": {}, "taints": [], "overcommit": {}, "reserve": {},
         "unknown_vms": [], "refused_teardown": 0, "inventory_known": True, "stuck": [], "seen_at": None,
         "created_at": "", "updated_at": "", "version": 1, "watched": False, "devices_used": [],
+        "unknown_use": nothing, "registered": True, "trouble": "",
     }  # fmt: skip
     return Host(**{name: value for name, value in {**plain, **changes}.items() if name in Host.__struct_fields__})
 

@@ -23,7 +23,9 @@ __all__ = ["get", "host_state", "list_", "scheduling", "show_changed", "stuck_na
 
 def host_state(host: Host) -> str:
     """Say how a host is, with its marks."""
-    marks = [word for word, is_so in (("draining", host.draining), ("cordoned", host.cordoned)) if is_so]
+    is_missed = host.state == "ready" and not host.registered
+    known = (("not registered", is_missed), ("draining", host.draining), ("cordoned", host.cordoned))
+    marks = [word for word, is_so in known if is_so]
     return ", ".join([host.state, *marks[:1]])
 
 
@@ -50,6 +52,14 @@ def _devices(host: Host) -> str:
     return ", ".join(f"{used[kind]} of {count} {kind}" for kind, count in sorted(Counter(host.devices).items()))
 
 
+def _unknown_use(host: Host) -> str:
+    """Say what unknown VMs take of a host, where they take something: no other VM gets that."""
+    use = host.unknown_use
+    found = (("cpu", use.cpu_millis), ("memory", use.memory_bytes), ("storage", use.disk_bytes))
+    texts = {name: readable_amount(name, amount) for name, amount in found if amount}
+    return amounts_text(texts) if texts else ""
+
+
 def _of(resource: str, key: str) -> Field[Host]:
     """Return a column with what is used of a resource, and what there is."""
 
@@ -72,6 +82,7 @@ def _fields() -> list[Field[Host]]:
         Field("DRIVER", lambda host: host.driver, is_wide=True),
         Field("AGENT", lambda host: host.agent_version, is_wide=True),
         Field("LABELS", lambda host: labels_text(host.labels), is_wide=True),
+        Field("TROUBLE", lambda host: host.trouble, is_wide=True),
         Field("ID", lambda host: host.id, is_wide=True),
     ]
 
@@ -81,6 +92,7 @@ def _details() -> list[Field[Host]]:
         Field("Name", lambda host: host.name),
         Field("Id", lambda host: host.id),
         Field("State", host_state),
+        Field("Trouble", lambda host: host.trouble),
         Field("Seen", lambda host: f"{host.seen_at} ({age(host.seen_at)})" if host.seen_at else ""),
         Field("Driver", lambda host: host.driver),
         Field("Agent", lambda host: host.agent_version),
@@ -95,6 +107,7 @@ def _details() -> list[Field[Host]]:
         Field("Overcommit", lambda host: amounts_text(host.overcommit) if host.overcommit else ""),
         Field("Reserve", lambda host: amounts_text(host.reserve) if host.reserve else ""),
         Field("Unknown VMs", lambda host: ", ".join(host.unknown_vms)),
+        Field("They take", _unknown_use),
         Field("Keeps", lambda host: f"{host.refused_teardown} VMs until 'hostler host allow-teardown'"
               if host.refused_teardown else ""),
         Field("Cannot leave", lambda host: "\n".join(f"{stuck_name(one)}: {one.why}" for one in host.stuck)),

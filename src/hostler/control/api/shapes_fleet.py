@@ -50,7 +50,7 @@ class Host(Told, frozen=True):
     agent_version: str
     capabilities: Capabilities
     size: Annotated[HostUse, means("What it has in all.")]
-    may_give: Annotated[HostUse, means("What VMs may have of it, after overcommitment and reserve.")]
+    may_give: Annotated[HostUse, means("What VMs may have of it, after overcommitment and reserve, less unknown_use.")]
     used: Annotated[HostUse, means("What is kept for VMs.")]
     vms: Annotated[int, means("How many VMs it has, or is to have.")]
     devices: Annotated[list[str], means("What it has beside these, each by its kind and model.")]
@@ -65,6 +65,11 @@ class Host(Told, frozen=True):
     unknown_vms: Annotated[
         list[str], means("VMs that it has and that nobody ordered, or that nobody knows; never touched.")
     ]
+    unknown_use: Annotated[HostUse, means("What unknown VMs take of it, as far as its agent can tell.")]
+    registered: Annotated[
+        bool, means("Whether its agent has registered. False also after a restore, until it has done so again.")
+    ]
+    trouble: Annotated[str, means("What is wrong with it that its state does not tell, and what ends that.")]
     refused_teardown: Annotated[int, means("VMs that it keeps until the teardown of many is allowed.")]
     inventory_known: bool
     watched: Annotated[bool, means("When it was heard last, a watchdog worked there that stops VMs in silence.")]

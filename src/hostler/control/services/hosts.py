@@ -17,9 +17,10 @@ from hostler.control.books import ledger
 from hostler.control.fleet import operating
 from hostler.control.fleet.devices import taken_devices
 from hostler.control.fleet.draining import Staying, staying
-from hostler.control.fleet.hosts import HostBody, labels_of, limit_of, read_body
+from hostler.control.fleet.hosts import HostBody, is_unregistered, labels_of, limit_of, read_body
 from hostler.control.fleet.locking import lock_out
 from hostler.control.fleet.operating import HostWish
+from hostler.control.fleet.troubles import trouble_of
 from hostler.control.services.callers import Caller, note
 from hostler.control.services.discretion import STRANGER, MayRead, readable
 from hostler.control.services.showing import show_vm
@@ -31,7 +32,18 @@ from hostler.control.store.hosts import HostFilter, HostRow
 from hostler.control.store.placements import HostUse as Used
 from hostler.control.vms.guests import HAS_BRIDGE, YES
 from hostler.errors import InputError
-from hostler.model import Amounts, amounts, format_resource, labels, parse_ratio, parse_resource
+from hostler.model import (
+    CPU,
+    MEMORY,
+    STORAGE,
+    Amounts,
+    amount_of,
+    amounts,
+    format_resource,
+    labels,
+    parse_ratio,
+    parse_resource,
+)
 
 __all__ = ["ACTS", "ENDS_REGISTRATION", "act", "delete", "edit", "find", "get", "list_page", "list_vms"]
 
@@ -223,9 +235,8 @@ def _show(
 ) -> Host:
     body = read_body(row)
     devices = [f"{one.kind}:{one.model}" if one.model else one.kind for one in body.size.devices]
-    limit = limit_of(row, body, settings) or body.size
+    limit, unknown_use = limit_of(row, body, settings) or body.size, _unknown_use(body)
     here = used.get(row.id)
-    all_labels = dict(labels_of(row.name, body))
     return Host(
         id=row.id,
         name=row.name,
@@ -236,23 +247,26 @@ def _show(
         agent_version=body.agent_version,
         capabilities=body.capabilities,
         size=HostUse(cpu_millis=row.cpu_millis, memory_bytes=row.memory_bytes, disk_bytes=row.disk_bytes),
-        may_give=HostUse(cpu_millis=limit.cpu_millis, memory_bytes=limit.memory_bytes, disk_bytes=limit.disk_bytes),
-        used=HostUse(
-            cpu_millis=here.cpu_millis if here is not None else 0,
-            memory_bytes=here.memory_bytes if here is not None else 0,
-            disk_bytes=here.disk_bytes if here is not None else 0,
+        may_give=HostUse(
+            cpu_millis=max(limit.cpu_millis - unknown_use.cpu_millis, 0),
+            memory_bytes=max(limit.memory_bytes - unknown_use.memory_bytes, 0),
+            disk_bytes=max(limit.disk_bytes - unknown_use.disk_bytes, 0),
         ),
+        used=_use(here),
         vms=here.vms if here is not None else 0,
         devices=devices,
         devices_used=[one for number, one in enumerate(devices) if number in taken.get(row.id, ())],
         storages=list(body.storages),
         bridges=_bridges(body),
-        labels=all_labels,
+        labels=dict(labels_of(row.name, body)),
         own_labels=dict(body.own_labels),
         taints=[TaintEntry(key=one.key, value=one.value, effect=one.effect) for one in body.own_taints],
         overcommit={name: f"{ratio / 1_000_000:g}" for name, ratio in body.own_overcommit},
         reserve={name: format_resource(name, amount) for name, amount in body.own_reserve},
         unknown_vms=sorted({*body.unknown, *body.strangers}),
+        unknown_use=unknown_use,
+        registered=row.state not in ("", "joined") and not is_unregistered(row),
+        trouble=trouble_of(row, body),
         refused_teardown=body.refused_teardown,
         inventory_known=body.is_inventory_known,
         watched=body.is_watched,
@@ -261,6 +275,20 @@ def _show(
         created_at=at(row.created_ns),
         updated_at=at(row.updated_ns),
         version=row.version,
+    )
+
+
+def _use(here: Used | None) -> HostUse:
+    if here is None:
+        return HostUse(cpu_millis=0, memory_bytes=0, disk_bytes=0)
+    return HostUse(cpu_millis=here.cpu_millis, memory_bytes=here.memory_bytes, disk_bytes=here.disk_bytes)
+
+
+def _unknown_use(body: HostBody) -> HostUse:
+    return HostUse(
+        cpu_millis=amount_of(body.taken, CPU),
+        memory_bytes=amount_of(body.taken, MEMORY),
+        disk_bytes=amount_of(body.taken, STORAGE),
     )
 
 
