@@ -212,8 +212,8 @@ def test_lists_are_filtered(project):
 def test_tables_have_rows_and_wide_ones_more(project):
     created()
     assert vm("list").row(project)[1:3] == ["web-0", "running"]
-    assert "GENERATION" not in vm("list").out
-    assert "GENERATION" in vm("list", "-o", "wide").out
+    assert "SETTLED" not in vm("list").out
+    assert "SETTLED" in vm("list", "-o", "wide").out
     assert vm("list", "-o", "yaml").out.startswith("items:\n")
 
 

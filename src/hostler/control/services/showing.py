@@ -11,7 +11,9 @@ from hostler.control.api.shapes import Booked, Condition, Operation, Vm, Waiting
 from hostler.control.books.ledger import Stored
 from hostler.control.services.times import at, maybe_at
 from hostler.control.store.operations import OperationRow
+from hostler.control.store.renumbering import WAITS
 from hostler.control.vms import state
+from hostler.control.vms.orders import is_of_a_backup
 from hostler.control.vms.state import state_of
 from hostler.model import CPU, MEMORY, format_resource
 
@@ -96,6 +98,8 @@ def _why(vm: state.Vm, gathers: Gathers) -> str:
     """Return why a VM waits; what was said of a wish that was taken back since is no reason any more."""
     if lacks := _gathering(vm, gathers):
         return lacks
+    if any(booking is not None and is_of_a_backup(booking) for booking in (vm.home, vm.other)):
+        return WAITS
     has_room = vm.run is not None and vm.run.is_bound and vm.grow is None
     is_at_rest = vm.power == "stopped" and vm.run is None
     is_over = (has_room or is_at_rest) and vm.moving is None and not vm.is_evicted and not vm.is_lost
@@ -128,7 +132,7 @@ def _conditions(vm: state.Vm, why: str) -> list[Condition]:
             type="settled",
             status=is_settled,
             reason="" if is_settled else state_of(vm),
-            message="" if is_settled else f"generation {vm.observed_generation} of {vm.generation} has come true",
+            message="" if is_settled else "what was asked for last has not come true yet",
         ),
         Condition(
             type="healthy",
