@@ -9,7 +9,6 @@ import click
 from click.core import ParameterSource
 
 from hostler.cli.terminal import note
-from hostler.errors import InputError
 
 __all__ = ["VARIABLE", "database_option"]
 
@@ -25,20 +24,9 @@ def database_option(help_text: str) -> Callable[[F], F]:
         is_argument = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
         if is_argument and _has_password(value):
             note(_SEEN, label="warning: ")
-        _check_port(value)
         return value
 
     return click.option("--database-url", metavar="URL", default="", envvar=VARIABLE, callback=read, help=help_text)
-
-
-def _check_port(url: str) -> None:
-    """Refuse a port that is none: what reads the URL would take that for a mistake of ours."""
-    kind, _, rest = url.partition("://")
-    host = rest.rpartition("@")[2].partition("/")[0].partition("?")[0]
-    port = host.rpartition("]")[2].partition(":")[2]
-    if kind.startswith("postgres") and port and not (port.isascii() and port.isdecimal()):
-        hint = "write postgresql://user@host:5432/database"
-        raise InputError("the port in the database URL is not a number", hint=hint)
 
 
 def _has_password(url: str) -> bool:

@@ -20,7 +20,7 @@ from sqlalchemy import NullPool, create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from hostler.control.store.backup_files import file_beside, new_file, sync
+from hostler.control.store.backup_files import check_not_of_postgres, file_beside, new_file, sync
 from hostler.control.store.contents import BackupReport, check_contents
 from hostler.control.store.database import database_url
 from hostler.control.store.errors import BackupError
@@ -96,6 +96,7 @@ def verify(path: Path) -> BackupReport:
     """Check a backup of SQLite from end to end; BackupError says what is wrong with it."""
     if not path.is_file():
         raise BackupError(f"{path} does not exist", hint="name a file that a backup made")
+    check_not_of_postgres(path)
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             return _checked(connection, path)

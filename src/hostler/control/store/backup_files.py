@@ -10,7 +10,33 @@ from pathlib import Path
 
 from hostler.control.store.errors import BackupError
 
-__all__ = ["file_beside", "new_file", "sync"]
+__all__ = ["check_not_of_postgres", "check_not_of_sqlite", "file_beside", "new_file", "sync"]
+
+_OF_POSTGRES = b"PGDMP"
+_OF_SQLITE = b"SQLite format 3\0"
+
+
+def check_not_of_postgres(path: Path) -> None:
+    """Refuse a dump of PostgreSQL for what it is, where a backup of the embedded database is wanted."""
+    if _beginning(path).startswith(_OF_POSTGRES):
+        hint = "restore it to a PostgreSQL database: --database-url postgresql://user@host/database"
+        raise BackupError(f"{path} is a dump of PostgreSQL, and the database is SQLite", hint=hint)
+
+
+def check_not_of_sqlite(path: Path) -> None:
+    """Refuse a backup of the embedded database for what it is, where a dump of PostgreSQL is wanted."""
+    if _beginning(path).startswith(_OF_SQLITE):
+        hint = "restore it to a file: --database-url sqlite:////path/to/file.db, or without --database-url"
+        raise BackupError(f"{path} is a backup of SQLite, and the database is PostgreSQL", hint=hint)
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_OF_SQLITE))
+    except OSError as error:
+        problem = (error.strerror or str(error)).lower()
+        raise BackupError(f"{path} cannot be read: {problem}", hint="check the path and its owner") from error
 
 
 @contextmanager

@@ -31,6 +31,9 @@ __all__ = ["Database", "database_url", "default_url", "open_backend", "open_data
 T = TypeVar("T")
 Item = TypeVar("Item")
 
+_LAST_PORT = 65535
+_PORT_HINT = "write postgresql://user@host:5432/database, with a port between 1 and 65535 or none"
+
 
 def default_url() -> str:
     """Return the database for those who name none: a file in the user's state folder."""
@@ -70,6 +73,10 @@ def database_url(url: str) -> URL:
         found = make_url(f"postgresql://{url[11:]}" if url.startswith("postgres://") else url or default_url())
     except ArgumentError as error:
         raise InputError("the database URL cannot be read", hint=hint) from error
+    except ValueError:
+        raise InputError("the port in the database URL is not a number", hint=_PORT_HINT) from None
+    if found.port is not None and not 0 < found.port <= _LAST_PORT:
+        raise InputError(f"the port in the database URL cannot be {found.port}", hint=_PORT_HINT)
     if found.get_backend_name() not in ("sqlite", "postgresql"):
         raise InputError(f"{found.get_backend_name()} is not a kind of database that Hostler uses", hint=hint)
     return found

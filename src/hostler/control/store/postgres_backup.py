@@ -21,7 +21,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 
 from hostler.control.store import lease
-from hostler.control.store.backup_files import new_file, sync
+from hostler.control.store.backup_files import check_not_of_sqlite, new_file, sync
 from hostler.control.store.contents import BackupReport, Contents, check_contents, check_revision
 from hostler.control.store.errors import BackupError, DatabaseInUseError, ForeignDatabaseError, translate
 from hostler.control.store.limits import Limits
@@ -61,6 +61,7 @@ def restore(source: Path, url: URL, *, is_forced: bool, now_ms: int) -> BackupRe
     """Load a dump into a database that nobody uses, which must be empty unless forced; its numbers begin anew."""
     if not source.is_file():
         raise BackupError(f"{source} does not exist", hint="name a file that a backup made")
+    check_not_of_sqlite(source)
     with _opened(url) as backend, backend.writing.connect() as connection:
         tools = PostgresTools(url)
         tools.check(_release(connection))
