@@ -183,7 +183,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def wait_for(condition, seconds: float = 60) -> None:
+def wait_for(condition, seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it took too long"

@@ -20,7 +20,18 @@ from hostler.sim.sweeps import ResultFolder, plan, run_sweep
 from tests.cli.running import hostler
 from tests.sim.small_openb import small_cells, write_small_openb
 
-SLOW = "import time\n\nfrom hostler.model import Policy\n\ntime.sleep(0.2)\nSLOW = Policy(name='slow')\n"
+# Once three cells are done, the others wait until somebody lets them go on.
+SLOW = """
+import time
+from pathlib import Path
+
+from hostler.model import Policy
+
+folder = Path({folder!r})
+while len(list(folder.glob("out/cells/*.json"))) >= 3 and not (folder / "go").exists():
+    time.sleep(0.02)
+SLOW = Policy(name="slow")
+"""
 BROKEN = """
 class Moody:
     name = "moody"
@@ -133,7 +144,7 @@ class TestStopped:
 
     def start(self, folder: Path, data_dir: Path) -> tuple[subprocess.Popen[str], list[str]]:
         plugin = folder / "slow.py"
-        plugin.write_text(SLOW)
+        plugin.write_text(SLOW.format(folder=str(folder)))
         words = ["sim", "sweep", str(folder / "out"), "--policies", "slow", "--plugin", str(plugin), "--jobs", "2"]
         words += ["--seeds", "100-115", "--data-dir", str(data_dir)]
         command = [sys.executable, "-m", "hostler", *words]
@@ -149,7 +160,9 @@ class TestStopped:
     def test_a_killed_one_goes_on_where_it_was(self, data_dir, tmp_path):
         process, words = self.start(tmp_path, data_dir)
         children = self.stop(process, tmp_path, signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.wait(120)
+        (tmp_path / "go").touch()
+        process.communicate(timeout=120)
         wait_for(lambda: not any(is_running(child) for child in children))
         done = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").glob("*.json")}
         assert 3 <= len(done) < 16
@@ -162,12 +175,12 @@ class TestStopped:
     def test_an_interrupted_one_ends_its_processes_and_says_how_far_it_is(self, data_dir, tmp_path):
         process, _ = self.start(tmp_path, data_dir)
         children = self.stop(process, tmp_path, signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
         assert process.returncode == 130
         assert out == ""
         assert "of 16 cells are done; the same command goes on from there" in err
         assert "Traceback" not in err
-        wait_for(lambda: not any(is_running(child) for child in children), 10)
+        wait_for(lambda: not any(is_running(child) for child in children))
 
 
 class TestDask:
@@ -291,7 +304,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def wait_for(condition, seconds: float = 60) -> None:
+def wait_for(condition, seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it took too long"

@@ -125,6 +125,7 @@ def playing(part: Callable[[Part], None], **options: Any) -> Iterator[ScorerClie
 
 @contextmanager
 def asking(endpoint: str, **options: Any) -> Iterator[ScorerClient]:
-    """Return a client that does not sleep between tries."""
+    """Return a client that does not sleep between tries, and gives a busy machine its time where nothing is said."""
+    options = {"timeout_s": 120.0, **options}
     with ScorerClient(ClientOptions(endpoint=endpoint, **options), sleep=lambda _: None) as client:
         yield client

@@ -10,6 +10,7 @@ from hostler.engine import find_policy
 from hostler.errors import InputError
 from hostler.sim.filling import fill
 from hostler.sim.scorer.run import answer_alone, fill_asking
+from tests.ports import silent_port
 from tests.sim.scorer.services import Part, asking, playing, small_fleet
 
 FLEET = small_fleet(12)
@@ -140,9 +141,7 @@ def test_a_slow_answer_is_not_waited_for(is_trickling):
 
 
 def test_nobody_there_is_a_failure_like_others():
-    with playing(nonsense) as client:
-        endpoint = client.options.endpoint
-    with asking(endpoint, give_up_after=3) as client:
+    with silent_port() as port, asking(f"http://127.0.0.1:{port}/score", give_up_after=3) as client:
         run = filled(client)
     assert run.questions.failures == {"no_connection": 3, "given_up": PLACED - 3}
     assert (run.questions.asked, run.questions.retries) == (3, 6)

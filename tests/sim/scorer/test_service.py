@@ -32,7 +32,7 @@ def service():
 def ask(service, body, *, method="POST", path="/score", headers=None):
     """Return the status and the decoded answer of one request."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    connection = http.client.HTTPConnection("127.0.0.1", service.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", service.server_port, timeout=120)
     try:
         connection.request(method, path, raw, headers or {})
         response = connection.getresponse()
@@ -120,7 +120,7 @@ def test_the_command_serves_until_it_is_told_to_stop(number):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline().startswith("fgd_like answers at http://127.0.0.1:")
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (0, "", "stopped\n")
 
 
