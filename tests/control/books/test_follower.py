@@ -9,7 +9,20 @@ from hostler.control.books.follower import Follower
 from hostler.control.settings import ControlSettings, policies_for
 from hostler.control.store.log import Entry
 from hostler.errors import InternalError
-from hostler.model import Guest, GuestArrived, GuestSpec, Host, HostJoined, amounts
+from hostler.model import (
+    Action,
+    Evict,
+    Gang,
+    GangChanged,
+    Guest,
+    GuestArrived,
+    GuestBound,
+    GuestLeft,
+    GuestSpec,
+    Host,
+    HostJoined,
+    amounts,
+)
 
 SPEC = GuestSpec(requests=amounts({"cpu": 1000}))
 FACTS = [
@@ -23,8 +36,8 @@ def fresh() -> Follower:
     return Follower(policies_for(ControlSettings()), 0)
 
 
-def entry(seq: int, kind: str, body: object) -> Entry:
-    return Entry(seq=seq, at_ns=0, kind=kind, body=msgspec.json.encode(body))
+def entry(seq: int, kind: str, body: object, at_ns: int = 0) -> Entry:
+    return Entry(seq=seq, at_ns=at_ns, kind=kind, body=msgspec.json.encode(body))
 
 
 def test_a_step_behind_facts_that_it_did_not_know_gives_everybody_the_same():
@@ -69,3 +82,35 @@ def test_a_replica_that_decides_otherwise_says_so():
 def test_entries_out_of_order_are_refused():
     with pytest.raises(InternalError, match="follows"):
         fresh().read([entry(2, "fact", FACTS[0])])
+
+
+def test_a_gang_that_breaks_after_a_quiet_hour_is_kept_for_as_long_as_it_says():
+    second = 1_000_000_000
+    leader = fresh()
+
+    def read(*facts: object, at_s: int) -> None:
+        leader.read([entry(seq, "fact", fact, at_s * second) for seq, fact in enumerate(facts, leader.seq + 1)])
+
+    def step(at_s: int) -> list[Action]:
+        made, actions = leader.step(at_s * second, 100)
+        leader.stepped(leader.seq + 1)
+        leader.read([entry(leader.seq + 1, "step", made, at_s * second)])
+        return actions
+
+    gang = Gang(
+        name="pair",
+        namespace="default",
+        version=1,
+        min_count=2,
+        when_broken="release_after",
+        release_after_ns=60 * second,
+    )
+    pair = [Guest(name=name, uid=name, spec=SPEC, gang="default/pair") for name in ("one", "two")]
+    read(FACTS[0], GangChanged(gang=gang), *[GuestArrived(guest=guest) for guest in pair], at_s=100)
+    assert len(step(100)) == 2
+    read(*[GuestBound(uid=guest.uid, host="a") for guest in pair], at_s=100)
+    step(101)
+    read(GuestLeft(uid="one"), at_s=3700)
+    assert step(3701) == [], "it was not broken all the hour"
+    assert step(3759) == []
+    assert [type(action) for action in step(3760)] == [Evict]

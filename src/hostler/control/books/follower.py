@@ -115,7 +115,9 @@ class Follower:
 
     def _take(self, entry: Entry) -> None:
         if entry.kind == "fact":
-            self._waiting.append((entry.seq, _EVENT.decode(entry.body)))
+            # Between two steps hours may pass. What is counted from a fact is counted from when it was written.
+            fact = msgspec.structs.replace(_EVENT.decode(entry.body), at=entry.at_ns)
+            self._waiting.append((entry.seq, fact))
         elif entry.kind == "step" and entry.seq == self._own_step:
             self.is_torn = False
         elif entry.kind == "step":
