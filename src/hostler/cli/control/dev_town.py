@@ -27,6 +27,7 @@ async def run_town(
     silent_after_s: float,
     environment: Mapping[str, str],
     *,
+    is_compiled: bool,
     told: Callable[[str, Path], None],
 ) -> None:
     """Run until a signal ends it; ``told`` is called with the address and the file of the key once it answers."""
@@ -45,6 +46,7 @@ async def run_town(
     how = Serving(
         settings=settings,
         database_url=f"sqlite:///{folder / 'control.db'}",
+        is_compiled=is_compiled,
         mount=mount,
         on_admin_key=lambda secret: write_secret(key_file, secret),
         on_ready=lambda url: ready.set_result(url) if not ready.done() else None,

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from hostler.cli.options import NumberRange, examples
-from hostler.cli.terminal import say
+from hostler.cli.terminal import note, say
 
 __all__ = ["up"]
 
@@ -37,23 +37,39 @@ def up(listen: str, hosts: int, size: str, silent_after: float, state_dir: Path 
     from hostler.cli.control.extras import needs
     from hostler.config import prepare_kernel_cache
 
-    prepare_kernel_cache()
+    cache = prepare_kernel_cache()  # before anything imports the engine
     with needs("all", "dev up"):
         import uvloop
 
         from hostler.cli.control.dev_town import run_town
+        from hostler.cli.control.serving import COMPILING
         from hostler.control.warming import leave
+
+    if cache.note:
+        note(cache.note)
+    if not cache.is_warm:
+        note(COMPILING, label="")
+
+    def told(url: str, key_file: Path) -> None:
+        cache.mark_complete()
+        _tell(url, key_file)
+
+    def run(folder: Path) -> None:
+        town = run_town(
+            folder, listen, hosts, size, silent_after, dict(os.environ), is_compiled=cache.is_warm, told=told
+        )
+        uvloop.run(town)
 
     if state_dir is not None:
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        uvloop.run(run_town(state_dir.absolute(), listen, hosts, size, silent_after, dict(os.environ), told=_told))
+        run(state_dir.absolute())
     else:
         with TemporaryDirectory(prefix="hostler-dev-") as folder:
-            uvloop.run(run_town(Path(folder), listen, hosts, size, silent_after, dict(os.environ), told=_told))
+            run(Path(folder))
     leave()
 
 
-def _told(url: str, key_file: Path) -> None:
+def _tell(url: str, key_file: Path) -> None:
     say(
         f"""The control plane is up. The dashboard: {url}/
 Log in with the key in {key_file}. In another shell:

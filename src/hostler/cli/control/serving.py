@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from hostler.control.settings import ControlSettings
     from hostler.telemetry.log import Log
 
-__all__ = ["Options", "run_service", "write_secret"]
+__all__ = ["COMPILING", "Options", "run_service", "write_secret"]
 
-_COMPILING = "compiling kernels (once, this may take a minute or two) …"
+COMPILING = "compiling kernels (once, this may take a minute or two) …"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ def run_service(environment: Mapping[str, str], options: Options) -> None:
     if cache.note:
         log.warn(cache.note)
     if not cache.is_warm:
-        log.info(_COMPILING)
+        log.info(COMPILING)
 
     async def live() -> None:
         stopping = asyncio.Event()
