@@ -11,6 +11,7 @@ from hostler.control.vms.telling import advice, standing
 
 HOME = Booking(host="id-a", name="a", generation=2)
 OTHER = Booking(host="id-b", name="b", generation=3)
+RESTORED = Booking(host="id-a", name="a", generation=2, seq=-1)
 RUN = Claim(uid="v", is_bound=True)
 
 
@@ -33,6 +34,10 @@ def trouble(kind: str) -> dict[str, object]:
         (vm(**trouble("permanent")), "failed on a: no such image"),
         (vm(**trouble("blocked")), "has its place on a, where it is being made, but: no such image"),
         (vm(is_unknown=True), "is on a, of which nothing is heard: whether it runs is not known"),
+        (
+            vm(home=RESTORED),
+            "was on a when the backup was made, and no host has said since the restore that it has it",
+        ),
         (vm(power="stopped"), "is being stopped on a"),
         (vm(power="stopped", reported="stopped", run=None), "is stopped, and stays on a"),
         (vm(power="absent"), "is being deleted on a"),
@@ -57,6 +62,10 @@ def test_how_a_vm_is_goes_on_after_its_name(found: Vm, told: str) -> None:
         (vm(power="stopped", **trouble("permanent")), "bring it there; 'hostler vm start red/web' starts it"),
         (vm(**trouble("blocked")), "bring it there"),
         (vm(is_unknown=True), "bring a back; if it is dead, switch it off, then 'hostler host confirm-dead a'"),
+        (
+            vm(home=RESTORED),
+            "start the agents of all hosts; 'hostler host list' shows which have not registered since the restore",
+        ),
         (
             vm(home=None, run=None, power="stopped", is_lost=True),
             "'hostler vm start red/web' starts it anew without its data; 'hostler vm delete red/web' removes it",

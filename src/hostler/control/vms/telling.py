@@ -5,6 +5,7 @@ The engine knows who has room, and takes a VM that has for one that runs there.
 
 from __future__ import annotations
 
+from hostler.control.vms.orders import is_of_a_backup
 from hostler.control.vms.state import Vm, state_of
 
 __all__ = ["advice", "standing"]
@@ -39,6 +40,8 @@ def standing(vm: Vm) -> str:
     state, home = state_of(vm), vm.home
     if home is None:
         return _NOWHERE.get(state, f"is {state}")
+    if is_of_a_backup(home):
+        return f"was on {home.name} when the backup was made, and no host has said since the restore that it has it"
     if state == "unknown":
         return f"is on {home.name}, of which nothing is heard: whether it runs is not known"
     if state == "failed" and vm.trouble is not None:
@@ -71,6 +74,8 @@ def advice(vm: Vm, mend: str = "") -> str:
         return f"'hostler vm start {name}' starts it anew without its data; 'hostler vm delete {name}' removes it"
     if home is None:
         return ""
+    if is_of_a_backup(home):
+        return "start the agents of all hosts; 'hostler host list' shows which have not registered since the restore"
     if state == "unknown":
         dead = f"if it is dead, switch it off, then 'hostler host confirm-dead {home.name}'"
         return f"{mend or f'bring {home.name} back'}; {dead}"
