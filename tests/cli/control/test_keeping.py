@@ -4,8 +4,24 @@ from __future__ import annotations
 
 import pytest
 
+from hostler.cli.control.serve import serve
+from hostler.cli.control.serving import Options, _settings
 from hostler.cli.main import main
-from hostler.control.store import open_database
+from hostler.control.fleet.tidying import tidy
+from hostler.control.settings import ControlSettings
+from hostler.control.store import Connection, log, open_database, operations, projects, vms
+from hostler.control.store.log import Checkpoint, NewEntry
+from hostler.control.store.operations import OperationRow
+from hostler.control.store.projects import ProjectRow
+from hostler.control.store.vms import VmRow
+
+MINUTE = 60 * 1_000_000_000
+NOON = 1_700_000_000 * 1_000_000_000
+
+
+def settings_of(*words: str) -> ControlSettings:
+    """Return what a service that is started with these options would be told."""
+    return _settings({}, Options(**serve.make_context("serve", list(words)).params))
 
 
 @pytest.mark.parametrize("option", ["--keep-events", "--keep-operations", "--keep-idempotency-keys"])
@@ -17,6 +33,47 @@ def test_a_time_that_is_too_short_or_none_stops_the_start(option, value, said, c
     error = capsys.readouterr().err
     assert option in error
     assert said in error
+
+
+@pytest.mark.parametrize(
+    ("option", "place"),
+    [
+        ("--keep-events", "keep_events_s"),
+        ("--keep-operations", "keep_operations_s"),
+        ("--keep-idempotency-keys", "keep_idempotency_s"),
+    ],
+)
+def test_each_option_sets_how_long_its_own_things_are_kept_and_nothing_else(option, place):
+    before, after = settings_of(), settings_of(option, "90m")
+    told = {name: getattr(after, name) for name in after.__struct_fields__}
+    assert told == {name: getattr(before, name) for name in before.__struct_fields__} | {place: 5400.0}
+    assert getattr(before, place) == getattr(ControlSettings(), place), "the default in help is that of the service"
+
+
+def test_what_is_older_than_the_options_say_goes_and_what_is_younger_stays(tmp_path):
+    settings = settings_of("--keep-events", "1h", "--keep-operations", "2h")
+    database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
+
+    def fill(connection: Connection) -> None:
+        projects.insert(connection, ProjectRow(name="shop"))
+        for minutes in (121, 119, 61, 59):
+            at_ns, name = NOON - minutes * MINUTE, f"ended {minutes}m ago"
+            operations.add_many(connection, [OperationRow(id=name, kind="vm.create", finished_ns=at_ns)])
+            row = VmRow(id=name, project="shop", name=name, power="absent", created_ns=at_ns, deleted_ns=at_ns)
+            vms.insert_many(connection, [row])
+            log.append(connection, [NewEntry(at_ns=at_ns, kind="note", body=name.encode())])
+        log.save_checkpoint(connection, Checkpoint(seq=4, at_ns=NOON, format="x", body=b""))
+
+    def left(connection: Connection) -> tuple[list[str], list[str], int]:
+        kept = vms.list_page(connection, vms.VmFilter(with_deleted=True)).items
+        done = operations.list_page(connection, operations.OperationFilter()).items
+        return [row.id for row in kept], sorted(row.id for row in done), len(log.oldest(connection, 9))
+
+    database.submit(fill).result(30)
+    database.submit(lambda connection: tidy(connection, settings, NOON, at_once=100)).result(30)
+    found = database.read_now(left)
+    database.close()
+    assert found == (["ended 59m ago"], ["ended 119m ago", "ended 59m ago", "ended 61m ago"], 1)
 
 
 @pytest.mark.parametrize("words", [["restore"], ["restore", "a.backup", "--in-place"]])
