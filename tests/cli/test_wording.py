@@ -115,6 +115,11 @@ def test_many_reasons_are_summed_up_and_still_add_up():
     assert line == "0 of 10 hosts: 1 r0, 1 r1, 1 r2, 1 r3, 1 r4, 1 r5, 4 for other reasons"
 
 
+def test_where_there_are_no_hosts_it_is_not_evictions_that_fail():
+    assert reason_line(_decision()) == "there are no hosts"
+    assert reason_line(_decision(note="no eviction helps")) == "there are no hosts"
+
+
 def test_what_happened_outside_is_told():
     assert reason_line(_decision(note="nobody answered")) == "nobody answered"
     assert reason_line(_decision(("x", 1), note="a: no")) == "0 of 1 host: 1 x (a: no)"

@@ -14,6 +14,7 @@ __all__ += ["readable_amount", "reasons_text", "request_text"]
 MAX_REASONS = 6  # in one line
 EVICTED = "evicted"  # the state of a guest that was placed and evicted again
 _GANG_INCOMPLETE = "gang_incomplete"  # a host that would take the guest, if only its gang were placed
+_NO_EVICTION = "no eviction helps"  # what the engine says; where there are no hosts, nobody could be evicted
 _ROOM = ("resources", "devices")  # the filters that what is held for others can fail
 _UNSUPPORTED = "unsupported"  # the filter that refuses what a front cannot do, or not yet
 _SPREAD = "spread"  # the filter whose amounts are guests
@@ -50,7 +51,7 @@ def reason_line(decision: Decision) -> str:
     if decision.state == EVICTED:
         return decision.note
     if not decision.hosts:
-        return decision.note or "there are no hosts"
+        return "there are no hosts" if decision.note in ("", _NO_EVICTION) else decision.note
     alone = sum(count.hosts for count in decision.reasons if count.reason.code == _GANG_INCOMPLETE)
     alone += decision.feasible
     if alone and decision.note:  # the guest itself is not what is refused

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["hint_for_unknown", "none_in"]
+__all__ = ["NO_HOSTS", "hint_for_unknown", "none_in"]
+
+NO_HOSTS = "there are no hosts yet: 'hostler token create' lets one join"
 
 _COMMANDS = ("vm", "host", "token", "project", "quota", "reservation", "gang", "key")
 

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from hostler.cli.control.connecting import There, complete_host, connects_fleet_wide
+from hostler.cli.control.hints import NO_HOSTS
 from hostler.cli.control.showing import Field, age, amounts_text, labels_text, output, show_list, show_one
 from hostler.cli.options import examples
 from hostler.cli.terminal import print_data, printable, say
@@ -136,7 +137,7 @@ def _lined(field: Field[Host]) -> Field[Host]:
 def list_(there: There, state: str | None, output: str) -> None:
     """List the hosts, with what is kept there for VMs and what they may give."""
     with there.open() as client:
-        nothing = f"no host is {state}" if state else "there are no hosts yet: 'hostler token create' lets one join"
+        nothing = f"no host is {state}" if state else NO_HOSTS
         show_list(client.hosts.list(state=state or ""), _fields(), output, nothing=nothing)
 
 

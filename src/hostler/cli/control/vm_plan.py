@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from hostler.cli.control.connecting import There, connects
+from hostler.cli.control.hints import NO_HOSTS
 from hostler.cli.control.showing import output
 from hostler.cli.control.vm_spec import FILES, read_wishes, spec_options, spec_words
 from hostler.cli.options import examples
@@ -125,7 +126,8 @@ def _print_candidates(found: Candidates, *, is_wide: bool) -> None:
     fitting = [verdict for verdict in found.hosts if verdict.fits]
     refusing = [verdict for verdict in found.hosts if not verdict.fits]
     goes = f"; it would go to {found.chosen}" if found.chosen else f": {found.why}" if found.why else ""
-    say(f"{len(fitting):,} of {plural(len(found.hosts), 'host')} would take it{goes}.")
+    would = f"{len(fitting):,} of {plural(len(found.hosts), 'host')} would take it{goes}"
+    say(f"{would if found.hosts else NO_HOSTS}.")
     if found.evictions:
         names = ", ".join(map(_victim, found.evictions))
         say(printable(f"For it would be stopped: {names}."))
