@@ -42,6 +42,24 @@ def test_old_things_are_forgotten_and_young_ones_kept(either_url):
     asyncio.run(story())
 
 
+def test_an_entry_of_a_clock_that_was_ahead_keeps_no_old_ones(url):
+    async def story() -> None:
+        database = open_database(url)
+        try:
+            days = [1, 500, 2, 500, 9, 3, 500]
+            entries = [NewEntry(at_ns=day * DAY, kind="note", body=b"{}") for day in days]
+            await database.write(lambda connection: log.append(connection, entries))
+            kept = Checkpoint(seq=7, at_ns=1, format="x", body=b"")
+            await database.write(lambda connection: log.save_checkpoint(connection, kept))
+            await database.write(lambda connection: tidy(connection, SETTINGS, 10 * DAY, at_once=100))
+            found = await database.read(lambda connection: log.oldest(connection, 100))
+            assert found == [(4, 500 * DAY), (5, 9 * DAY), (6, 3 * DAY), (7, 500 * DAY)]
+        finally:
+            await asyncio.to_thread(database.close)
+
+    asyncio.run(story())
+
+
 def test_entries_after_the_latest_checkpoint_stay_however_old(url):
     async def story() -> None:
         database = open_database(url, limits=PATIENT)

@@ -69,17 +69,21 @@ def tidy(connection: Connection, settings: ControlSettings, now_ns: int, *, at_o
         operations.forget_finished(connection, before(settings.keep_operations_s), limit=at_once),
         idempotency.forget_expired(connection, now_ns, limit=at_once),
         vms.forget_deleted(connection, before(settings.keep_events_s), limit=at_once),
-        _forget_log(connection, before(settings.keep_events_s), at_once),
+        _forget_log(connection, before(settings.keep_events_s), now_ns, at_once),
     )
     few = forget_hearsay(connection, before(_HEARSAY_S))  # as many as there were replicas
     return Tidied(gone=sum(counts) + few, is_all=max(counts) < at_once)
 
 
-def _forget_log(connection: Connection, before_ns: int, at_once: int) -> int:
-    """Forget entries that are too old and that nobody needs who begins with the latest checkpoint."""
+def _forget_log(connection: Connection, before_ns: int, now_ns: int, at_once: int) -> int:
+    """Forget entries that are too old and that nobody needs who begins with the latest checkpoint.
+
+    Those of a clock that was ahead are as old as what follows them: they keep nothing else here until their time comes.
+    """
     bound = 0
     for seq, at_ns in log.oldest(connection, at_once):
-        if at_ns >= before_ns:
+        if before_ns <= at_ns <= now_ns:
             break
-        bound = seq
+        if at_ns < before_ns:
+            bound = seq
     return log.forget_before(connection, bound + 1) if bound else 0
