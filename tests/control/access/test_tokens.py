@@ -11,7 +11,7 @@ from hostler.control.access.errors import (
     JoinRefusedError,
     UnauthenticatedError,
 )
-from hostler.control.access.secrets import make_secret
+from hostler.control.access.secrets import make_secret, parse_secret
 from hostler.control.store import hosts, keys
 from hostler.control.store.errors import NotFoundError
 from hostler.errors import InputError
@@ -43,6 +43,13 @@ class Site:
 
     def rotate(self, used: str, now_ns: int = 2):
         return self.write(lambda c: tokens.rotate_credential(c, used, now_ns=now_ns, random=self.random))[1]
+
+    def use(self, credential: str, now_ns: int = 2) -> None:
+        hashed = parse_secret(credential, "credential").hash
+        self.write(lambda c: tokens.end_outgoing(c, "id-1", hashed, now_ns=now_ns))
+
+    def lacks(self, credential: str, *, is_same: bool = False) -> bool:
+        return self.database.read_now(lambda c: tokens.may_lack_new_one(c, credential, is_same=is_same))
 
     def is_good(self, credential: str, now_ns: int = 2) -> bool:
         try:
@@ -183,13 +190,41 @@ def test_the_name_of_a_deleted_host_is_free(site):
     assert site.join(site.token()[1], identity="id-2").host.id == "id-2"
 
 
-def test_a_rotated_credential_overlaps_with_the_one_before(site):
+@on_both
+def test_a_rotated_credential_is_good_until_the_new_one_was_used_and_an_overlap_beyond(site):
     first = site.join(site.token()[1]).credential
     second = site.rotate(first, now_ns=2)
-    end = 2 + 300 * S
+    year = 365 * 24 * HOUR
+    assert (site.is_good(first, year), site.is_good(second, year)) == (True, True)
+    site.use(second, now_ns=year)
+    end = year + 300 * S
     assert (site.is_good(first, end - 1), site.is_good(first, end), site.is_good(second, end)) == (True, False, True)
+    site.use(second, now_ns=end - 1)
+    assert not site.is_good(first, end), "later uses give it no more time"
     with pytest.raises(UnauthenticatedError):
         site.rotate(first, now_ns=end)
+
+
+@on_both
+def test_only_the_newest_credential_ends_the_one_before(site):
+    first = site.join(site.token()[1]).credential
+    lost = site.rotate(first)
+    newest = site.rotate(first)
+    site.use(lost)
+    site.use(first)
+    assert site.is_good(first, HOUR)
+    site.use(newest)
+    assert not site.is_good(first, HOUR)
+
+
+@on_both
+def test_who_may_lack_the_new_credential(site):
+    first = site.join(site.token()[1]).credential
+    assert not site.lacks(first)
+    second = site.rotate(first)
+    assert (site.lacks(first), site.lacks(second)) == (True, False)
+    site.use(second)
+    assert (site.lacks(first), site.lacks(first, is_same=True)) == (False, True)
 
 
 @on_both

@@ -80,11 +80,14 @@ def test_a_credential_that_was_rotated_registers_within_its_time_and_not_later(s
     async def story() -> None:
         async with scene(shared_url, replicas=2, times=BELIEVING) as world:
             north, message = await left_behind(world, "north")
+            fresh: list[str] = []
 
             def rotate(connection: Connection) -> None:
-                tokens.rotate_credential(connection, north.credential, now_ns=world.clock.wall(), random=bytes)
+                found = tokens.rotate_credential(connection, north.credential, now_ns=world.clock.wall(), random=bytes)
+                fresh.append(found[1])
 
             await on_the_leader(world, north, rotate)
+            await world.leader.fleet.orders(fresh[0], 0, 0.0)
             await other(world).fleet.register(north.credential, message)
             world.clock.jump(tokens.OVERLAP_S + 1.0)
             late = msgspec.structs.replace(message, agent="a-later-agent")

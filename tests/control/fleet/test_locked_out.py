@@ -9,14 +9,14 @@ import pytest
 
 from hostler.agent.credentials import MemoryCredentials
 from hostler.agent.link import RejectedError
-from hostler.agent.messages import REGISTER_PATH, REPORT_PATH, Join, Registered
+from hostler.agent.messages import REGISTER_PATH, REPORT_PATH, Join, Register, Registered
 from hostler.agent.transport import Request, Response, TransportError
 from hostler.control.access import UnauthenticatedError, tokens
 from hostler.control.fleet import operating
 from hostler.control.fleet.locking import lock_out
-from hostler.control.store import Connection
+from hostler.control.store import Connection, hosts
 from hostler.control.vms.state import state_of
-from tests.control.fleet.scene import ADMIN, Scene, is_running, scene, spec, until
+from tests.control.fleet.scene import ADMIN, Scene, is_running, scene, spec, until, until_some
 from tests.control.fleet.sides import HostSide, Wire
 
 
@@ -121,6 +121,16 @@ def test_a_host_that_never_registered_can_be_locked_out(url):
     asyncio.run(story())
 
 
+async def until_used(world: Scene, name: str) -> None:
+    """Wait until the newest credential of a host was used, so that the one before has an end."""
+
+    async def look() -> bool:
+        rows = await world.database.read(hosts.roll)
+        return not any(tokens.is_awaited(row.old_credential_until_ns) for row in rows if row.name == name)
+
+    await until_some(look)
+
+
 class _Forgetful(Wire):
     """A wire that loses the answers which hold a new credential, so many of them."""
 
@@ -147,11 +157,37 @@ def test_an_agent_whose_new_credential_got_lost_on_the_way_is_given_another(url)
             await world.operate(operating.rotate, north)
             await until(lambda: north.credential != first)
             assert north.wire.losses == 0
+            await until_used(world, "north")
             world.clock.jump(tokens.OVERLAP_S + 1.0)
             await world.until_host("north", "ready")
             await world.create_running()
             assert north.error is None
             with pytest.raises(UnauthenticatedError):
                 await world.leader.fleet.orders(first, 0, 0.0)
+
+    asyncio.run(story())
+
+
+def test_an_agent_that_was_killed_before_it_kept_its_new_credential_is_given_another_however_late(url):
+    async def story() -> None:
+        async with scene(url) as world:
+            north = await world.join("north")
+            first = north.credential
+            await north.stop()
+            await world.operate(operating.rotate, north)
+            last = [request for request in north.wire.seen if request.path == REGISTER_PATH][-1]
+            message = msgspec.structs.replace(msgspec.json.decode(last.body, type=Register), sequence=2)
+            lost = (await world.leader.fleet.register(first, message)).credential
+            assert lost, "it was given, and is known to nobody"
+            world.clock.jump(100 * tokens.OVERLAP_S)
+            north.start()
+            await until(lambda: north.credential not in (first, lost))
+            await until_used(world, "north")
+            await world.until_host("north", "ready")
+            assert north.error is None
+            for gone in (lost, first):
+                with pytest.raises(UnauthenticatedError):
+                    await world.leader.fleet.orders(gone, 0, 0.0)
+                world.clock.jump(tokens.OVERLAP_S + 1.0)
 
     asyncio.run(story())

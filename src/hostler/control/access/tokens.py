@@ -22,12 +22,12 @@ from hostler.control.store.keys import JoinTokenRow
 from hostler.errors import InputError
 
 __all__ = [
-    "Admitted", "authenticate_agent", "check_credential", "create_token", "is_outgoing", "join", "revoke_credential",
-    "revoke_token", "rotate_credential",
+    "Admitted", "authenticate_agent", "check_credential", "create_token", "end_outgoing", "is_awaited", "join",
+    "may_lack_new_one", "revoke_credential", "revoke_token", "rotate_credential",
 ]  # fmt: skip
 
 LEAST_S, USUAL_S, MOST_S = 60, 3600, 7 * 24 * 3600
-OVERLAP_S = 300
+OVERLAP_S = 300  # of a credential that was replaced, from the first use of the new one on: longer than any poll
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _NS = 1_000_000_000
 _NEVER = 2**63 - 1
@@ -117,12 +117,11 @@ def check_credential(connection: Connection, credential: str, *, host: str, now_
         raise UnauthenticatedError("unknown", subject=parsed.id)
 
 
-def rotate_credential(
-    connection: Connection, used: str, *, now_ns: int, random: Random, overlap_s: int = OVERLAP_S
-) -> tuple[HostRow, str]:
-    """Give an agent a new credential for the one that it used, which stays good for an overlap.
+def rotate_credential(connection: Connection, used: str, *, now_ns: int, random: Random) -> tuple[HostRow, str]:
+    """Give an agent a new credential for the one that it used, which stays good until the new one is used.
 
-    What it used is kept, whatever was given out after it: an agent that never got the last answer asks again.
+    What it used is kept, whatever was given out after it: an agent that never got the last answer, or was killed before
+    it wrote it down, asks again.
     """
     parsed = parse_secret(used, "credential")
     host = hosts.find_by_credential(connection, parsed.hash, now_ns)
@@ -130,13 +129,29 @@ def rotate_credential(
         raise UnauthenticatedError("unknown", subject=parsed.id)
     secret = make_secret("credential", random)
     host = hosts.set_credential(connection, host, parsed.hash)
-    host = hosts.set_credential(connection, host, secret.hash, old_until_ns=now_ns + overlap_s * _NS)
+    host = hosts.set_credential(connection, host, secret.hash, old_until_ns=_NEVER)
     return host, secret.text
 
 
-def is_outgoing(connection: Connection, credential: str) -> bool:
-    """Say whether a credential that is good was replaced already, and ends with its overlap."""
-    return hosts.find_by_credential(connection, parse_secret(credential, "credential").hash, _NEVER) is None
+def is_awaited(old_until_ns: int) -> bool:
+    """Say by the end of a host's old credential whether nobody has used the new one yet."""
+    return old_until_ns == _NEVER
+
+
+def end_outgoing(connection: Connection, host: str, hashed: str, *, now_ns: int) -> None:
+    """Let a host's old credential end with the overlap, since the new one, of that hash, is used by now."""
+    hosts.end_old_credential(connection, host, hashed, until_ns=now_ns + OVERLAP_S * _NS)
+
+
+def may_lack_new_one(connection: Connection, credential: str, *, is_same: bool) -> bool:
+    """Say whether an agent shows a credential that was replaced because it does not have the new one.
+
+    So it is where nobody has used that yet, and where the very agent that was given it (``is_same``) shows the old one.
+    """
+    hashed = parse_secret(credential, "credential").hash
+    if hosts.find_by_credential(connection, hashed, _NEVER) is not None:
+        return False
+    return is_same or hosts.find_by_credential(connection, hashed, _NEVER - 1) is not None
 
 
 def revoke_credential(connection: Connection, identity: str, *, by: Principal) -> HostRow:

@@ -144,10 +144,9 @@ class Fleet:
             tokens.check_credential(connection, credential, host=host, now_ns=now_ns)
             known = read_body(before)
             protocol = self._common(message.protocols or (known.protocol,))
-            # An agent that goes on with its old credential never got the answer that held the new one.
             is_same = (before.boot, before.agent) == (message.boot, message.agent)
             fresh = ""
-            if known.must_rotate or (is_same and tokens.is_outgoing(connection, credential)):
+            if known.must_rotate or tokens.may_lack_new_one(connection, credential, is_same=is_same):
                 _, fresh = tokens.rotate_credential(connection, credential, now_ns=now_ns, random=self._random)
             row, body = taking.take_registration(
                 connection, host, message, protocol=protocol, settings=self.settings, now_ns=now_ns
@@ -160,6 +159,8 @@ class Fleet:
             self._doorkeeper.forget(host)
             self.roll.spoil()  # it is older than the end of this credential
             raise
+        if fresh:
+            self.roll.spoil()  # it does not know that one
         self.sessions.open(
             Session(
                 host=host,

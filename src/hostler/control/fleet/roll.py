@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from hostler.control.access import Doorkeeper, UnauthenticatedError
+from hostler.control.access import Doorkeeper, UnauthenticatedError, tokens
 from hostler.control.access.secrets import hash_secret
 from hostler.control.fleet.errors import HostDeletedError
 from hostler.control.fleet.sessions import Sessions
@@ -52,6 +52,8 @@ class Roll:
         hashed, now_ns = hash_secret(credential), self._clock()
         row = self._by_hash.get(hashed)
         if row is not None and (row.credential_hash == hashed or now_ns < row.old_credential_until_ns):
+            if row.credential_hash == hashed and tokens.is_awaited(row.old_credential_until_ns):
+                await self._end_outgoing(row.id, hashed, now_ns)
             return row.id
         try:
             found = await self._doorkeeper.agent(credential, remote, now_ns)
@@ -60,6 +62,11 @@ class Roll:
                 raise HostDeletedError("this host was deleted", hint="join again with a new token") from None
             raise
         return found.host
+
+    async def _end_outgoing(self, host: str, hashed: str, now_ns: int) -> None:
+        """Write down that the new credential of a host is used, so that the old one ends."""
+        await self._database.write(lambda connection: tokens.end_outgoing(connection, host, hashed, now_ns=now_ns))
+        self.spoil()
 
     async def refresh(self) -> None:
         """Read the roll if it is too old to be believed.

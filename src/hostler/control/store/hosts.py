@@ -26,9 +26,9 @@ from hostler.control.store.rows import Page, change, insert_new, read_page
 from hostler.control.store.tables import host_labels, hosts
 
 __all__ = [
-    "ClosedRow", "HostFilter", "HostRow", "RollRow", "all_alive", "closed", "find", "find_by_credential",
-    "find_by_name", "find_by_names", "find_some", "get", "insert", "is_agent_elsewhere", "is_buried", "list_page",
-    "raise_generations", "revoke_credential", "roll", "save", "set_credential",
+    "ClosedRow", "HostFilter", "HostRow", "RollRow", "all_alive", "closed", "end_old_credential", "find",
+    "find_by_credential", "find_by_name", "find_by_names", "find_some", "get", "insert", "is_agent_elsewhere",
+    "is_buried", "list_page", "raise_generations", "revoke_credential", "roll", "save", "set_credential",
 ]  # fmt: skip
 
 _AT_ONCE = 500
@@ -147,6 +147,13 @@ def set_credential(connection: Connection, row: HostRow, hashed: str, *, old_unt
     }
     version = change(connection, hosts, {"id": row.id}, row.version, values, f"host {row.name}")
     return msgspec.structs.replace(row, version=version)
+
+
+def end_old_credential(connection: Connection, identity: str, hashed: str, *, until_ns: int) -> None:
+    """Let the credential before the one of that hash end at a time, unless it ends earlier."""
+    is_later = hosts.c.old_credential_until_ns > until_ns
+    its = update(hosts).where(hosts.c.id == identity, hosts.c.credential_hash == hashed, is_later)
+    connection.execute(its.values(old_credential_until_ns=until_ns))
 
 
 def revoke_credential(connection: Connection, row: HostRow) -> HostRow:
