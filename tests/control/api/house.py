@@ -31,15 +31,14 @@ from hostler.control.services import first_start
 from hostler.control.settings import ControlSettings
 from hostler.control.store import Connection, Database, hosts, log, open_database
 from hostler.control.store.hosts import HostRow
-from hostler.control.store.limits import Limits as StoreLimits
 from hostler.control.vms import reports
 from hostler.control.vms.orders import order_for
+from tests.control.databases import PATIENT
 
 __all__ = ["House", "fake_random", "open_house"]
 
 GIB = 1 << 30
-# No other replica waits for this one, so PostgreSQL need not end its sessions when the machine lets it stand still.
-ALONE = StoreLimits(idle_in_transaction_s=60)
+USUAL = ControlSettings(verdict_s=60.0)  # a busy machine may let the leader stand still
 _LOOKS = 20_000  # far beyond every pause
 SMALL = {"cpu": "1", "memory": "1Gi"}
 
@@ -169,6 +168,8 @@ class House:
             due, _ = await self.context.books.ask(lambda engine: engine.next_due())
             # Who was woken is tried again after a pause of up to ten seconds; who just waits, after minutes.
             is_quiet = self.context.books.seq == head and (due is None or due > time.time_ns() + 11 * 10**9)
+            # What the engine has decided, and nobody has written down yet, is still to come.
+            is_quiet = is_quiet and not self.context.books._follower.is_torn
             is_quiet = is_quiet and (self.running is None or await self.database.read(_is_decided))
             quiet = quiet + 1 if is_quiet else 0
             await asyncio.sleep(0.002)
@@ -188,9 +189,9 @@ async def open_house(
     *, url: str = "", settings: ControlSettings | None = None, limits: Limits = OFF, is_led: bool = True
 ) -> AsyncIterator[House]:
     """Open a service on a new database: a file, unless another is named."""
-    settings = settings or ControlSettings()
+    settings = settings or USUAL
     with tempfile.TemporaryDirectory() as folder:
-        database = open_database(url or f"sqlite:///{Path(folder) / 'control.db'}", limits=ALONE)
+        database = open_database(url or f"sqlite:///{Path(folder) / 'control.db'}", limits=PATIENT)
         secret = await database.write(lambda connection: first_start.prepare(connection, time.time_ns(), fake_random))
         assert secret is not None
         said: list[str] = []

@@ -99,7 +99,7 @@ def listen() -> Iterator[Listening]:
     thread = threading.Thread(target=lambda: asyncio.run(live()))
     thread.start()
     try:
-        assert ready.wait(60)
+        assert ready.wait(300)
         yield found[0]
     finally:
         done.set()

@@ -22,7 +22,7 @@ __all__ = ["HOSTS", "Place", "Stage"]
 T = TypeVar("T")
 Place = tuple[str, str]  # project and name
 HOSTS = {"a": 4, "b": 2, "c": 3}  # cores
-_LONG = ControlSettings(silent_after_s=3600.0)  # hosts are silent when they are said to be
+_LONG = ControlSettings(silent_after_s=3600.0, verdict_s=60.0)  # hosts are silent when they are said to be
 
 
 class Stage(RuleBasedStateMachine):

@@ -124,6 +124,7 @@ RAW: list[tuple[bytes, str, int, str]] = [
 def test_broken_bodies_are_refused_by_what_is_wrong_with_them() -> None:
     async def scenario() -> None:
         async with open_house() as house:
+            await house.caught_up()
             before = await head(house)
             for raw, media, status, code in RAW:
                 answer = await house.ask("POST", "/v1/vms", content=raw, headers={"Content-Type": media})

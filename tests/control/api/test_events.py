@@ -26,7 +26,7 @@ async def served(house: House) -> AsyncIterator[httpx.AsyncClient]:
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     headers = {"Authorization": f"Bearer {house.secret}"}
-    async with httpx.AsyncClient(base_url=f"http://localhost:{port}", headers=headers) as client:
+    async with httpx.AsyncClient(base_url=f"http://localhost:{port}", headers=headers, timeout=60) as client:
         yield client
     house.context.stopping.set()
     server.should_exit = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -28,7 +27,9 @@ PATHS = [f"{method} {path}" for method, path, _ in MAKING]
 
 
 async def believed(house: House) -> str:
-    """Return the secret of an administrator's key that this replica has just seen."""
+    """Return the secret of an administrator's key that this replica has just seen; time stands from then on."""
+    now = house.context.clock()
+    house.context.clock = lambda: now
     secret = await house.key("admin")
     assert (await house.as_key(secret, "GET", "/v1/whoami")).status_code == 200
     return secret
@@ -39,7 +40,7 @@ async def revoked_elsewhere(house: House, secret: str) -> None:
     identity = parse_secret(secret, "key").id
 
     def work(connection: Connection) -> None:
-        access_keys.revoke_key(connection, identity, by=ROOT, now_ns=time.time_ns())
+        access_keys.revoke_key(connection, identity, by=ROOT, now_ns=house.context.clock())
 
     await house.database.write(work)
 
@@ -108,7 +109,7 @@ def test_a_key_that_was_rotated_elsewhere_makes_no_key_that_outlives_it() -> Non
     async def story() -> None:
         async with open_house() as house:
             secret = await believed(house)
-            own, now_ns = parse_secret(secret, "key").id, time.time_ns()
+            own, now_ns = parse_secret(secret, "key").id, house.context.clock()
             await house.database.write(
                 lambda one: access_keys.rotate_key(
                     one, own, by=ROOT, now_ns=now_ns, random=fake_random, overlap_s=access_keys.MOST_OVERLAP_S

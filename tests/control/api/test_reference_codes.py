@@ -70,7 +70,7 @@ async def create(house: House, name: str, spec: Json, **headers: str) -> httpx.R
 
 def play(scenario: Callable[[House], Awaitable[None]], **settings: Any) -> None:
     async def run() -> None:
-        async with open_house(settings=ControlSettings(**settings)) as house:
+        async with open_house(settings=ControlSettings(verdict_s=60.0, **settings)) as house:
             await scenario(house)
 
     asyncio.run(run())
