@@ -177,10 +177,10 @@ def test_an_answer_of_somebody_else_is_not_understood():
 def test_nobody_at_the_address_is_tried_a_few_times():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{free.getsockname()[1]}"
-    pauses: list[float] = []
-    with Wire(Reach(server=address), sleep=pauses.append) as wire, pytest.raises(UnreachableError) as caught:
-        wire.send("POST", "/v1/vms", is_once=True)
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"  # ours, so that nobody else listens there
+        pauses: list[float] = []
+        with Wire(Reach(server=address), sleep=pauses.append) as wire, pytest.raises(UnreachableError) as caught:
+            wire.send("POST", "/v1/vms", is_once=True)
     assert len(pauses) == 3
     assert caught.value.exit_code == 3
     assert "hostler serve" in caught.value.hint

@@ -16,10 +16,9 @@ from tests.control.storms.crowd import Crowd, crowd
 from tests.control.storms.eyes import Eyes, twin_of
 from tests.control.storms.service import Service
 
-__all__ = ["OPTIONS", "VERBS", "check_checkpoint", "rounds", "run_story"]
+__all__ = ["VERBS", "check_checkpoint", "rounds", "run_story"]
 
 VERBS = ("delete", "delete", "stop", "start", "restart", "migrate")
-OPTIONS = ("--heartbeat", "2", "--silent-after", "60")  # nobody counts as silent only because the machine is busy
 _WISHERS = 12
 _LONGEST_S = 0.6
 

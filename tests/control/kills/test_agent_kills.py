@@ -12,9 +12,9 @@ import httpx
 import msgspec
 import pytest
 
-from tests.control.kills.story import OPTIONS, VERBS, rounds, run_story
+from tests.control.kills.story import VERBS, rounds, run_story
 from tests.control.storms.hosts import GIB
-from tests.control.storms.service import Service, until
+from tests.control.storms.service import CALM, Service, until
 
 HOSTS, CPU, MOST = 3, 16, 24
 SIZES = {"cpu": CPU * 1000, "memory": CPU * GIB}
@@ -34,7 +34,7 @@ class AgentProcess:
 
     async def join(self) -> None:
         headers = {"Authorization": f"Bearer {self._service.key}"}
-        async with httpx.AsyncClient(base_url=self._service.address, headers=headers) as client:
+        async with httpx.AsyncClient(base_url=self._service.address, headers=headers, timeout=120) as client:
             answer = await client.post("/v1/tokens", json={"host_name": self.name})
         self._token.touch(0o600)
         self._token.write_text(answer.json()["secret"])
@@ -71,7 +71,7 @@ async def deaths(service: Service, agents: list[AgentProcess], count: int, seed:
         return sum(host["state"] == "ready" for host in hosts) == len(agents)
 
     headers = {"Authorization": f"Bearer {service.key}"}
-    async with httpx.AsyncClient(base_url=service.address, headers=headers, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=service.address, headers=headers, timeout=120) as client:
         await until("all agents are in", lambda: are_in(client))
 
     async def kill(number: int, dice: random.Random) -> None:
@@ -88,7 +88,7 @@ async def deaths(service: Service, agents: list[AgentProcess], count: int, seed:
 
 
 def play(folder: Path, url: str, count: int, seed: int) -> None:
-    service = Service(folder, url, options=OPTIONS)
+    service = Service(folder, url, options=CALM)
     agents = [AgentProcess(folder, f"host-{number}", service) for number in range(HOSTS)]
     try:
         run_story(deaths(service, agents, count, seed), [service])

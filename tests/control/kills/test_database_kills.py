@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.control.kills.story import OPTIONS, rounds, run_story
+from tests.control.kills.story import rounds, run_story
 from tests.control.postgres import PostgresServer
 from tests.control.storms.hosts import GIB, fleet, size_of
-from tests.control.storms.service import Service
+from tests.control.storms.service import CALM, Service
 
 HOSTS, CPU, MOST = 6, 8, 24
 NAMES = [f"host-{number}" for number in range(HOSTS)]
@@ -37,7 +37,7 @@ async def deaths(server: PostgresServer, services: list[Service], count: int, se
 
 
 def play(folder: Path, server: PostgresServer, url: str, count: int, seed: int, replicas: int) -> None:
-    services = [Service(folder, url, name=f"replica-{number}", options=OPTIONS) for number in range(replicas)]
+    services = [Service(folder, url, name=f"replica-{number}", options=CALM) for number in range(replicas)]
     run_story(deaths(server, services, count, seed), services)
 
 

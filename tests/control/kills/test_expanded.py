@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import psycopg
 import sqlalchemy as sa
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
@@ -16,9 +17,8 @@ from alembic.operations import Operations
 from tests.control.storms.crowd import Crowd, crowd
 from tests.control.storms.eyes import Eyes
 from tests.control.storms.hosts import Host, fleet, size_of
-from tests.control.storms.service import Service, until
+from tests.control.storms.service import CALM, Service, until
 
-OPTIONS = ("--heartbeat", "1", "--silent-after", "60")
 LATER = "9999_later"
 
 
@@ -106,32 +106,40 @@ def test_a_service_on_a_file_runs_on_and_does_not_start_again(tmp_path: Path, sq
         service.stop()
         await refused(service)
 
-    service = Service(tmp_path, sqlite_url, options=OPTIONS)
+    service = Service(tmp_path, sqlite_url, options=CALM)
     try:
         asyncio.run(story())
     finally:
         service.kill()
 
 
+def hold_lease(url: str, seconds: int) -> None:
+    """Let the lease be good for so long since it was renewed last: no pause of its holder hands it on before."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE lease SET ttl_ms = %s", [seconds * 1000])
+
+
 def test_old_replicas_run_on_and_take_over_from_each_other(tmp_path: Path, postgres_url: str):
     async def story() -> None:
-        for service in services:
-            await service.start()
         first, second = services
+        await first.start()
         await first.ready(leads=True)
+        hold_lease(postgres_url, 3600)
+        await second.start()
         async with fleet(services, ["a", "b"], size_of(8)) as hosts, crowd([second], 1, heads=4) as people:
             await use(people, hosts)
             tables = expand(postgres_url)
             await use(people, hosts)
             assert (await first.ready())["is_leader"], "one old replica writes, the other decides"
             first.kill()
+            hold_lease(postgres_url, 3)
             await second.ready(leads=True)
             await use(people, hosts)
             check_new_rows(postgres_url, tables)
             await refused(first)
             await use(people, hosts)
 
-    services = [Service(tmp_path, postgres_url, name=name, options=OPTIONS) for name in ("first", "second")]
+    services = [Service(tmp_path, postgres_url, name=name, options=CALM) for name in ("first", "second")]
     try:
         asyncio.run(story())
     finally:

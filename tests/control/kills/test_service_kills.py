@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.control.kills.story import OPTIONS, rounds, run_story
+from tests.control.kills.story import rounds, run_story
 from tests.control.storms.hosts import GIB, fleet, size_of
-from tests.control.storms.service import Service
+from tests.control.storms.service import CALM, Service
 
 HOSTS, CPU, MOST = 6, 8, 24
 NAMES = [f"host-{number}" for number in range(HOSTS)]
@@ -42,7 +41,7 @@ async def deaths_of_one(service: Service, count: int, seed: int) -> None:
 
 
 def play(folder: Path, url: str, count: int, seed: int) -> None:
-    service = Service(folder, url, options=OPTIONS)
+    service = Service(folder, url, options=CALM)
     run_story(deaths_of_one(service, count, seed), [service])
 
 
@@ -85,7 +84,7 @@ async def deaths_of_leaders(services: list[Service], count: int, seed: int, took
 
 def play_leaders(folder: Path, url: str, count: int, seed: int) -> None:
     took: list[float] = []
-    services = [Service(folder, url, name=name, options=OPTIONS) for name in ("first", "second")]
+    services = [Service(folder, url, name=name, options=CALM) for name in ("first", "second")]
     run_story(deaths_of_leaders(services, count, seed, took), services)
     print("takeovers after", ", ".join(f"{one:.1f} s" for one in took))
     assert len(took) == count
@@ -103,8 +102,8 @@ def test_thirty_takeovers(tmp_path: Path, postgres_url: str):
 
 def test_a_service_that_ends_in_good_order_is_as_its_twin(tmp_path: Path, sqlite_url: str):
     async def story() -> None:
-        await service.start()
-        await asyncio.sleep(0.1)
+        service.exec()
+        await service.ready(leads=True)  # who leads saves where it is
 
-    service = Service(tmp_path, sqlite_url, options=OPTIONS)
+    service = Service(tmp_path, sqlite_url, options=CALM)
     run_story(story(), [service])

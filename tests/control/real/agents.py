@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 
 from tests.agent.drivers.qemu_lab import QemuLab
-from tests.control.storms.service import Service, until
+from tests.control.storms.service import PATIENCE_S, Service, until
 
 __all__ = ["QemuAgent", "processes_of", "ticks"]
 
@@ -40,7 +40,8 @@ def processes_of(folder: Path) -> dict[int, str]:
 
 def ticks(console: str) -> list[int]:
     """Return what a guest has counted on its console."""
-    return [int(line.split()[-1]) for line in console.splitlines() if line.startswith("guest: tick ")]
+    whole = console.split("\n")[:-1]  # the last line may not have come to its end
+    return [int(line.split()[-1]) for line in whole if line.startswith("guest: tick ")]
 
 
 class QemuAgent:
@@ -102,7 +103,7 @@ class QemuAgent:
         assert process is not None
         process.send_signal(signal.SIGTERM)
         try:
-            assert process.wait(30) == 0, self.log.read_text()[-4000:]
+            assert process.wait(PATIENCE_S) == 0, self.log.read_text()[-4000:]
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

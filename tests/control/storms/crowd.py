@@ -213,7 +213,7 @@ async def crowd(services: Sequence[Service], seed: int, *, heads: int = 16):
     """Give a crowd of so many clients, spread over the replicas, with an operator in it."""
     headers = {"Authorization": f"Bearer {services[0].key}"}
     clients = [
-        httpx.AsyncClient(base_url=services[at % len(services)].address, headers=headers, timeout=60, verify=False)
+        httpx.AsyncClient(base_url=services[at % len(services)].address, headers=headers, timeout=240, verify=False)
         for at in range(heads)
     ]
     try:

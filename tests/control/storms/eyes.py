@@ -27,7 +27,7 @@ class Eyes:
     def __init__(self, url: str) -> None:
         self._connection: Any
         if url.startswith("sqlite:///"):
-            self._connection = sqlite3.connect(f"file:{url.removeprefix('sqlite:///')}?mode=ro", uri=True)
+            self._connection = sqlite3.connect(f"file:{url.removeprefix('sqlite:///')}?mode=ro", uri=True, timeout=60)
         else:
             self._connection = psycopg.connect(url, autocommit=True)
 

@@ -130,7 +130,7 @@ async def fleet(
     headers = {"Authorization": f"Bearer {services[0].key}"}
     tasks: list[asyncio.Task[None]] = []
     try:
-        async with httpx.AsyncClient(base_url=services[0].address, headers=headers, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=services[0].address, headers=headers, timeout=120) as client:
             hosts = []
             for number, name in enumerate(names):
                 token = (await client.post("/v1/tokens", json={"host_name": name})).json()["secret"]

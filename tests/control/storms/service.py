@@ -9,14 +9,16 @@ import socket
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-__all__ = ["PATIENCE_S", "Service", "until"]
+__all__ = ["CALM", "PATIENCE_S", "Service", "until"]
 
-PATIENCE_S = 90.0  # a guard, not a measure
+PATIENCE_S = 240.0  # a guard, not a measure
+CALM = ("--heartbeat", "2", "--silent-after", "600")  # nobody counts as silent only because the machine is busy
 
 
 async def until(what: str, condition: Any) -> None:
@@ -31,8 +33,12 @@ class Service:
     """One process. Its port and its database stay the same over its lives."""
 
     def __init__(self, folder: Path, url: str, *, name: str = "serve", options: tuple[str, ...] = ()) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port: int = probe.getsockname()[1]
+        # Bound and not listening, it keeps the port from everybody who takes any, and not from the service.
+        kept = socket.socket()
+        weakref.finalize(self, kept.close)
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        self.port: int = kept.getsockname()[1]
         self.address = f"http://127.0.0.1:{self.port}"
         self.url = url
         self.key_file = folder / "admin.key"
@@ -79,7 +85,7 @@ class Service:
             found = answer.json()
             return answer.status_code == 200 and (not leads or found["is_leader"])
 
-        async with httpx.AsyncClient(base_url=self.address, timeout=5) as client:
+        async with httpx.AsyncClient(base_url=self.address, timeout=30) as client:
             await until(f"{self.address} is ready", is_ready)
         return found
 
@@ -97,7 +103,7 @@ class Service:
             return
         process.send_signal(how)
         try:
-            process.wait(30)
+            process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -69,7 +69,7 @@ def play(folder: Path, url: str, story: Callable[[Forger], Awaitable[None]]) -> 
         async with (
             fleet([service], ["honest", "other"], size_of(8)) as hosts,
             crowd([service], 3, heads=2) as people,
-            httpx.AsyncClient(base_url=service.address, timeout=30) as client,
+            httpx.AsyncClient(base_url=service.address, timeout=120) as client,
         ):
             for _ in range(6):
                 await people.create()

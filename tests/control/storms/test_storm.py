@@ -12,7 +12,7 @@ import pytest
 from tests.control.storms.crowd import Crowd, crowd
 from tests.control.storms.eyes import Eyes, audit, twin_of
 from tests.control.storms.hosts import Host, fleet, size_of
-from tests.control.storms.service import Service, until
+from tests.control.storms.service import CALM, Service, until
 
 CLIENTS, OPERATIONS = 200, 3
 HOSTS, VMS_PER_HOST = 20, 5
@@ -120,15 +120,15 @@ def play(services: Sequence[Service]) -> None:
 
 
 def test_a_storm_on_a_file(tmp_path: Path, sqlite_url: str):
-    play([Service(tmp_path, sqlite_url)])
+    play([Service(tmp_path, sqlite_url, options=CALM)])
 
 
 def test_a_storm_on_postgresql(tmp_path: Path, postgres_url: str):
-    play([Service(tmp_path, postgres_url)])
+    play([Service(tmp_path, postgres_url, options=CALM)])
 
 
 def test_a_storm_on_two_replicas(tmp_path: Path, postgres_url: str):
-    play([Service(tmp_path, postgres_url, name=name) for name in ("first", "second")])
+    play([Service(tmp_path, postgres_url, name=name, options=CALM) for name in ("first", "second")])
 
 
 def test_an_audit_sees_a_host_that_promised_too_much(tmp_path: Path, sqlite_url: str):
@@ -141,7 +141,7 @@ def test_an_audit_sees_a_host_that_promised_too_much(tmp_path: Path, sqlite_url:
             with Eyes(sqlite_url) as eyes:
                 return eyes.entries()
 
-    service = Service(tmp_path, sqlite_url)
+    service = Service(tmp_path, sqlite_url, options=CALM)
     try:
         entries = asyncio.run(story())
     finally:
