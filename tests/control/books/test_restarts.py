@@ -1,16 +1,20 @@
-"""A control plane that dies again and again decides as one that never stopped."""
+"""A control plane that dies again and again, or is down for an hour, decides as one that never stopped."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from typing import Literal
 
+import msgspec
 import pytest
 
 from hostler.control.books.books import Books
 from hostler.control.settings import ControlSettings
 from hostler.control.store import Database, log, open_database
 from hostler.control.vms import wishes
+from hostler.control.vms.state import state_of
+from hostler.model import Event, Gang, GangChanged, Reservation, ReservationChanged, amounts
 from tests.control.books.town import SECOND, Town
 
 SETTINGS = ControlSettings(lease_ttl_s=0.01, renew_s=0.01, checkpoint_every=30, decide_at_once=4)
@@ -36,6 +40,21 @@ class Life:
         assert self.books is not None
         await self.books.close()
         self.books = None
+
+    async def stop(self) -> None:
+        """End as a service does that is told to: with a checkpoint, and the lease given back."""
+        assert self.books is not None
+        await self.books._leave()
+        await self.die()
+
+    async def wait(self, until: int) -> None:
+        """Let time pass, and decide whenever that is due."""
+        assert self.books is not None
+        await self.books._read_log()
+        while (due := self.books._follower.next_due()) is not None and due <= until:
+            self.town.now = max(self.town.now, due)
+            await self.decide()
+        self.town.now = until
 
     async def decide(self) -> None:
         assert self.books is not None
@@ -91,3 +110,62 @@ def test_deaths_between_decisions_do_not_change_them(tmp_path, seed):
     never, often = play("never.db", dies=False), play("often.db", dies=True)
     assert len(never) > 20
     assert often == never
+
+
+MINUTE = 60 * SECOND
+Hour = Literal["up", "stopped", "killed"]
+
+
+async def tell(town: Town, *facts: Event) -> None:
+    entries = [log.NewEntry(at_ns=town.now, kind="fact", body=msgspec.json.encode(fact)) for fact in facts]
+    await town.database.write(lambda connection: log.append(connection, entries))
+
+
+async def hour(database: Database, how: Hour) -> dict[str, tuple[str, str, str]]:
+    """Let an hour pass in which much comes to its end, and go on; return how each VM is, where, and why."""
+    town = Town(database)
+    town.clock = lambda: town.now  # type: ignore[method-assign]
+    start = town.now
+    life = Life(town)
+    await life.begin()
+    await town.build(2, cpu=8)
+    pair = Gang(name="pair", version=1, min_count=2, when_broken="release_after", release_after_ns=10 * MINUTE)
+    over = Reservation(name="over", version=1, tenant="other", amounts=amounts({"cpu": 7000}),
+                       since=start + 20 * MINUTE, until=start + 40 * MINUTE)  # fmt: skip
+    begun = Reservation(name="begun", version=1, tenant="other", amounts=amounts({"cpu": 4000}),
+                        since=start + 30 * MINUTE)  # fmt: skip
+    await tell(town, GangChanged(gang=pair), *[ReservationChanged(reservation=one) for one in (over, begun)])
+    for name, cpu, gang in (("pair-a", 1, "pair"), ("pair-b", 1, "pair"), ("huge", 12, "")):
+        await town.create(name, cpu=cpu, gang=gang)
+    await life.wait(start + SECOND)
+    await town.wish("pair-a", wishes.delete)
+    await life.wait(start + 2 * SECOND)
+    if how == "up":
+        await life.wait(start + 60 * MINUTE)
+    else:
+        await (life.stop() if how == "stopped" else life.die())
+        town.now = start + 60 * MINUTE
+        await life.begin()
+    for number in range(3):
+        await town.create(f"late-{number}", cpu=3)
+    await town.add_host(2, cpu=16)
+    await life.wait(start + 61 * MINUTE)
+    await life.die()
+    vms = [await town.vm(name) for name in ("pair-a", "pair-b", "huge", "late-0", "late-1", "late-2")]
+    return {vm.name: (state_of(vm), vm.home.name if vm.home is not None else "", vm.why) for vm in vms}
+
+
+def test_a_service_that_was_down_for_an_hour_decides_as_its_twin_that_was_up(tmp_path):
+    def play(how: Hour) -> dict[str, tuple[str, str, str]]:
+        database = open_database(f"sqlite:///{tmp_path / how}.db")
+        try:
+            return asyncio.run(hour(database, how))
+        finally:
+            database.close()
+
+    found = play("up")
+    assert found["pair-b"][0] == "stopping", "a gang that was broken for its ten minutes is released"
+    assert found["huge"][1] == "host-2", "beside room that is reserved since"
+    assert [found[f"late-{number}"][1] for number in range(3)] == ["host-0", "host-1", ""]
+    assert play("stopped") == found
+    assert play("killed") == found
