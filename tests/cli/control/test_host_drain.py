@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from functools import partial
 
@@ -16,7 +17,7 @@ SMALL = ("--cpu", "1", "--memory", "1Gi")
 
 
 def created(name: str, *words: str) -> dict:
-    result = hostler("vm", "create", name, *SMALL, *words, "--wait", "60", "-o", "json")
+    result = hostler("vm", "create", name, *SMALL, *words, "--wait", "300", "-o", "json")
     assert result.code == 0, result.err
     return result.json["vm"]
 
@@ -41,10 +42,34 @@ def test_a_drain_is_followed_vm_by_vm_until_the_host_is_empty(project):
         assert (again.json["name"], again.json["vms"]) == (host, 0)
 
 
+def test_a_vm_that_leaves_while_nobody_looks_at_its_host_is_told_of_too(served, project):
+    slow, quick = created("slow"), created("quick")
+    assert slow["host"] != quick["host"]
+    fault = Fault(verb="await_landing", vm=slow["id"])
+    drivers = list(served.fleet.drivers.values())
+    for driver in drivers:
+        driver.faults.append(fault)
+
+    def let_the_slow_one_go():
+        with served.client() as client:
+            wait_until(lambda: client.hosts.get(quick["host"]).vms == 0)
+        for driver in drivers:
+            driver.faults.remove(fault)
+
+    letting = threading.Thread(target=let_the_slow_one_go)
+    with undrained(slow["host"]), undrained(quick["host"]):
+        letting.start()
+        result = hostler("host", "drain", slow["host"], quick["host"], "--wait", "300")
+        letting.join()
+        assert result.code == 0, result.err
+        for vm in (slow, quick):
+            assert f"\n{project}/{vm['name']} left {vm['host']}: it is " in f"\n{result.out}"
+
+
 def test_a_vm_that_cannot_leave_is_named_and_ends_the_wait(project):
     host = created("db", "--disk", "1Gi")["host"]
     with undrained(host):
-        result = hostler("host", "drain", host, "--wait", "60")
+        result = hostler("host", "drain", host, "--wait", "300")
         assert result.code == 4
         assert f"{project}/db cannot leave {host}: it has a disk on this host" in result.out
         assert result.error.startswith(f"cannot leave {host}: {project}/db (it has a disk")
@@ -65,7 +90,7 @@ def test_a_drain_that_takes_longer_than_somebody_waits_goes_on(served, project):
                 driver.faults.remove(fault)
         assert result.code == 3
         assert f"1 VM still on {host}: {project}/web-0 is " in result.error
-        assert hostler("host", "drain", host, "--wait", "60").code == 0
+        assert hostler("host", "drain", host, "--wait", "300").code == 0
 
 
 def is_refused(name: str) -> bool:

@@ -53,13 +53,16 @@ def drain(there: There, hosts: tuple[str, ...], wait_s: int | None, output: str)
     """
     is_table = output == "table"
     with there.open() as client:
+        # Before they begin to leave: one that is quick, or on the last of many hosts, is told of too.
+        before = [_there(client, client.hosts.get(host)) for host in hosts] if wait_s is not None else []
         found = [client.hosts.act(host, "drain") for host in hosts]
         failures: list[HostlerError] = []
         if wait_s is not None:
             tell = (lambda line: say(printable(line))) if is_table else (lambda line: None)
             until = time.monotonic() + wait_s
-            with said_when_interrupted(lambda: _goes_on(hosts)), progress_line() as progress:
-                ends = [_follow(client, host, until, tell, progress) for host in found]
+            with said_when_interrupted(lambda: ""), progress_line() as progress:
+                pairs = zip(found, before, strict=True)
+                ends = [_follow(client, host, here, until, tell, progress) for host, here in pairs]
             found = [host for host, _ in ends]
             failures = [error for _, error in ends if error is not None]
     show_changed(found, output, _emptied, with_stuck=wait_s is None)
@@ -77,10 +80,12 @@ def _goes_on(hosts: tuple[str, ...]) -> str:
 
 
 def _follow(
-    client: Client, host: Host, until: float, tell: Callable[[str], None], progress: Progress
+    client: Client, host: Host, here: dict[str, Vm], until: float, tell: Callable[[str], None], progress: Progress
 ) -> tuple[Host, HostlerError | None]:
-    """Wait until a host is empty, telling of each VM that left; return how it is then, and what is wrong with that."""
-    here: dict[str, Vm] = {}
+    """Wait until a host is empty, telling of each VM that left; return how it is then, and what is wrong with that.
+
+    ``here`` are the VMs that were there before.
+    """
     told: set[str] = set()
     while True:
         host = client.hosts.get(host.id)
