@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
+from hostler.agent.drivers.fake import Fault
 from tests.cli.control.plane import PATIENCE_S, wait_until
 from tests.cli.control.serving import MAIN
 from tests.cli.control.test_on_a_terminal import at_terminal
@@ -82,19 +83,20 @@ def test_a_wait_that_is_over_too_early_ends_with_the_last_reason_and_what_to_typ
 
 @contextmanager
 def interrupted(*words: str, when: str):
-    """Run a command, interrupt it when a line with these words was written, and yield what it says last."""
+    """Run a command, interrupt it when a line with these words was written, and yield what it says to that."""
     process = subprocess.Popen(
-        [sys.executable, "-c", MAIN, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", MAIN, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env=os.environ,
     )  # fmt: skip
     try:
-        assert any(when in line for line in process.stderr), "it was never said"
+        assert any(when in line for line in process.stdout), "it was never said"
         process.send_signal(signal.SIGINT)
-        said = process.stderr.read()
+        lines = process.stdout.read().splitlines()
         assert process.wait(PATIENCE_S) == 130
-        yield said.strip().splitlines()[-1]
+        [said] = [line for line in lines if line.startswith("interrupted: ")]
+        yield said
     finally:
-        process.stderr.close()
+        process.stdout.close()
         if process.poll() is None:
             process.kill()
             process.wait()
@@ -122,3 +124,24 @@ def test_waiting_for_an_operation_can_be_interrupted_too(project):
     identity = refused("huge")
     with interrupted("operation", "wait", identity, when=NO_ROOM) as said:
         assert said == f"interrupted: it goes on; 'hostler operation get {identity}' shows how far it is"
+
+
+def test_a_drain_that_is_interrupted_goes_on_and_says_how_to_end_it(served, project):
+    others = ("node-2", "node-3")
+    assert hostler("host", "cordon", *others).code == 0
+    for name, disk in (("db", ("--disk", "1Gi")), ("web-0", ())):
+        result = hostler("vm", "create", name, "--cpu", "1", "--memory", "1Gi", *disk, "--wait", "300")
+        assert result.code == 0, result.err
+    fault = Fault(verb="await_landing")  # so that one moves as long as we like, while the other cannot leave
+    for name in others:
+        served.fleet.drivers[name].faults.append(fault)
+    try:
+        assert hostler("host", "uncordon", *others).code == 0
+        with interrupted("host", "drain", "node-1", "--wait", "300", when=f"{project}/db cannot leave node-1") as said:
+            look, end = "'hostler host get node-1' shows how far it is", "'hostler host undrain node-1' ends it"
+            assert said == f"interrupted: the draining of node-1 goes on; {look}, {end}"
+    finally:
+        for name in others:
+            served.fleet.drivers[name].faults.remove(fault)
+        assert hostler("host", "undrain", "node-1").code == 0
+        assert hostler("host", "uncordon", *others).code == 0
