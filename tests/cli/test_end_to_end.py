@@ -94,7 +94,7 @@ def test_an_interrupt_ends_it_with_130():
             time.sleep(0.5)
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=5)
+                process.wait(timeout=20)
                 break
         _, errors = process.communicate(timeout=60)
     finally:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
+
 __all__ = ["type_in"]
 
-PATIENCE_S = 240  # a guard, not a measure
+PATIENCE_S = 480  # a guard, not a measure
 _PORTS = ("8470", "8471", "8472")
 
 
@@ -24,7 +25,7 @@ def type_in(folder: Path, lines: list[str], *, programs: tuple[str, ...] = ("cur
         pytest.skip(f"{' and '.join(missing)} not installed")
     script = "\n".join(["set -e -m", "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT", *lines, "echo all done"])
     for port in _PORTS:
-        script = script.replace(f":{port}", f":{_free_port()}")
+        script = script.replace(f":{port}", f":{free_port()}")
     home = folder / "home"
     environment = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -41,9 +42,3 @@ def type_in(folder: Path, lines: list[str], *, programs: tuple[str, ...] = ("cur
     said = done.stdout + done.stderr + "".join(path.read_text() for path in folder.glob("*.log"))
     assert (done.returncode, "all done" in done.stdout) == (0, True), said
     return done.stdout
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

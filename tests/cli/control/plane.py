@@ -20,7 +20,11 @@ from hostler.control.settings import ControlSettings
 GIB = 2**30
 GPUS = (DeviceHere(kind="gpu", model="t4"),) * 2
 SIZE = HostSize(cpu_millis=8000, memory_bytes=16 * GIB, disk_bytes=100 * GIB, devices=GPUS)
-PATIENCE_S = 60  # a guard, not a measure
+# Nobody competes for the lease, and no host dies: a machine that stands still for a while changes nothing.
+SETTINGS = ControlSettings(
+    listen="127.0.0.1:0", heartbeat_s=0.5, silent_after_s=600.0, stop_after_s=500.0, lease_ttl_s=600.0, verdict_s=120.0
+)
+PATIENCE_S = 180  # a guard, not a measure
 
 
 class Plane:
@@ -87,7 +91,7 @@ class Plane:
             ready.set()
 
         how = Serving(
-            settings=ControlSettings(listen="127.0.0.1:0", heartbeat_s=0.5),
+            settings=SETTINGS,
             database_url=f"sqlite:///{self.folder / 'plane.db'}",
             tls=self._tls,
             limits=OFF,

@@ -57,14 +57,23 @@ class Running:
 
     def __init__(self, process) -> None:
         self.process = process
+        self._said = ""
+
+    async def until_it_says(self, words: str) -> None:
+        """Read its log until these words have come."""
+        async with asyncio.timeout(120):
+            while words not in self._said:
+                line = await self.process.stderr.readline()
+                assert line, f"it never said {words!r}: {self._said}"
+                self._said += line.decode()
 
     async def end(self, number=None) -> tuple[int, str, str]:
         """Send a signal, if any, and return exit code and both streams."""
         if number is not None:
             self.process.send_signal(number)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             out, err = await self.process.communicate()
-        return self.process.returncode, out.decode(), err.decode()
+        return self.process.returncode, out.decode(), self._said + err.decode()
 
 
 @asynccontextmanager
@@ -98,8 +107,8 @@ async def command(*words: str | Path, home: Path, stdin: str = "", program: str 
 
 
 async def until(condition) -> None:
-    """Wait until something holds; a minute is a guard, not a measure."""
-    async with asyncio.timeout(60):
+    """Wait until something holds; two minutes are a guard, not a measure."""
+    async with asyncio.timeout(120):
         while not condition():
             await asyncio.sleep(0.02)
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("project")
 
 
 def created(name: str, cpu: str, *words: str) -> dict[str, Any]:
-    result = hostler("vm", "create", name, "--cpu", cpu, "--memory", "1Gi", *words, "--wait", "60", "-o", "json")
+    result = hostler("vm", "create", name, "--cpu", cpu, "--memory", "1Gi", *words, "--wait", "300", "-o", "json")
     assert result.code == 0, result.err
     found: dict[str, Any] = result.json["vm"]
     return found
@@ -42,7 +42,7 @@ def test_a_vm_for_which_nobody_else_has_room_is_named_with_the_reason_until_ther
     host, other, _ = (created(f"fill-{number}", "6")["host"] for number in (1, 2, 3))
     assert host != other, "each fills a host"
     with undrained(host):
-        result = hostler("host", "drain", host, "--wait", "60")
+        result = hostler("host", "drain", host, "--wait", "300")
         assert result.code == 4, result.err
         why = stuck(host)[0]["why"]
         assert why.startswith("0 of 3 hosts: ")
@@ -51,8 +51,8 @@ def test_a_vm_for_which_nobody_else_has_room_is_named_with_the_reason_until_ther
         assert result.error == f"cannot leave {host}: {project}/fill-1 ({why})"
         assert f"{project}/fill-1: {why}" in hostler("host", "get", host).out
         assert hostler("vm", "get", "fill-1", "-o", "json").json["state"] in ("running", "migrating")
-        assert hostler("vm", "delete", "fill-2", "--yes", "--wait", "60").code == 0
-        again = hostler("host", "drain", host, "--wait", "60")
+        assert hostler("vm", "delete", "fill-2", "--yes", "--wait", "300").code == 0
+        again = hostler("host", "drain", host, "--wait", "300")
         assert again.code == 0, again.err
         assert f"{project}/fill-1 left {host}: it is " in again.out
         assert stuck(host) == []
@@ -62,7 +62,7 @@ def test_a_vm_for_which_nobody_else_has_room_is_named_with_the_reason_until_ther
 def test_a_vm_that_may_be_nowhere_else_is_named_with_the_reason_until_the_host_is_not_drained(project: str) -> None:
     created("pinned", "1", "--host", "node-1")
     with undrained("node-1"):
-        result = hostler("host", "drain", "node-1", "--wait", "60")
+        result = hostler("host", "drain", "node-1", "--wait", "300")
         assert result.code == 4, result.err
         assert f"{project}/pinned (0 of 3 hosts: " in result.error
         assert f"{project}/pinned: 0 of 3 hosts: " in hostler("host", "get", "node-1").out
@@ -72,7 +72,7 @@ def test_a_vm_that_may_be_nowhere_else_is_named_with_the_reason_until_the_host_i
 def test_the_events_of_a_vm_that_finds_no_place_say_nothing_of_room_given_back() -> None:
     created("pinned", "1", "--host", "node-1")
     with undrained("node-1"):
-        assert hostler("host", "drain", "node-1", "--wait", "60").code == 4
+        assert hostler("host", "drain", "node-1", "--wait", "300").code == 4
         told = hostler("vm", "events", "pinned").out
         assert "not moved: 0 of 3 hosts" in told
         assert "no longer asks for a place" in told
@@ -87,7 +87,7 @@ def test_who_may_not_read_vms_learns_that_there_is_one_and_not_who(
         key = client.keys.create(KeyCreate(name="hosts", role="operator", scopes=["host.*"])).secret
     with undrained("node-1"), monkeypatch.context() as other:
         other.setenv("HOSTLER_KEY_FILE", str(secret(tmp_path / "hosts.key", key)))
-        result = hostler("host", "drain", "node-1", "--wait", "60")
+        result = hostler("host", "drain", "node-1", "--wait", "300")
         assert result.code == 4, result.err
         assert result.error == "cannot leave node-1: a VM of another project (no other host takes it)"
         assert "pinned" not in result.out + hostler("host", "get", "node-1").out

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from hostler.agent.messages import Order
-from tests.cli.control.serving import KEY, command, secret, site, until
+from tests.cli.control.serving import KEY, command, secret, site
 from tests.cli.running import hostler
 
 LOCAL = ("dev", "fleet", "--server", "http://127.0.0.1:9")
@@ -23,9 +23,9 @@ def test_a_fleet_joins_by_an_admins_key_and_stops_on_a_signal(tmp_path):
             words = ("dev", "fleet", "--server", there.address, "--hosts", "25", "--prefix", "rack-", "--key-file", key)
             more = ("--size", "cpu=4,memory=8Gi", "--label", "zone=a", "--storage", "nas")
             async with command(*words, *more, home=tmp_path) as running:
-                await until(lambda: len(there.plane.registrations) == 25)
+                await running.until_it_says("25 of 25 hosts joined")
                 there.plane.order(Order(vm="a", generation=1, power="running", memory_bytes=2**28))
-                await until(lambda: sum(bool(report.vms) for report in there.plane.reports) >= 25)
+                await running.until_it_says("25 VMs, 25 of them run")
                 code, out, err = await running.end(signal.SIGTERM)
         assert code == 0
         assert out == "stopped: 25 of 25 hosts joined, 25 VMs, 25 of them run\n"
@@ -46,14 +46,16 @@ def test_a_fleet_with_a_folder_comes_back_with_its_vms_and_needs_no_tokens(tmp_p
             there.plane.order(Order(vm="a", generation=1, power="running", memory_bytes=2**28))
             words = ("dev", "fleet", "--server", there.address, "--hosts", "3", "--state-dir", tmp_path / "fleet")
             async with command(*words, "--key-file", "-", home=tmp_path, stdin=KEY) as running:
-                await until(lambda: sum(bool(report.vms) for report in there.plane.reports) >= 3)
+                await running.until_it_says("3 VMs, 3 of them run")
                 await running.end(signal.SIGINT)
+            before = len(there.plane.registrations)
             async with command(*words, "--key-file", "-", home=tmp_path, stdin=KEY) as running:
-                await until(lambda: len(there.plane.registrations) == 6)
+                await running.until_it_says("3 of 3 hosts joined")
                 code, _, _ = await running.end(signal.SIGINT)
             assert code == 0
             assert len(there.wishes) == 3
-            assert all(len(registration.vms) == 1 for registration in there.plane.registrations[3:])
+            assert len({registration.agent for registration in there.plane.registrations[before:]}) == 3
+            assert all(len(registration.vms) == 1 for registration in there.plane.registrations[before:])
 
     asyncio.run(scenario())
 
@@ -79,7 +81,7 @@ def test_tokens_may_come_from_a_file_and_a_wrong_one_ends_its_host_only(tmp_path
             tokens = secret(tmp_path / "tokens", "t-1\nforged\nt-3\n")
             words = ("dev", "fleet", "--server", there.address, "--hosts", "3", "--token-file", tokens)
             async with command(*words, home=tmp_path) as running:
-                await until(lambda: len(there.plane.registrations) == 2)
+                await running.until_it_says("2 of 3 hosts joined, 1 ended")
                 code, out, err = await running.end(signal.SIGTERM)
         assert code == 0
         assert out == "stopped: 2 of 3 hosts joined, 1 ended\n"

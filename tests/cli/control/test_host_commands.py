@@ -55,7 +55,7 @@ def test_a_cordoned_host_takes_nothing_new():
 
 
 def test_a_drained_host_is_left_by_who_can(project):
-    vm = hostler("vm", "create", "web-0", "--cpu", "1", "--memory", "1Gi", "--wait", "60", "-o", "json").json["vm"]
+    vm = hostler("vm", "create", "web-0", "--cpu", "1", "--memory", "1Gi", "--wait", "300", "-o", "json").json["vm"]
     try:
         assert host("drain", vm["host"]).out.startswith(f"{vm['host']}: ready, draining")
         wait_until(lambda: hostler("vm", "get", "web-0", "-o", "json").json["host"] != vm["host"])

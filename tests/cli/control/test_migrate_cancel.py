@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("project")
 
 
 def test_a_move_whose_target_never_gets_ready_is_called_off(served):
-    made = hostler("vm", "create", "web-0", "--cpu", "1", "--memory", "1Gi", "--wait", "60", "-o", "json").json["vm"]
+    made = hostler("vm", "create", "web-0", "--cpu", "1", "--memory", "1Gi", "--wait", "300", "-o", "json").json["vm"]
     drivers = [driver for name, driver in served.fleet.drivers.items() if name != made["host"]]
     fault = Fault(verb="await_landing")
     for driver in drivers:
@@ -20,7 +20,7 @@ def test_a_move_whose_target_never_gets_ready_is_called_off(served):
     try:
         assert hostler("vm", "migrate", "web-0").code == 0
         wait_until(lambda: hostler("vm", "get", "web-0", "-o", "json").json["state"] == "migrating")
-        result = hostler("vm", "migrate", "web-0", "--cancel", "--wait", "60")
+        result = hostler("vm", "migrate", "web-0", "--cancel", "--wait", "300")
         assert result.code == 0, result.err
         assert result.out.endswith(f"cancel-migration done; it is running on {made['host']}\n")
     finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -16,13 +15,9 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE_S = 90
+from tests.ports import free_port
 
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+PATIENCE_S = 180
 
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -140,9 +135,9 @@ def test_a_town_of_ones_own_comes_up_with_hosts_and_is_found_again(tmp_path):
 
     with running(log, *words) as process:
         until(lambda: "Ctrl-C ends it" in log.read_text() and hosts() == 3, log)
-        made = run("vm", "create", "web", "--cpu", "1", "--memory", "1Gi", "--wait", "60", **reach)
+        made = run("vm", "create", "web", "--cpu", "1", "--memory", "1Gi", "--wait", "300", **reach)
         assert made.returncode == 0, made.stderr
-        assert answers(f"http://127.0.0.1:{port}/login")
+        until(lambda: answers(f"http://127.0.0.1:{port}/login"), log)
     assert process.returncode == 0, log.read_text()
     with running(log, *words) as process:
         until(lambda: "Ctrl-C ends it" in log.read_text() and hosts() == 3, log)

@@ -14,7 +14,8 @@ from hostler.config import prepare_kernel_cache
 from hostler.control.access.limits import Limits, Rate
 from hostler.control.settings import ControlSettings
 from hostler.errors import InputError
-from tests.cli.control.test_serve_command import answers, free_port, run, running, until
+from tests.cli.control.test_serve_command import answers, run, running, until
+from tests.ports import free_port
 
 
 def default(name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.control.plane import wait_until
+from tests.cli.control.unplaced import decided_in_time
 from tests.cli.running import hostler
 
 SMALL = ("--cpu", "1", "--memory", "1Gi")
@@ -38,14 +39,18 @@ def test_a_quota_is_set_and_kept_to(project):
         f"quota of {project}: - guaranteed, at most cpu 1, memory 4Gi\n"
     )
     assert hostler("quota", "set", project, "--min", "cpu=1").code == 0
-    assert hostler("vm", "create", "one", *SMALL, "--wait", "60").code == 0
-    assert hostler("vm", "create", "two", *SMALL, "--wait", "1").code == 1
+    assert hostler("vm", "create", "one", *SMALL, "--wait", "300").code == 0
+    refused = decided_in_time(
+        lambda span_s: hostler("vm", "create", f"two-{span_s}", *SMALL, "--wait", f"{span_s}", "-o", "json")
+    )
+    assert refused.code == 1
+    two = refused.error.partition(" is not placed: ")[0]
     found = hostler("quota", "get", project, "-o", "json").json
     assert (found["min"], found["max"]["cpu"], found["used"]["cpu"]) == ({"cpu": "1"}, "1", "1")
     assert project in hostler("quota", "list").out
-    assert "quota" in hostler("vm", "explain", "two").out
+    assert "quota" in hostler("vm", "explain", two).out
     assert hostler("quota", "delete", project, "--yes").code == 0
-    wait_until(lambda: hostler("vm", "get", "two", "-o", "json").json["state"] == "running")
+    wait_until(lambda: hostler("vm", "get", two, "-o", "json").json["state"] == "running")
     assert hostler("quota", "set", project).error == "no amounts are named"
 
 
@@ -70,19 +75,19 @@ def test_a_gang_waits_for_its_members(project):
     assert hostler("gang", "create", "crew", "--min-count", "2").out == f"gang {project}/crew: created\n"
     hostler("vm", "create", "worker-0", *SMALL, "--gang", "crew")
     assert hostler("vm", "get", "worker-0", "-o", "json").json["host"] is None
-    assert hostler("vm", "create", "worker-1", *SMALL, "--gang", "crew", "--wait", "60").code == 0
+    assert hostler("vm", "create", "worker-1", *SMALL, "--gang", "crew", "--wait", "300").code == 0
     wait_until(lambda: hostler("gang", "get", "crew", "-o", "json").json["placed"] == 2)
     assert hostler("gang", "list").row(project)[1:5] == ["crew", "2", "of", "2"]
     assert hostler("gang", "edit", "crew", "--min-count", "1").code == 0
     assert hostler("gang", "get", f"{project}/crew", "-o", "json").json["min_count"] == 1
-    hostler("vm", "delete", "worker-0", "worker-1", "--yes", "--wait", "60")
+    hostler("vm", "delete", "worker-0", "worker-1", "--yes", "--wait", "300")
     assert hostler("gang", "delete", "crew", "--yes").code == 0
 
 
 def test_operations_are_listed_and_waited_for(project):
     change = hostler("vm", "create", "one", *SMALL, "-o", "json").json
     identity = change["operation"]["id"]
-    result = hostler("operation", "wait", identity, "--seconds", "60")
+    result = hostler("operation", "wait", identity, "--seconds", "300")
     assert result.code == 0, result.err
     assert "done" in result.out
     assert hostler("operation", "get", identity, "-o", "json").json["state"] == "done"
