@@ -60,7 +60,7 @@ def drain(there: There, hosts: tuple[str, ...], wait_s: int | None, output: str)
         if wait_s is not None:
             tell = (lambda line: say(printable(line))) if is_table else (lambda line: None)
             until = time.monotonic() + wait_s
-            with said_when_interrupted(lambda: ""), progress_line() as progress:
+            with said_when_interrupted(lambda: _goes_on(hosts)), progress_line() as progress:
                 pairs = zip(found, before, strict=True)
                 ends = [_follow(client, host, here, until, tell, progress) for host, here in pairs]
             found = [host for host, _ in ends]
