@@ -19,7 +19,7 @@ __all__ = ["revoke", "rotate"]
 def rotate(there: There, hosts: tuple[str, ...]) -> None:
     """Give the agents of hosts a new credential, which each gets and keeps by itself at its next heartbeat.
 
-    The old one is good for 5 minutes more. If somebody else may have it, revoke it instead.
+    The old one is good until 5 minutes after the new one was used first. If somebody else may have it, revoke it.
     """
     with there.open() as client:
         for host in hosts:
