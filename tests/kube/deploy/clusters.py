@@ -52,7 +52,7 @@ class Kubectl:
 
     def wait_until_placed(self, *pods: str, namespace: str = "default") -> list[str]:
         """Wait until pods have nodes, and return these."""
-        eventually(lambda: all(self.node_of(pod, namespace) for pod in pods), patience_s=90)
+        eventually(lambda: all(self.node_of(pod, namespace) for pod in pods), patience_s=180)
         return [self.node_of(pod, namespace) for pod in pods]
 
 
@@ -81,13 +81,13 @@ def scheduling(
     running = Running(process, log)
     try:
         if is_awaited:
-            eventually(lambda: process.poll() is not None or " scheduling nodes=" in running.log, patience_s=120)
+            eventually(lambda: process.poll() is not None or " scheduling nodes=" in running.log, patience_s=240)
             assert process.poll() is None, running.log
         yield running
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(30)
+            process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

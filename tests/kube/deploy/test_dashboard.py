@@ -12,7 +12,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.kube.service.serving import node, pod, scheduling, server_with, until
+from tests.kube.service.serving import has_decided, node, pod, scheduling, server_with, until
 from tools import dashboards
 
 BOARD = json.loads(dashboards.DASHBOARD.read_text())
@@ -32,7 +32,7 @@ def served():
 
     async def main():
         async with scheduling(server) as pages:
-            await until(lambda: pages.scheduler.binder.counts.bound == 3 and not pages.scheduler.binder.backlog)
+            await until(lambda: pages.scheduler.binder.counts.bound == 3 and has_decided(pages.scheduler))
             return (await pages.get("/metrics"))[1]
 
     found: dict[str, set[str]] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 
 import pytest
@@ -15,6 +14,7 @@ from hostler.kube.local import LocalCluster
 from tests.cli.running import hostler
 from tests.kube.deploy.clusters import HOSTLER, ROOT, Kubectl, pod
 from tests.kube.deploy.pages import Shell, play
+from tests.ports import free_port
 
 GUIDE = ROOT / "docs" / "guides" / "kubernetes.md"
 TEXT = GUIDE.read_text()
@@ -47,9 +47,7 @@ def file_with(word):
 
 
 def test_kube_scheduler_places_through_our_extender_by_its_file(tmp_path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     text = file_with("kind: KubeSchedulerConfiguration")
     (command,) = re.findall(r"^hostler (kube extender .*)$", TEXT, re.MULTILINE)
     assert ADDRESS in text

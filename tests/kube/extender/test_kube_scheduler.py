@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -24,17 +23,11 @@ from hostler.kube.local.setup import Api
 from hostler.manifests import node_to_host, read_node
 from hostler.model import Bind, Guest, GuestArrived, HostJoined
 from tests.kube.extender.clusters import GPU, pod_json, sharing
+from tests.ports import free_port
 
-_PATIENCE_S = 60.0
+_PATIENCE_S = 180.0
 NODES = {"node-0": 1, "node-1": 2, "node-2": 4}
 PODS = (500, 1000, 300, 1000, 500, 700, 200, 1000, 300)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _node(number: int, gpus: int) -> dict[str, Any]:
@@ -97,7 +90,7 @@ def _extender(cluster: LocalCluster, port: int) -> Iterator[None]:
 @pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.long)], ids=["by-name", "whole-nodes"])
 def cluster(request, tmp_path) -> Iterator[tuple[LocalCluster, int]]:
     """Give a cluster whose kube-scheduler asks an extender on a port."""
-    port = _free_port()
+    port = free_port()
     extender = {
         "urlPrefix": f"http://127.0.0.1:{port}",
         "filterVerb": "filter",

@@ -66,22 +66,25 @@ def bind(cluster, name, to):
 
 def test_a_recorded_cluster_replays_and_was_not_touched(cluster, create, on, tmp_path):
     create("waits", "100")
-    path = tmp_path / "cluster.journal"
 
-    def come_late():
-        while not path.exists() or path.stat().st_size == 0:  # until the recording has begun
-            time.sleep(0.05)
-        create("late")
-        bind(cluster, "late", "node-2")
+    def record(name, span):
+        path = tmp_path / f"cluster-{span}.journal"
 
-    late = threading.Thread(target=come_late)
-    late.start()
-    found = hostler("journal", "record", "-o", path, "--for", "4s", *on)
-    late.join()
-    assert found.code == 0, found.err
-    assert decisions_of(path) >= 1
-    shown = hostler("journal", "show", path).out
-    assert "late" in shown
+        def come_late():
+            while not path.exists() or path.stat().st_size == 0:  # until the recording has begun
+                time.sleep(0.05)
+            create(name)
+            bind(cluster, name, "node-2")
+
+        late = threading.Thread(target=come_late)
+        late.start()
+        found = hostler("journal", "record", "-o", path, "--for", span, *on)
+        late.join()
+        assert found.code == 0, found.err
+        assert decisions_of(path) >= 1
+        return name in hostler("journal", "show", path).out
+
+    assert record("late", "4s") or record("latest", "2m"), "a busy machine may need longer to see it"
     with cluster.api() as api:
         waits = api.call("GET", "/api/v1/namespaces/default/pods/waits")
     assert "nodeName" not in waits["spec"]

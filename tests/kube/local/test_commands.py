@@ -139,8 +139,10 @@ def test_logs_are_shown_by_part_and_to_the_last_line():
     assert {line.split(": ")[0] for line in every.lines} == {"etcd", "apiserver"}
     assert len(hostler("kube", "logs", "apiserver", "--tail", "3").lines) == 3
     with subprocess.Popen(
-        [*HOSTLER, "kube", "logs", "apiserver", "--tail", "0", "-f"], stdout=subprocess.PIPE, text=True
-    ) as follower:
+        [*HOSTLER, "kube", "logs", "apiserver", "--tail", "0", "-f"], stdout=subprocess.PIPE, text=True,
+        # Whoever runs the tests in the background has interrupts ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as follower:  # fmt: skip
         log = cluster_folder("local") / "logs" / "apiserver.log"
 
         def is_shown():

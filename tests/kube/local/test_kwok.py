@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from hostler.kube.local import LocalCluster
@@ -61,13 +59,16 @@ def test_a_pod_is_placed_and_runs(api):
 
 
 def test_a_deleted_pod_stays_for_its_grace_period_and_then_goes(api):
-    spec = {"containers": CONTAINERS, "terminationGracePeriodSeconds": 4}
-    api.call("POST", PODS, {"metadata": {"name": "graceful"}, "spec": spec})
-    eventually(lambda: phase_of(api, "graceful") == "Running")
-    api.call("DELETE", f"{PODS}/graceful")
-    time.sleep(1.5)
-    assert api.call("GET", f"{PODS}/graceful")["metadata"]["deletionTimestamp"]
-    eventually(lambda: api.send("GET", f"{PODS}/graceful")[0] == 404)
+    for name, grace_s in (("patient", 3600), ("hasty", 1)):
+        spec = {"containers": CONTAINERS, "terminationGracePeriodSeconds": grace_s}
+        api.call("POST", PODS, {"metadata": {"name": name}, "spec": spec})
+        eventually(lambda: phase_of(api, name) == "Running")  # noqa: B023
+    for name in ("patient", "hasty"):
+        api.call("DELETE", f"{PODS}/{name}")
+    eventually(lambda: api.send("GET", f"{PODS}/hasty")[0] == 404)
+    assert api.call("GET", f"{PODS}/patient")["metadata"]["deletionTimestamp"]
+    api.call("DELETE", f"{PODS}/patient", {"gracePeriodSeconds": 0})
+    eventually(lambda: api.send("GET", f"{PODS}/patient")[0] == 404)
 
 
 def test_a_pod_of_a_job_completes_and_so_does_the_job(api):

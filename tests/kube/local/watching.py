@@ -23,7 +23,7 @@ def processes_about(folder: Path) -> dict[int, str]:
     return found
 
 
-def eventually(look: Callable[[], T], *, patience_s: float = 60.0) -> T:
+def eventually(look: Callable[[], T], *, patience_s: float = 120.0) -> T:
     """Return what ``look`` sees once that is true."""
     deadline = time.monotonic() + patience_s
     while not (seen := look()):

@@ -42,7 +42,7 @@ from tests.kube.oracle.process import Onlooker, kube_scheduler
 __all__ = ["Asker", "asker"]
 
 SETTLE_S = 0.03  # for its caches, which follow several watches, to have seen the cluster; see `testing`
-_PATIENCE_S = 60.0
+_PATIENCE_S = 180.0
 _ENOUGH_S = 3.0  # to be bound when all victims are gone
 _QUIET_S = 0.2  # after which nobody else is told to go
 _OWNERS: dict[str, Resource[Any]] = {

@@ -15,8 +15,8 @@ from tests.kube.oracle.ours import Ours, answer_of_ours
 __all__ = ["Finding", "examine", "shrink", "without"]
 
 # kube-scheduler hears of nodes, pods and budgets by separate watches, and nothing tells when it has heard all. A
-# difference counts only where it stays when there is time enough for that.
-_PATIENT_S = 0.5
+# difference counts only where it stays when there is time enough for that, also on a busy machine.
+_PATIENT_S = (0.5, 5.0, 30.0)
 _PARTS = ("pending", "running", "nodes", "budgets", "owners")
 
 
@@ -54,8 +54,9 @@ async def examine(real: Asker, case: Case) -> Finding:
     """Ask kube-scheduler and the engine, and compare; ask again before a difference is believed."""
     try:
         finding = await _examine(real, case)
-        if finding.differences or finding.words:
-            finding = await _examine(real, case, settle_s=_PATIENT_S)
+        for settle_s in _PATIENT_S:
+            if finding.differences or finding.words:
+                finding = await _examine(real, case, settle_s=settle_s)
     except Exception as error:
         error.add_note(f"while asking the case of seed {case.seed}")
         raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Callable
@@ -21,9 +22,9 @@ from aiohttp import web
 from hostler.kube.local import LocalCluster
 
 _HOP = {"connection", "transfer-encoding", "content-length", "keep-alive"}
-_PATIENCE_S = 10.0
+_PATIENCE_S = 120.0
 
-Kind = Literal["refuse", "stall", "swallow", "cut", "mute", "delay"]
+Kind = Literal["refuse", "stall", "swallow", "cut", "mute", "delay", "hold"]
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Fault:
     refuse: answered with ``status``, and ``body`` if there is one, and not passed on. stall: taken and never answered
     nor passed on. swallow: done by the server, and the connection ends instead of the answer. cut: the answer ends
     after ``size`` bytes. mute: only the headers come, and the connection stays open. delay: passed on after
-    ``seconds``.
+    ``seconds``. hold: passed on once the test has opened the ``gate``.
     """
 
     kind: Kind
@@ -46,6 +47,7 @@ class Fault:
     size: int = 0
     seconds: float = 0.0
     done: int = 0
+    gate: threading.Event = field(default_factory=threading.Event)
 
     def takes(self, method: str, path: str) -> bool:
         """Say whether this call suffers, and count it."""
@@ -83,7 +85,11 @@ class Proxy:
     def __init__(self, cluster: LocalCluster) -> None:
         self.faults: list[Fault] = []
         self.binds = Sent()
-        self.port = 0
+        # Bound for as long as we are there, and never listened on: while we take no connections nobody gets our port.
+        self._held = socket.socket()
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._held.bind(("127.0.0.1", 0))
+        self.port: int = self._held.getsockname()[1]
         self._cluster = cluster
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -98,6 +104,7 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_PATIENCE_S)
         self._loop.close()
+        self._held.close()
 
     def plan(self, fault: Fault) -> Fault:
         """Play a fault from now on."""
@@ -136,7 +143,6 @@ class Proxy:
         own.load_cert_chain(self._cluster.folder / "server.crt", self._cluster.folder / "server.key")
         self._site = web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=own, reuse_address=True)
         await self._site.start()
-        self.port = self._runner.addresses[-1][1]
 
     async def _part(self) -> None:
         await self._site.stop()
@@ -162,6 +168,8 @@ class Proxy:
             await asyncio.Event().wait()
         if fault is not None and kind == "delay":
             await asyncio.sleep(fault.seconds)
+        while fault is not None and kind == "hold" and not fault.gate.is_set():
+            await asyncio.sleep(0.01)
         if binding(request.method, request.path):
             self.binds.add(body)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in (*_HOP, "host")}

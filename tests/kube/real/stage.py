@@ -52,7 +52,7 @@ class Running:
 
     def ended(self) -> int:
         """Wait for its end and return the status."""
-        return self.process.wait(60)
+        return self.process.wait(120)
 
     def signal(self, number: signal.Signals) -> Running:
         """Send a signal."""
@@ -171,8 +171,9 @@ class Stage:
             "apiVersion": "hostler/v1",
             "kind": "Scheduler",
             "profiles": [{"scheduler_name": self.name, "policy": "kubernetes"}],
-            "election": {"name": self.name, "lease": "4s", "renew": "2500ms", "retry": "500ms"},
-            "limits": {"bind_timeout": "1s", "call_timeout": "5s"},
+            # Short, so that tests of what comes after a lease are; long enough for a busy machine to keep it.
+            "election": {"name": self.name, "lease": "10s", "renew": "6s", "retry": "500ms"},
+            "limits": {"bind_timeout": "3s", "call_timeout": "5s"},
             "queue": {"backoff_initial": "200ms", "backoff_max": "1s"},
             "listen": "",
         }
@@ -202,7 +203,7 @@ class Stage:
         found: list[Json] = self.call("GET", path)["items"]
         return found
 
-    def wait_for(self, count: int, prefix: str = "", patience_s: float = 60) -> dict[str, str]:
+    def wait_for(self, count: int, prefix: str = "", patience_s: float = 120) -> dict[str, str]:
         """Wait until so many pods have a node."""
         return eventually(lambda: found if len(found := self._bound_as(prefix)) >= count else {}, patience_s=patience_s)
 
@@ -219,7 +220,7 @@ class Stage:
             time.sleep(_QUIET_S)
             return _outcome(self.pods()) == before
 
-        eventually(look, patience_s=90)
+        eventually(look, patience_s=180)
         self.check(minimums)
         return self.bound()
 

@@ -83,11 +83,12 @@ def test_a_leader_that_slept_through_its_lease_wakes_up_to_write_nothing(stage, 
 
 def test_a_scheduler_told_to_stop_while_it_binds_ends_well_and_gives_the_lease_back(stage, proxy):
     stage.add_nodes(4)
-    slow = proxy.plan(Fault("delay", binding, seconds=0.2))
+    held = proxy.plan(Fault("hold", binding, skip=12))
     stage.add_pods(60)
     first = stage.start(port=proxy.port)
-    eventually(lambda: slow.done > 10)
-    first.signal(signal.SIGTERM)
+    eventually(lambda: held.done > held.skip)
+    first.signal(signal.SIGTERM).until("finishing what was sent")
+    held.gate.set()
     assert first.ended() == 0
     assert " stopped bound=" in first.said
     sent, bound = len(proxy.binds.targets), len(stage.bound())

@@ -22,13 +22,15 @@ def test_a_control_plane_killed_in_the_middle_of_binds_comes_back_and_every_pod_
     stage.add_pods(count)
     stage.add_gang("crew", 3, "100m")
     with Proxy(stage.cluster) as proxy:
-        proxy.plan(Fault("delay", binding, seconds=0.3))
+        held = proxy.plan(Fault("hold", binding, skip=count // 3))
         stage.start(port=proxy.port)
         before = stage.wait_for(1)
+        eventually(lambda: held.done > held.skip)
         stage.cluster.kill(part)
         assert len(before) < count
+        held.gate.set()
         stage.cluster.restart(part)
-        stage.wait_for(count + 3, patience_s=120)
+        stage.wait_for(count + 3, patience_s=180)
         after = stage.settle(crew=3)
     assert before.items() <= after.items()
 
@@ -67,7 +69,7 @@ def test_an_api_server_that_is_stopped_for_longer_than_the_lease_is_waited_for_a
     assert _page(f"{address}/readyz").startswith("ok, standby")
     stage.cluster.restart("apiserver")
     stage.add_pods(10, "after")
-    stage.wait_for(15, patience_s=120)
+    stage.wait_for(15, patience_s=180)
     stage.settle()
     assert _page(f"{address}/readyz") == "ok, leading"
     assert running.said.count(" scheduling nodes=") == 2

@@ -41,7 +41,7 @@ def test_pages_show_a_certificate_that_was_replaced(tmp_path):
             port = int(pages.address.rpartition(":")[2])
             first = await shown_by(port)
             write(tmp_path, authority.sign("new", "127.0.0.1"))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 while await shown_by(port) == first:
                     await asyncio.sleep(0.01)
             return first, await shown_by(port)

@@ -20,7 +20,7 @@ from hostler.kube.scheduler.executor import OwnThread
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.service.serving import serve
 from tests.cli.running import hostler
-from tests.kube.service.serving import pod, until
+from tests.kube.service.serving import has_decided, pod, until
 
 
 @asynccontextmanager
@@ -34,7 +34,7 @@ async def scheduling(cluster, listen="127.0.0.1:0", **options):
     try:
         async with serve(scheduler, client, listen, executor=executor, clock=clock, **options) as address:
             running = asyncio.ensure_future(scheduler.run(stop))
-            await until(lambda: scheduler.is_synced)
+            await until(lambda: scheduler.is_synced and has_decided(scheduler))
             yield address
             stop.set()
             await running
