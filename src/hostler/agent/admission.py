@@ -65,10 +65,6 @@ class Ledger:
         if self._held.pop(vm, None) is not None:
             self._add_up()
 
-    def held_by(self, vm: str) -> Amounts:
-        """Return what is booked for a VM."""
-        return self._held.get(vm, NOTHING)
-
     @property
     def used(self) -> Amounts:
         """Return what is booked in all; it may exceed the total."""

@@ -57,14 +57,6 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         if reason is not None:
             raise ForbiddenError(reason, hint="ask an administrator for a key that may")
 
-    def why_not_host(self, host: str) -> str | None:
-        """Return why it may not speak as the agent of a host, None if it may."""
-        if self.kind != "agent":
-            return "only an agent with its credential may report for a host"
-        if not host or host != self.host:
-            return f"this credential is that of host {self.name} ({self.host}), not of {host or 'nobody'}"
-        return None
-
     def narrowed(self, project: str = "") -> str:
         """Return the project that a list must be limited to, where the caller asked for one or (empty) for all."""
         return project or self.project

@@ -8,7 +8,7 @@ from hostler.errors import InputError
 
 __all__ = [
     "BodyTooLargeError", "HeadTooLargeError", "InvalidJsonError", "MethodNotAllowedError", "NoRequestError",
-    "NotAcceptableError", "RouteNotFoundError", "SlowRequestError", "UnsupportedMediaTypeError",
+    "RouteNotFoundError", "SlowRequestError", "UnsupportedMediaTypeError",
 ]  # fmt: skip
 
 
@@ -66,10 +66,3 @@ class MethodNotAllowedError(InputError):
 
     code = "method_not_allowed"
     status: ClassVar[int] = 405
-
-
-class NotAcceptableError(InputError):
-    """A media type that this path cannot answer with."""
-
-    code = "not_acceptable"
-    status: ClassVar[int] = 406

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hostler.errors import ConflictError, InputError, UnavailableError
+from hostler.errors import ConflictError, UnavailableError
 
-__all__ = ["InsufficientResourcesError", "NoAgentsError", "NoVerdictError", "NotConfirmedError"]
+__all__ = ["InsufficientResourcesError", "NoAgentsError", "NoVerdictError"]
 
 
 class NoAgentsError(UnavailableError):
@@ -28,9 +28,3 @@ class InsufficientResourcesError(ConflictError):
     def __init__(self, message: str, *, hint: str = "", decision: dict[str, object] | None = None) -> None:
         super().__init__(message, hint=hint)
         self.decision = decision
-
-
-class NotConfirmedError(InputError):
-    """Something that cannot be taken back was not confirmed by the right name or number."""
-
-    code = "not_confirmed"

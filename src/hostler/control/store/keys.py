@@ -34,10 +34,6 @@ class ApiKeyRow(msgspec.Struct, frozen=True, kw_only=True):
     used_ns: int | None = None
     body: bytes = b"{}"
 
-    def is_good(self, now_ns: int) -> bool:
-        """Say whether it opens anything."""
-        return self.revoked_ns is None and (self.expires_ns is None or now_ns < self.expires_ns)
-
 
 class JoinTokenRow(msgspec.Struct, frozen=True, kw_only=True):
     """A token for one host to join with; ``host_name``, where given, says which."""

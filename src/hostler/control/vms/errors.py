@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hostler.errors import ConflictError, InputError
 
-__all__ = ["MigratingError", "NotMovableError", "ProtectedError", "StillThereError", "WrongStateError"]
+__all__ = ["MigratingError", "NotMovableError", "ProtectedError", "WrongStateError"]
 
 
 class WrongStateError(ConflictError):
@@ -31,9 +31,3 @@ class NotMovableError(InputError):
     """The VM cannot leave its host: a disk of it lies there."""
 
     code = "not_movable"
-
-
-class StillThereError(ConflictError):
-    """Something still has the VM."""
-
-    code = "still_there"
