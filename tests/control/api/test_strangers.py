@@ -129,6 +129,15 @@ def test_whoever_comes_without_a_key_again_and_again_does_not_fill_the_log() -> 
     asyncio.run(scenario())
 
 
+def test_a_request_with_two_names_of_a_host_is_for_none() -> None:
+    async def scenario() -> None:
+        async with door() as at:
+            status, _, body = await at.send(ASK + b"Host: localhost\r\nConnection: close\r\n\r\n")
+            assert (status, json.loads(body)["code"]) == (421, "host_not_allowed")
+
+    asyncio.run(scenario())
+
+
 CHUNKED = b"POST /v1/plan HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 ENDLESS = {
     "many headers": (ASK, b"X-Number: 7\r\n" * 1000),

@@ -21,6 +21,7 @@ from hostler.agent.messages import (
     Reported,
 )
 from hostler.config.entries import means
+from hostler.control.access.errors import TooManyRequestsError
 from hostler.control.access.secrets import bearer_of, parse_secret
 from hostler.control.api.calls import Call
 from hostler.control.api.listing import Query
@@ -48,6 +49,21 @@ def _credential(call: Call) -> str:
     return parse_secret(bearer_of(call.request.headers.get("authorization", "")), "credential").text
 
 
+async def _counted(call: Call, *, is_registration: bool) -> str:
+    """Return the credential of a host that does not tell too much; TooManyRequestsError, UnauthenticatedError.
+
+    What is told is written down, and nobody on one host is to fill the database of all. A host may register as often as
+    a key may change something, and report as often as a key may read: no honest agent comes near.
+    """
+    credential, context = _credential(call), call.context
+    host = await context.fleet.roll.host_of(credential, remote_of(call.request))
+    wait_s = context.limiter.take(f"agent of {host}", context.clock(), is_change=is_registration)
+    if wait_s:
+        what = "registrations" if is_registration else "reports"
+        raise TooManyRequestsError(f"more {what} than one host may send", retry_after_s=wait_s)
+    return credential
+
+
 @ROUTES.add("POST", JOIN_PATH, "Join with a token", body=Join, answers={200: Joined}, door="none", refusals=_REFUSALS)
 async def join(call: Call) -> Reply:
     """Trade a token for a credential."""
@@ -66,7 +82,8 @@ async def join(call: Call) -> Reply:
 async def register(call: Call) -> Reply:
     """Register a host."""
     fleet = call.context.fleet
-    return Reply(200, await fleet.register(_credential(call), call.body(Register), remote_of(call.request)))
+    credential = await _counted(call, is_registration=True)
+    return Reply(200, await fleet.register(credential, call.body(Register), remote_of(call.request)))
 
 
 @ROUTES.add(
@@ -81,7 +98,8 @@ async def register(call: Call) -> Reply:
 async def report(call: Call) -> Reply:
     """Take in a report."""
     fleet = call.context.fleet
-    return Reply(200, await fleet.report(_credential(call), call.body(Report), remote_of(call.request)))
+    credential = await _counted(call, is_registration=False)
+    return Reply(200, await fleet.report(credential, call.body(Report), remote_of(call.request)))
 
 
 @ROUTES.add(

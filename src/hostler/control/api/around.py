@@ -58,7 +58,7 @@ class Around:
             app = self._app
             if self._context.host_names:
                 try:
-                    check_host(headers.get("host", ""), self._context.host_names)
+                    check_host(", ".join(headers.getlist("host")), self._context.host_names)  # two are none of ours
                 except HostlerError as error:
                     app = failed(self._context, Request(scope), error)
             await app(scope, receive, told)

@@ -1,0 +1,78 @@
+"""A host tells so much and no more: what it says is written down, in the database of all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+
+from hostler.control.access import Limits
+from hostler.control.access.limits import Rate
+from hostler.control.store import log
+from tests.control.api.house import GIB, House, open_house
+
+FEW = Limits(changes=Rate(4, 3600), reads=Rate(6, 3600), failures=None)  # so rarely that none is given back meanwhile
+
+
+class Agent:
+    """What speaks for a host."""
+
+    def __init__(self, house: House, name: str, credential: str) -> None:
+        self.house = house
+        self.name = name
+        self.epoch = 0
+        self._told = 0
+        self._headers = {"Authorization": f"Bearer {credential}"}
+
+    async def register(self, **more: Any) -> httpx.Response:
+        size = {"cpu_millis": 4000, "memory_bytes": 8 * GIB, "disk_bytes": 100 * GIB}
+        said = {"boot": "boot", "agent": self.name, "version": "1", "driver": "fake", "capabilities": {}, "size": size}
+        answer = await self._send("/agent/v1/register", {**said, **more})
+        if answer.status_code == 200:
+            self.epoch = answer.json()["epoch"]
+        return answer
+
+    async def report(self) -> httpx.Response:
+        self._told += 1
+        said = {"boot": "boot", "agent": self.name, "epoch": self.epoch, "sequence": self._told}
+        return await self._send("/agent/v1/report", said)
+
+    async def _send(self, path: str, said: dict[str, Any]) -> httpx.Response:
+        return await self.house.client.post(path, json=said, headers=self._headers)
+
+
+async def joined(house: House, name: str) -> Agent:
+    """Return the agent of a new host."""
+    token = (await house.ask("POST", "/v1/tokens", json={"host_name": name})).json()["secret"]
+    answer = await house.client.post("/agent/v1/join", json={"token": token, "name": name})
+    return Agent(house, name, answer.json()["credential"])
+
+
+def test_a_host_registers_and_reports_so_often_and_is_then_told_when_to_come_again() -> None:
+    async def scenario() -> None:
+        async with open_house(limits=FEW) as house:
+            north, south = await joined(house, "north"), await joined(house, "south")
+            registered = [await north.register(sequence=number) for number in range(1, 7)]
+            assert [one.status_code for one in registered] == [200] * 4 + [429] * 2
+            assert registered[-1].json()["detail"] == "more registrations than one host may send"
+            reports = [await north.report() for _ in range(8)]
+            assert [one.status_code for one in reports] == [200] * 6 + [429] * 2
+            assert int(reports[-1].headers["Retry-After"]) > 0
+            before = await house.database.read(log.head)
+            assert (await north.register(sequence=7)).status_code == 429
+            assert await house.database.read(log.head) == before, "it costs no write"
+            assert ((await south.register()).status_code, (await south.report()).status_code) == (200, 200)
+
+    asyncio.run(scenario())
+
+
+def test_who_has_no_credential_is_counted_to_no_host() -> None:
+    async def scenario() -> None:
+        async with open_house(limits=FEW) as house:
+            north = await joined(house, "north")
+            stranger = Agent(house, "north", house.secret)
+            assert {(await stranger.register()).status_code for _ in range(6)} == {401}
+            assert (await north.register()).status_code == 200
+
+    asyncio.run(scenario())
