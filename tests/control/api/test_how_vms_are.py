@@ -12,8 +12,10 @@ from hostler.agent.messages import Capabilities, Trouble, VmReport
 from hostler.control.books import ledger
 from hostler.control.fleet.announcing import announce
 from hostler.control.fleet.hosts import read_body
+from hostler.control.services.explaining import explain_vm
 from hostler.control.store import Connection, hosts
-from hostler.control.vms import reports
+from hostler.control.vms import reports, wishes
+from hostler.engine import Engine
 from tests.control.api.house import House, open_house
 
 SHARED = {"disks": [{"size": "1Gi", "storage": "nfs"}]}
@@ -117,6 +119,41 @@ def test_a_move_that_finds_no_place_says_so_without_words_of_the_engine() -> Non
             assert ("vm.waiting", "web asks for a place on another host") in told
             assert ("vm.withdrawn", "no longer asks for a place on another host") in told
             assert (await house.ask("GET", f"/v1/vms/{filling}")).json()["host"] == "c"
+
+    asyncio.run(scenario())
+
+
+async def explained_move(house: House, vm: str) -> dict[str, Any]:
+    """Explain a move that is asked for and not decided yet."""
+    stored = await house.database.read(lambda connection: ledger.load(connection, vm))
+    change = wishes.migrate(stored.vm)
+
+    def work(engine: Engine) -> dict[str, Any]:
+        for fact in change.facts:
+            engine.apply(fact)
+        return explain_vm(engine, change.vm)
+
+    found, _ = await house.context.books.ask(work)
+    return found
+
+
+def test_a_move_that_waits_is_explained_by_other_hosts_than_the_one_that_is_left() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            await house.add_hosts("a")
+            vm = await made(house, "web", spec={"cpu": "2"})
+            alone = await explained_move(house, vm)
+            assert alone["now"] == "is on a, and is to move to another host"
+            assert alone["verdicts"][0]["failures"][0]["reason"]["code"] == "it_is_to_leave"
+            assert (alone["cure"], alone["near_misses"]) == (None, [])
+            await house.add_hosts("b", cpu=1)
+            await house.settle()
+            told = await explained_move(house, vm)
+            counts = {one["reason"]["code"]: one["hosts"] for one in told["decision"]["reasons"]}
+            assert counts == {"it_is_to_leave": 1, "insufficient": 1}
+            assert (told["near_misses"], told["cure"]["host"]) == (["b"], "b")
+            assert "NotIn" not in str(told)
+            assert "hostler/" not in str(told)
 
     asyncio.run(scenario())
 

@@ -45,7 +45,9 @@ def explain_vm(
         claim = change.vm.run
     if claim is None or claim.uid not in engine.state.guests:
         raise NotFoundError(f"nothing is decided about VM {vm.name}", hint="it is going, or has just come")
-    found = staying(told(engine, claim.uid, may_read or only(vm.project), standings), vm)
+    found = told(engine, claim.uid, may_read or only(vm.project), standings)
+    if claim is not vm.move:
+        found = staying(found, vm)
     if claim is vm.grow:
         found = in_total(found, vm)
     how_it_is = {"state": state_of(vm), "now": standing(vm), "hint": advice(vm, _mend(vm, standings or {}))}
