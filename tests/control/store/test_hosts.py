@@ -107,7 +107,10 @@ def test_a_part_of_a_name_finds_all_hosts_that_have_it(database):
     assert names("%") == []
 
 
-def test_labels_of_many_hosts_are_read_at_once(database):
+def test_many_hosts_are_found_at_once_with_their_labels_by_id_and_by_name(database):
     put(database, *[host(f"h{number:04}", labels=(("number", str(number)),)) for number in range(1200)])
     found = database.read_now(hosts.all_alive)
     assert [row.labels[0][1] for row in found] == [str(number) for number in range(1200)]
+    ids, names = [row.id for row in found], [row.name for row in found]
+    assert sorted(database.read_now(lambda c: hosts.find_some(c, ids))) == ids
+    assert sorted(database.read_now(lambda c: hosts.find_by_names(c, names))) == names

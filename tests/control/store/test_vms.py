@@ -221,6 +221,16 @@ def test_a_page_has_a_maximum(shop, limit):
         shop.read_now(lambda c: vms.list_page(c, VmFilter(), limit=limit))
 
 
+def test_of_more_than_a_statement_can_name_none_is_left_out(shop):
+    many = [vm(f"web{number}") for number in range(1001)]
+    put(shop, *many)
+    found = shop.read_now(lambda c: vms.find_many(c, [row.id for row in many]))
+    assert {row.id for row in found} == {row.id for row in many}
+    again = [vm(f"web{number}", number=1) for number in range(1001)]
+    outcomes = shop.submit(lambda c: vms.insert_many(c, again)).result(30)
+    assert {type(outcome) for outcome in outcomes} == {NameTakenError}
+
+
 def test_deleted_vms_are_forgotten_after_a_while_oldest_first(shop):
     put(shop, vm("a", deleted_ns=10, labels=(("x", "y"),)), vm("b", deleted_ns=20), vm("c", deleted_ns=30), vm("d"))
     assert shop.submit(lambda c: vms.forget_deleted(c, 30, limit=1)).result(30) == 1

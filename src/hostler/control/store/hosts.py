@@ -22,7 +22,7 @@ from hostler.control.store.labels import (
     with_labels,
     write_labels,
 )
-from hostler.control.store.rows import Page, change, insert_new, read_page
+from hostler.control.store.rows import Page, change, in_batches, insert_new, read_page
 from hostler.control.store.tables import host_labels, hosts
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "is_buried", "list_page", "raise_generations", "revoke_credential", "roll", "save", "set_credential",
 ]  # fmt: skip
 
-_AT_ONCE = 500
 _SECRETS = ("credential_hash", "old_credential_hash", "old_credential_until_ns")
 _COLUMNS = [column for column in hosts.c if column.name not in _SECRETS]
 
@@ -201,8 +200,7 @@ def find(connection: Connection, identity: str) -> HostRow | None:
 def find_some(connection: Connection, identities: Sequence[str]) -> dict[str, HostRow]:
     """Return those of some hosts that exist, by id, deleted or not, without their labels: not to be saved."""
     found: dict[str, HostRow] = {}
-    for start in range(0, len(identities), _AT_ONCE):
-        some = identities[start : start + _AT_ONCE]
+    for some in in_batches(identities):
         found |= {row["id"]: _make(row) for row in connection.execute(_FIND_SOME, {"some": some}).mappings()}
     return found
 
@@ -224,8 +222,8 @@ def find_by_name(connection: Connection, name: str) -> HostRow | None:
 def find_by_names(connection: Connection, names: Sequence[str]) -> dict[str, HostRow]:
     """Return the hosts of some names that are not deleted, without their labels."""
     found: dict[str, HostRow] = {}
-    for start in range(0, len(names), _AT_ONCE):
-        is_one = hosts.c.name.in_(names[start : start + _AT_ONCE]) & hosts.c.deleted_ns.is_(None)
+    for some in in_batches(names):
+        is_one = hosts.c.name.in_(some) & hosts.c.deleted_ns.is_(None)
         rows = connection.execute(select(*_COLUMNS).where(is_one)).mappings()
         found |= {row["name"]: _make(row) for row in rows}
     return found

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, delete, exists, insert, select
 
-from hostler.control.store.rows import MOST_IN_A_PAGE
+from hostler.control.store.rows import in_batches
 
 __all__ = ["Labelled", "Labels", "add_labels", "columns_of", "has_labels", "read_labels", "with_labels", "write_labels"]
 
@@ -42,8 +42,7 @@ def with_labels(connection: Connection, table: Table, rows: Sequence[Row]) -> tu
 def read_labels(connection: Connection, table: Table, owners: Sequence[str]) -> dict[str, Labels]:
     """Return the labels of some rows, sorted by key."""
     found: dict[str, list[tuple[str, str]]] = {owner: [] for owner in owners}
-    for start in range(0, len(owners), MOST_IN_A_PAGE):  # a statement takes only so many values
-        some = owners[start : start + MOST_IN_A_PAGE]
+    for some in in_batches(owners):
         for owner, key, value in connection.execute(_reading(table), {"some": some}):
             found[owner].append((key, value))
     return {owner: tuple(labels) for owner, labels in found.items()}

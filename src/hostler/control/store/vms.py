@@ -36,7 +36,7 @@ from hostler.control.store.labels import (
     with_labels,
     write_labels,
 )
-from hostler.control.store.rows import Page, Time, check_limit, read_cursor, read_page, write_cursor
+from hostler.control.store.rows import Page, Time, check_limit, in_batches, read_cursor, read_page, write_cursor
 from hostler.control.store.tables import placements, projects, vm_labels, vms
 from hostler.errors import HostlerError
 
@@ -47,7 +47,6 @@ __all__ = [
 
 _Priority = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _WAITING = "waiting"  # the list of those that wait, as its cursors name it
-_AT_ONCE = 500
 _OF_HOSTS = (
     select(vms)
     .where(vms.c.id.in_(select(placements.c.vm).where(placements.c.host.in_(bindparam("some", expanding=True)))))
@@ -136,8 +135,7 @@ def insert_many(connection: Connection, rows: Sequence[VmRow]) -> list[VmRow | H
 
 def _taken(connection: Connection, project: str, names: Sequence[str]) -> set[str]:
     found: set[str] = set()
-    for start in range(0, len(names), _AT_ONCE):
-        some = names[start : start + _AT_ONCE]
+    for some in in_batches(names):
         found.update(connection.execute(_TAKEN, {"project": project, "some": some}).scalars())
     return found
 
@@ -170,8 +168,7 @@ def find(connection: Connection, identity: str) -> VmRow | None:
 def find_many(connection: Connection, identities: Sequence[str]) -> list[VmRow]:
     """Return those of some VMs that exist, by id, deleted or not, without their labels."""
     found: list[VmRow] = []
-    for start in range(0, len(identities), _AT_ONCE):
-        some = identities[start : start + _AT_ONCE]
+    for some in in_batches(identities):
         found += [_make(row) for row in connection.execute(_FIND_SOME, {"some": some}).mappings()]
     return found
 
@@ -186,8 +183,7 @@ def find_by_name(connection: Connection, project: str, name: str) -> VmRow | Non
 def of_hosts(connection: Connection, hosts: Sequence[str]) -> list[VmRow]:
     """Return all VMs that are placed on one of some hosts or land there, by id, without their labels."""
     found: dict[str, VmRow] = {}
-    for start in range(0, len(hosts), _AT_ONCE):
-        some = hosts[start : start + _AT_ONCE]
+    for some in in_batches(hosts):
         found |= {row["id"]: _make(row) for row in connection.execute(_OF_HOSTS, {"some": some}).mappings()}
     return [found[identity] for identity in sorted(found)]
 
