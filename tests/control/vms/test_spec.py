@@ -64,6 +64,9 @@ def test_an_amount_that_cannot_be_is_refused_by_the_name_of_its_field(field, fie
 
 
 WRONG = [
+    ("spec", {"host_affinity": [{"names": [f"host-{number}" for number in range(10_000)]}]}),
+    ("spec", {"host_affinity": [{"expressions": [{"key": f"key-{number}"} for number in range(5_000)]}]}),
+    ("spec", {"anti_affinity": [{"topology": "zone", "selector": many(10_000)}]}),
     ("disks", {"disks": [{"size": "1Gi"}] * 17}),
     ("disks", {"disks": [{"size": "600Ti"}] * 2}),
     ("disks[0].storage", disk(storage="../etc")),
@@ -259,3 +262,9 @@ def test_a_long_text_in_a_constraint_is_refused_and_not_repeated(name: str):
     with pytest.raises(InputError, match=rf"{name}\[0\]\.topology: 'x+'… is too long") as found:
         checked(asked(**{name: [term]}))
     assert len(found.value.message) < 100
+
+
+def test_a_spec_with_much_of_everything_is_taken():
+    names = [f"host-{number}" for number in range(1000)]
+    spec = asked(labels=many(64), host_selector=many(64), host_affinity=[{"names": names}])
+    assert checked(spec).host_affinity == spec.host_affinity

@@ -37,6 +37,7 @@ _MOST_BYTES = 2**50
 _LEAST_MEMORY = 2**20
 _SECTOR = 512  # hypervisors make disks of whole ones
 _MAX_DISKS = 16
+_MOST_JSON = 64 * 1024  # bytes of all of it: lists show many VMs at once, and every replica keeps them
 _MAX_ENTRIES = 64  # of each list of constraints: every decision looks at all of them
 _LISTS = (
     "devices", "host_affinity", "preferred_hosts", "tolerations", "affinity", "anti_affinity", "preferred_affinity",
@@ -163,6 +164,10 @@ def checked(spec: VmSpec) -> VmSpec:
 
     InputError for what can never be right; it names the field.
     """
+    size = len(msgspec.json.encode(spec))
+    if size > _MOST_JSON:
+        hint = f"at most {_MOST_JSON}: select by fewer labels, values and names, and write shorter texts"
+        raise InputError(f"spec: it has {size} bytes as JSON", hint=hint)
     cpu = _amount("cpu", CPU, spec.cpu, least=1, most=_MOST_CPU)
     memory = _amount("memory", MEMORY, spec.memory, least=_LEAST_MEMORY, most=_MOST_BYTES)
     if len(spec.disks) > _MAX_DISKS:
