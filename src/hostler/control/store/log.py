@@ -3,15 +3,18 @@
 Sequence numbers have no gaps and follow the order of commits, on both databases: the writer holds the single row
 ``log_head`` from the beginning of its transaction and so keeps all others out until COMMIT. Who has seen ``seq`` has
 seen all before it. What the works of one transaction append is kept aside and written once, before COMMIT.
+
+``at_ns`` is what the clock of the writer said, as it was: clocks are set, and those of replicas differ, so it may go
+back from one entry to the next. Only ``seq`` says what came first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 
 from hostler.control.store.errors import LogForgottenError
 from hostler.control.store.tables import checkpoints, log, log_head
@@ -49,16 +52,10 @@ class NewEntry(msgspec.Struct, frozen=True, kw_only=True):
     subject: str = ""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(NewEntry, frozen=True, kw_only=True):
     """Something that stands in the log."""
 
     seq: int
-    at_ns: int
-    kind: Kind
-    body: bytes
-    actor: str = ""
-    project: str = ""
-    subject: str = ""
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,13 +157,7 @@ def read_after(
     if seq < forgotten:
         hint = "begin with the latest checkpoint, or list what is there now"
         raise LogForgottenError(f"entries up to {forgotten} are gone, asked for those after {seq}", hint=hint)
-    query = _READ_AFTER
-    if kinds:
-        query = query.where(log.c.kind.in_(kinds))
-    if project is not None:
-        query = query.where(log.c.project == project)
-    if subject is not None:
-        query = query.where(log.c.subject == subject)
+    query = _narrowed(_READ_AFTER, kinds, project, subject)
     found = connection.execute(query, {"after": seq, "most": limit})
     return [Entry(**dict(zip(_FIELDS, row, strict=True))) for row in found]
 
@@ -189,15 +180,20 @@ def read_before(
 ) -> list[Entry]:
     """Return the entries before a number that are still there, newest first: for people who look back."""
     query = select(log).where(log.c.seq < seq).order_by(log.c.seq.desc()).limit(limit)
+    query = _narrowed(query, kinds, project, subject)
+    if without_subject is not None:
+        query = query.where(log.c.subject != without_subject)
+    return [Entry(**row) for row in connection.execute(query).mappings()]
+
+
+def _narrowed(query: Select[Any], kinds: Sequence[Kind], project: str | None, subject: str | None) -> Select[Any]:
     if kinds:
         query = query.where(log.c.kind.in_(kinds))
     if project is not None:
         query = query.where(log.c.project == project)
     if subject is not None:
         query = query.where(log.c.subject == subject)
-    if without_subject is not None:
-        query = query.where(log.c.subject != without_subject)
-    return [Entry(**row) for row in connection.execute(query).mappings()]
+    return query
 
 
 def save_checkpoint(connection: Connection, checkpoint: Checkpoint) -> None:
