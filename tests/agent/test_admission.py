@@ -24,7 +24,7 @@ def test_what_fits_exactly_is_granted_and_one_more_is_refused():
     books = ledger()
     books.hold("old", amounts(4, 8))
     assert not books.claim("new", amounts(4, 8))
-    assert books.claim("more", amounts(1)) == "cpu_millis: 1000 more wanted, 0 free"
+    assert books.claim("more", amounts(1)) == "cpu: 1 more wanted, 0 free"
 
 
 def test_the_same_room_cannot_be_spent_twice():

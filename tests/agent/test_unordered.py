@@ -35,7 +35,7 @@ def test_one_that_this_agent_made_takes_what_it_was_made_with_once_all_orders_ar
 def test_a_vm_that_does_not_fit_beside_them_says_who_is_there():
     state = state_with(orders=[order(cpu_millis=2000)], there=[found(power="stopped"), GUEST])
     trouble = plan(state, 0).refusals["a"]
-    assert trouble.message.startswith("a does not fit on this host: cpu_millis: 2000 more wanted, 1000 free")
+    assert trouble.message.startswith("a does not fit on this host: cpu: 2 more wanted, 1 free")
     assert trouble.message.endswith("; VMs that nobody ordered here take cpu 7, memory 4Gi: guest@17")
     assert "remove what nobody needs there" in trouble.hint
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hostler.agent.messages import HostSize, Order
+from hostler.model import CPU, MEMORY, STORAGE, format_resource
 
 __all__ = ["MOST", "NOTHING", "Amounts", "Ledger", "size_of", "what_a_running_vm_takes", "what_a_stopped_vm_takes"]
 
+_RESOURCES = (CPU, MEMORY, STORAGE)  # what people call the fields of ``Amounts``
 MOST = 2**63 - 1  # sums stop here: a wrong number must not turn into a small one
 
 
@@ -87,8 +89,8 @@ class Ledger:
         if any(growth) and not self._is_known:
             return "what this host holds is not known, so nothing is free"
         short = [
-            f"{name}: {more} more wanted, {free} free"
-            for name, more, free in zip(Amounts._fields, growth, self.free, strict=True)
+            f"{name}: {format_resource(name, more)} more wanted, {format_resource(name, free)} free"
+            for name, more, free in zip(_RESOURCES, growth, self.free, strict=True)
             if more > free
         ]
         return "; ".join(short)
