@@ -11,6 +11,7 @@ import psycopg
 from hostler.control.books.follower import Follower
 from hostler.control.settings import ControlSettings, policies_for
 from hostler.control.store.log import Checkpoint, Entry
+from hostler.engine import Engine
 from hostler.model import Event, GuestArrived, GuestBound, GuestChanged, GuestLeft, HostChanged, HostJoined, HostLeft
 
 __all__ = ["Eyes", "audit", "twin_of"]
@@ -67,7 +68,7 @@ class Eyes:
 def twin_of(entries: list[Entry], upto: int | None = None) -> Follower:
     """Return an engine that lived through the log from its beginning and never stopped."""
     settings = ControlSettings()
-    twin = Follower(policies_for(settings), settings.seed)
+    twin = Follower(Engine(policies_for(settings), seed=settings.seed))
     twin.read([entry for entry in entries if upto is None or entry.seq <= upto])
     twin.catch_up()
     return twin

@@ -76,7 +76,7 @@ class Books:
         self._thread = EngineThread()
         self._looks = AskingLine(self._thread, "hostler-look")
         self._what_ifs = AskingLine(self._thread, "hostler-what-if", most=_MOST_WHAT_IFS)
-        self._follower = Follower(policies_for(settings), settings.seed)
+        self._follower = Follower(Engine(policies_for(settings), seed=settings.seed))
         self._is_sound = False  # what the follower knows is what the log says
         self.leadership = Leadership(
             database,
@@ -369,7 +369,7 @@ class Books:
 
         def make() -> Follower:
             if checkpoint is None:
-                return Follower(policies_for(settings), settings.seed)
+                return Follower(Engine(policies_for(settings), seed=settings.seed))
             return Follower.restore(checkpoint)
 
         async with self._reading:

@@ -18,7 +18,7 @@ import msgspec
 from hostler.control.store.log import Checkpoint, Entry
 from hostler.engine import Engine
 from hostler.errors import HostlerError, InternalError
-from hostler.model import Action, Event, Policy
+from hostler.model import Action, Event
 
 __all__ = ["FORMAT", "AstrayError", "Follower", "Refusal", "Step", "digest_of"]
 
@@ -61,9 +61,9 @@ def digest_of(actions: Sequence[Action]) -> str:
 class Follower:
     """An engine and the place in the log that it has come to. One thread at a time may use it."""
 
-    def __init__(self, policies: Sequence[Policy], seed: int) -> None:
-        self.engine = Engine(policies, seed=seed)
-        self.seq = 0  # of the last entry read
+    def __init__(self, engine: Engine, seq: int = 0) -> None:
+        self.engine = engine
+        self.seq = seq  # of the last entry read
         self.refused = 0  # facts that the engine did not take
         self.last_refusal = ""
         self.refusals: deque[Refusal] = deque()  # those that nobody has told of yet; whoever does takes them out
@@ -78,19 +78,10 @@ class Follower:
         if checkpoint.format != FORMAT:
             hint = "restore a backup of this version, or use the program that wrote it"
             raise AstrayError(f"the checkpoint has the format {checkpoint.format!r}", hint=hint)
-        follower = cls.__new__(cls)
         try:
-            follower.engine = Engine.restore(checkpoint.body)
+            return cls(Engine.restore(checkpoint.body), checkpoint.seq)
         except HostlerError as error:
             raise AstrayError(f"the checkpoint at {checkpoint.seq}: {error.message}", hint=_UPGRADE) from error
-        follower.seq = checkpoint.seq
-        follower.refused, follower.last_refusal = 0, ""
-        follower.refusals = deque()
-        follower._waiting = deque()
-        follower._own_step = 0
-        follower.is_torn = False
-        follower._astray = None
-        return follower
 
     def read(self, entries: Sequence[Entry]) -> None:
         """Take the next entries of the log; AstrayError, now and from then on, at one that cannot be followed."""
