@@ -64,8 +64,6 @@ class Follower:
     def __init__(self, engine: Engine, seq: int = 0) -> None:
         self.engine = engine
         self.seq = seq  # of the last entry read
-        self.refused = 0  # facts that the engine did not take
-        self.last_refusal = ""
         self.refusals: deque[Refusal] = deque()  # those that nobody has told of yet; whoever does takes them out
         self._waiting: deque[tuple[int, Event]] = deque()
         self._own_step = 0  # the entry of a step that this engine has made already
@@ -121,9 +119,7 @@ class Follower:
             try:
                 self.engine.apply(event)
             except HostlerError as error:  # the same on every replica
-                self.refused += 1
-                self.last_refusal = f"{type(event).__name__}: {error.message}"
-                self.refusals.append(Refusal(seq, self.last_refusal))
+                self.refusals.append(Refusal(seq, f"{type(event).__name__}: {error.message}"))
 
     def show(self, twin: Engine) -> None:
         """Let a twin of the engine take the facts that wait here, without taking them ourselves."""
