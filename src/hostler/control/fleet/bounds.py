@@ -27,6 +27,7 @@ def bounded_registration(message: Register) -> Register:
     """Return a registration within bounds; MessageBoundsError, InputError for what can never be right."""
     for place in ("boot", "agent", "version", "driver"):
         _check_name(place, getattr(message, place))
+        _check_plain(place, getattr(message, place))
     _check_count("labels", message.labels, _MOST_LABELS)
     _check_count("protocols", message.protocols, _MOST_PROTOCOLS)
     _check_number("sequence", message.sequence)
@@ -101,6 +102,12 @@ def _check_name(place: str, name: str, *, most: int = LONGEST_NAME) -> None:
     if len(name) > most:
         hint = f"at most {most} characters are taken"
         raise MessageBoundsError(f"{place}: {name[:40]!r}… has {len(name)} characters", hint=hint)
+
+
+def _check_plain(place: str, name: str) -> None:
+    """Refuse characters in what an agent calls itself that no database, label or line of a log takes."""
+    if not name.isprintable():
+        raise MessageBoundsError(f"{place}: {name[:40]!r} has control characters", hint="send plain text")
 
 
 def _check_number(place: str, number: int) -> None:
