@@ -198,7 +198,8 @@ _act(
     "rotate-credential",
     "Give a host's agent a new credential",
     Nothing,
-    "It gets it when it registers again, which its next report makes it do; the old one is good for 5 minutes more.",
+    "It gets it when it registers again, which its next report makes it do; the old one is good until 5 minutes after "
+    "the new one was used first.",
 )
 _act(
     "revoke-credential",

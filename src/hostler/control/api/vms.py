@@ -176,7 +176,7 @@ async def migrate(call: Call) -> Reply:
     body=Nothing,
     is_body_needed=False,
     permission="vm.change",
-    **_CHANGE,
+    **{**_CHANGE, "description": f"{_LATER} While its host is drained that needs the permission host.operate too."},
 )
 async def cancel_migration(call: Call) -> Reply:
     """Call a move off, as long as nobody has said that the VM arrived."""
