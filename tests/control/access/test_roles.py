@@ -110,6 +110,12 @@ def test_a_scope_that_holds_no_permission_is_refused(scope):
         check_scopes([])
 
 
+def test_a_long_scope_is_not_repeated_at_length():
+    with pytest.raises(InputError) as caught:
+        check_scopes(["x" * 100_000])
+    assert len(caught.value.message) < 200
+
+
 def test_scopes_are_kept_sorted_and_once():
     assert check_scopes(["vm.*", "*.read", "vm.*"]) == ("*.read", "vm.*")
 

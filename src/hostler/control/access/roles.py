@@ -96,7 +96,7 @@ def check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
     for one in found:
         if _PATTERN.fullmatch(one) is None or not any(covers((one,), name) for name in PERMISSIONS):
             hint = f"write a permission or a pattern such as vm.* or *.read; permissions are {', '.join(PERMISSIONS)}"
-            raise InputError(f"no permission matches the scope {one!r}", hint=hint)
+            raise InputError(f"no permission matches the scope {one[:60]!r}", hint=hint)
     return found
 
 
