@@ -18,8 +18,8 @@ __all__ = ["Eyes", "audit", "twin_of"]
 
 _EVENT = msgspec.json.Decoder(Event)
 _USE = "SELECT host, SUM(cpu_millis), SUM(memory_bytes) FROM placements GROUP BY host"
-_LOG = "SELECT seq, at_ns, kind, body, actor, project, subject FROM log ORDER BY seq"
-_CHECKPOINT = "SELECT seq, at_ns, format, body FROM checkpoints ORDER BY seq DESC LIMIT 1"
+_LOG = f"SELECT {', '.join(Entry.__struct_fields__)} FROM log ORDER BY seq"
+_CHECKPOINT = f"SELECT {', '.join(Checkpoint.__struct_fields__)} FROM checkpoints ORDER BY seq DESC LIMIT 1"
 
 
 class Eyes:
