@@ -15,14 +15,14 @@ SHARED = spec(disks=[DiskSpec(size="1Gi", storage="shared")])
 
 
 async def sent_and_not_told(world: Scene) -> str:
-    """Let a VM land at a host of which nobody hears that it did; return the VM."""
+    """Let a VM leave a host and land at another, of which nobody hears either; return the VM."""
     north = await world.join("north")
     vm = await world.create_running(SHARED)
     south = await world.join("south")
     north.driver.faults.append(Fault(kind="blocked", verb="send"))
     await world.wish(vm, wishes.migrate)
-    await world.until_vm(vm, lambda one: one.moving is not None and one.moving.phase == "copying")
-    south.wire.is_cut = True
+    await world.until_vm(vm, lambda one: one.trouble is not None)  # it was told to send, and tried
+    north.wire.is_cut = south.wire.is_cut = True
     north.driver.faults.clear()
     await until(lambda: south.power(vm) == "running")
     assert (await world.vm(vm)).moving.phase == "copying"
@@ -36,6 +36,7 @@ def test_a_move_that_is_called_off_after_the_vm_landed_leaves_its_disk_to_the_so
             vm = await sent_and_not_told(world)
             north, south = world.hosts["north"], world.hosts["south"]
             await world.wish(vm, wishes.cancel_move)
+            north.wire.is_cut = False
             if is_killed:
                 south.driver.faults.append(Fault(verb="delete", times=1, is_after=True))
                 await south.stop()
