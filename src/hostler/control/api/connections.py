@@ -25,114 +25,120 @@ __all__ = ["patient"]
 
 MOST_HEAD = 64 * 1024  # bytes, and what comes with the last of them
 STALL_S = 60.0
+_BASE: Any = HttpToolsProtocol
 _NO_REQUEST = "that is no HTTP request"
+
+
+class _Patient(_BASE):  # type: ignore[misc]
+    """Closes the connection unless the head of a request is there in time; answers may take any time."""
+
+    head_s: float
+    stall_s: float
+    strangers: Strangers
+    told: logging.Logger
+
+    _ending: asyncio.TimerHandle | None = None
+    _stalling: asyncio.TimerHandle | None = None
+    _unread = 0  # bytes since the last whole head or the last bytes of a body
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first head."""
+        self.logger = self.told
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest, if this was only a part of a head."""
+        self._unread += len(data)
+        super().data_received(data)
+        if self._unread > MOST_HEAD:
+            self._refuse(HeadTooLargeError(f"the head is larger than {MOST_HEAD} bytes", hint="send less of it"))
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._wait_no_more()
+        elif self._ending is None:
+            self._wait()
+
+    def on_headers_complete(self) -> None:
+        """Count anew: a head is whole."""
+        self._unread = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Count anew: what comes now is for whoever reads the body."""
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Count anew: what comes now is another request."""
+        self._unread = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request; ``msg`` are the server's words for it."""
+        remote = self.client[0] if self.client is not None else "somebody"
+        self.strangers.tell(f"what {remote} sent is no HTTP request", remote)
+        self._refuse(NoRequestError(_NO_REQUEST, hint="speak HTTP/1.1, with TLS where the service does"))
+
+    def pause_writing(self) -> None:
+        """Wait for whoever does not read."""
+        super().pause_writing()
+        self._stall()
+
+    def resume_writing(self) -> None:
+        """Go on: he has read."""
+        self._stall_no_more()
+        super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        """Wait for whoever does not read the last answer on this connection."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._stall()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close it, since no request has come for long, even if the last answer was not read."""
+        super().timeout_keep_alive_handler()
+        self._stall()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing."""
+        self._wait_no_more()
+        self._stall_no_more()
+        super().connection_lost(exc)
+
+    def _refuse(self, error: HostlerError) -> None:
+        if self.transport.is_closing():
+            return
+        if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
+            self.transport.abort()  # words of ours would stand in the middle of an answer
+            return
+        self.transport.write(_answer(error))
+        self.transport.close()
+        self._stall()
+
+    def _wait(self) -> None:
+        self._ending = self.loop.call_later(self.head_s, self.transport.abort)
+
+    def _wait_no_more(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+
+    def _stall(self) -> None:
+        if self._stalling is None:
+            self._stalling = self.loop.call_later(self.stall_s, self.transport.abort)
+
+    def _stall_no_more(self) -> None:
+        if self._stalling is not None:
+            self._stalling.cancel()
+            self._stalling = None
 
 
 def patient(head_s: float, strangers: Strangers, *, stall_s: float = STALL_S) -> type[asyncio.Protocol]:
     """Return the protocol of a server that waits so long for the head of a request, and for who does not read."""
-    base: Any = HttpToolsProtocol
-    logger = _logger_of(lambda line: strangers.tell(line, ""))
-
-    class Patient(base):  # type: ignore[misc]
-        """Closes the connection unless the head of a request is there in time; answers may take any time."""
-
-        _ending: asyncio.TimerHandle | None = None
-        _stalling: asyncio.TimerHandle | None = None
-        _unread = 0  # bytes since the last whole head or the last bytes of a body
-
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            """Wait for the first head."""
-            self.logger = logger
-            super().connection_made(transport)
-            self._wait()
-
-        def data_received(self, data: bytes) -> None:
-            """Wait for the rest, if this was only a part of a head."""
-            self._unread += len(data)
-            super().data_received(data)
-            if self._unread > MOST_HEAD:
-                self._refuse(HeadTooLargeError(f"the head is larger than {MOST_HEAD} bytes", hint="send less of it"))
-            if self.cycle is not None and not self.cycle.response_complete:
-                self._wait_no_more()
-            elif self._ending is None:
-                self._wait()
-
-        def on_headers_complete(self) -> None:
-            """Count anew: a head is whole."""
-            self._unread = 0
-            super().on_headers_complete()
-
-        def on_body(self, body: bytes) -> None:
-            """Count anew: what comes now is for whoever reads the body."""
-            self._unread = 0
-            super().on_body(body)
-
-        def on_message_complete(self) -> None:
-            """Count anew: what comes now is another request."""
-            self._unread = 0
-            super().on_message_complete()
-
-        def send_400_response(self, msg: str) -> None:
-            """Refuse what is no request; ``msg`` are the server's words for it."""
-            remote = self.client[0] if self.client is not None else "somebody"
-            strangers.tell(f"what {remote} sent is no HTTP request", remote)
-            self._refuse(NoRequestError(_NO_REQUEST, hint="speak HTTP/1.1, with TLS where the service does"))
-
-        def pause_writing(self) -> None:
-            """Wait for whoever does not read."""
-            super().pause_writing()
-            self._stall()
-
-        def resume_writing(self) -> None:
-            """Go on: he has read."""
-            self._stall_no_more()
-            super().resume_writing()
-
-        def on_response_complete(self) -> None:
-            """Wait for whoever does not read the last answer on this connection."""
-            super().on_response_complete()
-            if self.transport.is_closing():
-                self._stall()
-
-        def timeout_keep_alive_handler(self) -> None:
-            """Close it, since no request has come for long, even if the last answer was not read."""
-            super().timeout_keep_alive_handler()
-            self._stall()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            """Wait for nothing."""
-            self._wait_no_more()
-            self._stall_no_more()
-            super().connection_lost(exc)
-
-        def _refuse(self, error: HostlerError) -> None:
-            if self.transport.is_closing():
-                return
-            if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
-                self.transport.abort()  # words of ours would stand in the middle of an answer
-                return
-            self.transport.write(_answer(error))
-            self.transport.close()
-            self._stall()
-
-        def _wait(self) -> None:
-            self._ending = self.loop.call_later(head_s, self.transport.abort)
-
-        def _wait_no_more(self) -> None:
-            if self._ending is not None:
-                self._ending.cancel()
-                self._ending = None
-
-        def _stall(self) -> None:
-            if self._stalling is None:
-                self._stalling = self.loop.call_later(stall_s, self.transport.abort)
-
-        def _stall_no_more(self) -> None:
-            if self._stalling is not None:
-                self._stalling.cancel()
-                self._stalling = None
-
-    return Patient
+    told = _logger_of(lambda line: strangers.tell(line, ""))
+    how = {"head_s": head_s, "stall_s": stall_s, "strangers": strangers, "told": told}
+    return type("Patient", (_Patient,), how)
 
 
 def _answer(error: HostlerError) -> bytes:
