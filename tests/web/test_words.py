@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hostler.control.access.names import by_number
 from hostler.model import Failure, HostVerdict, Reason, Score
-from hostler.web.heat import Load, by_name, density
+from hostler.web.heat import density
 from hostler.web.verdicts import verdicts_of
 from hostler.web.wording import (
     age_text,
@@ -86,8 +87,8 @@ def test_hosts_that_refuse_alike_are_one_group_and_near_misses_come_first() -> N
 
 
 def test_numbers_in_names_of_hosts_count_as_numbers() -> None:
-    hosts = [Load(name, name, "ready", 0, {}) for name in ("host-10", "host-9", "a", "host-9b", "9")]
-    assert [host.name for host in sorted(hosts, key=by_name)] == ["a", "host-9", "host-9b", "host-10", "9"]
+    names = ["host-10", "host-9", "a", "host-9b", "9"]
+    assert sorted(names, key=by_number) == ["a", "host-9", "host-9b", "host-10", "9"]
 
 
 def test_cells_shrink_when_there_are_many() -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 import msgspec
 from starlette.responses import Response
 
+from hostler.control.access.names import by_number
 from hostler.control.api.shapes import Vm
 from hostler.control.books import ledger
 from hostler.control.services import hosts
@@ -17,7 +18,7 @@ from hostler.control.store.lease import Lease
 from hostler.control.store.rows import MOST_IN_A_PAGE
 from hostler.control.store.vms import VmFilter
 from hostler.web.desk import Visit
-from hostler.web.heat import RESOURCES, Cell, Load, Usage, by_name, cells, density, load_of, totals
+from hostler.web.heat import RESOURCES, Cell, Load, Usage, cells, density, load_of, totals
 from hostler.web.live import live_link
 from hostler.web.menu import first_page
 
@@ -117,7 +118,7 @@ def all_hosts(connection: Connection, visit: Visit, part: str) -> list[Load]:
         found += map(load_of, page.items)
         after = page.next
         if not after:
-            return sorted(found, key=by_name)
+            return sorted(found, key=lambda host: by_number(host.name))
 
 
 def _some(connection: Connection, state: str, gathers: Gathers) -> list[Vm]:

@@ -6,7 +6,6 @@ those who cannot tell hues apart read as well.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -15,13 +14,12 @@ from hostler.control.api.shapes import Host
 from hostler.web.wording import bytes_text, cpu_text, plural, share
 
 __all__ = [
-    "RESOURCES", "Cell", "Load", "Usage", "by_name", "cells", "density", "host_state", "load_of", "step_of", "totals",
+    "RESOURCES", "Cell", "Load", "Usage", "cells", "density", "host_state", "load_of", "step_of", "totals",
 ]  # fmt: skip
 
 RESOURCES = ("cpu", "memory", "disk")
 _NAMES = {"cpu": "CPU", "memory": "memory", "disk": "disk"}
 _MIDDLE, _DENSE = 80, 240  # from so many hosts on cells are smaller
-_NUMBERS = re.compile(r"([0-9]{1,18})")
 _AWAY = frozenset(("silent", "offline", "fenced", "unregistered"))
 
 
@@ -86,11 +84,6 @@ def load_of(host: Host) -> Load:
         "disk": _usage("disk", used.disk_bytes, limit.disk_bytes),
     }
     return Load(host.id, host.name, host_state(host), host.vms, usage)
-
-
-def by_name(host: Load) -> list[tuple[int, str]]:
-    """Return what hosts are ordered by: numbers in names count as numbers."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBERS.split(host.name) if part]
 
 
 def totals(hosts: Sequence[Load]) -> list[Usage]:

@@ -136,9 +136,12 @@ def _lined(field: Field[Host]) -> Field[Host]:
 @output
 def list_(there: There, state: str | None, output: str) -> None:
     """List the hosts, with what is kept there for VMs and what they may give."""
+    from hostler.control.access.names import by_number
+
     with there.open() as client:
+        found = sorted(client.hosts.list(state=state or ""), key=lambda host: by_number(host.name))
         nothing = f"no host is {state}" if state else NO_HOSTS
-        show_list(client.hosts.list(state=state or ""), _fields(), output, nothing=nothing)
+        show_list(found, _fields(), output, nothing=nothing)
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""Names that nobody may take for an id: where a word may be either, one must not stand for the other. Pure."""
+"""Names: which nobody may take for an id, where a word may be either, and in which order people look for them. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 
 from hostler.errors import InputError
 
-__all__ = ["check_not_id"]
+__all__ = ["by_number", "check_not_id"]
 
 _ID = re.compile(r"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
+_NUMBERS = re.compile(r"([0-9]{1,18})")
 
 
 def check_not_id(name: str, what: str) -> None:
@@ -16,3 +17,8 @@ def check_not_id(name: str, what: str) -> None:
     if _ID.fullmatch(name) is not None:
         hint = "choose another name: 32 digits from 0 to f are an id, with dashes or without"
         raise InputError(f"{name!r} is not a name for a {what}: it has the form of an id", hint=hint)
+
+
+def by_number(name: str) -> list[tuple[int, str]]:
+    """Return what names are ordered by: numbers in them count as numbers."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBERS.split(name) if part]
