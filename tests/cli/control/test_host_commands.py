@@ -70,8 +70,6 @@ def test_labels_are_set_and_taken_away():
     assert chosen["chosen"] == "node-2"
     assert host("label", "node-2", "disk-").out == "node-2: disk removed; left: rack=r1\n"
     assert host("label", "node-2", "disk-", "rack-").out == "node-2: rack removed; disk was not set; none left\n"
-    agents = host("label", "node-2", "hostler/driver-").out
-    assert agents == "node-2: hostler/driver is its agent's, and stays; none left\n"
     assert host("label", "node-2", "disk").error == "'disk' is no change of a label"
 
 

@@ -11,9 +11,11 @@ from hostler.cli.control.asking import confirm_by_name, read_changes, read_patch
 from hostler.cli.control.connecting import There, complete_host, connects_fleet_wide
 from hostler.cli.control.host_show import host_state, show_changed
 from hostler.cli.control.rereading import edit_as_read
+from hostler.cli.control.several_hosts import act_on_each
 from hostler.cli.control.showing import labels_text, shape_output, told
 from hostler.cli.options import examples
 from hostler.cli.terminal import printable, say
+from hostler.errors import InputError
 
 if TYPE_CHECKING:
     from hostler.control.api.shapes import Host
@@ -41,9 +43,11 @@ def _command(verb: HostVerb, summary: str, text: str) -> click.Command:
     @connects_fleet_wide
     @shape_output
     def run(there: There, hosts: tuple[str, ...], output: str) -> None:
+        def show(found: list[Host]) -> None:
+            show_changed(found, output, host_state)
+
         with there.open() as client:
-            found = [client.hosts.act(host, verb) for host in hosts]
-        show_changed(found, output, host_state)
+            show(act_on_each(client, hosts, lambda host: client.hosts.act(host, verb), show))
 
     return run
 
@@ -70,21 +74,31 @@ def label(there: There, host: str, changes: tuple[str, ...], output: str) -> Non
 
         def edit(found: Host, version: str) -> Host:
             read.append(found)
+            _check_own(found, changes)
             return client.hosts.edit(host, HostEdit(labels=read_changes(changes, found.own_labels)), version=version)
 
         after = edit_as_read(lambda: client.hosts.get(host), edit)
     told(after, output, f"{after.name}: {_labelled(read[-1], after, changes)}")
 
 
+def _check_own(host: Host, changes: tuple[str, ...]) -> None:
+    """Refuse to take away labels that are not the operator's, as setting them is refused; InputError."""
+    away = [key for key, value in read_patch(changes).items() if value is None]
+    others = [key for key in away if key in host.labels and key not in host.own_labels]
+    if others:
+        what = f"{', '.join(others)}: only labels that an operator set can be taken away from {host.name}"
+        hint = "the service or the host's agent gives it; what the agent gives is said where it is started, by --label"
+        raise InputError(what, hint=hint)
+
+
 def _labelled(before: Host, after: Host, changes: tuple[str, ...]) -> str:
-    """Say which labels were taken away, which could not be, and which the operator has set now."""
+    """Say which labels were taken away, which were not there, and which the operator has set now."""
     away = [key for key, value in read_patch(changes).items() if value is None]
     if not away:
         return labels_text(after.own_labels)
     removed = [key for key in away if key in before.own_labels]
     parts = [f"{', '.join(removed)} removed"] if removed else []
-    others = [key for key in away if key not in removed]
-    parts += [f"{key} is its agent's, and stays" if key in after.labels else f"{key} was not set" for key in others]
+    parts += [f"{key} was not set" for key in away if key not in removed]
     return "; ".join([*parts, f"left: {labels_text(after.own_labels)}" if after.own_labels else "none left"])
 
 
@@ -97,14 +111,18 @@ def _confirm_option(command: F) -> F:
 @click.command(
     "force-offline",
     epilog=examples("hostler host force-offline node-3"),
-    short_help="Treat a host as offline, whatever its agent says.",
+    short_help="Treat a host as offline until its agent registers.",
 )
 @click.argument("host", metavar="HOST", shell_complete=complete_host)
 @_confirm_option
 @connects_fleet_wide
 @shape_output
 def force_offline(there: There, host: str, confirm: str, output: str) -> None:
-    """Treat a host as offline, whatever its agent says. Its VMs are not started elsewhere: see confirm-dead."""
+    """Treat a host as offline at once, without waiting until it counts as silent.
+
+    An agent that lives registers again within seconds, and its host is ready as before. To keep a host offline, stop
+    its agent first, or lock it out with 'hostler host revoke'. VMs are not started elsewhere: see confirm-dead.
+    """
     with there.open() as client:
         name = client.hosts.get(host).name
         word = confirm_by_name(name, f"{name} is to be treated as offline", confirm)

@@ -7,6 +7,7 @@ import click
 from hostler.cli.control.asking import confirm, yes_option
 from hostler.cli.control.connecting import There, complete_host, connects_fleet_wide
 from hostler.cli.control.host_show import host_state
+from hostler.cli.control.several_hosts import check_all_there
 from hostler.cli.options import examples
 from hostler.cli.terminal import note, printable, say
 
@@ -22,6 +23,7 @@ def rotate(there: There, hosts: tuple[str, ...]) -> None:
     The old one is good until 5 minutes after the new one was used first. If somebody else may have it, revoke it.
     """
     with there.open() as client:
+        check_all_there(client, hosts)
         for host in hosts:
             found = client.hosts.rotate_credential(host)
             say(printable(f"{found.name}: gets a new credential at its next heartbeat"))
@@ -38,6 +40,7 @@ def revoke(there: There, hosts: tuple[str, ...], yes: bool) -> None:
     """
     confirm(f"Lock the agents of {', '.join(hosts)} out?", is_sure=yes)
     with there.open() as client:
+        check_all_there(client, hosts)
         for host in hosts:
             found = client.hosts.revoke_credential(host)
             say(printable(f"{found.name}: {host_state(found)}, its agent is locked out"))

@@ -11,6 +11,7 @@ import click
 from hostler.cli.control.connecting import There, complete_host, connects_fleet_wide
 from hostler.cli.control.host_show import host_state, show_changed, stuck_name
 from hostler.cli.control.progress_line import Progress, progress_line, said_when_interrupted
+from hostler.cli.control.several_hosts import act_on_each
 from hostler.cli.control.showing import shape_output
 from hostler.cli.control.waiting import WaitingCommand, wait_option
 from hostler.cli.options import examples
@@ -52,10 +53,14 @@ def drain(there: There, hosts: tuple[str, ...], wait_s: int | None, output: str)
     leave, with 3 when the time is over. They are tried again now and then, and at once when you ask again.
     """
     is_table = output == "table"
+
+    def show(found: list[Host]) -> None:
+        show_changed(found, output, _emptied, with_stuck=wait_s is None)
+
     with there.open() as client:
         # Before they begin to leave: one that is quick, or on the last of many hosts, is told of too.
         before = [_there(client, client.hosts.get(host)) for host in hosts] if wait_s is not None else []
-        found = [client.hosts.act(host, "drain") for host in hosts]
+        found = act_on_each(client, hosts, lambda host: client.hosts.act(host, "drain"), show)
         failures: list[HostlerError] = []
         if wait_s is not None:
             tell = (lambda line: say(printable(line))) if is_table else (lambda line: None)
@@ -65,13 +70,14 @@ def drain(there: There, hosts: tuple[str, ...], wait_s: int | None, output: str)
                 ends = [_follow(client, host, here, until, tell, progress) for host, here in pairs]
             found = [host for host, _ in ends]
             failures = [error for _, error in ends if error is not None]
-    show_changed(found, output, _emptied, with_stuck=wait_s is None)
+    show(found)
     if failures:
         raise min(failures, key=lambda error: -error.exit_code)  # what cannot be beats what may still come true
 
 
 def _emptied(host: Host) -> str:
-    return f"{host_state(host)}, {plural(host.vms, 'VM') if host.vms else 'empty'}"
+    state = f"{host_state(host)}, {plural(host.vms, 'VM') if host.vms else 'empty'}"
+    return f"{state}; nothing leaves it before it is heard again" if host.vms and host.state != "ready" else state
 
 
 def _goes_on(hosts: tuple[str, ...]) -> str:
@@ -92,13 +98,14 @@ def _follow(
         now = _there(client, host)
         for vm in (vm for vm in here.values() if vm.id not in now):
             tell(_left(client, vm, host.name))
-        stuck = [f"{stuck_name(one)} cannot leave {host.name}: {one.why}" for one in host.stuck]
+        seen = host.stuck if host.state == "ready" else []  # what to do about them helps only where somebody hears it
+        stuck = [f"{stuck_name(one)} cannot leave {host.name}: {one.why}" for one in seen]
         for line in (line for line in stuck if line not in told):
             tell(line)
         here, told = now, set(stuck)
         if not host.vms:
             return host, None
-        if len(host.stuck) >= host.vms:
+        if len(seen) >= host.vms:
             return host, _cannot_leave(host)
         if time.monotonic() >= until:
             return host, _still_under_way(host, list(now.values()))
@@ -143,7 +150,9 @@ def _still_under_way(host: Host, left: list[Vm]) -> HostlerError:
     kept = {one.vm: f"cannot leave ({one.why})" for one in host.stuck}
     names = [f"{vm.project}/{vm.name} {kept.get(vm.id) or f'is {vm.state}'}" for vm in left]
     if host.state != "ready":
-        return StillUnderWayError(f"{what}, which is {host.state}", hint="VMs leave it when it is heard again")
+        gone = f"where it is gone for good, switch it off, then 'hostler host confirm-dead {host.name}'"
+        unheard = f"{what}, which is {host.state}: nothing leaves it before it is heard again"
+        return StillUnderWayError(unheard, hint=f"see to its agent; {gone}")
     hint = f"it goes on; 'hostler host drain {host.name} --wait' waits for it"
     return StillUnderWayError(f"{what}: {_first(names)}" if names else what, hint=hint)
 

@@ -43,7 +43,7 @@ def show_changed(found: list[Host], output: str, state: Callable[[Host], str], *
         return
     for host in found:
         say(printable(f"{host.name}: {state(host)}"))
-        for stuck in host.stuck if with_stuck else ():
+        for stuck in host.stuck if with_stuck and host.state == "ready" else ():
             say(printable(f"  {stuck_name(stuck)} cannot leave: {stuck.why}"))
 
 
