@@ -7,7 +7,7 @@ the host, ask for ``next_actions``, ``begin`` each, make the records durable, ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 
 import msgspec
 
@@ -77,14 +77,17 @@ def take(state: State, orders: Orders) -> State:
     )
 
 
-def observe(state: State, found: Iterable[Found], *, unsure: Set[str] = frozenset()) -> State:
-    """Take in a look at the host. ``unsure``: VMs that something was done about meanwhile, so it may be old news."""
+def observe(
+    state: State, found: Iterable[Found], *, unsure: Set[str] = frozenset(), is_for_doubts: bool = False
+) -> State:
+    """Take in a look at the host. ``unsure``: VMs that something was done about meanwhile, so it may be old news.
+
+    ``is_for_doubts``: it was not yet time to look, but something had failed. What is blocked waits on: or its own
+    failure would let it try again at once, without end.
+    """
     seen = {entry.vm: entry for entry in found if entry.vm not in unsure}
     kept = {vm: entry for vm, entry in state.found.items() if vm in unsure}
-    setbacks = {
-        vm: msgspec.structs.replace(setback, is_until_sync=False) if setback.is_until_sync else setback
-        for vm, setback in state.setbacks.items()
-    }
+    setbacks = state.setbacks if is_for_doubts else _opened(state.setbacks)
     doubts = {vm: amounts for vm, amounts in state.doubts.items() if vm in unsure}
     return settled(
         msgspec.structs.replace(state, has_looked=True, found={**kept, **seen}, setbacks=setbacks, doubts=doubts)
@@ -130,6 +133,14 @@ def after(state: State, action: Action, outcome: Outcome, now: int) -> State:
             setbacks=without_entry(state.setbacks, action.vm),
         )
     return settled(_after_success(state, action, outcome))
+
+
+def _opened(setbacks: Mapping[str, Setback]) -> dict[str, Setback]:
+    """Return setbacks of which none waits for a look any longer."""
+    return {
+        vm: msgspec.structs.replace(setback, is_until_sync=False) if setback.is_until_sync else setback
+        for vm, setback in setbacks.items()
+    }
 
 
 def _is_outdated(order: Order, record: Record | None) -> bool:

@@ -59,7 +59,7 @@ class Setback(msgspec.Struct, frozen=True, kw_only=True):
     trouble: Trouble
     generation: int
     retry_at: int = 0
-    is_until_sync: bool = False  # blocked: tried again whenever the host was looked at
+    is_until_sync: bool = False  # blocked: tried again whenever it was time to look at the host
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from hostler.agent.executor import perform
 from hostler.agent.manifest import Manifest, ManifestError
 from hostler.agent.messages import HostSize, Orders, Trouble
 from hostler.agent.planning import plan
+from hostler.agent.repeats import Repeats
 from hostler.agent.reporting import gone, reports, taken, unknown
 from hostler.agent.settings import Settings
 from hostler.agent.state import NEVER, Action, Outcome, Record, State, Verb
@@ -55,6 +56,7 @@ class Worker:
         self._touched: set[str] = set()
         self._wake = asyncio.Event()
         self._look_at = 0
+        self._repeats = Repeats()
 
     async def open(self) -> None:
         """Get ready: what was recorded, what is there. VMs that run are adopted as they are."""
@@ -126,6 +128,7 @@ class Worker:
 
     async def _look(self) -> None:
         self._touched = set(self._lanes)
+        is_early = self._clock() < self._look_at
         try:
             found = await self.driver.find()
         except Exception as error:  # a driver's bug must not end the agent
@@ -133,11 +136,13 @@ class Worker:
             self._tell(f"cannot look at the host: {why}")
             await asyncio.sleep(_AFTER_FAILED_LOOK_S)
             return
-        self._become(core.observe(self.state, found, unsure=self._touched))
+        self._become(core.observe(self.state, found, unsure=self._touched, is_for_doubts=is_early))
         # Nobody tells when a VM has landed but the host itself.
         is_landing = any(one.power == "landing" for one in self.state.found.values())
         wait_s = self._settings.landing_look_s if is_landing else self._settings.look_s
-        self._look_at = self._clock() + self._ns(wait_s)
+        next_at = self._clock() + self._ns(wait_s)
+        # Looks for doubts do not put off the one that what is blocked waits for.
+        self._look_at = min(self._look_at, next_at) if is_early else next_at
 
     async def _begin_lanes(self) -> None:
         room = self._settings.lanes - len(self._lanes)
@@ -170,9 +175,16 @@ class Worker:
         self._abandoned.discard(action.vm)
         self._lanes.pop(action.vm, None)
         self._touched.add(action.vm)
-        if outcome.trouble is not None:
-            self._tell(f"{action.verb} of {action.vm}: {outcome.trouble.message}")
+        self._tell_trouble(action, outcome.trouble)
         self._become(core.after(self.state, action, outcome, self._clock()))
+
+    def _tell_trouble(self, action: Action, trouble: Trouble | None) -> None:
+        if trouble is None:
+            self._repeats.forget(action.vm)
+            return
+        line = self._repeats.worth_saying(action.vm, f"{action.verb} of {action.vm}: {trouble.message}")
+        if line:
+            self._tell(line)
 
     async def _save(self) -> None:
         records = dict(self.state.records)
