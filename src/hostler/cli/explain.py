@@ -173,7 +173,8 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
         print_other_word(shown_name(explained.guest), explained.said)
     say_parts(_sentence(explained))
     if explained.hint:
-        say(printable(f"{'' if explained.was_bound else f'It {explained.now}. '}What to do: {explained.hint}."))
+        is_said = explained.was_bound or explained.if_started
+        say(printable(f"{'' if is_said else f'It {explained.now}. '}What to do: {explained.hint}."))
     if explained.said and not explained.decision.host:
         say(printable(f"Its scheduler says: {explained.said}"))
     if fitting and not explained.was_bound:
@@ -237,6 +238,8 @@ def _sentence(explained: Explained) -> str:
         fitting, hosts = len(explanation.feasible), len(explanation.verdicts)
         standing = explained.now or f"already runs on {decision.host}"
         return f"{name} {standing}. {fitting} of {plural(hosts, 'host')} would take it, by {policy}."
+    if explained.if_started:
+        return f"{name} {explained.now}. {_if_started(explanation)}; {policy}."
     if explained.bound_to and not decision.host:
         return f"{name} was bound to {explained.bound_to} by another scheduler; {policy} {_elsewhere(explained)}."
     if not decision.host and explanation.feasible and not (decision.reasons or decision.note or explanation.quota):
@@ -259,6 +262,17 @@ def _sentence(explained: Explained) -> str:
         return f"{name} was bound to {explained.bound_to} by another scheduler; {policy} would have chosen {best}."
     goes = "would go" if explained.said else "goes"
     return f"{name} {goes} to {best}; {tie}{policy}."
+
+
+def _if_started(explanation: Explanation) -> str:
+    """Say what would become of a stopped VM; hosts may take one that its gang or its quota keeps from starting."""
+    from hostler.cli.wording import plural, reason_line
+
+    decision, takers = explanation.decision, len(explanation.feasible)
+    if takers and not (decision.note or explanation.quota):
+        return f"If it were started now, {takers} of {plural(len(explanation.verdicts), 'host')} would take it"
+    verdict = "would wait" if takers else "would fit nowhere"
+    return f"If it were started now, it {verdict}: {reason_line(_without_repeated_note(explanation))}"
 
 
 def _elsewhere(explained: Explained) -> str:

@@ -105,6 +105,7 @@ async def show_one(visit: Visit) -> Response:
         vm=found.shown,
         verbs=verbs_for(found.vm, visit),
         explanation=explanation,
+        if_started=told is not None and told["if_started"],
         verdicts=verdicts_of(explanation) if explanation is not None else None,
         seq=seq,
         events=found.looked.items,

@@ -130,4 +130,5 @@ def _explained(vm: Vm, data: dict[str, Any]) -> Explained:
         owner="project",
         now="" if data.get("state") == "running" else data.get("now", ""),
         hint=data.get("hint", ""),
+        if_started=data.get("if_started", False),
     )

@@ -31,14 +31,16 @@ def explain_vm(
 ) -> dict[str, object]:
     """Return the explanation object of a VM: of the claim that waits, else of the one that holds its room.
 
-    A stopped VM that holds none is explained as if it were started now. Where nobody says what the caller may read,
+    A stopped VM that holds none is explained as if it were started now: ``if_started`` says so, and nothing wakes it,
+    since nobody tries it before somebody starts it. Where nobody says what the caller may read,
     it is the VM's own project. ``standings`` say what keeps VMs from hosts; without them a host that takes none is just
     cordoned. Beside what the engine says stand the VM's ``state``, how it is ``now``, and a ``hint`` where somebody
     must do something about it.
     """
     waiting = [one for one in (vm.run, vm.grow, vm.move) if one is not None and not one.is_bound]
     claim = waiting[0] if waiting else vm.run
-    if claim is None and vm.power == "stopped":
+    if_started = claim is None and vm.power == "stopped"
+    if if_started:
         change = wishes.start(vm)
         for fact in change.facts:
             engine.apply(fact)
@@ -50,7 +52,14 @@ def explain_vm(
         found = staying(found, vm)
     if claim is vm.grow:
         found = in_total(found, vm)
-    how_it_is = {"state": state_of(vm), "now": standing(vm), "hint": advice(vm, _mend(vm, standings or {}))}
+    if if_started:
+        found = _replace(found, wakes=())
+    how_it_is = {
+        "state": state_of(vm),
+        "now": standing(vm),
+        "hint": advice(vm, _mend(vm, standings or {})),
+        "if_started": if_started,
+    }
     return explanation_as_data(found, vm.project, None) | how_it_is
 
 

@@ -72,6 +72,8 @@ def advice(vm: Vm, mend: str = "") -> str:
     state, home, name = state_of(vm), vm.home, f"{vm.project}/{vm.name}"
     if state == "lost":
         return f"'hostler vm start {name}' starts it anew without its data; 'hostler vm delete {name}' removes it"
+    if state == "stopped" and vm.run is None and vm.trouble is None:
+        return f"{_AGAIN['stopped'].format(name=name)}; until then no host is asked"
     if home is None:
         return ""
     if is_of_a_backup(home):

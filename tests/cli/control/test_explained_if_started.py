@@ -1,0 +1,31 @@
+"""What ``vm explain`` prints of a stopped VM."""
+
+from __future__ import annotations
+
+from tests.cli.control.plane import wait_until
+from tests.cli.running import hostler
+
+SMALL = ("--cpu", "1", "--memory", "1Gi")
+
+
+def test_a_stopped_vm_is_said_to_be_stopped_and_what_follows_to_be_a_guess(project):
+    assert hostler("vm", "create", "web-0", *SMALL, "--disk", "1Gi", "--wait", "300").code == 0
+    assert hostler("vm", "stop", "web-0", "--wait", "300").code == 0
+    wait_until(lambda: "is stopped, and stays on" in hostler("vm", "explain", "web-0").out)
+    told = hostler("vm", "explain", "web-0")
+    assert told.code == 0, told.err
+    text = " ".join(told.out.split())
+    assert text.startswith(f"{project}/web-0 (cpu 1, memory 1Gi, storage 1Gi) is stopped, and stays on node-")
+    assert ". If it were started now, 1 of 3 hosts would take it; policy " in text
+    assert f"What to do: 'hostler vm start {project}/web-0' starts it; until then no host is asked." in text
+    assert "not placed" not in text
+
+
+def test_a_vm_that_was_stopped_while_it_waited_is_said_to_fit_nowhere_only_if_it_were_started(project):
+    assert hostler("vm", "create", "huge-0", "--cpu", "640", "--memory", "1Gi").code == 0
+    assert hostler("vm", "stop", "huge-0", "--wait", "300").code == 0
+    told = hostler("vm", "explain", f"{project}/huge-0")
+    assert told.code == 0, told.err
+    text = " ".join(told.out.split())
+    assert "is stopped, and on no host. If it were started now, it would fit nowhere: 0 of 3 hosts: " in text
+    assert "tried again" not in text
