@@ -65,7 +65,7 @@ async def _placed_or_refused(call: Call, asked: VmCreate, changed: VmChanged) ->
     stored = await verdict(call, identity)
     if stored is None:
         stored = await call.write(lambda connection: vms.give_up(connection, identity, call.caller))
-        if stored.vm.home is None:
+        if stored.vm.is_gone:
             await _fail(call, changed.operation.id, "nobody decided in time")
             hint = "try again; where that goes on, look at who leads"
             raise NoVerdictError(f"nobody decided within {call.context.settings.verdict_s:g} s", hint=hint)

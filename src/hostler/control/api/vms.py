@@ -80,7 +80,8 @@ class EventQuery(Query, frozen=True):
     is_repeatable=True,
     has_etag=True,
     refusals=(404, 409, 503),
-    description=f"{_LATER} With on_unplaceable=fail it is placed at once or refused; of several reasons the first of "
+    description=f"{_LATER} With on_unplaceable=fail it is placed at once, or waits while others make way for it, or "
+    "is refused; of several reasons the first of "
     "these is told: invalid_strategy, agent_service_unavailable, no_available_agents, insufficient_resources.",
 )
 async def create(call: Call) -> Reply:

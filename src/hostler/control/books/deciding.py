@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 
@@ -22,13 +22,17 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step decided, with what was known of each guest then: its version, and why it waits in words."""
+    """What a step decided, with what was known of each guest then: its version, and why it waits in words.
+
+    For those in ``promised`` others make way.
+    """
 
     step: Step
     actions: Sequence[Action]
     versions: Mapping[str, int]
     reasons: Mapping[str, str]
     evictions: Mapping[str, str] = {}
+    promised: Set[str] = frozenset()
 
 
 def carry_out(connection: Connection, epoch: int, decided: Decided, now_ns: int) -> int:
@@ -77,7 +81,8 @@ def _change(vm: Vm, action: Action, decided: Decided, home: Booking | None) -> C
         case Evict():
             return placing.evicted(vm, action.uid, decided.evictions.get(action.uid, "it makes room for another VM"))
         case _:
-            return placing.held(vm, action.uid, decided.reasons.get(action.uid, ""))
+            why = decided.reasons.get(action.uid, "")
+            return placing.held(vm, action.uid, why, is_promised=action.uid in decided.promised)
 
 
 def _joined(first: Change | None, second: Change) -> Change:

@@ -13,7 +13,8 @@ from hostler.control.books.deciding import Decided
 from hostler.control.books.follower import Step
 from hostler.control.vms.reasons import NOT_TAKING, in_words, uncaused
 from hostler.engine import Engine
-from hostler.model import Action, Bind, Evict, GuestSpec, Hold, Reason
+from hostler.engine.gang_book import GANG
+from hostler.model import Action, Bind, Evict, Guest, GuestSpec, Hold, Reason
 
 __all__ = ["remembered", "why_held"]
 
@@ -27,16 +28,31 @@ def remembered(engine: Engine, step: Step, actions: Sequence[Action]) -> Decided
     versions: dict[str, int] = {}
     reasons: dict[str, str] = {}
     evictions: dict[str, str] = {}
+    promised: set[str] = set()
     for action in actions:
         match action:
             case Bind():
                 versions[action.uid] = engine.state.guests[action.uid].guest.version
             case Hold():
-                spec = engine.state.guests[action.uid].guest.spec
-                reasons[action.uid] = why_held(_replace(action, reasons=uncaused(action.reasons)), spec)
+                guest = engine.state.guests[action.uid].guest
+                reasons[action.uid] = why_held(_replace(action, reasons=uncaused(action.reasons)), guest.spec)
+                if nominated := _nominated(engine, guest):
+                    promised.add(action.uid)
+                    reasons[action.uid] = nominated
             case Evict():
                 evictions[action.uid] = action.reason or "it makes room for a VM of higher priority"
-    return Decided(step=step, actions=actions, versions=versions, reasons=reasons, evictions=evictions)
+    return Decided(
+        step=step, actions=actions, versions=versions, reasons=reasons, evictions=evictions, promised=promised
+    )
+
+
+def _nominated(engine: Engine, guest: Guest) -> str:
+    """Say where others make way for a guest or its gang; empty where nobody does."""
+    nominations = engine.state.nominations
+    found = nominations.get(guest.uid) or nominations.get(f"{GANG}{guest.gang}")
+    if found is None:
+        return ""
+    return f"room is made for it on {found.host}" if found.host else "room is made for its gang"
 
 
 def why_held(hold: Hold, spec: GuestSpec) -> str:

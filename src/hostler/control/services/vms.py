@@ -198,7 +198,7 @@ def delete(
 def give_up(connection: Connection, identity: str, caller: Caller) -> Stored:
     """Remove a VM that was to be placed at once, and about which nobody decided; one that was placed stays."""
     stored = ledger.load(connection, identity)
-    if stored.vm.home is not None or stored.vm.is_gone:
+    if stored.vm.is_gone or not stored.vm.fails_unplaced:
         return stored
     change = wishes.delete(msgspec.structs.replace(stored.vm, is_protected=False))
     return ledger.write(connection, stored, change, actor=caller.actor, now_ns=caller.now_ns)

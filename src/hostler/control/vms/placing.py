@@ -49,11 +49,16 @@ def bound(vm: Vm, uid: str, version: int, home: Booking, devices: tuple[int, ...
     return Change(vm=vm, facts=(fact,), hosts=(home.host,))
 
 
-def held(vm: Vm, uid: str, why: str) -> Change:
-    """Note why a claim waits. A VM that was to be placed at once or not at all goes; a move is given up."""
+def held(vm: Vm, uid: str, why: str, *, is_promised: bool = False) -> Change:
+    """Note why a claim waits. A VM that was to be placed at once or not at all goes; a move is given up.
+
+    Neither where room is promised: others are being stopped for it then, and for nothing if it went.
+    """
     claim = _claim(vm, uid)
     if claim is None or claim.is_bound:
         return Change(vm=vm)
+    if is_promised:
+        return Change(vm=_replace(vm, why=why, fails_unplaced=False))
     if vm.move is not None and uid == vm.move.uid:
         leaving = vm.leaving
         if leaving is not None and leaving.generation == vm.generation:  # else its owner moves it, perhaps to one host
