@@ -56,6 +56,7 @@ def make_environment(asset: Callable[[str], str]) -> Environment:
         "pretty": _pretty,
         "ago": wording.ago_text,
         "disks": wording.disks_text,
+        "size": wording.size_text,
         "changes": changes_text,
     }
     return environment

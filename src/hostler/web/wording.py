@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 from hostler.control.vms.spec import DiskSpec
 from hostler.model import CPU, Failure, Reason, ReasonCount
-from hostler.model.resources import GUESTS, MEMORY, STORAGE, format_resource, parse_resource
+from hostler.model.resources import GUESTS, MEMORY, STORAGE, parse_resource
 
 __all__ = [
     "ago_text", "amount_text", "bytes_text", "cpu_text", "disks_text", "failure_text", "plural", "reason_text",
-    "reasons_text", "share", "stamp",
+    "reasons_text", "share", "size_text", "stamp",
 ]  # fmt: skip
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -72,10 +72,15 @@ def ago_text(then: str, now_ns: int) -> str:
     return age_text(int(datetime.fromisoformat(then).timestamp()) * _SECOND, now_ns)
 
 
+def size_text(size: str | int | float) -> str:
+    """Write a size of a spec: ``4Gi`` as ``4 GiB``, and ``1395864372``, which is 1.3Gi there, as ``1.3 GiB``."""
+    return bytes_text(parse_resource(MEMORY, size))
+
+
 def disks_text(disks: Sequence[DiskSpec]) -> str:
     """Write how large the disks of a VM are together."""
     total = sum(parse_resource(STORAGE, disk.size) for disk in disks)
-    return format_resource(STORAGE, total) if disks else "\N{EN DASH}"
+    return bytes_text(total) if disks else "\N{EN DASH}"
 
 
 def stamp(at_ns: int) -> str:

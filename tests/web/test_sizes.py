@@ -1,0 +1,55 @@
+"""Sizes on pages are readable, whatever number a spec has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from hostler.control.vms.spec import DiskSpec
+from tests.web.lab import PATIENCE_S, Lab
+
+ODD = "1.3Gi"  # no whole number of any unit, so a spec has it as bytes
+
+
+@pytest.fixture(scope="module")
+def odd(lab: Lab) -> str:
+    """A VM of odd sizes that runs on a host."""
+    lab.add_hosts(1)
+    vm = lab.create("odd", memory=ODD, disks=[DiskSpec(size=ODD)])
+    lab.until_decided([vm])
+    lab.report(vm)
+    assert lab.vm(vm).vm.spec.memory.isdigit()
+    return vm
+
+
+@pytest.fixture
+def client(lab: Lab) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=lab.url, timeout=PATIENCE_S) as found:
+        answer = found.post("/login", data={"key": lab.key}, headers={"Origin": lab.url})
+        assert answer.status_code == 303
+        yield found
+
+
+def cell(text: str, css: str) -> str:
+    return f'<td class="{css}">{text}</td>'
+
+
+@pytest.mark.parametrize("path", ["/vms", "/hosts/host-00"])
+def test_a_list_of_vms_shows_sizes_in_readable_units(path: str, client: httpx.Client, odd: str) -> None:
+    page = client.get(path).text
+    assert cell("1.3 GiB", "number") in page
+    assert cell("1.3 GiB", "number wide") in page
+    assert "1395864" not in page
+
+
+def test_the_form_of_a_resize_tells_the_size_in_readable_units(client: httpx.Client, odd: str) -> None:
+    assert "2 CPU and 1.3 GiB of memory" in client.get(f"/vms/{odd}/resize").text
+
+
+def test_the_block_for_schedulers_says_what_its_unit_is(client: httpx.Client, odd: str) -> None:
+    page = client.get("/hosts/host-00").text
+    heading, _, block = page.partition("What a scheduler looks at</h2>")[2].partition("<pre")
+    assert "GB means GiB" in heading
+    assert "Memory: 1.3 GB/64.0 GB" in block
