@@ -155,7 +155,7 @@ class Vm(Told, frozen=True):
     restarts: int
     protected: bool
     conditions: list[Condition]
-    why: Annotated[str, means("Why it waits for a place. Empty: it does not.")]
+    why: Annotated[str, means("Why it waits for a place, or that nothing is heard of its host. Empty: neither.")]
     trouble: Annotated[Trouble | None, means("What keeps its host from making it so.")]
     created_at: str
     updated_at: str

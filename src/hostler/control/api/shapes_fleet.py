@@ -69,7 +69,7 @@ class Host(Told, frozen=True):
     registered: Annotated[
         bool, means("Whether its agent has registered. False also after a restore, until it has done so again.")
     ]
-    trouble: Annotated[str, means("What is wrong with it that its state does not tell, and what ends that.")]
+    trouble: Annotated[str, means("What is wrong with it, and what ends that.")]
     refused_teardown: Annotated[int, means("VMs that it keeps until the teardown of many is allowed.")]
     inventory_known: bool
     watched: Annotated[bool, means("When it was heard last, a watchdog worked there that stops VMs in silence.")]

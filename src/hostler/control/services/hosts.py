@@ -24,6 +24,7 @@ from hostler.control.fleet.troubles import trouble_of
 from hostler.control.services.callers import Caller, note
 from hostler.control.services.discretion import STRANGER, MayRead, readable
 from hostler.control.services.showing import show_vm
+from hostler.control.services.standing import out_of_reach
 from hostler.control.services.times import at, maybe_at
 from hostler.control.services.versions import Versions, check_version
 from hostler.control.settings import ControlSettings
@@ -266,7 +267,7 @@ def _show(
         unknown_vms=sorted({*body.unknown, *body.strangers}),
         unknown_use=unknown_use,
         registered=row.state not in ("", "joined") and not is_unregistered(row),
-        trouble=trouble_of(row, body),
+        trouble="; ".join(text for text in (out_of_reach(row, body), trouble_of(row, body)) if text),
         refused_teardown=body.refused_teardown,
         inventory_known=body.is_inventory_known,
         watched=body.is_watched,

@@ -29,7 +29,7 @@ class _Failed(msgspec.Struct, frozen=True):
 def show_vm(stored: Stored, gathers: Gathers = lambda gang: "") -> Vm:
     """Return a VM as answers have it; right after a change of it nobody can say yet what its gang lacks."""
     vm, row = stored.vm, stored.row
-    why = _why(vm, gathers)
+    why, silence = _why(vm, gathers), _silence(vm)
     return Vm(
         id=vm.id,
         project=vm.project,
@@ -45,8 +45,8 @@ def show_vm(stored: Stored, gathers: Gathers = lambda gang: "") -> Vm:
         observed_generation=vm.observed_generation,
         restarts=vm.restarts,
         protected=vm.is_protected,
-        conditions=_conditions(vm, why),
-        why=why,
+        conditions=_conditions(vm, why, silence),
+        why=silence or why,
         trouble=vm.trouble,
         created_at=at(row.created_ns),
         updated_at=at(row.updated_ns),
@@ -106,6 +106,13 @@ def _why(vm: state.Vm, gathers: Gathers) -> str:
     return "" if is_over else vm.why
 
 
+def _silence(vm: state.Vm) -> str:
+    """Return what is not known of a VM whose host is not heard; after a restore that is another reason."""
+    if state_of(vm) != "unknown" or vm.home is None or is_of_a_backup(vm.home):
+        return ""
+    return f"nothing is heard of its host {vm.home.name}, so whether it runs is not known"
+
+
 def _booked(vm: state.Vm) -> Booked | None:
     """Return what is kept for a VM that has room; its spec is what it will have."""
     if vm.run is None or not vm.run.is_bound:
@@ -117,7 +124,7 @@ def _booked(vm: state.Vm) -> Booked | None:
     )
 
 
-def _conditions(vm: state.Vm, why: str) -> list[Condition]:
+def _conditions(vm: state.Vm, why: str, silence: str) -> list[Condition]:
     has_room = vm.home is not None and vm.run is not None and vm.run.is_bound
     is_settled = vm.observed_generation >= vm.generation
     trouble = vm.trouble
@@ -144,7 +151,7 @@ def _conditions(vm: state.Vm, why: str) -> list[Condition]:
             type="reachable",
             status=not vm.is_unknown,
             reason="host_silent" if vm.is_unknown else "",
-            message="its host does not report" if vm.is_unknown else "",
+            message=silence,
         ),
         Condition(type="protected", status=vm.is_protected),
     ]

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from hostler.control.fleet.hosts import read_body
+from hostler.control.fleet.hosts import HostBody, is_unregistered, read_body
 from hostler.control.store import Connection, hosts
-from hostler.control.store.hosts import ClosedRow
+from hostler.control.store.hosts import ClosedRow, HostRow
 from hostler.control.vms.reasons import NOT_TAKING, is_cordon
 from hostler.model import Change, Cure, Explanation, Failure, GangAdvice, HostVerdict, Reason, ReasonCount
 from hostler.model.decisions import ChangeKind
@@ -22,6 +22,7 @@ from hostler.model.decisions import ChangeKind
 __all__ = [
     "Cause",
     "Standings",
+    "out_of_reach",
     "read",
     "recounted",
     "restated",
@@ -87,6 +88,21 @@ def read(connection: Connection) -> Standings:
 def standings_of(rows: Iterable[ClosedRow], *, locked_out: Collection[str] = ()) -> Standings:
     """Return what keeps VMs from hosts, as their rows say it; ``locked_out`` are those that need a new token."""
     return {row.name: tuple(_causes(row, is_locked_out=row.name in locked_out)) for row in rows}
+
+
+def out_of_reach(row: HostRow, body: HostBody) -> str:
+    """Say what brings back a host whose agent is not heard or not let in; nothing where nothing is the matter.
+
+    What a restore waits for is told as a trouble of its own.
+    """
+    found = [_LOCKED_OUT] if body.is_locked_out else []
+    is_by_state = row.state in _BY_STATE and not is_unregistered(row)
+    if is_by_state and (not body.is_locked_out or row.state in _ITSELF):
+        found.append(_BY_STATE[row.state])
+    texts = [cause.cure.format(host=row.name) for cause in found]
+    if is_by_state and row.state == "silent":
+        texts.append(f"if it is dead, switch it off, then hostler host confirm-dead {row.name}")
+    return "; ".join(texts)
 
 
 def _causes(row: ClosedRow, *, is_locked_out: bool) -> Iterable[Cause]:
