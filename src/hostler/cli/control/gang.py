@@ -9,6 +9,7 @@ import click
 from hostler.cli.control.asking import confirm, yes_option
 from hostler.cli.control.connecting import There, completing, connects
 from hostler.cli.control.hints import none_in
+from hostler.cli.control.listing import listed
 from hostler.cli.control.shaping import valid
 from hostler.cli.control.showing import Field, age, output, shape_output, show_list, show_one, told
 from hostler.cli.options import examples
@@ -105,7 +106,8 @@ def list_(there: There, all_projects: bool, output: str) -> None:
     """List the gangs of a project, with how many members each has and how many are placed."""
     with there.open() as client:
         project = "" if all_projects else client.reach.project
-        show_list(client.gangs.list(project=project), _FIELDS, output, nothing=none_in(project, "gangs"))
+        found = listed(client, project, client.gangs.list(project=project))
+        show_list(found, _FIELDS, output, nothing=none_in(project, "gangs"))
 
 
 @gang.command(epilog=examples("hostler gang get crew"), short_help="Show one gang.")

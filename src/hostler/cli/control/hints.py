@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-__all__ = ["NO_HOSTS", "hint_for_unknown", "none_in"]
+import re
+
+__all__ = ["NO_HOSTS", "hint_for_forbidden", "hint_for_unknown", "none_in"]
 
 NO_HOSTS = "there are no hosts yet: 'hostler token create' lets one join"
 
 _COMMANDS = ("vm", "host", "token", "project", "quota", "reservation", "gang", "key")
+_OTHER_PROJECT = re.compile(r"this key is for project (\S+) only, not for ")
+
+
+def hint_for_forbidden(message: str) -> str:
+    """Return how to name the project that a key is for, where another was meant; empty for other refusals."""
+    found = _OTHER_PROJECT.match(message)
+    return f"name that project with -p {found[1]}; else ask an administrator for a key that may" if found else ""
 
 
 def hint_for_unknown(message: str) -> str:

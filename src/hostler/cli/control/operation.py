@@ -11,6 +11,7 @@ import click
 
 from hostler.cli.control.asking import seconds_of
 from hostler.cli.control.connecting import There, connects, connects_fleet_wide
+from hostler.cli.control.listing import listed
 from hostler.cli.control.progress_line import Progress, progress_line, said_when_interrupted
 from hostler.cli.control.showing import Field, age, output, show_list, show_one
 from hostler.cli.control.waiting import WAIT_S, WatchedVm, operation_failure, watch_operation
@@ -79,7 +80,8 @@ def list_(there: There, all_projects: bool, state: str | None, vm: str, limit: i
     with there.open() as client:
         subject = client.vms.find(vm, client.reach.project).id if vm else ""
         project = "" if all_projects else client.reach.project
-        found = list(client.operations(project=project, state=state or "", subject=subject, limit=limit or 0))
+        some = client.operations(project=project, state=state or "", subject=subject, limit=limit or 0)
+        found = listed(client, project, some)
         show_list(found, _fields(client, found, output), output, nothing="there are no such operations")
 
 

@@ -9,6 +9,7 @@ import click
 from hostler.cli.control.asking import confirm, read_amounts, read_pairs, yes_option
 from hostler.cli.control.connecting import There, connects
 from hostler.cli.control.hints import none_in
+from hostler.cli.control.listing import listed
 from hostler.cli.control.shaping import valid
 from hostler.cli.control.showing import (
     Field,
@@ -101,7 +102,8 @@ def list_(there: There, all_projects: bool, output: str) -> None:
     """List the reservations of a project."""
     with there.open() as client:
         project = "" if all_projects else client.reach.project
-        show_list(client.reservations.list(project=project), _FIELDS, output, nothing=none_in(project, "reservations"))
+        found = listed(client, project, client.reservations.list(project=project))
+        show_list(found, _FIELDS, output, nothing=none_in(project, "reservations"))
 
 
 @reservation.command(epilog=examples("hostler reservation get night"), short_help="Show one reservation.")

@@ -10,6 +10,7 @@ import msgspec
 
 from hostler.cli.control.connecting import There, complete_host, connects
 from hostler.cli.control.hints import none_in
+from hostler.cli.control.listing import listed
 from hostler.cli.control.showing import Field, age, output, show_list, show_one
 from hostler.cli.control.vm_fields import DETAILS, FIELDS, complete_vm
 from hostler.cli.options import examples
@@ -65,7 +66,7 @@ def list_(
             _watch(client, chosen, output)
             return
         found = client.vms.list(**msgspec.structs.asdict(chosen), limit=limit or 0)
-        show_list(found, FIELDS, output, nothing=none_in(chosen.project, "such VMs"))
+        show_list(listed(client, chosen.project, found), FIELDS, output, nothing=none_in(chosen.project, "such VMs"))
 
 
 @click.command(
@@ -97,8 +98,8 @@ def queue(there: There, all_projects: bool, output: str) -> None:
         Field("WHY", lambda one: one.why),
     ]
     with there.open() as client:
-        found = client.vms.queue(project="" if all_projects else client.reach.project)
-        show_list(found, fields, output, nothing="no VM waits")
+        project = "" if all_projects else client.reach.project
+        show_list(listed(client, project, client.vms.queue(project=project)), fields, output, nothing="no VM waits")
 
 
 class _Chosen(msgspec.Struct, frozen=True, kw_only=True):

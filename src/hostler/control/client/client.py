@@ -23,7 +23,7 @@ from hostler.control.client.events import read_messages
 from hostler.control.client.hosts import Hosts
 from hostler.control.client.pages import items
 from hostler.control.client.reach import Reach
-from hostler.control.client.tenancy import gangs, projects, quotas, reservations
+from hostler.control.client.tenancy import check_project, gangs, projects, quotas, reservations
 from hostler.control.client.vms import Vms, split_name
 from hostler.control.client.wire import PAGE, Query, Wire, path_of
 
@@ -77,6 +77,10 @@ class Client:
     def policies(self) -> Policies:
         """Return the strategies that place VMs."""
         return self._wire.read("/v1/policies", Policies)
+
+    def check_project(self, name: str) -> None:
+        """Refuse a project that does not exist, as far as the key may know; UnknownThereError."""
+        check_project(self._wire, name)
 
     def operations(
         self, *, project: str = "", state: str = "", subject: str = "", limit: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from hostler.control.api.shapes import (
@@ -20,10 +21,11 @@ from hostler.control.api.shapes import (
     ReservationCreate,
     ReservationEdit,
 )
+from hostler.control.client.errors import NotAllowedError, UnknownThereError
 from hostler.control.client.pages import items
 from hostler.control.client.wire import Wire, path_of
 
-__all__ = ["Documents", "gangs", "projects", "quotas", "reservations"]
+__all__ = ["Documents", "check_project", "gangs", "projects", "quotas", "reservations"]
 
 T = TypeVar("T")
 Wish = TypeVar("Wish")
@@ -58,6 +60,16 @@ class Documents(Generic[T, Wish, Edit]):
     def delete(self, *name: str) -> None:
         """Delete one."""
         self._wire.remove(path_of(self._kind, *name))
+
+
+def check_project(wire: Wire, name: str) -> None:
+    """Refuse a project that does not exist, as far as the key may know; UnknownThereError."""
+    try:
+        projects(wire).get(name)
+    except UnknownThereError:
+        with suppress(NotAllowedError):  # to a key that may read no projects, none seems to be there
+            next(projects(wire).list(), None)
+            raise
 
 
 def projects(wire: Wire) -> Documents[Project, ProjectCreate, ProjectEdit]:

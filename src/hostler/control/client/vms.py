@@ -22,6 +22,7 @@ from hostler.control.api.shapes import (
     Waiting,
 )
 from hostler.control.client.pages import items
+from hostler.control.client.tenancy import check_project
 from hostler.control.client.wire import Wire, path_of
 from hostler.errors import UnknownNameError
 
@@ -67,13 +68,14 @@ class Vms:
         return self._wire.read(path_of("vms", vm), Vm)
 
     def find(self, word: str, project: str) -> Vm:
-        """Return a VM by its id, by its name in a project, or by ``PROJECT/NAME``."""
+        """Return a VM by its id, by its name in a project, or by ``PROJECT/NAME``; UnknownNameError."""
         if is_id(word):
             return self.get(word)
         where, name = split_name(word, project)
         for vm in self.list(project=where, name=name, limit=2):
             if vm.name == name:
                 return vm
+        check_project(self._wire, where)
         hint = "'hostler vm list' shows those of the project; PROJECT/NAME names one of another"
         raise UnknownNameError(f"there is no VM {name!r} in project {where}", hint=hint)
 
