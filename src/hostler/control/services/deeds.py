@@ -29,7 +29,8 @@ _NOTES = {
 _OF_VMS = {
     "create": "asked for {name}",
     "migrate": "asked to move {name}",
-    "protect": "changed whether {name} is protected",
+    "protect": "protected {name} from deletion",
+    "unprotect": "took the protection off {name}",
 }
 _OF_OTHERS = {
     "create": "created {name}",

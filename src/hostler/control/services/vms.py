@@ -17,6 +17,7 @@ from hostler.control.services.bounds import check_bounds
 from hostler.control.services.callers import Caller, note
 from hostler.control.services.errors import NoAgentsError
 from hostler.control.services.merging import merged
+from hostler.control.services.overtaking import SIZES, end_overtaken, size_body
 from hostler.control.services.projects import with_strategies, with_strategy
 from hostler.control.services.showing import show_operation, show_vm
 from hostler.control.services.versions import Versions, check_version
@@ -55,6 +56,7 @@ POWER: Mapping[str, Callable[[Vm], Change]] = {
     "pause": wishes.pause,
     "resume": wishes.resume,
 }
+_PROTECTION = {True: "vm.protect", False: "vm.unprotect"}
 _FAILS_ALONE = "a member of a gang waits for the others: leave out gang, or on_unplaceable"
 
 
@@ -182,10 +184,37 @@ def edit(
     if asked.protected is not msgspec.UNSET:
         protected = wishes.protect(change.vm, is_protected=asked.protected)
         change = msgspec.structs.replace(change, vm=protected.vm)
-    is_resize = change.vm.generation != stored.vm.generation
+    what = _kind_of_edit(stored.vm, change.vm, asked)
+    end_overtaken(connection, stored.vm, change.vm, what, caller.now_ns)
     changed = ledger.write(connection, stored, change, actor=caller.actor, now_ns=caller.now_ns)
-    what = "vm.resize" if is_resize else "vm.protect"
-    return _answer(connection, changed, what, caller, ids, is_done=not is_resize)
+    return _edited(connection, stored, changed, what, asked, caller, ids)
+
+
+def _kind_of_edit(before: Vm, after: Vm, asked: VmEdit) -> str:
+    """Name what an edit does; one that does nothing by what it was to do."""
+    is_resize = after.generation != before.generation
+    is_protection = after.is_protected != before.is_protected
+    if is_resize or (asked.spec is not msgspec.UNSET and not is_protection) or asked.protected is msgspec.UNSET:
+        return "vm.resize"
+    return _PROTECTION[asked.protected]
+
+
+def _edited(
+    connection: Connection, before: Stored, after: Stored, what: str, asked: VmEdit, caller: Caller, ids: NewId
+) -> VmChanged:
+    """Write the operation, and a trace of what was changed only; who asks again for a growth waits for it too."""
+    vm, patch = after.vm, {} if asked.spec is msgspec.UNSET else asked.spec
+    is_resize = vm.generation != before.vm.generation
+    waits_again = vm.grow is not None and bool(set(SIZES).intersection(patch))
+    row = _operation(vm, what, caller, ids(), is_done=not is_resize and not waits_again)
+    row = msgspec.structs.replace(row, body=size_body(patch))
+    operations.add_many(connection, [row])
+    deeds = ["vm.resize"] if is_resize else []
+    if vm.is_protected != before.vm.is_protected:
+        deeds.append(_PROTECTION[vm.is_protected])
+    for deed in deeds:
+        note(connection, caller, deed, subject=vm.id, name=vm.name, project=vm.project)
+    return VmChanged(vm=show_vm(after), operation=show_operation(row))
 
 
 def delete(
@@ -231,15 +260,15 @@ def _wish(
     versions: Versions,
 ) -> VmChanged:
     stored = _loaded(connection, identity, caller, permission, versions)
-    changed = ledger.write(connection, stored, wish(stored.vm), actor=caller.actor, now_ns=caller.now_ns)
+    change = wish(stored.vm)
+    end_overtaken(connection, stored.vm, change.vm, what, caller.now_ns)
+    changed = ledger.write(connection, stored, change, actor=caller.actor, now_ns=caller.now_ns)
     return _answer(connection, changed, what, caller, ids)
 
 
-def _answer(
-    connection: Connection, stored: Stored, what: str, caller: Caller, ids: NewId, *, is_done: bool = False
-) -> VmChanged:
+def _answer(connection: Connection, stored: Stored, what: str, caller: Caller, ids: NewId) -> VmChanged:
     """Write the operation and the trace, and return what is answered."""
-    row = _operation(stored.vm, what, caller, ids(), is_done=is_done)
+    row = _operation(stored.vm, what, caller, ids())
     operations.add_many(connection, [row])
     return _noted(connection, stored, row, caller)
 

@@ -13,7 +13,8 @@ from hostler.control.store.rows import Page, change, read_page
 from hostler.control.store.tables import operations
 
 __all__ = [
-    "OperationFilter", "OperationRow", "add_many", "find", "finish", "forget_finished", "get", "list_page", "save",
+    "OperationFilter", "OperationRow", "add_many", "fail", "find", "finish", "forget_finished", "get", "list_page",
+    "open_of", "save",
 ]  # fmt: skip
 
 
@@ -29,17 +30,16 @@ _FINISH = (
         version=operations.c.version + 1,
     )
 )
-_FAIL = (
-    update(operations)
-    .where(_IS_OPEN)
-    .values(
-        state="failed",
-        finished_ns=bindparam("now"),
-        updated_ns=bindparam("now"),
-        body=bindparam("new_body"),
-        version=operations.c.version + 1,
-    )
+_FAILED = update(operations).values(
+    state="failed",
+    finished_ns=bindparam("now"),
+    updated_ns=bindparam("now"),
+    body=bindparam("new_body"),
+    version=operations.c.version + 1,
 )
+_FAIL = _FAILED.where(_IS_OPEN)
+_FAIL_ONE = _FAILED.where(operations.c.id == bindparam("key_id"), operations.c.finished_ns.is_(None))
+_OPEN = select(operations).where(_IS_OPEN).order_by(operations.c.created_ns, operations.c.id)
 
 
 class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +93,18 @@ def finish(connection: Connection, done: Sequence[tuple[str, int]], failed: Mapp
             _FINISH,
             [{"key_subject": who, "key_generation": upto, "now": now_ns, "new_state": "done"} for who, upto in done],
         )
+
+
+def fail(connection: Connection, identities: Sequence[str], why: str, now_ns: int) -> None:
+    """End some that are open, for one reason."""
+    if identities:
+        body = msgspec.json.encode({"error": why})
+        connection.execute(_FAIL_ONE, [{"key_id": one, "now": now_ns, "new_body": body} for one in identities])
+
+
+def open_of(connection: Connection, subject: str) -> list[OperationRow]:
+    """Return what is open of a subject, oldest first."""
+    return [_make(row) for row in connection.execute(_OPEN, {"key_subject": subject}).mappings()]
 
 
 def find(connection: Connection, identity: str) -> OperationRow | None:
