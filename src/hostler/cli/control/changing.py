@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["change_vms", "show_changes"]
 
+_AT_ONCE = {"protect": "protected from deletion", "unprotect": "no longer protected from deletion"}
+
 
 def change_vms(
     there: There, words: Sequence[str], change: Callable[[Client, Vm], VmChanged], wait_s: int | None, output: str
@@ -28,12 +30,15 @@ def change_vms(
     show_changes(changes, output, wait_s)
 
 
-def show_changes(changes: Sequence[VmChanged], output: str, wait_s: int | None) -> None:
-    """Say what came of changes, and end as they did."""
-    end_with(changes, wait_s, lambda: _show(changes, output, is_waited_for=wait_s is not None))
+def show_changes(changes: Sequence[VmChanged], output: str, wait_s: int | None, before: Sequence[Vm] = ()) -> None:
+    """Say what came of changes, and end as they did; where a VM is as it was ``before``, that nothing was changed."""
+    known = {(vm.id, vm.version) for vm in before}
+    end_with(changes, wait_s, lambda: _show(changes, output, known, is_waited_for=wait_s is not None))
 
 
-def _show(changes: Sequence[VmChanged], output: str, *, is_waited_for: bool) -> None:
+def _show(
+    changes: Sequence[VmChanged], output: str, known: Collection[tuple[str, int]], *, is_waited_for: bool
+) -> None:
     """Say what was asked for, and how each VM is."""
     if output != "table":
         found = [msgspec.to_builtins(one) for one in changes]
@@ -41,8 +46,17 @@ def _show(changes: Sequence[VmChanged], output: str, *, is_waited_for: bool) -> 
         return
     for one in changes:
         vm, deed = one.vm, one.operation.kind.rpartition(".")[2]
-        outcome = "done" if one.operation.state == "done" else one.operation.state if is_waited_for else "accepted"
         where = f" on {vm.host}" if vm.host else ""
         gone = deed == "delete" and one.operation.state == "done"
         how = "" if gone else f"; it is {vm.state}{where}{f' ({vm.why})' if vm.why else ''}"
-        say(printable(f"{vm.project}/{vm.name}: {deed} {outcome}{how}"))
+        is_kept = one.operation.state == "done" and (vm.id, vm.version) in known
+        what = "nothing was to be changed" if is_kept else _outcome(one, is_waited_for=is_waited_for)
+        say(printable(f"{vm.project}/{vm.name}: {what}{how}"))
+
+
+def _outcome(change: VmChanged, *, is_waited_for: bool) -> str:
+    """Say what was done, or how far it is."""
+    deed, state = change.operation.kind.rpartition(".")[2], change.operation.state
+    if state == "done":
+        return _AT_ONCE.get(deed, f"{deed} done")
+    return f"{deed} {state if is_waited_for else 'accepted'}"

@@ -64,7 +64,7 @@ def resize(
             spec["labels"] = read_patch(labels)
         edit = VmEdit(spec=spec or msgspec.UNSET, protected=msgspec.UNSET if protected is None else protected)
         changes = follow(client, [client.vms.edit(found.id, edit)], wait_s)
-    show_changes(changes, output, wait_s)
+    show_changes(changes, output, wait_s, before=[found])
 
 
 @click.command(
