@@ -154,7 +154,7 @@ def migrate(vm: Vm, target: str = "") -> Change:
         hint = "VMs without disks, or with disks on shared storage, can move"
         raise NotMovableError(f"VM {vm.name} cannot be moved live: it has a disk on its host", hint=hint)
     if vm.power != "running" or vm.home is None or vm.run is None or not vm.run.is_bound or vm.is_evicted:
-        raise WrongStateError(f"VM {vm.name} does not run", hint="start it: it is placed anew")
+        raise WrongStateError(f"VM {vm.name} does not run", hint=_how_it_gets_elsewhere(vm))
     if vm.grow is not None:
         raise MigratingError(f"VM {vm.name} waits for room to grow", hint="wait for it, or resize it back")
     if vm.is_unknown:
@@ -303,6 +303,22 @@ def _ordered_anew(vm: Vm) -> tuple[Vm, tuple[str, ...]]:
         return _replace(vm, generation=generation), ()
     home = _replace(vm.home, generation=generation)
     return _replace(vm, generation=generation, home=home), (home.host,)
+
+
+def _how_it_gets_elsewhere(vm: Vm) -> str:
+    """Say what brings a VM that could move, but does not run, to another host."""
+    if vm.power == "paused":
+        return "resume it, and migrate it then"
+    if vm.power == "running":
+        return "wait until it runs"
+    if vm.home is None:
+        return "start it: it is placed anew"
+    ways = ["start it, and migrate it while it runs"]
+    if not vm.spec.reserve:
+        ways.append("if it cannot run there, have its host drained and start it then: it is placed anew")
+    if not vm.spec.disks:
+        ways.append("or delete it and create it again: it has no disk to lose")
+    return "; ".join(ways)
 
 
 def _check_same(old: VmSpec, new: VmSpec) -> None:

@@ -1,0 +1,82 @@
+"""A VM on a host that cannot run it: what its owner is told to do, and that it helps."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from hostler.agent.drivers.fake import Fault
+from hostler.control.fleet import operating
+from hostler.control.vms import wishes
+from hostler.control.vms.errors import WrongStateError
+from hostler.control.vms.state import Vm, state_of
+from tests.control.fleet.scene import Scene, is_running, is_stopped, scene, until_some
+from tests.control.vms.situations import DISKLESS, SHARED, SITUATIONS, stopped
+
+
+def hint_of(vm: Vm) -> str:
+    with pytest.raises(WrongStateError) as caught:
+        wishes.migrate(vm)
+    return caught.value.hint
+
+
+async def stopped_on_a_bad_host(world: Scene) -> str:
+    """Return a VM that could not be started on the only host, and was stopped then."""
+    await world.join("bad", faults=[Fault(kind="permanent", verb="start")])
+    vm = await world.create()
+    await world.until_vm(vm, lambda one: state_of(one) == "failed")
+    await world.wish(vm, wishes.stop)
+    await world.until_vm(vm, is_stopped)
+    await world.join("good")
+    return vm
+
+
+def test_a_vm_that_cannot_run_on_its_host_runs_elsewhere_as_the_hint_says(url: str) -> None:
+    async def story() -> None:
+        async with scene(url) as world:
+            vm = await stopped_on_a_bad_host(world)
+            assert "have its host drained and start it then" in hint_of(await world.vm(vm))
+            await world.operate(operating.drain, world.hosts["bad"], is_draining=True)
+
+            async def has_left() -> bool:
+                await world.duties()
+                return (await world.vm(vm)).home is None
+
+            await until_some(has_left)
+            await world.wish(vm, wishes.start)
+            assert (await world.until_vm(vm, is_running)).home.name == "good"
+            assert world.runs_on(vm) == ["good"]
+            await world.check_agreement()
+
+    asyncio.run(story())
+
+
+def test_a_start_alone_does_not_bring_it_elsewhere_and_no_hint_says_so(url: str) -> None:
+    async def story() -> None:
+        async with scene(url) as world:
+            vm = await stopped_on_a_bad_host(world)
+            assert not hint_of(await world.vm(vm)).startswith("start it: it is placed anew")
+            await world.wish(vm, wishes.start)
+            found = await world.until_vm(vm, lambda one: state_of(one) == "failed")
+            assert found.home.name == "bad"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("vm", "is_said", "is_not_said"),
+    [
+        (stopped(DISKLESS), "delete it and create it again", "start it: it is placed anew"),
+        (stopped(SHARED), "have its host drained", "delete it"),
+        (stopped(msgspec.structs.replace(SHARED, reserve=True)), "migrate it while it runs", "drained"),
+        (SITUATIONS["stopped before it was placed"], "start it: it is placed anew", "drained"),
+        (SITUATIONS["paused"], "resume it", "start it"),
+        (SITUATIONS["evicted without a disk"], "wait until it runs", "start it"),
+    ],
+)
+def test_each_vm_that_does_not_run_is_told_what_helps(vm: Vm, is_said: str, is_not_said: str) -> None:
+    hint = hint_of(vm)
+    assert is_said in hint
+    assert is_not_said not in hint
