@@ -44,6 +44,12 @@ def test_a_list_of_vms_shows_sizes_in_readable_units(path: str, client: httpx.Cl
     assert "1395864" not in page
 
 
+def test_the_page_of_a_vm_tells_its_sizes_in_readable_units(client: httpx.Client, odd: str) -> None:
+    page = client.get(f"/vms/{odd}").text
+    assert "<dd>2, 1.3 GiB</dd>" in page
+    assert "<dd>1.3 GiB on its host</dd>" in page
+
+
 def test_the_form_of_a_resize_tells_the_size_in_readable_units(client: httpx.Client, odd: str) -> None:
     assert "2 CPU and 1.3 GiB of memory" in client.get(f"/vms/{odd}/resize").text
 
