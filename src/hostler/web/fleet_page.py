@@ -11,6 +11,7 @@ from hostler.control.access.names import by_number
 from hostler.control.api.shapes import Vm
 from hostler.control.books import ledger
 from hostler.control.services import hosts
+from hostler.control.services.gangs import counting_stopped
 from hostler.control.services.showing import Gathers, show_vm
 from hostler.control.store import Connection, lease, vms
 from hostler.control.store.hosts import HostFilter
@@ -97,8 +98,9 @@ def _read(connection: Connection, visit: Visit) -> _Read:
 
 
 def _looked(connection: Connection, gathers: Gathers) -> Looked:
-    troubled = [vm for state in _TROUBLES for vm in _some(connection, state, gathers)]
-    return Looked(_some(connection, "pending", gathers), troubled[:_SOME])
+    said = counting_stopped(connection, gathers)
+    troubled = [vm for state in _TROUBLES for vm in _some(connection, state, said)]
+    return Looked(_some(connection, "pending", said), troubled[:_SOME])
 
 
 def all_hosts(connection: Connection, visit: Visit, part: str) -> list[Load]:

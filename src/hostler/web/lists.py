@@ -11,6 +11,7 @@ from hostler.control.books import ledger
 from hostler.control.books.ledger import NEWS
 from hostler.control.services import events, projects
 from hostler.control.services.callers import Caller
+from hostler.control.services.gangs import counting_stopped
 from hostler.control.services.showing import Gathers, show_vm
 from hostler.control.store import Connection, hosts, log, vms
 from hostler.control.store.rows import Page
@@ -75,7 +76,8 @@ def list_vms(
         labels=tuple(sorted(pairs_of("label", asked.label).items())),
     )
     page: Page[vms.VmRow] = vms.list_page(connection, wanted, after=after, limit=limit)
-    shown = [show_vm(ledger.stored(row), gathers) for row in page.items]
+    said = counting_stopped(connection, gathers)
+    shown = [show_vm(ledger.stored(row), said) for row in page.items]
     return VmsFound(items=shown, next=page.next, count=vms.count(connection, wanted))
 
 

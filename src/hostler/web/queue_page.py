@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import msgspec
 from starlette.responses import Response
 
+from hostler.control.api.shapes import Waiting
 from hostler.control.books import ledger
 from hostler.control.books.ledger import Stored
 from hostler.control.services import standing
+from hostler.control.services.gangs import counting_stopped
 from hostler.control.services.showing import show_waiting
 from hostler.control.services.standing import Standings, recounted
 from hostler.control.store import Connection
@@ -40,11 +42,13 @@ async def show(visit: Visit) -> Response:
     project = visit.principal.narrowed(visit.query("project"))
     visit.principal.check("vm.read", project)
 
-    def work(connection: Connection) -> tuple[list[Stored], str, Standings]:
+    def work(connection: Connection) -> tuple[list[Stored], list[Waiting], str, Standings]:
         page = list_waiting(connection, project, after=after, limit=_ROWS)
-        return [ledger.stored(row) for row in page.items], page.next, standing.read(connection)
+        gathers = counting_stopped(connection, visit.context.books.gathers)
+        found = [ledger.stored(row) for row in page.items]
+        return found, [show_waiting(one, gathers) for one in found], page.next, standing.read(connection)
 
-    found, cursor, standings = await visit.read(work)
+    found, items, cursor, standings = await visit.read(work)
     uids = [claim.uid for one in found for claim in (one.vm.run,) if claim is not None]
     summary, _ = await visit.context.books.ask(lambda engine: _obstacles(engine, uids, standings))
     return await visit.render(
@@ -52,7 +56,7 @@ async def show(visit: Visit) -> Response:
         title="Queue",
         twin=with_query("/v1/queue", project=project),
         live=live_link(),
-        items=[show_waiting(one, visit.context.books.gathers) for one in found],
+        items=items,
         summary=summary,
         next_link=with_query("/queue", project=project, after=cursor) if cursor else "",
         first_link=with_query("/queue", project=project),

@@ -11,6 +11,7 @@ from hostler.control.api.shapes import Page, Vm
 from hostler.control.services import standing, vms
 from hostler.control.services.discretion import MayRead, readable
 from hostler.control.services.explaining import explain_vm
+from hostler.control.services.gangs import counting_stopped
 from hostler.control.services.showing import show_vm
 from hostler.control.services.standing import Standings
 from hostler.control.store import Connection
@@ -90,7 +91,8 @@ async def show_one(visit: Visit) -> Response:
         looked = Looked(items=[], before=0)
         if visit.may("event.read", stored.vm.project):
             looked = look_back(connection, caller, limit=_EVENTS, subject=identity, project=stored.vm.project)
-        return _Read(stored.vm, show_vm(stored, visit.context.books.gathers), looked, standing.read(connection))
+        shown = show_vm(stored, counting_stopped(connection, visit.context.books.gathers))
+        return _Read(stored.vm, shown, looked, standing.read(connection))
 
     found = await visit.read(work)
     may_read = readable(visit.principal)

@@ -35,6 +35,7 @@ _FIELDS: list[Field[Gang]] = [
     Field("EVICTED", lambda one: one.disruption, is_wide=True),
     Field("WHEN BROKEN", lambda one: one.when_broken, is_wide=True),
     Field("HEAD OF LINE", lambda one: one.head_of_line, is_wide=True),
+    Field("WHY", lambda one: one.why, is_wide=True),
 ]
 
 

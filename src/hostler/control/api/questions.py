@@ -26,6 +26,7 @@ from hostler.control.books import ledger
 from hostler.control.services import hosts, questions, standing
 from hostler.control.services.bounds import check_bounds
 from hostler.control.services.discretion import readable
+from hostler.control.services.gangs import counting_stopped
 from hostler.control.services.projects import with_strategy
 from hostler.control.services.showing import show_waiting
 from hostler.control.settings import policies_for
@@ -119,7 +120,8 @@ async def queue(call: Call) -> Reply:
 
     def work(connection: Connection) -> Queue:
         page = list_waiting(connection, project, after=asked.after, limit=asked.limit)
-        items = [show_waiting(ledger.stored(row), books.gathers) for row in page.items]
+        gathers = counting_stopped(connection, books.gathers)
+        items = [show_waiting(ledger.stored(row), gathers) for row in page.items]
         return Queue(seq=seq, items=items, next=page.next)
 
     return Reply(200, await call.read(work))

@@ -187,6 +187,8 @@ class Gang(Told, frozen=True):
     head_of_line: str
     members: int
     placed: int
+    stopped: Annotated[int, means("How many members are stopped: they do not count as there.")]
+    why: Annotated[str, means("Why some of its members are not placed. Empty: all are.")]
     created_at: str
     updated_at: str
     version: int

@@ -30,6 +30,7 @@ from hostler.control.books import ledger
 from hostler.control.services import events, standing, vms
 from hostler.control.services.discretion import readable
 from hostler.control.services.explaining import explain_vm
+from hostler.control.services.gangs import counting_stopped
 from hostler.control.services.showing import show_vm
 from hostler.control.store import Connection, hosts
 from hostler.control.store import vms as rows
@@ -114,7 +115,8 @@ async def list_vms(call: Call) -> Reply:
             labels=labels,
         )
         page = rows.list_page(connection, wanted, after=asked.after, limit=asked.limit)
-        return Page(items=[show_vm(ledger.stored(row), gathers) for row in page.items], next=page.next)
+        said = counting_stopped(connection, gathers)
+        return Page(items=[show_vm(ledger.stored(row), said) for row in page.items], next=page.next)
 
     return Reply(200, await call.read(work))
 
@@ -122,8 +124,13 @@ async def list_vms(call: Call) -> Reply:
 @ROUTES.add("GET", "/v1/vms/{id}", "Get a VM", answers={200: Vm}, permission="vm.read", **GET)
 async def get(call: Call) -> Reply:
     """Get a VM."""
-    stored = await call.read(lambda connection: vms.find(connection, call.part("id"), call.caller))
-    return Reply(200, show_vm(stored, call.context.books.gathers), etag(stored.row.version))
+
+    def work(connection: Connection) -> Vm:
+        stored = vms.find(connection, call.part("id"), call.caller)
+        return show_vm(stored, counting_stopped(connection, call.context.books.gathers))
+
+    found = await call.read(work)
+    return Reply(200, found, etag(found.version))
 
 
 @ROUTES.add(

@@ -8,6 +8,7 @@ from hostler.control.api.calls import Call
 from hostler.control.api.shapes import VmChanged
 from hostler.control.books import ledger
 from hostler.control.books.ledger import Stored
+from hostler.control.services.gangs import counting_stopped
 from hostler.control.services.showing import show_operation, show_vm
 from hostler.control.store import Connection, operations
 from hostler.control.vms.state import Vm
@@ -25,7 +26,8 @@ async def settled(call: Call, changed: VmChanged, wait_s: float) -> VmChanged:
     def look(connection: Connection) -> VmChanged:
         row = operations.get(connection, changed.operation.id)
         stored = ledger.load(connection, changed.vm.id)
-        return VmChanged(vm=show_vm(stored, call.context.books.gathers), operation=show_operation(row))
+        gathers = counting_stopped(connection, call.context.books.gathers)
+        return VmChanged(vm=show_vm(stored, gathers), operation=show_operation(row))
 
     end = time.monotonic() + wait_s
     with call.context.books.watch("vm", changed.vm.id) as news:

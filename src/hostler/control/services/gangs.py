@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 
 from hostler.config.durations import parse_duration
 from hostler.control.api.shapes import Gang, GangCreate, GangEdit, Page
+from hostler.control.books import ledger
 from hostler.control.services.bounds import check_priority
 from hostler.control.services.callers import Caller, note, tell_engine
 from hostler.control.services.documents import check_project, document, find, page_of, written
 from hostler.control.services.merging import changed
+from hostler.control.services.showing import Gathers
 from hostler.control.services.times import at
 from hostler.control.services.versions import Versions, check_version
 from hostler.control.store import Connection, documents, vms
@@ -20,9 +24,10 @@ from hostler.errors import InputError
 from hostler.model import GangChanged, GangLeft
 from hostler.model import tenancy as model
 
-__all__ = ["create", "delete", "edit", "get", "list_page"]
+__all__ = ["counting_stopped", "create", "delete", "edit", "get", "list_page"]
 
 _BODY = msgspec.json.Decoder(GangCreate)
+_replace = msgspec.structs.replace
 
 
 def create(connection: Connection, asked: GangCreate, caller: Caller) -> Gang:
@@ -106,8 +111,11 @@ def _model(asked: GangCreate, version: int) -> model.Gang:
 def _show(connection: Connection, row: Document) -> Gang:
     body = _BODY.decode(row.body)
     members = VmFilter(project=row.project, gang=row.name)
-    waiting = vms.count(connection, msgspec.structs.replace(members, host=""))
+    waiting = vms.count(connection, _replace(members, host=""))
     total = vms.count(connection, members)
+    stopped = _stopped(connection, members)
+    there = total - stopped - vms.count(connection, _replace(members, power="absent"))
+    lacks = f"{there}/{body.min_count} members are there, it waits for the rest" if there < body.min_count else ""
     return Gang(
         project=row.project,
         name=row.name,
@@ -121,7 +129,38 @@ def _show(connection: Connection, row: Document) -> Gang:
         head_of_line=body.head_of_line,
         members=total,
         placed=total - waiting,
+        stopped=stopped,
+        why=_and_stopped(_why(connection, members, lacks), stopped),
         created_at=at(row.created_ns),
         updated_at=at(row.updated_ns),
         version=row.version,
     )
+
+
+def counting_stopped(connection: Connection, gathers: Gathers) -> Gathers:
+    """Return what also says how many members of a gang that cannot be tried are stopped: they do not count as there."""
+
+    @cache
+    def said(gang: str) -> str:
+        lacks = gathers(gang)
+        project, _, name = gang.partition("/")
+        return _and_stopped(lacks, _stopped(connection, VmFilter(project=project, gang=name))) if lacks else ""
+
+    return said
+
+
+def _stopped(connection: Connection, members: VmFilter) -> int:
+    return vms.count(connection, _replace(members, power="stopped"))
+
+
+def _why(connection: Connection, members: VmFilter, lacks: str) -> str:
+    """Say why members wait: what their gang lacks, else what was decided about the first; nothing where none waits."""
+    waiting = vms.list_page(connection, _replace(members, state="pending"), limit=1).items
+    return lacks or ledger.stored(waiting[0]).vm.why if waiting else ""
+
+
+def _and_stopped(why: str, stopped: int) -> str:
+    if not stopped:
+        return why
+    some = "1 is stopped" if stopped == 1 else f"{stopped} are stopped"
+    return f"{why}; {some}" if why else some
