@@ -14,6 +14,7 @@ from hostler.cli.control.progress_line import Progress, progress_line, said_when
 from hostler.cli.control.vm_fields import why_text
 
 if TYPE_CHECKING:
+    from hostler.agent.messages import Trouble
     from hostler.control.api.shapes import Operation, Vm, VmChanged
     from hostler.control.client import Client
     from hostler.errors import HostlerError
@@ -85,17 +86,21 @@ def _what_goes_on(changes: Sequence[VmChanged]) -> str:
 def _follow_one(client: Client, change: VmChanged, until: float, progress: Progress) -> VmChanged:
     import msgspec
 
-    watched = WatchedVm(client, change.vm, progress)
+    watched = WatchedVm(client, change.vm, progress, of_before=change.vm.trouble)
     operation = watch_operation(client, change.operation, until, watched.look)
     watched.refresh()
     return msgspec.structs.replace(change, vm=watched.vm, operation=operation)
 
 
 class WatchedVm:
-    """A VM that is waited for: ``vm`` is how it was seen last. What is in the way is told once, and when it changes."""
+    """A VM that is waited for: ``vm`` is how it was seen last. What is in the way is told once, and when it changes.
 
-    def __init__(self, client: Client, vm: Vm, progress: Progress) -> None:
+    ``of_before`` is the trouble that its host had before the change that is waited for.
+    """
+
+    def __init__(self, client: Client, vm: Vm, progress: Progress, of_before: Trouble | None = None) -> None:
         self.vm = vm
+        self._of_before = of_before
         self._client = client
         self._progress = progress
         self._told = ""
@@ -115,11 +120,20 @@ class WatchedVm:
         if not self.refresh():
             self._progress.show(f"{self.vm.name}: gone")
             return
-        vm, why = self.vm, why_text(self.vm)
+        vm, why = self.vm, self._why()
         if why and why != self._told:
             self._told = why
             self._progress.tell(f"{vm.project}/{vm.name} is {vm.state}: {why}")
         self._progress.show(f"{vm.name}: {vm.state}" + (f" on {vm.host}" if vm.host else ""))
+
+    def _why(self) -> str:
+        """Say what is in the way; not what its host gave up before, or what kept it from running when it is to end."""
+        trouble = self.vm.trouble
+        if trouble is None or trouble != self._of_before:
+            self._of_before = None
+            return why_text(self.vm)
+        is_over = trouble.kind == "permanent" or self.vm.power in ("stopped", "absent")
+        return self.vm.why if is_over else why_text(self.vm)
 
 
 def watch_operation(client: Client, operation: Operation, until: float, look: Callable[[], None]) -> Operation:
