@@ -12,6 +12,7 @@ from hostler.control.access.names import check_not_id
 from hostler.control.api.shapes import VmChanged, VmCreate, VmEdit
 from hostler.control.books import ledger
 from hostler.control.books.ledger import New, Stored
+from hostler.control.fleet.migrating import check_migration
 from hostler.control.fleet.resizing import check_resize
 from hostler.control.services.bounds import check_bounds
 from hostler.control.services.callers import Caller, note
@@ -144,7 +145,9 @@ def migrate(
         if state_of(vm) == "pending":  # whatever else is wrong: that may be right once it runs
             raise WrongStateError(f"VM {vm.name} waits for a place", hint="it can be moved when it runs")
         _check_host(connection, "host", host)
-        return wishes.migrate(vm, host)
+        change = wishes.migrate(vm, host)
+        check_migration(connection, vm, host)
+        return change
 
     return _wish(connection, identity, "vm.migrate", "vm.change", wish, caller, ids, versions)
 
