@@ -75,13 +75,16 @@ def restore(file: Path | None, database_url: str, *, force: bool, in_place: bool
         raise InputError("restore takes either FILE or --in-place", hint=hint)
     with needs("server", "restore"):
         from hostler.control.store import backup as store
-        from hostler.control.store.errors import BackupError
+        from hostler.control.store.errors import BackupError, DatabaseInUseError
 
-    if file is None:
-        say(f"restored in place: {_told(store.restore_in_place(database_url))}")
-        return
     try:
+        if file is None:
+            say(f"restored in place: {_told(store.restore_in_place(database_url))}")
+            return
         report = store.restore(file.absolute(), database_url, is_forced=force)
+    except DatabaseInUseError as error:
+        error.hint = "stop the service first ('hostler serve', all replicas of it), then restore, then start it again"
+        raise
     except BackupError as error:
         if error.message.endswith("would be replaced"):
             error.hint = "move it away, or replace it with --force"

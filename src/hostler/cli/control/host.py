@@ -16,6 +16,7 @@ COMMANDS: Table = {
     "list": (_SHOW, "list_", "List the hosts."),
     "get": (_SHOW, "get", "Show one host."),
     "scheduling": (_SHOW, "scheduling", "Show what a scheduler looks at of a host."),
+    "events": ("hostler.cli.control.host_events", "events", "Show what happened to a host."),
     "cordon": (_CHANGE, "cordon", "Let hosts take nothing new."),
     "uncordon": (_CHANGE, "uncordon", "Let hosts take VMs again."),
     "drain": ("hostler.cli.control.host_drain", "drain", "Move VMs away from hosts."),
