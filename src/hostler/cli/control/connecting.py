@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hostler.cli.control.extras import needs
-from hostler.cli.control.hints import hint_for_forbidden, hint_for_unknown
+from hostler.cli.control.hints import hint_for_forbidden, hint_for_refused, hint_for_unknown
 from hostler.cli.options import FILE
 
 if TYPE_CHECKING:
@@ -37,13 +37,21 @@ class There:
         ctx = click.get_current_context(silent=True)
         with needs("control", ctx.command_path.removeprefix("hostler ") if ctx is not None else "vm"):
             from hostler.control.client import Asked, Client, reach_for
-            from hostler.control.client.errors import NotAllowedError, UnknownThereError
+            from hostler.control.client.errors import (
+                NotAllowedError,
+                RefusedConflictError,
+                RefusedInputError,
+                UnknownThereError,
+            )
 
         with Client(reach_for(Asked(project=self._project, **self._words)), answer_s=answer_s) as client:
             try:
                 yield client
             except NotAllowedError as error:
                 error.hint = hint_for_forbidden(error.message) or error.hint
+                raise
+            except (RefusedConflictError, RefusedInputError) as error:
+                error.hint = hint_for_refused(error.message) or error.hint
                 raise
             except UnknownThereError as error:
                 if "hostler " not in error.hint:  # else it names a command already
