@@ -172,6 +172,8 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
     if explained.said and explained.decision.host:
         print_other_word(shown_name(explained.guest), explained.said)
     say_parts(_sentence(explained))
+    if explained.made_way and not explained.was_bound:
+        say(printable(f"It was stopped because {explained.made_way}."))
     if explained.hint:
         is_said = explained.was_bound or explained.if_started
         say(printable(f"{'' if is_said else f'It {explained.now}. '}What to do: {explained.hint}."))

@@ -57,6 +57,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     owner: str = "tenant"  # what those are called there whose quotas count
     now: str = ""  # how a VM is, in words that go on after its name, where more is known than that it runs
     hint: str = ""  # what somebody can do about that
+    made_way: str = ""  # of a VM that waits since it was stopped for another: why
     if_started: bool = False  # of a VM that is stopped: what is told is how it would be if it were started now
 
     @property

@@ -130,5 +130,6 @@ def _explained(vm: Vm, data: dict[str, Any]) -> Explained:
         owner="project",
         now="" if data.get("state") == "running" else data.get("now", ""),
         hint=data.get("hint", ""),
+        made_way=data.get("made_way", ""),
         if_started=data.get("if_started", False),
     )

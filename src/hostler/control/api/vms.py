@@ -225,7 +225,7 @@ for _verb, _summary in (
     description="The object that 'hostler explain -o json' prints, with the number of the last log entry that it "
     "knows as seq, the VM's state, how it is now in words that go on after its name, and, where somebody must do "
     "something about it, a hint. Where if_started is true the VM is stopped, and what is told is how it would be if "
-    "it were started now.",
+    "it were started now. Of a VM that was stopped for another and waits since, made_way says why.",
 )
 async def decision(call: Call) -> Reply:
     """Explain where a VM is, or why it waits."""

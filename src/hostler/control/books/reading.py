@@ -20,6 +20,7 @@ __all__ = ["remembered", "why_held"]
 
 _replace = msgspec.structs.replace
 _MOST_REASONS = 6
+_HIGHER = "a VM of higher priority"
 _QUOTA = "quota"  # what refuses before any host is asked
 
 
@@ -40,10 +41,19 @@ def remembered(engine: Engine, step: Step, actions: Sequence[Action]) -> Decided
                     promised.add(action.uid)
                     reasons[action.uid] = nominated
             case Evict():
-                evictions[action.uid] = action.reason or "it makes room for a VM of higher priority"
+                evictions[action.uid] = _named(engine, action) or action.reason or f"it makes room for {_HIGHER}"
     return Decided(
         step=step, actions=actions, versions=versions, reasons=reasons, evictions=evictions, promised=promised
     )
+
+
+def _named(engine: Engine, action: Evict) -> str:
+    """Say for whom a guest makes way, where both are of one project: its owner may know the name then; else nothing."""
+    comes = engine.state.guests.get(engine.state.evicting.get(action.uid, ""))
+    project = engine.state.guests[action.uid].guest.spec.namespace
+    if comes is None or comes.guest.spec.namespace != project or not action.reason.startswith("preempted by "):
+        return ""
+    return f"it makes room for {comes.guest.name}, {_HIGHER}"
 
 
 def _nominated(engine: Engine, guest: Guest) -> str:

@@ -59,6 +59,7 @@ def explain_vm(
         "now": standing(vm),
         "hint": advice(vm, _mend(vm, standings or {})),
         "if_started": if_started,
+        "made_way": vm.made_way,
     }
     return explanation_as_data(found, vm.project, None) | how_it_is
 

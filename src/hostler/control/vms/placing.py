@@ -40,6 +40,7 @@ def bound(vm: Vm, uid: str, version: int, home: Booking, devices: tuple[int, ...
         home=home,
         generation=generation,
         fails_unplaced=False,
+        made_way="",
         why="",
         trouble=None,
         failed_generation=0,
@@ -84,7 +85,7 @@ def evicted(vm: Vm, uid: str, why: str) -> Change:
     generation = vm.generation + 1
     facts: tuple[Event, ...] = (departure(vm.grow),) if vm.grow is not None else ()
     home = _replace(vm.home, generation=generation)
-    vm = _replace(vm, is_evicted=True, generation=generation, home=home, grow=None, why=why)
+    vm = _replace(vm, is_evicted=True, made_way=why, generation=generation, home=home, grow=None, why=why)
     return Change(vm=vm, facts=facts, hosts=(home.host,), notes=(why,))
 
 

@@ -90,6 +90,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     leaving: Leaving | None = None
     number: int = 0  # how many claims were made so far
     is_evicted: bool = False  # on its way out for another VM
+    made_way: str = ""  # why it was stopped for another VM, until it has room again
     is_unknown: bool = False  # its host is silent
     is_lost: bool = False  # its host is gone for good, with its disk
     reported: str = ""  # the state that its host told last

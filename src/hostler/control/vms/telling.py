@@ -28,6 +28,7 @@ _NOWHERE = {
     "lost": "is lost: its host is gone, and its disk with it",
     "migrating": "is on its way to another host, and the host that it comes from is gone",
 }
+_AFTER_WAY = ("pending", "stopping")
 _AGAIN = {
     "running": "'hostler vm restart {name}' tries again",
     "paused": "'hostler vm resume {name}' lets it run",
@@ -36,7 +37,12 @@ _AGAIN = {
 
 
 def standing(vm: Vm) -> str:
-    """Say how a VM is, to be read after its name."""
+    """Say how a VM is, to be read after its name; of one that made way for another and has no room since, also why."""
+    text = _standing(vm)
+    return f"{text}; it was stopped because {vm.made_way}" if vm.made_way and state_of(vm) in _AFTER_WAY else text
+
+
+def _standing(vm: Vm) -> str:
     state, home = state_of(vm), vm.home
     if home is None:
         return _NOWHERE.get(state, f"is {state}")
