@@ -76,7 +76,7 @@ def operation() -> None:
 @connects
 @output
 def list_(there: There, all_projects: bool, state: str | None, vm: str, limit: int | None, output: str) -> None:
-    """List operations."""
+    """List operations, newest first."""
     with there.open() as client:
         subject = client.vms.find(vm, client.reach.project).id if vm else ""
         project = "" if all_projects else client.reach.project

@@ -35,6 +35,7 @@ class OperationQuery(PageQuery, frozen=True):
     subject: Annotated[Short | None, means("Only about this, by id.")] = None
     state: Annotated[Literal["pending", "done", "failed"] | None, means("Only in this state.")] = None
     kind: Annotated[Short | None, means("Only of this kind, such as vm.create.")] = None
+    newest_first: Annotated[bool, means("Begin with the newest, not with the oldest.")] = False
 
 
 class EventQuery(Query, frozen=True):
@@ -56,14 +57,16 @@ class EventQuery(Query, frozen=True):
     permission="operation.read",
 )
 async def list_operations(call: Call) -> Reply:
-    """List operations, oldest first."""
+    """List operations, oldest first unless asked otherwise."""
     asked = call.ask(OperationQuery)
     project = call.principal.narrowed(asked.project)
     call.principal.check("operation.read", project)
     wanted = OperationFilter(project=project or None, subject=asked.subject, state=asked.state, kind=asked.kind)
 
     def work(connection: Connection) -> Page[Operation]:
-        page = operations.list_page(connection, wanted, after=asked.after, limit=asked.limit)
+        page = operations.list_page(
+            connection, wanted, after=asked.after, limit=asked.limit, is_backwards=asked.newest_first
+        )
         return Page(items=[show_operation(row) for row in page.items], next=page.next)
 
     return Reply(200, await call.read(work))

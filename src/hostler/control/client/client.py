@@ -85,8 +85,8 @@ class Client:
     def operations(
         self, *, project: str = "", state: str = "", subject: str = "", limit: int = 0
     ) -> Iterator[Operation]:
-        """Return operations, page by page."""
-        query = {"project": project, "state": state, "subject": subject}
+        """Return operations, newest first, page by page."""
+        query = {"project": project, "state": state, "subject": subject, "newest_first": "true"}
         return items(self._wire, "/v1/operations", Page[Operation], query, limit=limit)
 
     def operation(self, operation: str, *, wait_s: float = 0.0) -> Operation:
