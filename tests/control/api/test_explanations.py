@@ -102,7 +102,7 @@ def test_a_vm_beyond_its_quota_is_told_by_how_much(quota, expected):
             assert any("project" in wake for wake in told["wakes"])
             body = {"project": "red", "spec": {**SMALL, "cpu": "2"}}
             asked = (await house.ask("POST", "/v1/candidates", json=body)).json()
-            assert asked["why"] == told["quota"]
+            assert asked["why"] == f"the project's quota has no room for it: {told['quota']}"
 
     asyncio.run(scenario())
 

@@ -123,5 +123,6 @@ def _place(client: Client, wish: VmCreate) -> VmChanged:
     try:
         return client.vms.create(wish)
     except NotPlacedError as error:
-        hint = "ask for less, free some room, or leave --fail-unplaced out and let it wait"
+        wait = "leave --fail-unplaced out and let it wait"
+        hint = error.problem.hint.replace("let it wait: on_unplaceable=wait", wait)
         raise NotPlacedError(msgspec.structs.replace(error.problem, hint=hint)) from None

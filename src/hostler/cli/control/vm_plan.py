@@ -125,9 +125,7 @@ def _print_candidates(found: Candidates, *, is_wide: bool) -> None:
         from hostler.cli.explain_lines import SHOWN, print_fitting, print_refusing
     fitting = [verdict for verdict in found.hosts if verdict.fits]
     refusing = [verdict for verdict in found.hosts if not verdict.fits]
-    goes = f"; it would go to {found.chosen}" if found.chosen else f": {found.why}" if found.why else ""
-    would = f"{len(fitting):,} of {plural(len(found.hosts), 'host')} would take it{goes}"
-    say(f"{would if found.hosts else NO_HOSTS}.")
+    say(printable(f"{_would(found, len(fitting)) if found.hosts else NO_HOSTS}."))
     if found.evictions:
         names = ", ".join(map(_victim, found.evictions))
         say(printable(f"For it would be stopped: {names}."))
@@ -135,6 +133,16 @@ def _print_candidates(found: Candidates, *, is_wide: bool) -> None:
         print_fitting(fitting, found.chosen or "", None if is_wide else SHOWN)
     if refusing:
         print_refusing(refusing, None if is_wide else SHOWN)
+
+
+def _would(found: Candidates, fitting: int) -> str:
+    """Say how many hosts would take a VM, and where it would go or why nowhere; a reason may count the hosts itself."""
+    takers = f"{fitting:,} of {plural(len(found.hosts), 'host')} would take it"
+    if found.chosen:
+        return f"{takers}; it would go to {found.chosen}"
+    if fitting:
+        return f"{takers}, but it would wait: {found.why}" if found.why else takers
+    return f"no host would take it: {found.why}" if found.why else takers
 
 
 def _victim(victim: Victim) -> str:

@@ -9,6 +9,7 @@ from hostler.control.api.shapes import VmChanged, VmCreate
 from hostler.control.api.waiting import is_refused, verdict
 from hostler.control.books.books import NoLeaderError
 from hostler.control.books.ledger import Stored
+from hostler.control.books.reading import QUOTA_FULL
 from hostler.control.services import standing, vms
 from hostler.control.services.discretion import readable
 from hostler.control.services.errors import InsufficientResourcesError, NoAgentsError, NoVerdictError
@@ -81,9 +82,13 @@ async def _refusal(call: Call, asked: VmCreate, stored: Stored) -> InsufficientR
     facts = would_be(uid, asked.project, asked.name, stored.vm.spec)
     books, may_read, standings = call.context.books, readable(call.principal), await call.read(standing.read)
     data, seq = await books.ask(lambda engine: explain_refusal(engine, facts, uid, asked.project, may_read, standings))
+    message, cure = f"no host has room for VM {asked.name}: {stored.vm.why}", "free some room"
+    if stored.vm.why.startswith(QUOTA_FULL):
+        message = f"VM {asked.name} is not placed: {stored.vm.why}"
+        cure = f"see 'hostler quota get {asked.project}', which an admin may raise"
     return InsufficientResourcesError(
-        f"no host has room for VM {asked.name}: {stored.vm.why}",
-        hint="ask for less, free some room, or let it wait: on_unplaceable=wait",
+        message,
+        hint=f"ask for less, {cure}, or let it wait: on_unplaceable=wait",
         decision={**data, "seq": seq},
     )
 

@@ -16,7 +16,9 @@ from hostler.engine import Engine
 from hostler.engine.gang_book import GANG
 from hostler.model import Action, Bind, Evict, Guest, GuestSpec, Hold, Reason
 
-__all__ = ["remembered", "why_held"]
+__all__ = ["QUOTA_FULL", "remembered", "why_held"]
+
+QUOTA_FULL = "the project's quota has no room for it"
 
 _replace = msgspec.structs.replace
 _MOST_REASONS = 6
@@ -70,7 +72,7 @@ def why_held(hold: Hold, spec: GuestSpec) -> str:
     if not hold.hosts:
         return "there is no host"
     if len(hold.reasons) == 1 and hold.reasons[0].reason.plugin == _QUOTA:
-        return f"the project's quota has no room for it: {hold.reasons[0].reason.subject}"
+        return f"{QUOTA_FULL}: {hold.reasons[0].reason.subject}"
     counted = [(count.hosts, _words(in_words(count.reason, spec))) for count in hold.reasons]
     ordered = sorted(counted, key=lambda count: (-count[0], count[1]))
     shown = ", ".join(f"{hosts} {words}" for hosts, words in ordered[:_MOST_REASONS])

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from hostler.control.api.shapes import PlanAsked, PlanHost, Planned, Victim
-from hostler.control.books.reading import why_held
+from hostler.control.books.reading import QUOTA_FULL, why_held
 from hostler.control.services.discretion import MayRead, discreet
 from hostler.control.services.explaining import told
 from hostler.control.services.projects import with_strategies
@@ -157,7 +157,7 @@ def candidates(
     found.sort(key=lambda verdict: (verdict.host != chosen, not verdict.fits, -(verdict.total or 0), verdict.host))
     if chosen:
         return Found(found, chosen, victims, "")
-    return Found(found, None, [], explained.quota or why)
+    return Found(found, None, [], f"{QUOTA_FULL}: {explained.quota}" if explained.quota else why)
 
 
 def _closed(engine: Engine) -> list[str]:
