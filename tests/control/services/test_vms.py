@@ -105,7 +105,7 @@ def test_versions_that_were_seen_must_be_the_current_one(write: Write, admin: Ca
 def test_a_vm_that_nobody_decided_about_is_given_up_even_when_protected(
     database: Database, write: Write, admin: Caller
 ) -> None:
-    created(write, admin, protected=True)
+    created(write, admin, protected=True, on_unplaceable="fail")
     stored = write(lambda c: vms.give_up(c, "id-1", admin))
     assert stored.vm.is_gone
     with pytest.raises(NotFoundError):
