@@ -80,9 +80,9 @@ def test_its_pages_show_both_sizes() -> None:
             transport, origin = httpx.ASGITransport(app=house.app), {"Origin": "http://localhost"}
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=origin) as browser:
                 assert (await browser.post("/login", data={"key": house.secret})).status_code == 303
-                assert "10, 1Gi wanted; 1, 1Gi now" in (await browser.get(f"/vms/{vm}")).text
+                assert "10, 1 GiB wanted; 1, 1 GiB now" in (await browser.get(f"/vms/{vm}")).text
                 form = await browser.get(f"/vms/{vm}/resize")
-            assert "It is to have 10 CPU and 1Gi of memory, and has 1 and 1Gi until then." in form.text
+            assert "It is to have 10 CPU and 1 GiB of memory, and has 1 and 1 GiB until then." in form.text
 
     asyncio.run(scenario())
 

@@ -11,6 +11,7 @@ import pytest
 from hostler.control.access.errors import ForbiddenError
 from hostler.control.access.principals import Principal
 from hostler.control.api.shapes import VmChanged, VmCreate, VmEdit
+from hostler.control.books import ledger
 from hostler.control.books.ledger import NEWS
 from hostler.control.services import vms
 from hostler.control.services.callers import Caller, Noted
@@ -19,6 +20,7 @@ from hostler.control.settings import InvalidStrategyError
 from hostler.control.store import Connection, Database, log, operations
 from hostler.control.store.errors import NotFoundError, StaleVersionError
 from hostler.control.vms.spec import VmSpec
+from hostler.control.vms.state import Change
 from hostler.errors import InputError
 from tests.control.services.conftest import NOW, Write
 
@@ -105,7 +107,14 @@ def test_versions_that_were_seen_must_be_the_current_one(write: Write, admin: Ca
 def test_a_vm_that_nobody_decided_about_is_given_up_even_when_protected(
     database: Database, write: Write, admin: Caller
 ) -> None:
-    created(write, admin, protected=True, on_unplaceable="fail")
+    created(write, admin, protected=True)
+
+    def must_fit(connection: Connection) -> None:
+        stored = ledger.load(connection, "id-1")
+        change = Change(vm=msgspec.structs.replace(stored.vm, fails_unplaced=True))
+        ledger.write(connection, stored, change, actor="test", now_ns=NOW)
+
+    write(must_fit)
     stored = write(lambda c: vms.give_up(c, "id-1", admin))
     assert stored.vm.is_gone
     with pytest.raises(NotFoundError):
