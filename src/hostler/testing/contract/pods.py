@@ -93,7 +93,11 @@ async def one_of_many_bindings_wins(talk: Talk) -> None:
 async def a_bound_pod_has_time_to_end(talk: Talk) -> None:
     """It stays, marked, for its grace period; a shorter one counts, a longer one does not, none ends it."""
     await talk.make(pod("a"))
-    await talk.bind("a", "n1")
+    status, answer = await talk.bind("a", "n1")
+    while status == 429 or status >= 500:  # a real one may be busy
+        await asyncio.sleep(0.5)
+        status, answer = await talk.bind("a", "n1")
+    assert status in (201, 409), answer  # one that gave no answer in time may have done it
     path = f"{talk.pods}/a"
 
     async def delete(options: Json | None = None) -> tuple[int, str]:
