@@ -209,6 +209,15 @@ class Departed(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
 
 
+class Tries(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a host was to do something for its VMs, by what came of it: done, or a trouble of a kind."""
+
+    done: int = 0
+    transient: int = 0
+    permanent: int = 0
+    blocked: int = 0
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What changed since the last report that was answered; with nothing in it, a heartbeat."""
 
@@ -225,6 +234,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     size: HostSize | None = None
     refused_teardown: int = 0  # VMs that it keeps although they are ordered absent, until bulk is allowed
     is_watched: bool = False  # as in Register, told anew each time
+    tries: Tries | None = None  # since the last report that was answered; None: nothing was tried
 
 
 class Reported(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,9 +17,10 @@ from hostler._version import __version__
 from hostler.agent.drivers.driver import Driver
 from hostler.agent.link import Backoff, Link, RefusedError, RejectedError
 from hostler.agent.manifest import Manifest
-from hostler.agent.messages import SPOKEN, Orders, Register, Registered
+from hostler.agent.messages import SPOKEN, Orders, Register, Registered, Tries
 from hostler.agent.settings import Settings
 from hostler.agent.telling import Telling, difference
+from hostler.agent.tries import since
 from hostler.agent.watchdog import Lease, LeaseFile
 from hostler.agent.worker import Worker
 from hostler.errors import HostlerError, UnavailableError
@@ -62,6 +63,7 @@ class Agent:
         self._tell = tell
         self._worker = Worker(driver, manifest, settings, clock=clock, tell=tell)
         self._told = Telling()
+        self._told_tries = Tries()
         self._sequence = 0
         self._registrations = 0
         self._registered: Registered | None = None
@@ -191,7 +193,7 @@ class Agent:
     async def _report(self, registered: Registered) -> bool:
         """Say what changed; return false where we are to register anew."""
         self._sequence += 1
-        telling, sent_at = self._worker.telling(), self._clock()
+        telling, tries, sent_at = self._worker.telling(), self._worker.tries, self._clock()
         report = difference(
             self._told,
             telling,
@@ -200,9 +202,10 @@ class Agent:
             epoch=registered.epoch,
             sequence=self._sequence,
             is_watched=self._watched(),
+            tries=since(self._told_tries, tries),
         )
         answer = await self._link.report(report)
-        self._told = telling
+        self._told, self._told_tries = telling, tries
         self._renew(sent_at, registered)
         return not answer.resync
 

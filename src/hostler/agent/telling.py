@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hostler.agent.messages import Departed, Report, Taken, VmReport
+from hostler.agent.messages import Departed, Report, Taken, Tries, VmReport
 
 __all__ = ["Telling", "difference"]
 
@@ -21,7 +21,15 @@ class Telling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def difference(
-    told: Telling, now: Telling, *, boot: str, agent: str, epoch: int, sequence: int, is_watched: bool = False
+    told: Telling,
+    now: Telling,
+    *,
+    boot: str,
+    agent: str,
+    epoch: int,
+    sequence: int,
+    is_watched: bool = False,
+    tries: Tries | None = None,
 ) -> Report:
     """Return the report that brings whoever knows ``told`` to ``now``."""
     departed = _departed(told, now)
@@ -38,6 +46,7 @@ def difference(
         taken=now.taken if now.taken != told.taken else None,
         refused_teardown=now.refused_teardown,
         is_watched=is_watched,
+        tries=tries,
     )
 
 

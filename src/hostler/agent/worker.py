@@ -15,13 +15,14 @@ from hostler.agent import core
 from hostler.agent.drivers.driver import Driver
 from hostler.agent.executor import perform
 from hostler.agent.manifest import Manifest, ManifestError
-from hostler.agent.messages import HostSize, Orders, Trouble
+from hostler.agent.messages import HostSize, Orders, Tries, Trouble
 from hostler.agent.planning import plan
 from hostler.agent.repeats import Repeats
 from hostler.agent.reporting import gone, reports, taken, unknown
 from hostler.agent.settings import Settings
 from hostler.agent.state import NEVER, Action, Outcome, Record, State, Verb
 from hostler.agent.telling import Telling
+from hostler.agent.tries import counted
 from hostler.errors import HostlerError
 
 __all__ = ["Worker"]
@@ -46,6 +47,7 @@ class Worker:
         self.news = asyncio.Event()
         self.size = HostSize(cpu_millis=0, memory_bytes=0)
         self.state = State(limit=self.size)
+        self.tries = Tries()  # since this agent started
         self._manifest = manifest
         self._settings = settings
         self._clock = clock
@@ -156,7 +158,7 @@ class Worker:
             self._tell(error.message)
             trouble = Trouble(kind="transient", code=error.code, message=error.message, hint=error.hint)
             for action in actions:
-                self._become(core.after(self.state, action, Outcome(trouble=trouble), self._clock()))
+                self._end(action, Outcome(trouble=trouble))
             return
         for action in actions:
             lane = asyncio.get_running_loop().create_task(self._lane(action), name=f"{action.verb} {action.vm}")
@@ -176,6 +178,10 @@ class Worker:
         self._lanes.pop(action.vm, None)
         self._touched.add(action.vm)
         self._tell_trouble(action, outcome.trouble)
+        self._end(action, outcome)
+
+    def _end(self, action: Action, outcome: Outcome) -> None:
+        self.tries = counted(self.tries, outcome.trouble)
         self._become(core.after(self.state, action, outcome, self._clock()))
 
     def _tell_trouble(self, action: Action, trouble: Trouble | None) -> None:

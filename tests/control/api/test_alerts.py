@@ -39,6 +39,7 @@ RINGING = {
     "HostlerControlRebuilds": ({"hostler_control_books_rebuilds_total": "0+1x10"}, "9m"),
     "HostlerControlFactsRefused": ({"hostler_control_books_refused_total": "0 0 0 1x10"}, "6m"),
     "HostlerControlRequestsFail": ({'hostler_control_requests_total{status="503"}': "0+60x20"}, "12m"),
+    "HostlerAgentsTryInVain": ({'hostler_control_agent_tries_total{outcome="blocked"}': "0+900x30"}, "20m"),
     "HostlerControlStrangersKnock": ({'hostler_control_refusals_total{code="unauthenticated"}': "0+120x20"}, "18m"),
 }
 QUIET = {
@@ -51,6 +52,8 @@ QUIET = {
     "hostler_control_books_rebuilds_total": "1x20",
     "hostler_control_books_refused_total": "0x20",
     'hostler_control_requests_total{status="200"}': "0+600x20",
+    'hostler_control_agent_tries_total{outcome="done"}': "0+6000x20",
+    'hostler_control_agent_tries_total{outcome="blocked"}': "0+60x20",
 }
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.control.api.house import open_house
+from hostler.agent.messages import Report, Tries, VmReport
+from tests.control.api.house import House, open_house
+from tests.control.api.test_fleet import REGISTER, joined, send
 
 
 def test_placements_are_timed_by_the_replica_that_decides() -> None:
@@ -19,5 +21,36 @@ def test_placements_are_timed_by_the_replica_that_decides() -> None:
             assert "hostler_control_database_write_seconds_max 0.0" in text, "nobody probed here"
             [line] = [one for one in text.splitlines() if one.startswith("hostler_control_engine_seconds_max ")]
             assert float(line.split()[1]) > 0
+
+    asyncio.run(scenario())
+
+
+async def tried(house: House) -> dict[str, int]:
+    """Return what agents tried, by outcome."""
+    lines = (await house.ask("GET", "/metrics")).text.splitlines()
+    start = 'hostler_control_agent_tries_total{outcome="'
+    found = [line.removeprefix(start).split('"} ') for line in lines if line.startswith(start)]
+    return {outcome: int(float(count)) for outcome, count in found}
+
+
+def test_what_agents_tried_is_counted_by_outcome_and_what_is_refused_is_not() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            nothing = {"done": 0, "transient": 0, "permanent": 0, "blocked": 0}
+            assert await tried(house) == nothing, "each is there before its first try, so that rates see that too"
+            me = await joined(house, "node-1")
+            epoch = (await send(house, me.credential, "/agent/v1/register", REGISTER)).json()["epoch"]
+
+            async def report(sequence: int, **more: object) -> int:
+                message = Report(boot="boot-1", agent="agent-1", epoch=epoch, sequence=sequence, **more)
+                return (await send(house, me.credential, "/agent/v1/report", message)).status_code
+
+            assert await report(1, tries=Tries(done=2, blocked=7)) == 200
+            assert await report(2) == 200
+            news = (VmReport(vm="a", state="running"),)
+            assert await report(3, tries=Tries(transient=1, permanent=3, blocked=1), vms=news) == 200
+            assert await report(3, tries=Tries(blocked=100)) == 409, "a replay"
+            assert await report(4, tries=Tries(blocked=-100)) == 422
+            assert await tried(house) == {"done": 2, "transient": 1, "permanent": 3, "blocked": 8}
 
     asyncio.run(scenario())

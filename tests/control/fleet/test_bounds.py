@@ -18,6 +18,7 @@ from hostler.agent.messages import (
     Order,
     Register,
     Report,
+    Tries,
     Trouble,
     VmReport,
 )
@@ -79,6 +80,8 @@ BAD_REPORTS = {
     "a long VM that departed": {"departed": (Departed(vm=LONG, generation=1),)},
     "a departure out of range": {"departed": (Departed(vm="a", generation=2**63),)},
     "a long unknown VM": {"unknown": (LONG,)},
+    "negative tries": {"tries": Tries(blocked=-1)},
+    "more tries than are counted": {"tries": Tries(done=2**63)},
     "a long device": {"size": msgspec.structs.replace(SIZE, devices=(DeviceHere(kind=LONG),))},
 } | {name: {"vms": (vm,)} for name, vm in BAD_VMS.items()}
 

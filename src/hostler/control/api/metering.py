@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from hostler.agent.messages import Tries
+
 __all__ = ["PREFIX", "Meters"]
 
 PREFIX = "hostler_control_"
@@ -47,6 +49,19 @@ class Meters:
             buckets=_SECONDS,
             registry=self.registry,
         )
+
+        self._tries = Counter(
+            f"{PREFIX}agent_tries",
+            "How often agents that report here tried to do what was ordered, by what came of it.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.tries(Tries())  # so that each outcome is there before its first try
+
+    def tries(self, tries: Tries) -> None:
+        """Count what an agent tried."""
+        for outcome in Tries.__struct_fields__:
+            self._tries.labels(outcome).inc(getattr(tries, outcome))
 
     def placed(self, seconds: float) -> None:
         """Count that a VM got a place after so long."""

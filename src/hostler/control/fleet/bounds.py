@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hostler.agent.limits import LONGEST_NAME, LONGEST_TEXT, MOST_VMS, shortened_trouble
-from hostler.agent.messages import HostSize, Register, Report, Taken, VmReport
+from hostler.agent.messages import HostSize, Register, Report, Taken, Tries, VmReport
 from hostler.control.fleet.errors import MessageBoundsError
 from hostler.control.fleet.hosts import checked_registration
 
@@ -54,6 +54,9 @@ def bounded_report(message: Report) -> Report:
     _check_taken(message.taken or ())
     if message.size is not None:
         _check_devices(message.size)
+    if message.tries is not None:
+        for place in Tries.__struct_fields__:
+            _check_number(f"tries.{place}", getattr(message.tries, place))
     return _replace(message, vms=_bounded_vms(message.vms)) if message.vms else message
 
 

@@ -36,6 +36,7 @@ from hostler.agent.messages import (
     Registered,
     Report,
     Reported,
+    Tries,
 )
 from hostler.control.access import Doorkeeper, UnauthenticatedError, tokens
 from hostler.control.access.secrets import Random
@@ -88,6 +89,7 @@ class Fleet:
         self.clock = clock
         self.steady = steady
         self.tell = tell
+        self.on_tries: Callable[[Tries], None] = lambda tries: None  # told what agents tried, each try once
         self.presence = Presence(steady)
         self.sessions = Sessions()
         # The orders that each host has, the news when they were read, and the epoch under which it asked.
@@ -202,6 +204,7 @@ class Fleet:
         session = self.sessions.admit(host, message)  # from here to the queue of writes nothing may wait
         self.presence.note(host)
         if session.is_heartbeat(message):
+            self._count_tries(message)
             return Reported()
         now_ns, must_resync = self.clock(), session.has_relearned(message)
 
@@ -213,7 +216,13 @@ class Fleet:
             self.sessions.drop(host)
             raise
         session.refused_teardown, session.is_watched = body.refused_teardown, body.is_watched
+        self._count_tries(message)
         return Reported(resync=must_resync)
+
+    def _count_tries(self, message: Report) -> None:
+        """Count what an agent tried, where its report is answered: what is not, it tells again."""
+        if message.tries is not None:
+            self.on_tries(message.tries)
 
     async def _look_again(self, host: str, message: Report) -> None:
         """Forget a registration that another replica has replaced, as soon as there is news of its host.
