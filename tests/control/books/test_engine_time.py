@@ -9,7 +9,7 @@ import pytest
 
 from hostler.control.books.engine_time import EngineTime
 from hostler.control.store import Database
-from tests.control.books.town import SECOND, Replica, Town, all_placed
+from tests.control.books.town import SECOND, Replica, Town, all_placed, at_rest, until_so
 
 HOUR = 3600 * SECOND
 NOON = 1_700_000_000 * SECOND
@@ -82,5 +82,25 @@ def test_after_the_clock_was_an_hour_ahead_vms_are_placed_and_the_log_has_the_ri
         times = [msgspec.json.decode(step.body)["now"] for step in steps]
         assert times == sorted(times), "only the engine's own time never goes back"
         await replica.stop()
+
+    asyncio.run(story())
+
+
+def test_a_replica_whose_clock_is_an_hour_ahead_takes_nobody_with_it(database: Database) -> None:
+    async def story() -> None:
+        town = Town(database)
+        await town.build(2)
+        leader = await Replica(town.books("first")).start()
+        await until_so(lambda: leader.books.is_leader)
+        other = await Replica(town.books("second")).start()
+        await town.create("large", cpu=100, ahead_ns=HOUR)
+        await town.create("small", ahead_ns=HOUR)
+        await all_placed(town, "small")
+        await at_rest(town, leader.books, other.books)
+        for replica in (leader, other):
+            reached, _ = await replica.books.ask(lambda engine: engine.now)
+            assert reached <= town.clock()
+        await other.stop()
+        await leader.stop()
 
     asyncio.run(story())

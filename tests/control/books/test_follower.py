@@ -25,6 +25,7 @@ from hostler.model import (
     amounts,
 )
 
+SECOND = 1_000_000_000
 SPEC = GuestSpec(requests=amounts({"cpu": 1000}))
 FACTS = [
     HostJoined(host=Host(name="a", capacity=amounts({"cpu": 8000, "memory": 2**34}))),
@@ -52,8 +53,14 @@ def test_a_step_behind_facts_that_it_did_not_know_gives_everybody_the_same():
     leader.read(after)
     replica.read([*before, *after])
     assert list(leader.engine.guests()) == ["one"]
+    with pytest.raises(InternalError):  # the fact that waits would be missing in it
+        leader.checkpoint(0)
+    last = [entry(5, "step", leader.step(11, 100)[0])]
+    leader.stepped(5)
+    leader.read(last)
+    replica.read(last)
     assert leader.checkpoint(0) == replica.checkpoint(0)
-    assert list(leader.engine.guests()) == ["one", "two"], "nothing is lost that was read before a checkpoint"
+    assert list(leader.engine.guests()) == ["one", "two"]
 
 
 def test_no_checkpoint_is_taken_before_an_own_step_was_read():
@@ -85,33 +92,71 @@ def test_entries_out_of_order_are_refused():
         fresh().read([entry(2, "fact", FACTS[0])])
 
 
-def test_a_gang_that_breaks_after_a_quiet_hour_is_kept_for_as_long_as_it_says():
-    second = 1_000_000_000
-    leader = fresh()
+class Pair:
+    """A leader and the replica that follows it, with a gang of two that is released a minute after it broke."""
 
-    def read(*facts: object, at_s: int) -> None:
-        leader.read([entry(seq, "fact", fact, at_s * second) for seq, fact in enumerate(facts, leader.seq + 1)])
+    def __init__(self) -> None:
+        self.leader, self.replica = fresh(), fresh()
+        gang = Gang(
+            name="pair",
+            namespace="default",
+            version=1,
+            min_count=2,
+            when_broken="release_after",
+            release_after_ns=60 * SECOND,
+        )
+        guests = [Guest(name=name, uid=name, spec=SPEC, gang="default/pair") for name in ("one", "two")]
+        self.read(FACTS[0], GangChanged(gang=gang), *[GuestArrived(guest=guest) for guest in guests], at_s=100)
+        assert len(self.step(100)) == 2
+        self.read(*[GuestBound(uid=guest.uid, host="a") for guest in guests], at_s=100)
+        self.step(101)
 
-    def step(at_s: int) -> list[Action]:
-        made, actions = leader.step(at_s * second, 100)
-        leader.stepped(leader.seq + 1)
-        leader.read([entry(leader.seq + 1, "step", made, at_s * second)])
+    def read(self, *facts: object, at_s: int) -> None:
+        self._tell([entry(seq, "fact", fact, at_s * SECOND) for seq, fact in enumerate(facts, self.leader.seq + 1)])
+
+    def step(self, at_s: int) -> list[Action]:
+        made, actions = self.leader.step(at_s * SECOND, 100)
+        self.leader.stepped(self.leader.seq + 1)
+        self._tell([entry(self.leader.seq + 1, "step", made, at_s * SECOND)])
+        assert self.leader.checkpoint(0) == self.replica.checkpoint(0)
         return actions
 
-    gang = Gang(
-        name="pair",
-        namespace="default",
-        version=1,
-        min_count=2,
-        when_broken="release_after",
-        release_after_ns=60 * second,
-    )
-    pair = [Guest(name=name, uid=name, spec=SPEC, gang="default/pair") for name in ("one", "two")]
-    read(FACTS[0], GangChanged(gang=gang), *[GuestArrived(guest=guest) for guest in pair], at_s=100)
-    assert len(step(100)) == 2
-    read(*[GuestBound(uid=guest.uid, host="a") for guest in pair], at_s=100)
-    step(101)
-    read(GuestLeft(uid="one"), at_s=3700)
-    assert step(3701) == [], "it was not broken all the hour"
-    assert step(3759) == []
-    assert [type(action) for action in step(3760)] == [Evict]
+    def _tell(self, entries: list[Entry]) -> None:
+        self.leader.read(entries)
+        self.replica.read(entries)
+
+
+def test_a_gang_that_breaks_after_a_quiet_hour_is_kept_for_as_long_as_it_says():
+    pair = Pair()
+    pair.read(GuestLeft(uid="one"), at_s=3700)
+    assert pair.step(3701) == [], "it was not broken all the hour"
+    assert pair.step(3759) == []
+    assert [type(action) for action in pair.step(3760)] == [Evict]
+
+
+def test_a_fact_about_a_host_by_a_clock_that_is_an_hour_ahead_takes_no_time_from_a_broken_gang():
+    pair = Pair()
+    pair.read(GuestLeft(uid="one"), at_s=110)
+    assert pair.step(110) == []
+    pair.read(HostJoined(host=Host(name="b")), at_s=111 + 3600)
+    assert pair.step(111) == []
+    assert pair.leader.engine.now == 111 * SECOND
+    assert pair.step(169) == []
+    assert [type(action) for action in pair.step(170)] == [Evict]
+
+
+def test_what_breaks_by_a_clock_that_is_an_hour_ahead_counts_from_when_the_leader_hears_of_it():
+    pair = Pair()
+    pair.read(GuestLeft(uid="one"), at_s=110 + 3600)
+    assert pair.step(112) == []
+    assert pair.step(171) == []
+    assert [type(action) for action in pair.step(172)] == [Evict]
+
+
+def test_whoever_asks_is_not_shown_a_time_that_is_ahead():
+    follower = fresh()
+    follower.read([entry(1, "fact", FACTS[0], 3600 * SECOND)])
+    twin = follower.engine.fork()
+    follower.show(twin, SECOND)
+    assert twin.now == SECOND
+    assert [host.name for host in twin.hosts()] == ["a"]

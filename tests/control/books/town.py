@@ -64,11 +64,11 @@ class Town:
         entry = log.NewEntry(at_ns=self.now, kind="fact", body=msgspec.json.encode(fact), subject=row.id)
         log.append(connection, [entry])
 
-    async def create(self, name: str, *, cpu: int = 1, memory: str = "1Gi", **more: Any) -> None:
-        """Ask for a VM, by an id that is its name."""
+    async def create(self, name: str, *, cpu: int = 1, memory: str = "1Gi", ahead_ns: int = 0, **more: Any) -> None:
+        """Ask for a VM, by an id that is its name, at a replica whose clock may be ahead."""
         change = wishes.create(name, "default", name, VmSpec(cpu=cpu, memory=memory, **more))
         await self.database.write(
-            lambda connection: ledger.insert(connection, change, actor="tester", now_ns=self.clock())
+            lambda connection: ledger.insert(connection, change, actor="tester", now_ns=self.clock() + ahead_ns)
         )
 
     async def wish(self, name: str, wish: Callable[..., Any], *words: Any) -> None:

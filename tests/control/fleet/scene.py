@@ -71,8 +71,8 @@ class Scene:
     def database(self) -> Database:
         return self.leader.database
 
-    async def add_replica(self) -> Replica:
-        replica = Replica(self.url, self.settings, self.times, self.clock, **self.more)
+    async def add_replica(self, *, ahead_s: float = 0.0) -> Replica:
+        replica = Replica(self.url, self.settings, self.times, self.clock, ahead_s=ahead_s, **self.more)
         self.replicas.append(replica)
         await replica.start()
         if len(self.replicas) == 1:

@@ -20,6 +20,7 @@ from hostler.agent.planning import ledger_of
 from hostler.agent.process import Agent
 from hostler.agent.settings import Settings
 from hostler.agent.transport import Request, Response, TransportError
+from hostler.agent.watchdog import LeaseFile
 from hostler.control.books.books import Books
 from hostler.control.fleet.duties import Duties
 from hostler.control.fleet.fleet import Fleet
@@ -62,19 +63,22 @@ class Clock:
 
 
 class Replica:
-    """One process of the control plane."""
+    """One process of the control plane, by a clock that may be ahead of the others'."""
 
-    def __init__(self, url: str, settings: ControlSettings, times: FleetTimes, clock: Clock, **more) -> None:
+    def __init__(
+        self, url: str, settings: ControlSettings, times: FleetTimes, clock: Clock, *, ahead_s: float = 0.0, **more
+    ) -> None:
+        ahead = int(ahead_s * _SECOND)
         self.database: Database = open_database(url, limits=PATIENT)
         self.clock = clock
         self.told: list[str] = []
-        self.books = Books(self.database, settings)
+        self.books = Books(self.database, settings, clock=lambda: time.time_ns() + ahead)
         self.fleet = Fleet(
             self.database,
             self.books,
             settings,
             times=times,
-            clock=clock.wall,
+            clock=lambda: clock.wall() + ahead,
             steady=clock.steady,
             tell=self.told.append,
             **more,
@@ -174,6 +178,7 @@ class HostSide:
         self.wire = Wire(replica)
         self.credentials = MemoryCredentials()
         self.manifest = MemoryManifest()
+        self.lease: LeaseFile | None = None
         self.settings = settings
         self.boot = "boot-1"
         self.token = ""
@@ -204,6 +209,7 @@ class HostSide:
             boot=self.boot,
             run_id=uuid.uuid4().hex,
             token=self.token,
+            lease=self.lease,
             is_watched=lambda: self.is_watched(),
             clock=self.clock.going,
             tell=self.told.append,

@@ -70,7 +70,7 @@ def twin_of(entries: list[Entry], upto: int | None = None) -> Follower:
     settings = ControlSettings()
     twin = Follower(Engine(policies_for(settings), seed=settings.seed))
     twin.read([entry for entry in entries if upto is None or entry.seq <= upto])
-    twin.catch_up()
+    twin.catch_up(max((entry.at_ns for entry in entries), default=0))
     return twin
 
 

@@ -150,7 +150,7 @@ class Books:
         """Return a twin of the engine and the entry of the log that it has come to; in the engine's thread."""
         follower = self._follower
         twin = follower.engine.fork()
-        follower.show(twin)
+        follower.show(twin, self._clock())
         return twin, follower.seq
 
     async def leader(self) -> lease.Lease:
@@ -197,8 +197,7 @@ class Books:
         if held is None:
             return
         try:
-            if not self._follower.is_torn:  # else we were stopped in the middle of a step
-                await self._save_checkpoint(held)
+            await self._save_checkpoint(held)
             await self.leadership.release()
         except HostlerError as error:
             self._tell(f"the lease was not given back: {error.message}")
@@ -317,7 +316,10 @@ class Books:
             await self._save_checkpoint(held)
 
     async def _save_checkpoint(self, held: lease.Lease) -> None:
+        """Save where we are; nothing in the middle of a step, or while facts wait for one: the one before serves on."""
         follower, now = self._follower, self._clock()
+        if not follower.is_settled:
+            return
         checkpoint = await self._thread.run(lambda: follower.checkpoint(now))
         self._tell_refusals(follower)
 

@@ -3,6 +3,9 @@
 A step stands in the log behind facts that it did not know: those that others wrote while it was decided. ``upto`` says
 which it knew, so facts wait here until a step, or the leader before its own step, takes them. Every replica that reads
 the same log has the same engine, bit for bit; a digest of what a step decided shows where that ever fails.
+
+Facts bear the times of their writers' clocks. One that is ahead of the step that takes it happened before that step all
+the same, so it counts from the step's time: else whoever has a clock that is ahead would take every engine with it.
 """
 
 from __future__ import annotations
@@ -56,6 +59,11 @@ class Refusal(NamedTuple):
 def digest_of(actions: Sequence[Action]) -> str:
     """Return a few letters that differ when decisions do."""
     return blake2b(_ENCODER.encode(actions), digest_size=8).hexdigest()
+
+
+def _known_at(event: Event, now: int) -> Event:
+    """Return a fact that happened no later than when it is known."""
+    return event if event.at <= now else msgspec.structs.replace(event, at=now)
 
 
 class Follower:
@@ -112,20 +120,25 @@ class Follower:
         elif entry.kind == "step":
             self._repeat(entry.seq, _STEP.decode(entry.body))
 
-    def catch_up(self, upto: int | None = None) -> None:
-        """Let the engine take the facts that wait."""
+    @property
+    def is_settled(self) -> bool:
+        """Say whether the engine is where the log says, and nothing waits for a step."""
+        return not (self.is_torn or self._waiting)
+
+    def catch_up(self, now: int, upto: int | None = None) -> None:
+        """Let the engine take the facts that wait, as known at a time."""
         while self._waiting and (upto is None or self._waiting[0][0] <= upto):
             seq, event = self._waiting.popleft()
             try:
-                self.engine.apply(event)
+                self.engine.apply(_known_at(event, now))
             except HostlerError as error:  # the same on every replica
                 self.refusals.append(Refusal(seq, f"{type(event).__name__}: {error.message}"))
 
-    def show(self, twin: Engine) -> None:
+    def show(self, twin: Engine, now: int) -> None:
         """Let a twin of the engine take the facts that wait here, without taking them ourselves."""
         for _, event in self._waiting:
             with suppress(HostlerError):
-                twin.apply(event)
+                twin.apply(_known_at(event, now))
 
     def next_due(self) -> int | None:
         """Return when a step is worth while: at once where facts wait."""
@@ -134,7 +147,7 @@ class Follower:
     def step(self, now: int, limit: int) -> tuple[Step, list[Action]]:
         """Decide, as the leader; the step must be written to the log, or this follower must be thrown away."""
         self.is_torn = True
-        self.catch_up()
+        self.catch_up(now)
         actions = self.engine.step(now, limit)
         return Step(now=now, upto=self.seq, limit=limit, digest=digest_of(actions)), actions
 
@@ -143,16 +156,15 @@ class Follower:
         self._own_step = seq
 
     def _repeat(self, seq: int, step: Step) -> None:
-        self.catch_up(step.upto)
+        self.catch_up(step.now, step.upto)
         actions = self.engine.step(step.now, step.limit)
         if digest_of(actions) != step.digest:
             what = f"this replica decided otherwise than the leader in entry {seq} of the log"
             raise AstrayError(what, hint=f"{_UPGRADE}; please report it where it is of that version")
 
     def checkpoint(self, now_ns: int) -> Checkpoint:
-        """Return all decision state at this place of the log; not while it is torn or astray."""
+        """Return all decision state at this place of the log; only while it is settled, and not once it is astray."""
         self._check()
-        if self.is_torn:
+        if not self.is_settled:  # when facts that wait happened is known by the step that takes them
             raise InternalError("a checkpoint in the middle of a step", hint="please report it")
-        self.catch_up()  # the next step knows these facts in any case
         return Checkpoint(seq=self.seq, at_ns=now_ns, format=FORMAT, body=self.engine.checkpoint())
