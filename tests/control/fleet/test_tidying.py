@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 
 from hostler.control.fleet.presence import publish, read_hearsay
 from hostler.control.fleet.tidying import Tidied, tidy, tidy_all
@@ -54,6 +55,31 @@ def test_an_entry_of_a_clock_that_was_ahead_keeps_no_old_ones(url):
             await database.write(lambda connection: tidy(connection, SETTINGS, 10 * DAY, at_once=100))
             found = await database.read(lambda connection: log.oldest(connection, 100))
             assert found == [(4, 500 * DAY), (5, 9 * DAY), (6, 3 * DAY), (7, 500 * DAY)]
+        finally:
+            await asyncio.to_thread(database.close)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("behind", "kept"), [([1, 1, 1, 9, 9], [9, 9]), ([9, 9], [500] * 25 + [9, 9])])
+def test_more_entries_of_a_clock_that_was_ahead_than_one_batch_has_go_as_soon_as_older_ones_follow_them(
+    either_url, behind, kept
+):
+    async def story() -> None:
+        database = open_database(either_url, limits=PATIENT)
+        try:
+            days = [500] * 25 + behind
+            entries = [NewEntry(at_ns=day * DAY, kind="note", body=b"{}") for day in days]
+            await database.write(lambda connection: log.append(connection, entries))
+            last = Checkpoint(seq=len(days), at_ns=1, format="x", body=b"")
+            await database.write(lambda connection: log.save_checkpoint(connection, last))
+            is_all = False
+            while not is_all:
+                done = await database.write(lambda connection: tidy(connection, SETTINGS, 10 * DAY, at_once=AT_ONCE))
+                assert done.gone <= AT_ONCE
+                is_all = done.is_all
+            found = await database.read(lambda connection: log.oldest(connection, 100))
+            assert [at_ns // DAY for _, at_ns in found] == kept
         finally:
             await asyncio.to_thread(database.close)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Tidied", "keep_tidy", "tidy", "tidy_all"]
 
 _HEARSAY_S = 600
+_LOOKS = 64  # at entries behind a batch whose times say nothing
 
 
 class Tidied(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,12 +79,17 @@ def tidy(connection: Connection, settings: ControlSettings, now_ns: int, *, at_o
 def _forget_log(connection: Connection, before_ns: int, now_ns: int, at_once: int) -> int:
     """Forget entries that are too old and that nobody needs who begins with the latest checkpoint.
 
-    Those of a clock that was ahead are as old as what follows them: they keep nothing else here until their time comes.
+    Those of a clock that was ahead are as old as what follows them: they keep nothing else here until their time comes,
+    however many they are.
     """
-    bound = 0
-    for seq, at_ns in log.oldest(connection, at_once):
+    bound, entries = 0, log.oldest(connection, at_once)
+    for seq, at_ns in entries:
         if before_ns <= at_ns <= now_ns:
             break
         if at_ns < before_ns:
             bound = seq
+    else:
+        if not bound and len(entries) == at_once:
+            behind = log.sample(connection, entries[-1][0], _LOOKS)
+            bound = entries[-1][0] if any(at_ns < before_ns for at_ns in behind) else 0
     return log.forget_before(connection, bound + 1) if bound else 0

@@ -22,7 +22,7 @@ from hostler.errors import InputError, InternalError
 
 __all__ = [
     "Checkpoint", "Entry", "Kind", "NewEntry", "append", "forget_before", "head", "latest_checkpoint", "oldest",
-    "read_after", "read_before", "save_checkpoint",
+    "read_after", "read_before", "sample", "save_checkpoint",
 ]  # fmt: skip
 
 Kind = Literal["fact", "step", "note"]
@@ -166,6 +166,13 @@ def oldest(connection: Connection, limit: int) -> list[tuple[int, int]]:
     """Return number and time of the first entries that are still there."""
     query = select(log.c.seq, log.c.at_ns).order_by(log.c.seq).limit(limit)
     return [(seq, at_ns) for seq, at_ns in connection.execute(query)]
+
+
+def sample(connection: Connection, seq: int, count: int) -> list[int]:
+    """Return the times of some entries after a number, evenly spread over all of them."""
+    last = head(connection)
+    numbers = range(last, seq, -max((last - seq) // count, 1))
+    return list(connection.execute(select(log.c.at_ns).where(log.c.seq.in_(numbers))).scalars())
 
 
 def read_before(
