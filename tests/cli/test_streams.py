@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -95,3 +98,36 @@ def test_a_standard_output_that_does_not_wait_gets_everything():
         time.sleep(1)  # by now it writes
         assert stream.read() == filled + schema
         assert process.wait(60) == 0
+
+
+LINE = "".join(f"{number:09}\n" for number in range(600)).encode()
+WRITE = f"""
+import signal, sys
+from hostler.cli.streams import guarded_streams
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where whoever started us ignores it
+try:
+    with guarded_streams():
+        sys.stdout.write({LINE.decode()!r})
+        sys.stdout.flush()
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def _bytes_in(pipe: int) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="needs pipes of another size")
+def test_what_was_written_before_an_interrupt_is_not_written_again():
+    reader, writer = os.pipe()
+    room = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    assert room < len(LINE)  # so that it stands in the middle of a write, with one part of it gone
+    with subprocess.Popen([sys.executable, "-c", WRITE], stdout=writer) as process, os.fdopen(reader, "rb") as stream:
+        os.close(writer)
+        while _bytes_in(reader) < room:
+            assert process.poll() is None, "it ended without writing"
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert stream.read() == LINE
+        assert process.wait(60) == 130

@@ -44,8 +44,8 @@ def unwritable(path: str, error: OSError) -> HostlerError:
 def guarded_streams() -> Iterator[None]:
     """Guard the streams of this process for a while; streams that somebody else put there are left alone."""
     before = sys.stdout, sys.stderr
-    sys.stdout = _guarded(sys.stdout, _Output())
-    sys.stderr = _guarded(sys.stderr, _Complaints())
+    sys.stdout = _guarded(sys.stdout, _Output)
+    sys.stderr = _guarded(sys.stderr, _Complaints)
     try:
         yield
     finally:
@@ -58,38 +58,59 @@ def guarded_streams() -> Iterator[None]:
                     stream.close()
 
 
-class _Descriptor(io.RawIOBase):
-    """A stream of this process by its number."""
+class _Guarded(io.BufferedWriter):
+    """A stream of this process, by its number, that does not let errors of the system out.
+
+    What lies below is Python's own file, which counts the bytes that went before a signal is heard. With a ``write`` of
+    ours in that place, Ctrl-C could come in between, and the same bytes went again at the end.
+    """
 
     number: ClassVar[int]
 
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self.number
-
-    def isatty(self) -> bool:
-        return os.isatty(self.number)
+    def __init__(self) -> None:
+        super().__init__(io.FileIO(self.number, "wb", closefd=False))
 
     def write(self, data: ReadableBuffer, /) -> int:
+        """Write all of it."""
+        left = memoryview(data).cast("B")
+        size = len(left)
         while True:
             try:
-                return os.write(self.number, data)
-            except BlockingIOError:  # somebody who shares it does not want to wait; we do
-                select([], [self.number], [])
+                super().write(left)
+            except BlockingIOError as error:
+                left = left[error.characters_written :]
+                self._wait()
             except OSError as error:
-                # What is still to come goes nowhere: Python flushes at its end, and would complain again.
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, self.number)
-                os.close(nowhere)
-                self.fail(error)
+                self._lose(error)
+            else:
+                return size
+
+    def flush(self) -> None:
+        """Write what was kept back."""
+        while True:
+            try:
+                return super().flush()
+            except BlockingIOError:
+                self._wait()
+            except OSError as error:
+                self._lose(error)
+
+    def _wait(self) -> None:
+        """Wait for room: somebody who shares the stream does not want to; we do."""
+        select([], [self.number], [])
+
+    def _lose(self, error: OSError) -> None:
+        """Let what is still to come go nowhere: Python flushes at its end, and would complain again."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.number)
+        os.close(nowhere)
+        self.fail(error)
 
     def fail(self, error: OSError) -> None:
         """Say that writing failed; do nothing to go on without it."""
 
 
-class _Output(_Descriptor):
+class _Output(_Guarded):
     """Standard output."""
 
     number = 1
@@ -103,26 +124,26 @@ class _Output(_Descriptor):
         ) from None
 
 
-class _Complaints(_Descriptor):
+class _Complaints(_Guarded):
     """Standard error; when it fails, there is nobody left to tell."""
 
     number = 2
 
 
-def _guarded(stream: TextIO | None, raw: _Descriptor) -> TextIO:
+def _guarded(stream: TextIO | None, kind: type[_Guarded]) -> TextIO:
     """Return a stream that writes to the same place and guards it."""
     if stream is None:  # closed before we came: Python leaves nothing to write to
         return Path(os.devnull).open("w")
     try:
-        if stream.fileno() != raw.number:
+        if stream.fileno() != kind.number:
             return stream
     except (OSError, ValueError):  # a stream in memory
         return stream
     return io.TextIOWrapper(
-        io.BufferedWriter(raw),
+        kind(),
         encoding=stream.encoding,
         errors=stream.errors,
-        line_buffering=isinstance(raw, _Complaints) or stream.isatty(),
+        line_buffering=kind is _Complaints or stream.isatty(),
     )
 
 
