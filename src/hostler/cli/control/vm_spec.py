@@ -118,12 +118,12 @@ def read_wishes(files: Sequence[str], name: str, words: dict[str, Any], project:
     """
     from hostler.config import read_documents
     from hostler.control.api.shapes import VmCreate
-    from hostler.control.vms.spec import check_word
+    from hostler.control.vms.names import check_name
 
     if not files:
         if not name:
             raise InputError("the VM needs a name", hint="hostler vm create NAME …")
-        check_word("the VM's name", name)
+        check_name("the VM's name", name)
         found = [VmCreate(name=name, project=project, spec=read_spec(words))]
     else:
         documents = read_documents(files)
@@ -141,6 +141,7 @@ def read_wishes(files: Sequence[str], name: str, words: dict[str, Any], project:
 def _wish(document: Document, name: str, words: dict[str, Any], project: str, documents: int) -> VmCreate:
     from hostler.config import convert
     from hostler.control.api.shapes import VmCreate
+    from hostler.control.vms.names import check_name
     from hostler.control.vms.spec import VmSpec, checked
 
     data: Any = document.data
@@ -159,6 +160,9 @@ def _wish(document: Document, name: str, words: dict[str, Any], project: str, do
     if isinstance(spec, dict) and words:
         data["spec"] = {**spec, **words}
     data.setdefault("project", project)
+    for key in ("name", "project"):
+        if isinstance(data[key], str):  # else it is of another type, which is told of below
+            check_name(f"{document.where((key,))}: {key}", data[key])
     found = convert(document, data, VmCreate)
     spec = checked(convert(document, data["spec"], VmSpec))
     import msgspec

@@ -18,6 +18,7 @@ from hostler.control.api.errors import (
     UnsupportedMediaTypeError,
 )
 from hostler.control.services.versions import Versions
+from hostler.control.vms.names import refused_name
 from hostler.errors import InputError
 
 __all__ = ["MOST_BYTES", "body_of", "idempotency_key", "query_of", "raw_body", "versions_of"]
@@ -72,6 +73,8 @@ def _decoded(raw: bytes, kind: Any) -> object:  # noqa: ANN401
     try:
         found: object = _decoder(kind).decode(raw)
     except msgspec.ValidationError as error:
+        if (refused := refused_name(str(error), _plain(raw))) is not None:
+            raise refused from error
         raise InputError(str(error), hint="correct that field; the description lists what there is") from error
     except msgspec.DecodeError as error:
         raise InvalidJsonError(str(error), hint="the position counts bytes from 0") from error
@@ -79,6 +82,15 @@ def _decoded(raw: bytes, kind: Any) -> object:  # noqa: ANN401
         raise InvalidJsonError(f"not UTF-8 at byte {error.start}", hint="send JSON in UTF-8") from error
     except RecursionError as error:
         raise InvalidJsonError("the JSON is nested too deeply", hint=_DEEP_HINT) from error
+    return found
+
+
+def _plain(raw: bytes) -> object:
+    """Return what is in a body, whatever it should have been; None where that cannot be read to its end."""
+    try:
+        found: object = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
     return found
 
 

@@ -7,6 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from hostler.control.vms.names import NAME_PATTERN
+
 __all__ = ["Asked", "Labels", "Name", "Told", "Word"]
 
 
@@ -18,9 +20,6 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """Base of answers: all keys are there."""
 
 
-# By itself $ would let a line end follow; \Z, which would not, is unknown to those who read the description.
-_WORD = r"^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9_])?$(?!\n)"
-
-Name = Annotated[str, Meta(min_length=1, max_length=63, pattern=_WORD)]
-Word = Annotated[str, Meta(min_length=1, max_length=63, pattern=_WORD)]
+Name = Annotated[str, Meta(min_length=1, max_length=63, pattern=NAME_PATTERN)]
+Word = Annotated[str, Meta(min_length=1, max_length=63, pattern=NAME_PATTERN)]
 Labels = Annotated[dict[str, str], Meta(max_length=64)]

@@ -22,6 +22,7 @@ from hostler.config.fleet_file_terms import (
     WeightedGuestTermEntry,
     WeightedTermEntry,
 )
+from hostler.control.vms.names import not_a_name
 from hostler.control.vms.units import guess
 from hostler.errors import InputError, QuantityError
 from hostler.model import CPU, MEMORY
@@ -284,4 +285,4 @@ def check_word(place: str, word: str) -> None:
     """Refuse a name that is not a plain word; none at all is fine."""
     is_plain = all(letter.isalnum() or letter in "-_." for letter in word) and word.isascii()
     if len(word) > 63 or not is_plain or word[:1] in ("-", "."):
-        raise InputError(f"{place}: {word[:60]!r} is not a name", hint="letters, digits, '-', '_', '.'; at most 63")
+        raise not_a_name(place, word)
