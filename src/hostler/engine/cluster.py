@@ -138,7 +138,7 @@ class Cluster:
         self.tables.check_room(
             (name for name, _ in host.capacity), (d.kind for d in host.devices), (d.model for d in host.devices)
         )
-        for name, amount in (*host.capacity, *host.reserve):
+        for name, amount in (*host.capacity, *host.reserve, *host.taken):
             if not 0 <= amount <= MAX_AMOUNT:
                 raise FactError(f"host {host.name!r} has {amount} of {name}, which is not between 0 and 2^62")
         for resource, _ in host.capacity:

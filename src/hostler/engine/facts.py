@@ -465,5 +465,5 @@ def _is_wider(before: Host, host: Host) -> bool:
         or before.capacity != host.capacity
         or before.labels != host.labels
         or before.taints != host.taints
-        or (before.overcommit, before.reserve) != (host.overcommit, host.reserve)
+        or (before.overcommit, before.reserve, before.taken) != (host.overcommit, host.reserve, host.taken)
     )

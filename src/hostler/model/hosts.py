@@ -27,7 +27,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that can hold guests: a hypervisor, a Kubernetes node, a simulated machine.
 
     ``uid`` and ``version`` identify the fact: a host that comes back under its name with another uid is another host.
-    ``overcommit`` and ``reserve`` beat the policy's values for the resources they name. ``rank`` is a tie key.
+    ``overcommit`` and ``reserve`` beat the policy's values for the resources they name. ``taken`` is what others
+    than our guests use of it: nobody gets that either, beside what is held back. ``rank`` is a tie key.
     ``draw_key`` replaces the name in random choices (a redacted journal needs it to draw the same).
     """
 
@@ -42,16 +43,17 @@ class Host(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     images: tuple[tuple[str, int], ...] = ()  # image names that are there already, with their size in bytes
     overcommit: Amounts = ()  # resource to ratio, in millionths
     reserve: Amounts = ()
+    taken: Amounts = ()
     rank: int = 0
     draw_key: int | None = None
 
 
 def may_give(host: Host, resource: str, overcommit: Amounts = (), reserve: Amounts = ()) -> int:
-    """Return floor(capacity x ratio) - reserve, never below zero; the host's values beat the policy's."""
+    """Return floor(capacity x ratio) - reserve - taken, never below zero; the host's values beat the policy's."""
     own_ratio = amount_of(host.overcommit, resource)
     ratio = own_ratio or amount_of(overcommit, resource) or 1_000_000
     own_reserve = any(name == resource for name, _ in host.reserve)
-    kept = amount_of(host.reserve if own_reserve else reserve, resource)
+    kept = amount_of(host.reserve if own_reserve else reserve, resource) + amount_of(host.taken, resource)
     limit = amount_of(host.capacity, resource) * ratio // 1_000_000 - kept
     if limit > MAX_AMOUNT:
         raise InputError(

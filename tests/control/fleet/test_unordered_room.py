@@ -13,8 +13,8 @@ from hostler.control.settings import ControlSettings
 from hostler.control.store.backup import backup
 from hostler.control.store.hosts import HostRow
 from hostler.control.vms.state import Vm
-from hostler.model import CPU, MEMORY
-from tests.control.fleet.scene import GIB, SIZE, Scene, is_running, scene, spec, until, until_some
+from hostler.model import CPU, MEMORY, may_give
+from tests.control.fleet.scene import GIB, SETTINGS, SIZE, Scene, is_running, scene, spec, until, until_some
 from tests.control.fleet.sides import HostSide
 from tests.control.fleet.test_refusals import last_report, reports_of
 from tests.control.fleet.test_restored import dutifully, hear, restored
@@ -116,8 +116,24 @@ def test_a_vm_that_is_blocked_by_them_names_them(url):
 
 def test_the_engine_gives_less_and_the_agent_counts_by_itself():
     body = HostBody(size=SIZE, own_reserve=((CPU, 1000), (MEMORY, 0)), taken=((CPU, 2000),))
-    assert host_of(READY, body).reserve == ((CPU, 3000), (MEMORY, 0))
-    assert host_alone(READY, body).reserve == ((CPU, 1000), (MEMORY, 0))
+    assert may_give(host_of(READY, body), CPU) == SIZE.cpu_millis - 3000
+    assert may_give(host_alone(READY, body), CPU) == SIZE.cpu_millis - 1000
     limit = limit_of(READY, body, ControlSettings())
     assert limit is not None
     assert limit.cpu_millis == SIZE.cpu_millis - 1000
+
+
+def test_what_they_take_comes_on_top_of_what_the_service_holds_back_of_every_host(url):
+    settings = msgspec.structs.replace(SETTINGS, reserve=((CPU, 1000),))
+
+    async def story() -> None:
+        async with scene(url, settings=settings) as world:
+            north = await world.join("north")
+            settle_in(north)
+            await until_taken(world, "north", {CPU: 6000, MEMORY: 4 * GIB})
+            large = await world.create(wanted=spec(cpu="2"))
+            await world.until_vm(large, is_refused)
+            assert world.runs_on(await world.create_running(spec(cpu="1"))) == ["north"]
+            assert (await world.vm(large)).home is None
+
+    asyncio.run(story())

@@ -144,12 +144,7 @@ def is_unregistered(row: HostRow) -> bool:
 
 def host_of(row: HostRow, body: HostBody) -> Host:
     """Return the host as the engine shall know it: without what VMs take that nobody ordered there."""
-    host = host_alone(row, body)
-    if not body.taken:
-        return host
-    kept = dict(host.reserve)
-    kept |= {name: min(kept.get(name, 0) + amount, MAX_AMOUNT) for name, amount in body.taken}
-    return msgspec.structs.replace(host, reserve=tuple(sorted(kept.items())))
+    return msgspec.structs.replace(host_alone(row, body), taken=body.taken)
 
 
 def host_alone(row: HostRow, body: HostBody) -> Host:
