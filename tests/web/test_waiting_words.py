@@ -1,0 +1,92 @@
+"""What pages say of VMs that wait: for the rest of their gang, for hosts that a restore waits for, for others to go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import httpx
+import pytest
+
+from hostler.control.api.shapes import GangCreate
+from hostler.control.fleet.silence import silence
+from hostler.control.services import gangs
+from hostler.control.store import Connection, hosts
+from tests.web.lab import PATIENCE_S, Lab, running_lab, until
+
+
+@pytest.fixture
+def lab(tmp_path) -> Iterator[Lab]:
+    """A service that knows nothing of other tests."""
+    with running_lab(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def client(lab: Lab) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=lab.url, timeout=PATIENCE_S) as found:
+        answer = found.post("/login", data={"key": lab.key}, headers={"Origin": lab.url})
+        assert answer.status_code == 303
+        yield found
+
+
+def says(client: httpx.Client, path: str, words: str) -> bool:
+    return words in client.get(path).text
+
+
+def until_both_say(client: httpx.Client, vm: str, words: str) -> None:
+    """Wait until the queue says it of a VM, and the page of the VM."""
+    for path in ("/queue", f"/vms/{vm}"):
+        until(partial(says, client, path, words))
+
+
+def test_a_member_of_a_gang_that_gathers_says_how_many_are_there(lab: Lab, client: httpx.Client) -> None:
+    lab.add_hosts(1)
+    first = lab.create("one", gang="crew")
+    until_both_say(client, first, "nobody has made gang default/crew yet")
+    asked = GangCreate(name="crew", min_count=3)
+    lab.write(lambda connection: gangs.create(connection, asked, lab.caller()))
+    until_both_say(client, first, "1/3 members of gang default/crew are there, it waits for the rest")
+    lab.create("two", gang="crew")
+    until_both_say(client, first, "2/3 members of gang default/crew are there, it waits for the rest")
+    assert not says(client, "/queue", "not looked at yet")
+    third = lab.create("three", gang="crew")
+    lab.until_decided([first, third])
+    until(partial(says, client, "/queue", "Nobody waits"))
+    assert "waits for a place" not in client.get(f"/vms/{first}").text
+
+
+def test_a_vm_whose_only_host_has_not_registered_since_a_restore_says_so(lab: Lab, client: httpx.Client) -> None:
+    lab.add_hosts(1)
+
+    def restore(connection: Connection) -> None:
+        row = hosts.find_by_name(connection, "host-00")
+        assert row is not None
+        assert not row.agent, "a restore takes the agent away that registered"
+        silence(connection, row, state="silent", actor="leader", text="not heard", now_ns=time.time_ns())
+
+    lab.write(restore)
+    vm = lab.create("waits")
+    lab.until_decided([vm])
+    queue = client.get("/queue").text
+    obstacles = queue.partition("What stands in the way")[2].partition("Who waits")[0]
+    assert "not registered since restore" in obstacles
+    assert "cordoned" not in queue
+    page = client.get(f"/vms/{vm}").text
+    assert "not registered since restore" in page.partition("Why there, or nowhere")[2]
+    assert "start the agent of host-00: it has not registered since the restore" in page
+
+
+def test_a_vm_for_which_others_make_way_says_where_and_they_say_for_whom(lab: Lab, client: httpx.Client) -> None:
+    lab.add_hosts(1, cpu=4)
+    low = lab.create("low", cpu="4")
+    lab.until_decided([low])
+    lab.report(low)
+    high = lab.create("high", cpu="4", priority=10)
+    until_both_say(client, high, "room is made for it on host-00")
+    assert "It waits for a place. room is made for it on host-00." in client.get(f"/vms/{high}").text
+    lab.report(low, "stopped")
+    until(lambda: lab.vm(high).vm.home is not None)
+    assert not says(client, f"/vms/{high}", "room is made")
+    assert says(client, f"/vms/{low}", "it makes room for high, a VM of higher priority")
