@@ -15,7 +15,7 @@ from hostler.engine.state import State, is_for
 from hostler.errors import FactError
 from hostler.model import GUESTS, MAX_AMOUNT, Budget, Gang, Host, Quota, Reservation, amount_of
 
-__all__ = ["RESERVATION", "Reservations", "is_news"]
+__all__ = ["RESERVATION", "Reservations", "covers", "is_news"]
 
 RESERVATION = "reservation:"
 
@@ -98,7 +98,7 @@ class Reservations:
         state = self._state
         reservation = state.reservations[name]
         host = state.cluster.host_at[row]
-        if host is None or name not in state.in_force or not _matches(reservation, host):
+        if host is None or name not in state.in_force or not covers(reservation, host):
             return
         left = []
         users = [
@@ -126,7 +126,8 @@ def _held(shape: Shape, resource: int) -> int:
     return next((amount for number, amount in shape.amounts if number == resource), 0)
 
 
-def _matches(reservation: Reservation, host: Host) -> bool:
+def covers(reservation: Reservation, host: Host) -> bool:
+    """Say whether a host is one of those that keep room by a reservation."""
     return not reservation.hosts or any(term.matches(host.name, host.labels) for term in reservation.hosts)
 
 

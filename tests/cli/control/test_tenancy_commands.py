@@ -58,16 +58,22 @@ def test_a_reservation_keeps_room(project):
     words = ("--amounts", "cpu=2", "--selector", "kubernetes.io/hostname=node-1", "--until", "2090-01-01T00:00:00Z")
     result = hostler("reservation", "create", "night", *words)
     assert (result.code, result.out) == (0, f"reservation {project}/night: cpu 2 on each host\n")
+    assert result.err == "note: 1 of 3 hosts keeps it\n"
     assert hostler("reservation", "list").row(project)[1:4] == ["night", "cpu", "2"]
     assert hostler("reservation", "get", f"{project}/night", "-o", "json").json["amounts"] == {"cpu": "2"}
     result = hostler("reservation", "edit", "night", "--amounts", "cpu=1,memory=1Gi", "--until", "")
     assert (result.code, result.out) == (0, f"reservation {project}/night: cpu 1, memory 1Gi on each host\n")
+    result = hostler("reservation", "edit", "night", "--amounts", "cpu=8")
+    closed = f"1 host has no cpu left for others than project {project}"
+    assert result.err == f"note: 1 of 3 hosts keeps it; {closed}\n"
+    assert closed in hostler("reservation", "get", "night").out
     found = hostler("reservation", "get", "night", "-o", "json").json
     assert (found["until"], found["host_selector"]) == ("", {"kubernetes.io/hostname": "node-1"})
     assert hostler("reservation", "edit", "night").error == "nothing is to be changed"
     assert hostler("reservation", "delete", "night", "--yes").code == 0
     assert hostler("reservation", "list").err == (
-        f"there are no reservations in project {project}; -p names another project, -A means all\n"
+        f"there are no reservations in project {project} yet: 'hostler reservation create NAME --amounts "
+        "cpu=4,memory=16Gi' makes one; -p names another project, -A means all\n"
     )
 
 

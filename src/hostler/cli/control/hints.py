@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["NO_HOSTS", "hint_for_forbidden", "hint_for_refused", "hint_for_unknown", "none_in"]
+__all__ = ["NO_HOSTS", "hint_for_forbidden", "hint_for_refused", "hint_for_unknown", "none_in", "none_yet"]
 
 NO_HOSTS = "there are no hosts yet: 'hostler token create' lets one join"
 
@@ -18,6 +18,10 @@ _REFUSED = (
     (
         re.compile(r"^VM (\S+) is moving to another host$"),
         "wait until it has arrived, or call the move off: 'hostler vm migrate {} --cancel'",
+    ),
+    (
+        re.compile(r"^VM (\S+) may only be on host \S+$"),
+        "let it be elsewhere first: 'hostler vm resize {} --host NAME', or --host '' for any",
     ),
     (re.compile(r": there is no host '"), "'hostler host list' shows the hosts that there are"),
 )
@@ -48,3 +52,10 @@ def none_in(project: str, what: str) -> str:
     if not project:
         return f"there are no {what} in any project"
     return f"there are no {what} in project {project}; -p names another project, -A means all"
+
+
+def none_yet(project: str, what: str, make: str) -> str:
+    """Say of a whole list that it is empty, and how that ends; else as ``none_in``."""
+    if not project:
+        return f"there are no {what} yet in any project: {make}"
+    return f"there are no {what} in project {project} yet: {make}; -p names another project, -A means all"

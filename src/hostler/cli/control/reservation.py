@@ -8,7 +8,7 @@ import click
 
 from hostler.cli.control.asking import confirm, read_amounts, read_pairs, yes_option
 from hostler.cli.control.connecting import There, connects
-from hostler.cli.control.hints import none_in
+from hostler.cli.control.hints import none_yet
 from hostler.cli.control.listing import listed
 from hostler.cli.control.shaping import valid
 from hostler.cli.control.showing import (
@@ -23,13 +23,15 @@ from hostler.cli.control.showing import (
     told,
 )
 from hostler.cli.options import examples
-from hostler.cli.terminal import printable, say
+from hostler.cli.terminal import note, printable, say
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
     from hostler.control.api.shapes import Reservation
 
 __all__ = ["reservation"]
+
+_MAKE = "'hostler reservation create NAME --amounts cpu=4,memory=16Gi' makes one"
 
 
 def _hosts(one: Reservation) -> str:
@@ -91,7 +93,7 @@ def create(
             "host_selector": read_pairs("--selector", selectors), "since": since, "until": until,
         }  # fmt: skip
         made = client.reservations.create(valid(ReservationCreate, words))
-    told(made, output, f"reservation {made.project}/{made.name}: {amounts_text(made.amounts)} on each host")
+    _tell(made, output)
 
 
 @reservation.command("list", epilog=examples("hostler reservation list -A"), short_help="List the reservations.")
@@ -103,7 +105,7 @@ def list_(there: There, all_projects: bool, output: str) -> None:
     with there.open() as client:
         project = "" if all_projects else client.reach.project
         found = listed(client, project, client.reservations.list(project=project))
-        show_list(found, _FIELDS, output, nothing=none_in(project, "reservations"))
+        show_list(found, _FIELDS, output, nothing=none_yet(project, "reservations", _MAKE))
 
 
 @reservation.command(epilog=examples("hostler reservation get night"), short_help="Show one reservation.")
@@ -113,7 +115,7 @@ def list_(there: There, all_projects: bool, output: str) -> None:
 def get(there: There, name: str, output: str) -> None:
     """Show a reservation."""
     with there.open() as client:
-        show_one(client.reservations.get(*client.named(name)), _FIELDS, output)
+        show_one(client.reservations.get(*client.named(name)), [*_FIELDS, Field("NOW", lambda one: one.note)], output)
 
 
 @reservation.command(
@@ -145,7 +147,14 @@ def edit(
         raise InputError("nothing is to be changed", hint="give --amounts, --until or another option")
     with there.open() as client:
         after = client.reservations.edit(valid(ReservationEdit, words), *client.named(name))
-    told(after, output, f"reservation {after.project}/{after.name}: {amounts_text(after.amounts)} on each host")
+    _tell(after, output)
+
+
+def _tell(one: Reservation, form: str) -> None:
+    """Say what is kept, and beside the answer what that does."""
+    told(one, form, f"reservation {one.project}/{one.name}: {amounts_text(one.amounts)} on each host")
+    if form == "table" and one.note:
+        note(one.note)
 
 
 @reservation.command(epilog=examples("hostler reservation delete night"), short_help="Give the room back.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hostler.control.api.calls import Call
 from hostler.control.api.listing import CREATE, DELETE, EDIT, GET, ProjectQuery
@@ -90,7 +91,31 @@ async def delete_quota(call: Call) -> Reply:
     return Reply(204)
 
 
-Named(reservations, Reservation, Page[Reservation], ReservationCreate, ReservationEdit).declare(
+class _Reservations(Named[Reservation, ReservationCreate, ReservationEdit]):
+    """Reservations that say what they do; not in lists, since it takes a look at every host."""
+
+    async def create(self, call: Call) -> Reply:
+        """Make one."""
+        return await _noted(call, await super().create(call))
+
+    async def get(self, call: Call) -> Reply:
+        """Show one."""
+        return await _noted(call, await super().get(call))
+
+    async def edit(self, call: Call) -> Reply:
+        """Change one."""
+        return await _noted(call, await super().edit(call))
+
+
+async def _noted(call: Call, reply: Reply) -> Reply:
+    found = reply.body
+    if not isinstance(found, Reservation):
+        return reply
+    told, _ = await call.context.books.ask(lambda engine: reservations.noted(engine, found))
+    return replace(reply, body=told)
+
+
+_Reservations(reservations, Reservation, Page[Reservation], ReservationCreate, ReservationEdit).declare(
     ROUTES,
     "reservation",
     {

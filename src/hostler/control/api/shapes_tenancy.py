@@ -137,6 +137,7 @@ class Reservation(Told, frozen=True):
     created_at: str
     updated_at: str
     version: int
+    note: Annotated[str, means("What it does now: which hosts keep it, and what is left. Empty in lists.")] = ""
 
 
 class GangCreate(Asked, frozen=True):

@@ -10,6 +10,7 @@ from hostler.config.fleet_file_tenancy import ReservationEntry
 from hostler.config.fleet_tenancy import read_tenancy
 from hostler.control.api.shapes import Page, Reservation, ReservationCreate, ReservationEdit
 from hostler.control.services.callers import Caller, note, tell_engine
+from hostler.control.services.covering import covering, said
 from hostler.control.services.documents import check_project, document, find, page_of, written
 from hostler.control.services.merging import changed
 from hostler.control.services.times import at, parse_time
@@ -17,11 +18,12 @@ from hostler.control.services.versions import Versions, check_version
 from hostler.control.store import Connection, documents
 from hostler.control.store.documents import Document
 from hostler.control.vms.spec import check_selector, check_word
+from hostler.engine import Engine
 from hostler.errors import InputError
 from hostler.model import ReservationChanged, ReservationLeft, format_resource
 from hostler.model import tenancy as model
 
-__all__ = ["create", "delete", "edit", "get", "list_page"]
+__all__ = ["create", "delete", "edit", "get", "list_page", "noted"]
 
 _BODY = msgspec.json.Decoder(ReservationCreate)
 
@@ -76,6 +78,22 @@ def list_page(connection: Connection, caller: Caller, *, project: str, after: st
     """Return the reservations that the caller may see, by project and name."""
     page = page_of(connection, "reservation", caller, project=project, after=after, limit=limit)
     return Page(items=[_show(row) for row in page.items], next=page.next)
+
+
+def noted(engine: Engine, found: Reservation) -> Reservation:
+    """Return a reservation with what it does now, as a twin of the engine sees it."""
+    asked = ReservationCreate(
+        name=found.name,
+        project=found.project,
+        amounts=dict(found.amounts),
+        gang=found.gang,
+        host_selector=found.host_selector,
+        hosts=found.hosts,
+        since=found.since,
+        until=found.until,
+    )
+    whom = f"gang {found.gang} of project {found.project}" if found.gang else f"project {found.project}"
+    return msgspec.structs.replace(found, note=said(covering(engine, _model(asked, found.version)), whom))
 
 
 def _tell(connection: Connection, caller: Caller, what: str, row: Document) -> None:
