@@ -65,6 +65,7 @@ def test_a_guest_that_fits_nowhere_evicts_one_of_lower_priority_and_takes_its_pl
     assert (actions[1].uid, actions[1].host, actions[1].victims) == ("high", "a", ("low",))
     assert (actions[2].uid, actions[2].host, actions[2].preemptor) == ("low", "a", "high")
     assert actions[2].reason == "preempted by high"
+    assert (actions[2].is_preemption, actions[2].is_reclaim) == (True, False)
     assert engine.decision("high").note == "preempts 1 on a"
     assert step(engine, SECOND) == []
     engine.apply(GuestLeft(uid="low", at=2 * SECOND))

@@ -590,6 +590,7 @@ def test_budgets_are_respected_when_a_gang_reclaims():
 def test_who_is_reclaimed_is_told_for_whom():
     actions = tried(lent(), *of("u", 1))
     assert {a.reason for a in actions if isinstance(a, Evict)} == {"reclaimed by u0 for tenant u"}
+    assert {(a.is_preemption, a.is_reclaim) for a in actions if isinstance(a, Evict)} == {(False, True)}
 
 
 def test_a_step_that_reclaims_decides_as_one_after_another():

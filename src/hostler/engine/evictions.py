@@ -18,6 +18,7 @@ from hostler.engine.records import PLACED_STATES, GuestRecord
 from hostler.engine.state import State
 from hostler.engine.victims import VictimSet, budgets_of, order, stay
 from hostler.model import Action, Evict, Nominate, PreemptionRules
+from hostler.model.actions import PREEMPTED, RECLAIMED
 
 __all__ = ["Evictions", "drop_gang_holds", "hold_nominated", "hold_of", "rehold"]
 
@@ -83,7 +84,7 @@ class Evictions:
             rules = profile.policy.preemption or PreemptionRules()
             plan = plan_reclaim(state, state.shape(record), policy, self._exhausted(record.guest.uid, rules))
             if plan is not None and self.may_evict(record.guest.uid, plan.size, rules):
-                why = f"reclaimed by {record.guest.name} for tenant {record.guest.spec.tenant}"
+                why = f"{RECLAIMED}{record.guest.name} for tenant {record.guest.spec.tenant}"
                 self._start(record, plan, rules, why, actions)
                 return f"reclaims {plan.size} on {plan.host}"
         return self.preempt(record, policy, actions)
@@ -106,7 +107,7 @@ class Evictions:
             return "no eviction helps"
         if not self.may_evict(uid, plan.size, rules):
             return f"evicts nobody: more than {rules.max_evictions} guests in the window"
-        self._start(record, plan, rules, f"preempted by {record.guest.name}", actions)
+        self._start(record, plan, rules, f"{PREEMPTED}{record.guest.name}", actions)
         return f"preempts {plan.size} on {plan.host}"
 
     def _start(

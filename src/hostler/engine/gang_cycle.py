@@ -26,6 +26,7 @@ from hostler.engine.runs import Runs
 from hostler.engine.state import State
 from hostler.engine.transaction import Transaction
 from hostler.model import Action, Gang, Hold, Nominate, PreemptionRules, Reason
+from hostler.model.actions import PREEMPTED, RECLAIMED
 
 __all__ = ["GangCycle"]
 
@@ -163,7 +164,7 @@ class GangCycle:
         if len(owed) < need or not self._evictions.may_try(GANG + gang.key, rules):
             return False
         tenants = sorted({record.guest.spec.tenant for record in owed})
-        why = f"reclaimed by gang {gang.key} for tenant {', '.join(tenants)}"
+        why = f"{RECLAIMED}gang {gang.key} for tenant {', '.join(tenants)}"
         for units in reclaimable(state, tenants):
             plan = plan_for_gang(state, self._trials, gang, owed, need, rules, units)
             if plan is not None:
@@ -181,7 +182,7 @@ class GangCycle:
         if depth > rules.max_cascade or not self._evictions.may_try(GANG + gang.key, rules):
             return False
         plan = plan_for_gang(state, self._trials, gang, members, need, rules, units_below_gang(state, gang))
-        return plan is not None and self._start(gang, plan, rules, f"preempted by gang {gang.key}", depth, actions)
+        return plan is not None and self._start(gang, plan, rules, f"{PREEMPTED}gang {gang.key}", depth, actions)
 
     def _start(
         self, gang: Gang, plan: GangPlan, rules: PreemptionRules, why: str, depth: int, actions: list[Action]

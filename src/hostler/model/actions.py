@@ -8,7 +8,9 @@ import msgspec
 
 from hostler.model.decisions import ReasonCount
 
-__all__ = ["Abandon", "Action", "Ask", "Bind", "Evict", "Hold", "Nominate", "Prepare", "Task"]
+__all__ = [
+    "PREEMPTED", "RECLAIMED", "Abandon", "Action", "Ask", "Bind", "Evict", "Hold", "Nominate", "Prepare", "Task",
+]  # fmt: skip
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="action"):
@@ -59,12 +61,29 @@ class Abandon(Task, frozen=True, tag="abandon"):
     reason: str = ""
 
 
+PREEMPTED = "preempted by "  # how the reason of an eviction for somebody of higher priority begins
+RECLAIMED = "reclaimed by "  # and of one for a tenant that has less than it is guaranteed
+
+
 class Evict(Task, frozen=True, tag="evict"):
-    """End the guest on its host, gracefully, for ``preemptor`` (a uid); answer with GuestLeft or EvictFailed."""
+    """End the guest on its host, gracefully, for ``preemptor`` (a uid); answer with GuestLeft or EvictFailed.
+
+    What kind it is stands in the reason alone: a field of its own would change the digests of steps in old logs.
+    """
 
     host: str
     preemptor: str = ""
     reason: str = ""
+
+    @property
+    def is_preemption(self) -> bool:
+        """Say whether it makes way for somebody of higher priority."""
+        return self.reason.startswith(PREEMPTED)
+
+    @property
+    def is_reclaim(self) -> bool:
+        """Say whether it makes way for a tenant that has less than it is guaranteed."""
+        return self.reason.startswith(RECLAIMED)
 
 
 class Nominate(Task, frozen=True, tag="nominate"):

@@ -43,7 +43,7 @@ def remembered(engine: Engine, step: Step, actions: Sequence[Action]) -> Decided
                     promised.add(action.uid)
                     reasons[action.uid] = nominated
             case Evict():
-                evictions[action.uid] = _named(engine, action) or action.reason or f"it makes room for {_HIGHER}"
+                evictions[action.uid] = _named(engine, action) or _unnamed(action)
     return Decided(
         step=step, actions=actions, versions=versions, reasons=reasons, evictions=evictions, promised=promised
     )
@@ -53,9 +53,16 @@ def _named(engine: Engine, action: Evict) -> str:
     """Say for whom a guest makes way, where both are of one project: its owner may know the name then; else nothing."""
     comes = engine.state.guests.get(engine.state.evicting.get(action.uid, ""))
     project = engine.state.guests[action.uid].guest.spec.namespace
-    if comes is None or comes.guest.spec.namespace != project or not action.reason.startswith("preempted by "):
+    if comes is None or comes.guest.spec.namespace != project or not action.is_preemption:
         return ""
     return f"it makes room for {comes.guest.name}, {_HIGHER}"
+
+
+def _unnamed(action: Evict) -> str:
+    """Say why a guest makes way, without the name of whoever comes: its owner may not know of that project."""
+    if action.is_reclaim:
+        return "it makes room for a project that has less than it is guaranteed"
+    return f"it makes room for {_HIGHER}" if action.is_preemption or not action.reason else action.reason
 
 
 def _nominated(engine: Engine, guest: Guest) -> str:
