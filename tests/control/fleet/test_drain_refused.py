@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
+from hostler.agent.messages import Capabilities
 from hostler.control.fleet import operating
 from hostler.control.fleet.draining import Staying, staying
 from hostler.control.vms import wishes
-from tests.control.fleet.scene import Scene, is_running, scene, spec, until_some
+from tests.control.fleet.scene import Scene, is_running, is_stopped, scene, spec, until_some
 
 
 async def kept(world: Scene, name: str) -> dict[str, Staying]:
@@ -157,3 +160,40 @@ def test_a_vm_that_is_kept_and_then_stopped_leaves(url: str) -> None:
             await until_some(has_left)
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("reserve", [False, True])
+def test_a_vm_that_its_host_cannot_send_leaves_by_the_commands_that_it_is_told(url: str, reserve: bool) -> None:
+    async def story() -> None:
+        async with scene(url) as world:
+            north = await world.join("north", capabilities=Capabilities(pause=True, resize_running=True, disks=True))
+            vm = await world.create_running(spec(reserve=reserve))
+            await world.join("south")
+            await world.operate(operating.drain, north, is_draining=True)
+            name = f"{(await world.vm(vm)).project}/{(await world.vm(vm)).name}"
+            why = (await until_kept(world, "north", bool))[vm].why
+            stop, start = f"'hostler vm stop {name}'", f"'hostler vm start {name}'"
+            let_go = f"'hostler vm resize {name} --no-reserve'"
+            leave = f"{let_go} and {stop} let it leave" if reserve else f"{stop} lets it leave"
+            assert why == f"the driver of this host cannot send it: {leave}, then {start} starts it elsewhere"
+            await world.wish(vm, wishes.stop)
+            await world.until_vm(vm, is_stopped)
+            if reserve:
+                told = f"it keeps its room here although it is stopped: {let_go} gives it back"
+                assert (await until_kept(world, "north", bool))[vm].why == told
+                await world.wish(vm, wishes.resize, spec())
+            await until_left(world, vm)
+            await world.wish(vm, wishes.start)
+            assert (await world.until_vm(vm, is_running)).home.name == "south"
+
+    asyncio.run(story())
+
+
+async def until_left(world: Scene, vm: str) -> None:
+    """Do the leader's duties until a VM is on no host."""
+
+    async def has_left() -> bool:
+        await world.duties()
+        return (await world.vm(vm)).home is None
+
+    await until_some(has_left)

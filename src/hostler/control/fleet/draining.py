@@ -70,10 +70,14 @@ def why_it_stays(vm: Vm, host: str, body: HostBody) -> str:
         return ""
     if vm.power == "paused":
         return "it is paused: resume or stop it"
+    name = f"{vm.project}/{vm.name}"
+    let_go = f"'hostler vm resize {name} --no-reserve'"
     if vm.power == "stopped":
-        return "it keeps its room here although it is stopped: delete it, or start it" if vm.spec.reserve else ""
+        return f"it keeps its room here although it is stopped: {let_go} gives it back" if vm.spec.reserve else ""
     if not body.capabilities.live_migration:
-        return "the driver of this host cannot send it: stop it, then start it elsewhere"
+        stop = f"'hostler vm stop {name}'"
+        leave = f"{let_go} and {stop} let it leave" if vm.spec.reserve else f"{stop} lets it leave"
+        return f"the driver of this host cannot send it: {leave}, then 'hostler vm start {name}' starts it elsewhere"
     if vm.grow is not None:
         return "it waits for room to grow here: resize it back"
     return ""
