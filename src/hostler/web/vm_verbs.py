@@ -66,9 +66,9 @@ VERBS = {
             name="migrate",
             title="Migrate",
             permission="vm.change",
-            powers=("running",),
+            powers=("running", "stopped"),
             needs_host=True,
-            lines=("It moves to another host while it runs.",),
+            lines=("It moves to another host: while it runs, or as it is stopped.",),
         ),
         Verb(
             name="delete",
@@ -143,7 +143,7 @@ async def _question(visit: Visit, verb: Verb, error: HostlerError | None) -> Res
 
 def _makes_sense(verb: Verb, vm: Vm) -> bool:
     is_there = vm.home is not None or not verb.needs_host
-    can_move = verb.name != "migrate" or vm.spec.is_movable
+    can_move = verb.name != "migrate" or (vm.spec.is_movable and not (vm.power == "stopped" and vm.spec.reserve))
     is_calm = verb.name not in ("migrate", "resize") or vm.moving is None
     return vm.power in verb.powers and is_there and can_move and is_calm
 

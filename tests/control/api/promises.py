@@ -123,7 +123,7 @@ def _why_not_moved(known: Known, seen: Json, is_placed: bool, target: str) -> se
     found: set[str] = set()
     if known.has_disk:
         found.add("not_movable")
-    if known.power != "running" or not is_placed or seen["state"] == "unknown":
+    if known.power not in ("running", "stopped") or not is_placed or seen["state"] == "unknown":
         found.add("wrong_state")
     if seen["state"] == "resizing":  # it waits for room to grow
         found.add("migrating")

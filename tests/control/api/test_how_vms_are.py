@@ -184,7 +184,7 @@ def test_a_disk_on_its_host_keeps_a_vm_from_moving_and_the_refusal_says_so() -> 
             vm = await made(house, "web", spec={"disks": [{"size": "1Gi"}]})
             refused = await house.ask("POST", f"/v1/vms/{vm}/migrate")
             assert refused.json()["code"] == "not_movable"
-            assert "VM web cannot be moved live: it has a disk on its host" in refused.text
+            assert "VM web cannot be moved: it has a disk on its host" in refused.text
 
     asyncio.run(scenario())
 

@@ -73,7 +73,7 @@ def test_a_vm_whose_own_host_cannot_send_it_is_refused_wherever_it_is_to_go() ->
             for asked in ({"host": "b"}, {}):
                 told = await refused(house, vm, **asked)
                 assert "is on host a, whose fake driver cannot move VMs that run" in told["detail"]
-                assert told["hint"].startswith("stop it, then start it")
+                assert told["hint"].startswith("stop it, migrate it while it is stopped")
 
     asyncio.run(scenario())
 

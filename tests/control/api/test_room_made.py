@@ -38,6 +38,22 @@ def test_one_that_must_be_placed_at_once_is_not_refused_after_others_were_stoppe
     asyncio.run(story())
 
 
+def test_one_for_which_room_was_to_be_made_in_vain_fails_with_the_reason() -> None:
+    async def story() -> None:
+        async with open_house() as house:
+            await full(house)
+            answer = await house.create("high", spec=HIGH, on_unplaceable="fail")
+            assert answer.json()["vm"]["why"] == "room is made for it on a"
+            await house.set_state("a", "offline")
+            await house.caught_up()
+            assert (await house.ask("GET", f"/v1/vms/{answer.json()['vm']['id']}")).status_code == 404
+            operation = (await house.ask("GET", f"/v1/operations/{answer.json()['operation']['id']}")).json()
+            assert operation["state"] == "failed"
+            assert operation["error"] == "not placed: 0 of 1 hosts: 1 not taking VMs"
+
+    asyncio.run(story())
+
+
 def test_one_for_which_nobody_makes_way_is_refused_and_nobody_is_stopped() -> None:
     async def story() -> None:
         async with open_house() as house:

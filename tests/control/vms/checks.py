@@ -29,7 +29,7 @@ class Checks:
             assert vm.observed_generation <= vm.generation
             assert vm.home is None or vm.home.generation <= vm.generation
             assert vm.other is None or vm.other.generation <= vm.generation
-            assert (vm.move is None) == (vm.moving is None), vm
+            assert (vm.move is None) == (vm.moving is None) or self._has_come_cold(vm), vm
             assert vm.grow is None or not vm.grow.is_bound
             assert vm.home is not None or vm.disk is None
             assert not vm.is_gone or (vm.home, vm.other, vm.run, vm.disk, vm.grow, vm.move) == (None,) * 6, vm
@@ -42,6 +42,10 @@ class Checks:
             assert sum(order.memory_bytes for order in alive) <= host.size.memory_bytes
             assert sum(order.cpu_millis for order in alive) <= host.size.cpu_millis
         self.check_bookings()
+
+    def _has_come_cold(self, vm: Vm) -> bool:
+        """Say whether a VM was moved while it was stopped, and its source, which holds nothing for it, cleans up."""
+        return vm.moving is not None and vm.moving.phase == "cleaning" and vm.power in ("stopped", "absent")
 
     def check_disks(self, vm: Vm) -> None:
         """What lies on shared storage was made once, and is there as long as the VM is to be."""
@@ -144,6 +148,7 @@ def what_happened(old: Vm, change: Change) -> set[str]:
     facts = {type(fact) for fact in change.facts}
     happened = {
         "arrived": old.moving is not None and old.run is not None and new.run == old.move,
+        "moved while stopped": new.power == "stopped" and "moved to" in " ".join(change.notes),
         "given up": "given up" in " ".join(change.notes),
         "evicted": new.is_evicted and not old.is_evicted,
         "grown": old.grow is not None and new.grow is None and old.run != new.run,

@@ -113,6 +113,8 @@ SITUATIONS: dict[str, Vm] = {
     "evicted, at rest": told(evicted(), "stopped"),
     "evicted, elsewhere": reports.gone(evicted(DISKLESS), "id-0").vm,
     "to be moved": wishes.migrate(running()).vm,
+    "to be moved while stopped": wishes.migrate(stopped(SHARED)).vm,
+    "moved while stopped": bound(wishes.migrate(stopped(SHARED)).vm, OTHER),
     "preparing": preparing(),
     "copying": copying(),
     "sent": told(copying(), "left"),

@@ -188,6 +188,45 @@ def test_a_vm_that_was_placed_at_once_or_not_at_all_waits_when_it_is_evicted_lat
     assert not world.vms["low"].is_gone
 
 
+def promised() -> World:
+    """Return a world in which ``low`` is to make way for ``high``, which is to be placed at once or not at all."""
+    world = World([SMALL])
+    world.create("low", LOW)
+    world.run(4)
+    world.create("high", HIGH, fails_unplaced=True)
+    world.decide()
+    assert world.vms["low"].is_evicted
+    assert state_of(world.vms["high"]) == "pending"
+    return world
+
+
+def test_a_vm_to_be_placed_at_once_or_not_at_all_waits_for_room_that_is_made_for_it():
+    world = promised()
+    world.come_to_rest()
+    world.check_rest()
+    assert world.running_on("high") == ["h0"]
+
+
+def test_it_goes_where_the_room_that_was_promised_does_not_come():
+    world = promised()
+    world.silence(world.hosts["id-h0"])
+    world.run(2)
+    assert world.vms["high"].is_gone
+    assert "not placed" in world.met
+    world.come_to_rest()
+    world.check_rest()
+    assert world.running_on("low") == ["h0"]
+
+
+def test_one_that_its_owner_stops_meanwhile_waits_when_it_is_started_again():
+    world = promised()
+    world.wish("high", wishes.stop)
+    world.silence(world.hosts["id-h0"])
+    world.wish("high", wishes.start)
+    world.run(2)
+    assert state_of(world.vms["high"]) == "pending"
+
+
 MOVABLE = pytest.mark.parametrize("disks", [[], SHARED], ids=["diskless", "shared disk"])
 
 

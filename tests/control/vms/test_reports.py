@@ -132,7 +132,8 @@ def test_a_target_that_cannot_take_it_ends_the_move():
         VmReport(vm="vm", state="absent", trouble=PERMANENT, failed_generation=vm.other.generation),
     )
     assert change.vm.moving.phase == "aborting"
-    assert "it cannot be" in change.failed
+    assert "it cannot be" in change.unmoved
+    assert not change.failed, "what else was wanted of it may come true"
     assert change.hosts == (OTHER.host,), "the source hears of it when the target has let go"
     stays = reports.gone(change.vm, OTHER.host)
     assert stays.hosts == ("id-0",)
@@ -208,6 +209,26 @@ def test_what_is_lost_depends_on_disks_and_on_what_was_wished():
         assert state_of(reports.lost(running(spec), "id-0").vm) == state
     assert state_of(reports.lost(running(msgspec.structs.replace(SHARED, when_lost="restart")), "id-0").vm) == "pending"
     assert state_of(reports.lost(wishes.stop(running(RESTARTING)).vm, "id-0").vm) == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("vm", "failed", "unmoved"),
+    [
+        (SITUATIONS["bound"], "its host is gone, and it does not start elsewhere by itself", ""),
+        (SITUATIONS["to be restarted"], "its host is gone, and it does not start elsewhere by itself", ""),
+        (SITUATIONS["growing"], "its host is gone, and it does not start elsewhere by itself", ""),
+        (wishes.restart(running(RESTARTING)).vm, "", ""),
+        (wishes.migrate(running(RESTARTING)).vm, "", "the move is given up: its host is gone"),
+        (wishes.stop(running(DISKLESS)).vm, "", "its host is gone"),
+        (SITUATIONS["to be moved while stopped"], "", "the move is given up: its host is gone"),
+        (SITUATIONS["to be stopped"], "its host is gone, and its disk with it", ""),
+    ],
+)
+def test_what_is_wanted_when_its_host_is_proved_dead_fails_unless_it_comes_true_elsewhere(vm, failed, unmoved):
+    change = reports.lost(vm, "id-0")
+    assert (change.failed, change.unmoved) == (failed, unmoved)
+    goes_on = change.vm.observed_generation < change.vm.generation
+    assert goes_on == (state_of(change.vm) in ("pending", "lost"))
 
 
 def test_a_vm_that_lost_its_disk_tells_so_and_can_be_made_anew():

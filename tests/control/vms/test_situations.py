@@ -58,7 +58,7 @@ TABLE = [
     ("being stopped",                 "stopping",  "stopped",         "-",               "o - W W W b N W N b"),
     ("stopped",                       "stopped",   "stopped",         "-",               "t - W W W o N W N o"),
     ("stopped, reserved",             "stopped",   "stopped",         "-",               "o - W W W b N W N b"),
-    ("stopped without a disk",        "stopped",   "stopped",         "-",               "t - W W W o W W n o"),
+    ("stopped without a disk",        "stopped",   "stopped",         "-",               "t - W W W o t W n o"),
     ("stopped before it was placed",  "stopped",   "-",               "-",               "t - W W W n W W - x"),
     ("waits for room at home",        "pending",   "stopped",         "-",               "- b W - W t N W N b"),
     ("starts again",                  "starting",  "running",         "-",               "- o o - o b N W N b"),
@@ -69,6 +69,8 @@ TABLE = [
     ("evicted, at rest",              "pending",   "stopped",         "-",               "- b W - W t N W N b"),
     ("evicted, elsewhere",            "pending",   "-",               "-",               "- t W - W t W W - x"),
     ("to be moved",                   "migrating", "running",         "-",               "- M M - M M M t M b"),
+    ("to be moved while stopped",     "migrating", "stopped",         "-",               "M - M W M M M t M b"),
+    ("moved while stopped",           "migrating", "absent",          "stopped",         "M - M W M M M W M o"),
     ("preparing",                     "migrating", "running",         "running, lands",  "- M M - M M M o M b"),
     ("copying",                       "migrating", "running, sends",  "running, lands",  "- M M - M M M o M b"),
     ("sent",                          "migrating", "running, sends",  "running, lands",  "- M M - M M M W M b"),
@@ -117,7 +119,7 @@ def outcome(vm: Vm, wish) -> str:
         return "-"
     assert new.generation > vm.generation
     assert new.observed_generation <= new.generation
-    assert (new.move is None) == (new.moving is None)
+    assert new.move is None or new.moving is not None
     for host in change.hosts:
         assert order_for(new, host).generation == new.generation, "what is ordered anew is newer"
     if new.is_gone:

@@ -227,7 +227,7 @@ def test_walks_meet_everything_that_can_happen():
         seen.update(walk.world.met)
     assert set(seen) >= {
         "arrived", "given up", "evicted", "grown", "shrunk", "at rest", "lost", "restarted elsewhere", "gone",
-        "not placed", "bind failed", "unknown",
+        "not placed", "bind failed", "unknown", "moved while stopped",
     }, seen  # fmt: skip
 
 

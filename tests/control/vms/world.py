@@ -76,7 +76,7 @@ class World(Checks):
         self.wires = FakeWires()
         self.vms: dict[str, Vm] = {}
         self.hosts: dict[str, HostSide] = {}
-        self.decided: list[tuple[Action, int]] = []
+        self.decided: list[tuple[Action, int, bool]] = []
         self.uids: set[str] = set()
         self.notes: list[str] = []
         self.met: set[str] = set()  # what happened at all
@@ -193,12 +193,13 @@ class World(Checks):
         self.now += 11 * SECOND
         for action in self.engine.step(self.now):
             record = self.engine.state.guests.get(action.uid)
-            self.decided.append((action, record.guest.version if record is not None else 0))
+            is_promised = action.uid in self.engine.state.nominations
+            self.decided.append((action, record.guest.version if record is not None else 0, is_promised))
 
     def carry_out(self) -> None:
         """Book what was decided, as the leader's transaction does."""
         decided, self.decided = self.decided, []
-        for action, version in decided:
+        for action, version, is_promised in decided:
             vm = self.vms[vm_of_uid(action.uid)]
             match action:
                 case Bind():
@@ -210,7 +211,7 @@ class World(Checks):
                         continue
                     self.become(placing.bound(vm, action.uid, version, home, action.devices))
                 case Hold():
-                    self.become(placing.held(vm, action.uid, "no room"))
+                    self.become(placing.held(vm, action.uid, "no room", is_promised=is_promised))
                 case Evict():
                     self.become(placing.evicted(vm, action.uid, action.reason))
 

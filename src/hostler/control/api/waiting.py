@@ -45,7 +45,7 @@ async def verdict(call: Call, identity: str) -> Stored | None:
     with call.context.books.watch("vm", identity) as news:
         while True:
             stored = await call.read(lambda connection: ledger.load(connection, identity))
-            if stored.vm.is_gone or not stored.vm.fails_unplaced:
+            if not stored.vm.is_undecided:
                 return stored
             left = end - time.monotonic()
             if left <= 0 or call.context.stopping.is_set():

@@ -95,6 +95,7 @@ def _joined(first: Change | None, second: Change) -> Change:
         hosts=tuple(dict.fromkeys((*first.hosts, *second.hosts))),
         notes=(*first.notes, *second.notes),
         failed=first.failed or second.failed,
+        unmoved=first.unmoved or second.unmoved,
     )
 
 

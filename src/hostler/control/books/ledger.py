@@ -32,6 +32,7 @@ _ENCODER = msgspec.json.Encoder()
 _replace = msgspec.structs.replace
 _VM = msgspec.json.Decoder(Vm)
 _PENDING = "pending"  # the state of a VM that waits for a place
+_MOVE = "vm.migrate"  # the kind of an operation
 
 
 class News(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -153,6 +154,9 @@ def write_many(
         if old.spec.labels != new.spec.labels:
             vms.set_labels(connection, new.id, tuple(sorted(new.spec.labels.items())))
     _keep_room(connection, moved, now_ns)
+    for _, change in changes:
+        if change.unmoved:
+            _fail_moves(connection, change.vm.id, change.unmoved, now_ns)
     given_up = {change.vm.id: change.failed for _, change in changes if change.failed}
     _finish_operations(connection, moved, given_up, now_ns)
     told = [
@@ -241,6 +245,12 @@ def _placement(vm: Vm, role: str, booking: Booking, size: Size, now_ns: int) -> 
 
 def _is_same(old: PlacementRow, new: PlacementRow) -> bool:
     return msgspec.structs.replace(old, at_ns=0) == msgspec.structs.replace(new, at_ns=0)
+
+
+def _fail_moves(connection: Connection, vm: str, why: str, now_ns: int) -> None:
+    """End the moves of a VM that were wanted; what else is open of it goes on."""
+    moves = [row.id for row in operations.open_of(connection, vm) if row.kind == _MOVE]
+    operations.fail(connection, moves, why, now_ns)
 
 
 def _finish_operations(

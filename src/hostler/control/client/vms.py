@@ -88,7 +88,7 @@ class Vms:
         return self._wire.change("PATCH", path_of("vms", vm), VmChanged, body=edit, version=version)
 
     def migrate(self, vm: str, host: str = "") -> VmChanged:
-        """Move a running VM to a host, or to wherever there is room."""
+        """Move a VM that runs or is stopped to a host, or to wherever there is room."""
         return self._wire.change("POST", path_of("vms", vm, "migrate"), VmChanged, body=Migrate(host=host))
 
     def cancel_migration(self, vm: str) -> VmChanged:

@@ -213,7 +213,7 @@ def write_changes(
     real = [
         (stored, change)
         for stored, change in changes
-        if change.vm != stored.vm or change.facts or change.hosts or change.notes or change.failed
+        if change.vm != stored.vm or change.facts or change.hosts or change.notes or change.failed or change.unmoved
     ]
     if real:
         ledger.write_many(connection, real, actor=actor, now_ns=now_ns)
@@ -264,6 +264,7 @@ def _then_gone(first: Change, host: str, generation: int) -> Change:
         hosts=tuple(dict.fromkeys((*first.hosts, *second.hosts))),
         notes=(*first.notes, *second.notes),
         failed=first.failed or second.failed,
+        unmoved=first.unmoved or second.unmoved,
     )
 
 

@@ -139,11 +139,13 @@ def power(
 def migrate(
     connection: Connection, identity: str, caller: Caller, ids: NewId, *, host: str, versions: Versions = None
 ) -> VmChanged:
-    """Move a running VM to a host by its name, or wherever there is room."""
+    """Move a VM that runs or is stopped to a host by its name, or wherever there is room."""
 
     def wish(vm: Vm) -> Change:
         if state_of(vm) == "pending":  # whatever else is wrong: that may be right once it runs
-            raise WrongStateError(f"VM {vm.name} waits for a place", hint="it can be moved when it runs")
+            stuck = vm.home is not None and vm.spec.is_movable
+            hint = "stop it, migrate it while it is stopped, then start it" if stuck else "it can be moved when it runs"
+            raise WrongStateError(f"VM {vm.name} waits for a place", hint=hint)
         _check_host(connection, "host", host)
         change = wishes.migrate(vm, host)
         check_migration(connection, vm, host)
@@ -230,7 +232,7 @@ def delete(
 def give_up(connection: Connection, identity: str, caller: Caller) -> Stored:
     """Remove a VM that was to be placed at once, and about which nobody decided; one that was placed stays."""
     stored = ledger.load(connection, identity)
-    if stored.vm.is_gone or not stored.vm.fails_unplaced:
+    if not stored.vm.is_undecided:
         return stored
     change = wishes.delete(msgspec.structs.replace(stored.vm, is_protected=False))
     return ledger.write(connection, stored, change, actor=caller.actor, now_ns=caller.now_ns)

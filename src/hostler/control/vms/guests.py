@@ -94,8 +94,12 @@ def guest_of(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> Guest:
     elif vm.move is not None and claim.uid == vm.move.uid:
         here = Term((), (Expression(_HOST_NAME, "NotIn", (home,)),))
         terms = tuple(Term(term.expressions, (*term.names, *here.names)) for term in spec.host_affinity)
-        needs = tuple(sorted({*spec.host_selector, (CAN_MIGRATE, YES)}))
-        spec = msgspec.structs.replace(spec, host_affinity=terms or (here,), host_selector=needs)
+        spec = msgspec.structs.replace(spec, host_affinity=terms or (here,))
+        if vm.power == "stopped":  # nobody is stopped for one that does not run
+            spec = msgspec.structs.replace(spec, may_preempt=False)
+        else:
+            needs = tuple(sorted({*spec.host_selector, (CAN_MIGRATE, YES)}))
+            spec = msgspec.structs.replace(spec, host_selector=needs)
     elif home and not claim.is_bound:
         spec = msgspec.structs.replace(spec, host_name=home)
     host = home if claim.is_bound and (vm.move is None or claim.uid != vm.move.uid) else ""

@@ -1,8 +1,9 @@
-"""The course of a live migration: prepare the target, copy, commit ownership by a newer generation, clean up. Pure.
+"""The course of a migration: prepare the target, copy, commit ownership by a newer generation, clean up. Pure.
 
 The VM is the source's until the target says that it runs there. Giving up lets the target go first; only when it has
 gone does the source get a newer order, because an agent that sent its VM away starts it again only by such a one.
-Whoever lets go keeps its hands off disks on shared storage: they are those of the side that has the VM.
+Whoever lets go keeps its hands off disks on shared storage: they are those of the side that has the VM. A stopped VM
+has nothing to copy: it is the target's as soon as that was decided, and then the source cleans up.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import msgspec
 from hostler.agent.messages import VmReport
 from hostler.control.vms.guests import departure
 from hostler.control.vms.settling import homeless, settled
-from hostler.control.vms.state import Change, Vm
+from hostler.control.vms.state import Booking, Change, Vm
 
-__all__ = ["given_up", "has_failed", "other_gone", "other_lost", "other_reported", "source_lost"]
+__all__ = ["given_up", "has_failed", "other_gone", "other_lost", "other_reported", "rehomed", "source_lost"]
 
 _replace = msgspec.structs.replace
 _UNDECIDED = ("preparing", "copying")
@@ -53,7 +54,30 @@ def given_up(vm: Vm, why: str) -> Change:
     moving = _replace(vm.moving, phase="aborting", why=why)
     vm = _replace(vm, other=other, moving=moving, generation=generation)
     note = f"the move is given up: {why}"
-    return Change(vm=vm, hosts=(other.host,), notes=(note,), failed=note)
+    return Change(vm=vm, hosts=(other.host,), notes=(note,), unmoved=note)
+
+
+def rehomed(vm: Vm, target: Booking) -> Change:
+    """Make a host the home of a VM that is stopped, and let its source, which holds no room for it, clean up."""
+    assert vm.home is not None
+    assert vm.moving is not None
+    generation = vm.generation + 1
+    vm = _replace(
+        vm,
+        home=_replace(target, generation=generation),
+        other=_replace(vm.home, generation=generation),
+        move=None,
+        moving=_replace(vm.moving, phase="cleaning"),
+        generation=generation,
+        reported="",
+        reported_generation=0,
+        trouble=None,
+        failed_generation=0,
+        is_unknown=False,
+        why="",
+    )
+    hosts = tuple(booking.host for booking in (vm.home, vm.other) if booking is not None)
+    return Change(vm=vm, hosts=hosts, notes=(f"moved to {target.name}",))
 
 
 def source_lost(vm: Vm) -> Change:
@@ -101,7 +125,7 @@ def other_lost(vm: Vm) -> Change:
     why = "the target is gone"
     change = other_gone(_replace(vm, moving=_replace(moving, phase="aborting", why=why)))
     note = f"the move is given up: {why}"
-    return _replace(change, notes=(note, *change.notes), failed=change.failed or note)
+    return _replace(change, notes=(note, *change.notes), unmoved=note)
 
 
 def _copying(vm: Vm, report: VmReport) -> Change:

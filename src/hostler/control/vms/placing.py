@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from hostler.control.vms.guests import departure, guest_of
+from hostler.control.vms.moving import rehomed
 from hostler.control.vms.settling import settled
 from hostler.control.vms.state import Booking, Change, Claim, Vm
 from hostler.model import BindFailed, Event, EvictFailed, GuestBound, GuestChanged
@@ -53,20 +54,20 @@ def bound(vm: Vm, uid: str, version: int, home: Booking, devices: tuple[int, ...
 def held(vm: Vm, uid: str, why: str, *, is_promised: bool = False) -> Change:
     """Note why a claim waits. A VM that was to be placed at once or not at all goes; a move is given up.
 
-    Neither where room is promised: others are being stopped for it then, and for nothing if it went.
+    Neither as long as room is promised: others are being stopped for it then, and for nothing if it went.
     """
     claim = _claim(vm, uid)
     if claim is None or claim.is_bound:
         return Change(vm=vm)
     if is_promised:
-        return Change(vm=_replace(vm, why=why, fails_unplaced=False))
+        return Change(vm=_replace(vm, why=why))
     if vm.move is not None and uid == vm.move.uid:
         leaving = vm.leaving
         if leaving is not None and leaving.generation == vm.generation:  # else its owner moves it, perhaps to one host
             leaving = _replace(leaving, why=why)
         change = settled(_replace(vm, move=None, moving=None, leaving=leaving, why=""))
-        failed = f"not moved: {why}"
-        return _replace(change, facts=(departure(claim), *change.facts), notes=(failed,), failed=failed)
+        unmoved = f"not moved: {why}"
+        return _replace(change, facts=(departure(claim), *change.facts), notes=(unmoved,), unmoved=unmoved)
     if vm.fails_unplaced and vm.home is None:
         vm = _replace(vm, run=None, why=why, power="absent", is_gone=True)
         return Change(vm=vm, facts=(departure(claim),), failed=f"not placed: {why}")
@@ -81,7 +82,6 @@ def evicted(vm: Vm, uid: str, why: str) -> Change:
         return Change(vm=vm, facts=(EvictFailed(uid=uid, reason="it is moving to another host"),))
     if vm.is_evicted or vm.power == "absent":
         return Change(vm=vm)  # its end is under way
-    why = _said_to_victim(why)
     generation = vm.generation + 1
     facts: tuple[Event, ...] = (departure(vm.grow),) if vm.grow is not None else ()
     home = _replace(vm.home, generation=generation)
@@ -92,15 +92,6 @@ def evicted(vm: Vm, uid: str, why: str) -> Change:
 def _of_its_host(vm: Vm, why: str) -> str:
     """Return why a claim waits in words of its owner: he named no host, the VM just stays on its own."""
     return why if vm.spec.host_name else why.replace(" not the named host", " not its host")
-
-
-def _said_to_victim(why: str) -> str:
-    """Return why it makes way without the name of whoever comes: that may be a VM of a project nobody here may read."""
-    if why.startswith("preempted by "):
-        return "it makes room for a VM of higher priority"
-    if why.startswith("reclaimed by "):
-        return "it makes room for a project that has less than it is guaranteed"
-    return why
 
 
 def _claim(vm: Vm, uid: str) -> Claim | None:
@@ -126,10 +117,13 @@ def _grown(vm: Vm, grow: Claim, fact: GuestBound) -> Change:
 
 
 def _landing(vm: Vm, move: Claim, target: Booking, fact: GuestBound) -> Change:
-    """Prepare the other end of a move."""
+    """Prepare the other end of a move; one that is stopped has arrived with that."""
     generation = vm.generation + 1
     if vm.moving is None or vm.home is None or vm.home.host == target.host:
         return Change(vm=vm, facts=(BindFailed(uid=move.uid, host=fact.host, reason="it does not move any more"),))
+    if vm.power == "stopped":
+        change = rehomed(vm, target)
+        return _replace(change, facts=(fact, departure(move)))
     vm = _replace(
         vm,
         move=move,

@@ -35,8 +35,11 @@ _replace = msgspec.structs.replace
 
 
 def left_by(spec: GuestSpec) -> str:
-    """Return the host that the claim of a move is to leave; empty for every other claim."""
-    if (CAN_MIGRATE, YES) not in spec.host_selector:
+    """Return the host that the claim of a move is to leave; empty for every other claim.
+
+    Only a VM that moves needs hosts that can migrate, or, where it is stopped, may not preempt others.
+    """
+    if spec.may_preempt and (CAN_MIGRATE, YES) not in spec.host_selector:
         return ""
     last = {term.names[-1] for term in spec.host_affinity if term.names}
     if len(last) != 1 or not all(term.names for term in spec.host_affinity):

@@ -14,7 +14,7 @@ from hostler.agent.messages import VmReport
 from hostler.control.vms.guests import arrival, departure, new_claim
 from hostler.control.vms.moving import given_up, has_failed, other_gone, other_lost, other_reported, source_lost
 from hostler.control.vms.orders import order_for, power_at_home
-from hostler.control.vms.settling import ended, homeless, settled
+from hostler.control.vms.settling import HOST_GONE, ended, homeless, settled
 from hostler.control.vms.state import Change, Vm
 from hostler.control.vms.words import with_word
 from hostler.model import Event
@@ -109,7 +109,9 @@ def lost(vm: Vm, host: str) -> Change:
         change = source_lost(vm)
         change = _replace(change, vm=_without_home(change.vm))
     else:
+        unmoved = "" if vm.moving is None else f"the move is given up: {HOST_GONE}"
         change = homeless(_without_home(_replace(vm, move=None, moving=None)))
+        change = _replace(change, unmoved=unmoved or change.unmoved)
     return _replace(change, facts=(*facts, *change.facts))
 
 

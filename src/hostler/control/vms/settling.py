@@ -12,7 +12,9 @@ from hostler.control.vms.guests import arrival, departure, new_claim, regrown
 from hostler.control.vms.state import Change, Vm
 from hostler.model import Event
 
-__all__ = ["ended", "homeless", "settled"]
+__all__ = ["HOST_GONE", "ended", "homeless", "settled"]
+
+HOST_GONE = "its host is gone"
 
 _replace = msgspec.structs.replace
 _AT_REST = ("stopped", "absent", "left")
@@ -36,18 +38,21 @@ def homeless(vm: Vm) -> Change:
     if vm.power == "absent":
         return Change(vm=ended(vm))
     if not vm.spec.is_movable:
-        note = "its host is gone, and its disk with it"
+        note = f"{HOST_GONE}, and its disk with it"
         trouble = Trouble(
             kind="permanent", code="disk_lost", message=note, hint="delete it, or start it with new disks"
         )
         vm = _replace(vm, is_lost=True, power="stopped", why=note, trouble=trouble, failed_generation=vm.generation)
         return Change(vm=vm, notes=(note,), failed=note)
-    if vm.power == "stopped" or vm.spec.when_lost != "restart":
+    if vm.power == "stopped":  # as was wanted, on whatever host it was to be
+        vm = _replace(vm, observed_generation=vm.generation)
+        return Change(vm=vm, notes=(HOST_GONE,), unmoved=HOST_GONE)
+    if vm.spec.when_lost != "restart":
         vm = _replace(vm, power="stopped", observed_generation=vm.generation)
-        return Change(vm=vm, notes=("its host is gone",))
+        return Change(vm=vm, notes=(HOST_GONE,), failed=f"{HOST_GONE}, and it does not start elsewhere by itself")
     vm, run = new_claim(vm, vm.wanted)
     vm = _replace(vm, run=run)
-    return Change(vm=vm, facts=(arrival(vm, run),), notes=("its host is gone: it starts elsewhere",))
+    return Change(vm=vm, facts=(arrival(vm, run),), notes=(f"{HOST_GONE}: it starts elsewhere",))
 
 
 def ended(vm: Vm) -> Vm:

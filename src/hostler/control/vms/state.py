@@ -45,7 +45,7 @@ class Booking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A live migration under way. ``cleaning`` and ``aborting`` wait for one side to let go of what it has.
+    """A migration under way. ``cleaning`` and ``aborting`` wait for one side to let go of what it has.
 
     A VM that moves and has no home has lost its source: ``copying`` then waits for the target's word.
     """
@@ -79,7 +79,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     restarts: int = 0
     resized: int = 0  # the generation in which another size was ordered
     is_protected: bool = False
-    fails_unplaced: bool = False  # on_unplaceable=fail: it is removed when nobody has room at the first look
+    fails_unplaced: bool = False  # on_unplaceable=fail: it goes when nobody has room for it, nor makes any
     home: Booking | None = None
     other: Booking | None = None
     run: Claim | None = None
@@ -108,6 +108,11 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return size_of(self.spec)
 
     @property
+    def is_undecided(self) -> bool:
+        """Say whether it is to be placed at once or not at all, and nobody has said yet which."""
+        return self.fails_unplaced and not self.is_gone and not self.why
+
+    @property
     def booked(self) -> Size:
         """Return what is kept for it at home."""
         cpu = self.run.size if self.run is not None and self.run.is_bound else Size()
@@ -126,7 +131,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     facts: tuple[Event, ...] = ()
     hosts: tuple[str, ...] = ()  # ids
     notes: tuple[str, ...] = ()  # for people
-    failed: str = ""  # why what was wanted last will never come true
+    failed: str = ""  # why nothing of what is still wanted will ever come true
+    unmoved: str = ""  # why a move will never come true; what else is wanted may
 
 
 def is_settled(vm: Vm, generation: int) -> bool:
@@ -149,7 +155,8 @@ def state_of(vm: Vm) -> State:
     if vm.trouble is not None and vm.trouble.kind == "permanent" and vm.failed_generation == vm.home.generation:
         return "failed"
     if vm.power == "stopped" or vm.is_evicted:
-        return "stopped" if vm.reported in ("stopped", "absent", "left") and not vm.is_evicted else "stopping"
+        has_ended = vm.reported in ("stopped", "absent", "left") or (vm.run is None and not vm.reported)
+        return "stopped" if has_ended and not vm.is_evicted else "stopping"
     if vm.run is None or not vm.run.is_bound:
         return "pending"
     return _lively(vm)

@@ -68,7 +68,7 @@ def stop(vm: Vm) -> Change:
         facts.append(departure(run))
         run = None
     # A VM that is nowhere, or has nothing but its disk, is stopped already.
-    vm = _replace(vm, power="stopped", run=run, grow=None, why="", made_way="")
+    vm = _replace(vm, power="stopped", run=run, grow=None, why="", made_way="", fails_unplaced=False)
     if vm.home is None:
         generation = vm.generation + 1
         vm = _replace(vm, generation=generation, observed_generation=generation)
@@ -147,13 +147,18 @@ def protect(vm: Vm, *, is_protected: bool) -> Change:
 
 
 def migrate(vm: Vm, target: str = "") -> Change:
-    """Move it to another host while it runs; without a target wherever the engine finds room."""
+    """Move it to another host: while it runs, or as it is stopped, to start there; where to is the engine's choice.
+
+    A stopped one asks for the room that it would have there, and gives it back as soon as it was found.
+    """
     _refuse_if_going(vm)
     _refuse_if_moving(vm)
     if not vm.spec.is_movable:
         hint = "VMs without disks, or with disks on shared storage, can move"
-        raise NotMovableError(f"VM {vm.name} cannot be moved live: it has a disk on its host", hint=hint)
-    if vm.power != "running" or vm.home is None or vm.run is None or not vm.run.is_bound or vm.is_evicted:
+        raise NotMovableError(f"VM {vm.name} cannot be moved: it has a disk on its host", hint=hint)
+    is_cold = vm.power == "stopped" and is_at_rest(vm)
+    runs = vm.power == "running" and vm.run is not None and vm.run.is_bound and not vm.is_evicted
+    if vm.home is None or not (is_cold or runs):
         raise WrongStateError(f"VM {vm.name} does not run", hint=_how_it_gets_elsewhere(vm))
     if vm.grow is not None:
         raise MigratingError(f"VM {vm.name} waits for room to grow", hint="wait for it, or resize it back")
@@ -164,7 +169,8 @@ def migrate(vm: Vm, target: str = "") -> Change:
     if target and vm.spec.host_name not in ("", target):
         hint = "change its host_name first, by a resize"
         raise NotMovableError(f"VM {vm.name} may only be on host {vm.spec.host_name}", hint=hint)
-    vm, move = new_claim(_replace(vm, generation=vm.generation + 1), vm.booked)
+    size = vm.wanted if is_cold else vm.booked
+    vm, move = new_claim(_replace(vm, generation=vm.generation + 1), size)
     vm = _replace(vm, move=move, moving=Move())
     fact = arrival(vm, move)
     if target:
@@ -209,7 +215,7 @@ def vacate(vm: Vm) -> Change:
 def is_at_rest(vm: Vm) -> bool:
     """Say whether a VM's host has said that it does not run, and has no order, nor room booked, to let it run."""
     is_told = vm.home is not None and vm.reported_generation == vm.home.generation
-    is_booked = vm.disk is not None or vm.other is not None or (vm.run is not None and vm.run.is_bound)
+    is_booked = vm.disk is not None or vm.moving is not None or (vm.run is not None and vm.run.is_bound)
     return is_told and vm.reported in ("stopped", "left") and not is_booked and not vm.is_evicted
 
 
@@ -221,7 +227,7 @@ def cancel_move(vm: Vm) -> Change:
     if vm.moving.phase == "placing":
         change = settled(_replace(vm, move=None, moving=None, why="", generation=vm.generation + 1))
         facts = [departure(claim) for claim in (vm.move,) if claim is not None]
-        return _replace(change, facts=(*facts, *change.facts), failed="it was called off")
+        return _replace(change, facts=(*facts, *change.facts), unmoved="it was called off")
     if vm.moving.phase == "copying" and vm.home is None:
         raise MigratingError(f"the host that VM {vm.name} comes from is gone", hint="wait until it has arrived")
     if vm.moving.phase == "copying" and vm.reported == "left":
@@ -313,12 +319,10 @@ def _how_it_gets_elsewhere(vm: Vm) -> str:
         return "wait until it runs"
     if vm.home is None:
         return "start it: it is placed anew"
-    ways = ["start it, and migrate it while it runs"]
-    if not vm.spec.reserve:
-        ways.append("if it cannot run there, have its host drained and start it then: it is placed anew")
-    if not vm.spec.disks:
-        ways.append("or delete it and create it again: it has no disk to lose")
-    return "; ".join(ways)
+    if vm.spec.reserve:
+        return "start it, and migrate it while it runs: stopped, it keeps its room on its host"
+    anew = "" if vm.spec.disks else "; or delete it and create it again: it has no disk to lose"
+    return f"wait until it is stopped, and migrate it then{anew}"
 
 
 def _check_same(old: VmSpec, new: VmSpec) -> None:
