@@ -52,7 +52,8 @@ def test_why_it_waits_is_told_in_totals_and_of_no_host_that_nobody_named() -> No
             assert (lack["needed"], lack["free"], lack["missing"]) == (10_000, 4_000, 6_000)
             assert [[one["reason"]["code"] for one in found] for found in failures.values()] == [["not_its_host"]] * 2
             [change] = decision["cure"]["changes"]
-            assert change["text"] == "ask for 6 cpu less (at most 4)"
+            command = "'hostler vm resize default/web --cpu 4'"
+            assert change["text"] == f"ask for 6 cpu less (at most 4) ({command})"
             assert change["relative"] == 0.6
             assert decision["near_misses"] == [home]
             assert "all that it would have" in decision["decision"]["note"]

@@ -1,13 +1,12 @@
-"""``hostler vm resize``, ``migrate`` and ``delete``."""
+"""``hostler vm migrate`` and ``delete``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
-from hostler.cli.control.asking import confirm, read_patch, yes_option
+from hostler.cli.control.asking import confirm, yes_option
 from hostler.cli.control.changing import change_vms, show_changes
 from hostler.cli.control.connecting import There, complete_host, connects
 from hostler.cli.control.showing import shape_output
@@ -21,50 +20,9 @@ if TYPE_CHECKING:
     from hostler.control.api.shapes import Vm, VmChanged
     from hostler.control.client import Client
 
-__all__ = ["delete", "migrate", "resize"]
+__all__ = ["delete", "migrate"]
 
 _SHOWN = 5  # names in a question
-
-
-@click.command(
-    cls=WaitingCommand,
-    epilog=examples(
-        "hostler vm resize web-0 --cpu 4 --memory 8Gi --wait",
-        "hostler vm resize db --label tier=gold --label old-",
-        "hostler vm resize db --no-protected",
-    ),
-    short_help="Change size, labels or protection of a VM.",
-)
-@click.argument("vm", metavar="VM", shell_complete=complete_vm)
-@click.option("--cpu", metavar="AMOUNT", default=None, help="Processors, such as 4.")
-@click.option("--memory", metavar="AMOUNT", default=None, help="Memory, such as 8Gi.")
-@click.option("--priority", metavar="N", type=int, default=None, help="Its priority.")
-@click.option("--label", "labels", metavar="KEY=VALUE|KEY-", multiple=True, help="Set a label, or take it away.")
-@click.option("--protected/--no-protected", default=None, help="Whether it is protected from deletion.")
-@wait_option("Wait until it has the new size")
-@connects
-@shape_output
-def resize(
-    there: There, vm: str, cpu: str | None, memory: str | None, priority: int | None, labels: tuple[str, ...],
-    protected: bool | None, wait_s: int | None, output: str,
-) -> None:  # fmt: skip
-    """Change a VM. More cpu or memory is a placement: it is pending while the host has no room for it.
-
-    Only what is named changes, whatever others change at the same time.
-    """
-    from hostler.control.api.shapes import VmEdit
-
-    if (cpu, memory, priority, protected, labels) == (None, None, None, None, ()):
-        raise InputError("nothing is to be changed", hint="give --cpu, --memory, --label, --priority or --protected")
-    with there.open() as client:
-        found = client.vms.find(vm, client.reach.project)
-        given = {"cpu": cpu, "memory": memory, "priority": priority}
-        spec: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        if labels:
-            spec["labels"] = read_patch(labels)
-        edit = VmEdit(spec=spec or msgspec.UNSET, protected=msgspec.UNSET if protected is None else protected)
-        changes = follow(client, [client.vms.edit(found.id, edit)], wait_s)
-    show_changes(changes, output, wait_s, before=[found])
 
 
 @click.command(

@@ -8,6 +8,7 @@ import msgspec
 
 from hostler.control.services.discretion import MayRead, discreet, only
 from hostler.control.services.over_quota import counted
+from hostler.control.services.remedies import with_commands
 from hostler.control.services.standing import Standings, restated
 from hostler.control.services.staying import in_total, staying
 from hostler.control.store.errors import NotFoundError
@@ -52,6 +53,7 @@ def explain_vm(
         found = staying(found, vm)
     if claim is vm.grow:
         found = in_total(found, vm)
+    found = with_commands(found, vm)
     if if_started:
         found = _replace(found, wakes=())
     how_it_is = {

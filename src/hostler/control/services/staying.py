@@ -22,9 +22,16 @@ _replace = msgspec.structs.replace
 
 
 def staying(found: Explanation, vm: Vm) -> Explanation:
-    """Return an explanation that says of other hosts that they are not the VM's own, where its owner named none."""
+    """Return an explanation that says of other hosts that they are not the VM's own, where its owner named none.
+
+    What would help on another host is left out in any case: it is asked for on its own.
+    """
     home = vm.home
-    if vm.spec.host_name or home is None:
+    if home is None:
+        return found
+    if found.cure is not None and found.cure.host != home.name:
+        found = _replace(found, cure=None)
+    if vm.spec.host_name:
         return found
     decision = found.decision
     reasons = tuple(_replace(one, reason=_reason(one.reason)) for one in decision.reasons)
@@ -33,7 +40,6 @@ def staying(found: Explanation, vm: Vm) -> Explanation:
         decision=_replace(decision, reasons=reasons),
         verdicts=tuple(_verdict(one) for one in found.verdicts),
         near_misses=tuple(name for name in found.near_misses if name == home.name),
-        cure=found.cure if found.cure is not None and found.cure.host == home.name else None,
     )
 
 
