@@ -226,15 +226,6 @@ def test_tables_have_rows_and_wide_ones_more(project):
     assert vm("list", "-o", "yaml").out.startswith("items:\n")
 
 
-def test_an_empty_list_says_so_beside_the_answer(project):
-    result = vm("list")
-    assert (result.code, result.out, result.err) == (
-        0,
-        "",
-        f"there are no such VMs in project {project}; -p names another project, -A means all\n",
-    )
-
-
 def test_power_goes_on_and_off(project):
     created()
     for verb, state in (

@@ -114,24 +114,29 @@ def test_whoever_interrupts_a_wait_is_told_what_goes_on_and_how_to_look_at_it(pr
     with interrupted("vm", "create", "huge", *HUGE, "--wait", "300", when=NO_ROOM) as said:
         [operation] = hostler("operation", "list", "-o", "json").json["items"]
     identity = operation["id"]
-    goes_on = (
-        f"interrupted: vm.create of {project}/huge goes on; 'hostler operation get {identity}' shows how far it is"
+    look, again = (
+        f"'hostler vm get {project}/huge' shows how far it is",
+        f"'hostler operation wait {identity}' waits for it",
     )
-    assert said == goes_on
+    assert said == f"interrupted: vm.create of {project}/huge goes on; {look}, {again}"
     assert hostler("operation", "get", identity, "-o", "json").json["state"] == "pending"
 
 
 def test_of_many_the_first_is_named_and_the_others_are_counted(project):
     words = ("vm", "create", "huge", "--count", "3", *HUGE, "--wait", "300")
     with interrupted(*words, when=NO_ROOM) as said:
-        assert f"vm.create of {project}/huge-0 goes on; 'hostler operation get " in said
+        assert f"vm.create of {project}/huge-0 goes on; 'hostler vm get {project}/huge-0' shows how far it is, " in said
     assert "; 2 more do too: 'hostler operation list -A --state pending' shows all" in said
 
 
 def test_waiting_for_an_operation_can_be_interrupted_too(project):
     identity = refused("huge")
     with interrupted("operation", "wait", identity, when=NO_ROOM) as said:
-        assert said == f"interrupted: it goes on; 'hostler operation get {identity}' shows how far it is"
+        look, again = (
+            f"'hostler vm get {project}/huge' shows how far it is",
+            f"'hostler operation wait {identity}' waits",
+        )
+        assert said == f"interrupted: vm.create of {project}/huge goes on; {look}, {again} for it"
 
 
 def test_a_drain_that_is_interrupted_goes_on_and_says_how_to_end_it(served, project):

@@ -12,6 +12,7 @@ from hostler.cli.control.agent_options import read_pairs
 from hostler.errors import InputError
 
 __all__ = [
+    "DURATIONS",
     "confirm",
     "confirm_by_name",
     "read_amounts",
@@ -24,6 +25,7 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+DURATIONS = "seconds, or a duration such as 90s, 5m or 1h30m"
 _NS = 1_000_000_000
 
 
@@ -83,7 +85,7 @@ def seconds_of(option: str, text: str) -> int:
     try:
         nanoseconds = parse_duration(f"{text}s" if text.isdecimal() else text)
     except QuantityError as error:
-        raise QuantityError(f"{option}: {error.message}", hint=error.hint) from None
+        raise QuantityError(f"{option}: {error.message}", hint=f"give {option} {DURATIONS}") from None
     if nanoseconds % _NS:
-        raise QuantityError(f"{option}: {text!r} is no whole number of seconds", hint="such as 90s or 1h")
+        raise QuantityError(f"{option}: {text!r} is no whole number of seconds", hint=f"give {option} {DURATIONS}")
     return nanoseconds // _NS

@@ -8,7 +8,7 @@ import click
 
 from hostler.cli.control.asking import confirm, yes_option
 from hostler.cli.control.connecting import There, completing, connects
-from hostler.cli.control.hints import none_in
+from hostler.cli.control.hints import none_yet
 from hostler.cli.control.listing import listed
 from hostler.cli.control.shaping import valid
 from hostler.cli.control.showing import Field, age, output, shape_output, show_list, show_one, told
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["gang"]
 
+_MAKE = "'hostler gang create NAME --min-count 2' makes one"
 _complete = completing(lambda client, incomplete: [one.name for one in client.gangs.list(project=client.reach.project)])
 
 _FIELDS: list[Field[Gang]] = [
@@ -108,7 +109,7 @@ def list_(there: There, all_projects: bool, output: str) -> None:
     with there.open() as client:
         project = "" if all_projects else client.reach.project
         found = listed(client, project, client.gangs.list(project=project))
-        show_list(found, _FIELDS, output, nothing=none_in(project, "gangs"))
+        show_list(found, _FIELDS, output, nothing=none_yet(project, "gangs", _MAKE))
 
 
 @gang.command(epilog=examples("hostler gang get crew"), short_help="Show one gang.")

@@ -11,10 +11,11 @@ import click
 
 from hostler.cli.control.asking import seconds_of
 from hostler.cli.control.connecting import There, connects, connects_fleet_wide
+from hostler.cli.control.hints import none_yet
 from hostler.cli.control.listing import listed
 from hostler.cli.control.progress_line import Progress, progress_line, said_when_interrupted
 from hostler.cli.control.showing import Field, age, output, show_list, show_one
-from hostler.cli.control.waiting import WAIT_S, WatchedVm, operation_failure, watch_operation
+from hostler.cli.control.waiting import WAIT_S, WatchedVm, operation_failure, watch_operation, what_goes_on
 from hostler.cli.options import examples
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ def list_(there: There, all_projects: bool, state: str | None, vm: str, limit: i
         project = "" if all_projects else client.reach.project
         some = client.operations(project=project, state=state or "", subject=subject, limit=limit or 0)
         found = listed(client, project, some)
-        show_list(found, _fields(client, found, output), output, nothing="there are no such operations")
+        all_of = none_yet(project, "operations", "each change of a VM is one")
+        nothing = "there are no such operations" if state or vm else all_of
+        show_list(found, _fields(client, found, output), output, nothing=nothing)
 
 
 @operation.command(epilog=examples("hostler operation get ID"), short_help="Show one operation.")
@@ -107,15 +110,20 @@ def get(there: There, identity: str, output: str) -> None:
 def wait(there: There, identity: str, seconds: str, output: str) -> None:
     """Wait until an operation has ended. The exit code is 1 when it failed, and 3 when it still goes on."""
     until = time.monotonic() + seconds_of("--seconds", seconds)
-    goes_on = f"it goes on; 'hostler operation get {identity}' shows how far it is"
-    with there.open() as client, said_when_interrupted(lambda: goes_on), progress_line() as progress:
+    watched: WatchedVm | None = None
+
+    def vm() -> Vm | None:
+        return watched.vm if watched is not None else None
+
+    with there.open() as client:
         found = client.operation(identity)
-        watched = _subject(client, found, progress)
-        look = watched.look if watched is not None else lambda: progress.show(f"{found.kind}: {found.state}")
-        found = watch_operation(client, found, until, look)
+        with said_when_interrupted(lambda: what_goes_on(found, vm())), progress_line() as progress:
+            watched = _subject(client, found, progress)
+            look = watched.look if watched is not None else lambda: progress.show(f"{found.kind}: {found.state}")
+            found = watch_operation(client, found, until, look)
         fields = _fields(client, [found], output)
     show_one(found, fields, output)
-    if (error := operation_failure(found, watched.vm if watched is not None else None)) is not None:
+    if (error := operation_failure(found, vm())) is not None:
         raise error
 
 

@@ -117,7 +117,8 @@ def _changed(before: dict[str, str], changes: dict[str, str | None]) -> dict[str
 def list_(there: There, output: str) -> None:
     """List the quotas, with what is used of each."""
     with there.open() as client:
-        show_list(client.quotas.list(), _FIELDS, output, nothing="there are no quotas")
+        nothing = "there are no quotas, so nothing is limited: 'hostler quota set PROJECT --max cpu=64' sets one"
+        show_list(client.quotas.list(), _FIELDS, output, nothing=nothing)
 
 
 @quota.command(epilog=examples("hostler quota get team-a"), short_help="Show the quota of a project.")

@@ -80,7 +80,8 @@ def list_(there: There, output: str) -> None:
         Field("USED BY", lambda one: one.used_by, is_wide=True),
     ]
     with there.open() as client:
-        show_list(client.tokens.list(), fields, output, nothing="there are no tokens")
+        nothing = "there are no tokens: 'hostler token create' makes one, by which a host joins"
+        show_list(client.tokens.list(), fields, output, nothing=nothing)
 
 
 @token.command(epilog=examples("hostler token revoke tk-1"), short_help="Make tokens useless.")

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from hostler.cli.control.connecting import There, complete_host, connects
-from hostler.cli.control.hints import none_in
+from hostler.cli.control.hints import none_in, none_yet
 from hostler.cli.control.listing import listed
 from hostler.cli.control.showing import Field, age, output, show_list, show_one
 from hostler.cli.control.vm_fields import DETAILS, FIELDS, complete_vm
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["get", "list_", "queue"]
 
+_MAKE = "'hostler vm create NAME --cpu 2 --memory 4Gi' makes one"
 _LEAST_S = 0.25  # between two looks
 _STATES = (
     "pending", "creating", "starting", "running", "paused", "stopping", "stopped", "migrating", "resizing", "deleting",
@@ -66,7 +67,7 @@ def list_(
             _watch(client, chosen, output)
             return
         found = client.vms.list(**msgspec.structs.asdict(chosen), limit=limit or 0)
-        show_list(listed(client, chosen.project, found), FIELDS, output, nothing=none_in(chosen.project, "such VMs"))
+        show_list(listed(client, chosen.project, found), FIELDS, output, nothing=chosen.nothing())
 
 
 @click.command(
@@ -112,6 +113,11 @@ class _Chosen(msgspec.Struct, frozen=True, kw_only=True):
     gang: str
     labels: tuple[str, ...]
     name: str
+
+    def nothing(self) -> str:
+        """Say that there are none: whoever asked for all has none yet."""
+        is_some = self.state or self.power or self.host or self.gang or self.labels or self.name
+        return none_in(self.project, "such VMs") if is_some else none_yet(self.project, "VMs", _MAKE)
 
 
 def _watch(client: Client, chosen: _Chosen, form: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from hostler.cli.control.asking import seconds_of
+from hostler.cli.control.asking import DURATIONS, seconds_of
 from hostler.cli.control.progress_line import Progress, progress_line, said_when_interrupted
 from hostler.cli.control.vm_fields import why_text
 
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WAIT_S", "WaitingCommand", "WatchedVm", "end_with", "follow", "operation_failure", "wait_option",
-    "watch_operation",
+    "watch_operation", "what_goes_on",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 WAIT_S = 300
 _STEP_S = 1  # of one long poll: as often the state is looked at
-_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?(ms|s|m|h)?([0-9]+(m|s))?")
+# Also what is no duration of ours, such as 5min or 2d: it is refused as one, and not looked for as a VM.
+_UNITS = "ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?"
+_SECONDS = re.compile(rf"-?[0-9]+(\.[0-9]+)?({_UNITS})?([0-9]+(m|s))?")
+_TAKEN_FOR_NAME = "hostler.after_wait"  # in a command's context: the word after a bare --wait
 
 
 class WaitingCommand(click.Command):
@@ -42,7 +45,26 @@ class WaitingCommand(click.Command):
             after = words[at + 1] if at + 1 < len(words) else ""
             if word == "--wait" and not _SECONDS.fullmatch(after):
                 words[at] = f"--wait={WAIT_S}"
-        return super().parse_args(ctx, words)
+                if not after.startswith("-"):
+                    ctx.meta[_TAKEN_FOR_NAME] = after
+        try:
+            return super().parse_args(ctx, words)
+        except click.UsageError as error:
+            if type(error) is click.UsageError and (taken := ctx.meta.get(_TAKEN_FOR_NAME)):  # one word too many
+                seconds_of("--wait", taken)
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - as click has it
+        """Run it; where nothing has the name that follows --wait, say that a duration could have stood there."""
+        from hostler.errors import UnknownNameError
+
+        try:
+            return super().invoke(ctx)
+        except UnknownNameError as error:
+            taken = ctx.meta.get(_TAKEN_FOR_NAME)
+            if taken and taken in error.message:
+                error.hint = f"{error.hint}; if {taken!r} was to say how long, give --wait {DURATIONS}"
+            raise
 
 
 def wait_option(help_text: str = "Wait until it has come true") -> Callable[[F], F]:
@@ -78,9 +100,16 @@ def _what_goes_on(changes: Sequence[VmChanged]) -> str:
     if not pending:
         return ""
     first, more = pending[0], len(pending) - 1
-    what = f"{first.operation.kind} of {first.vm.project}/{first.vm.name} goes on"
     rest = f"; {more} more do too: 'hostler operation list -A --state pending' shows all" if more else ""
-    return f"{what}; 'hostler operation get {first.operation.id}' shows how far it is{rest}"
+    return f"{what_goes_on(first.operation, first.vm)}{rest}"
+
+
+def what_goes_on(operation: Operation, vm: Vm | None) -> str:
+    """Say that an operation goes on without anybody who waits, how to look at it, and how to wait for it again."""
+    name = f"{vm.project}/{vm.name}" if vm is not None else ""
+    what = f"{operation.kind} of {name}" if vm is not None else f"operation {operation.id} ({operation.kind})"
+    look = f"hostler vm get {name}" if vm is not None else f"hostler operation get {operation.id}"
+    return f"{what} goes on; '{look}' shows how far it is, 'hostler operation wait {operation.id}' waits for it"
 
 
 def _follow_one(client: Client, change: VmChanged, until: float, progress: Progress) -> VmChanged:

@@ -29,6 +29,7 @@ from hostler.control.books.watching import Kind, Subscription, Watchers
 from hostler.control.settings import ControlSettings, policies_for
 from hostler.control.store import Connection, Database, lease, log
 from hostler.control.store.errors import LeaseLostError, LogForgottenError
+from hostler.control.vms.telling import gathering
 from hostler.engine import Engine
 from hostler.engine.warming import warm_kernels
 from hostler.errors import ConflictError, HostlerError, UnavailableError
@@ -126,10 +127,10 @@ class Books:
     def gathers(self, gang: str) -> str:
         """Say why a gang, by project and name, cannot be tried yet; nothing when it can. From any thread."""
         book = self._follower.engine.state.gangs
-        if gang not in book.gangs:
+        found = book.gangs.get(gang)
+        if found is None:
             return f"nobody has made gang {gang} yet"
-        lacks = book.why_not_ready(gang)
-        return f"{lacks}, it waits for the rest" if lacks else ""
+        return gathering(len(book.members.get(gang, ())), found.min_count, gang)
 
     def watch(self, kind: Kind, key: str = "") -> Subscription:
         """Return a subscription to news."""

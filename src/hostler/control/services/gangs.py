@@ -20,7 +20,8 @@ from hostler.control.store import Connection, documents, vms
 from hostler.control.store.documents import Document
 from hostler.control.store.errors import StillUsedError
 from hostler.control.store.vms import VmFilter
-from hostler.errors import InputError
+from hostler.control.vms.telling import gathering
+from hostler.errors import InputError, QuantityError
 from hostler.model import GangChanged, GangLeft
 from hostler.model import tenancy as model
 
@@ -103,9 +104,17 @@ def _model(asked: GangCreate, version: int) -> model.Gang:
         topology=asked.topology,
         disruption=asked.disruption,
         when_broken=asked.when_broken,
-        release_after_ns=parse_duration(asked.release_after),
+        release_after_ns=_duration("release_after", asked.release_after),
         head_of_line=asked.head_of_line,
     )
+
+
+def _duration(place: str, text: str) -> int:
+    """Read a duration; QuantityError that names the field."""
+    try:
+        return parse_duration(text)
+    except QuantityError as error:
+        raise QuantityError(f"{place}: {error.message}", hint=error.hint) from None
 
 
 def _show(connection: Connection, row: Document) -> Gang:
@@ -115,7 +124,6 @@ def _show(connection: Connection, row: Document) -> Gang:
     total = vms.count(connection, members)
     stopped = _stopped(connection, members)
     there = total - stopped - vms.count(connection, _replace(members, power="absent"))
-    lacks = f"{there}/{body.min_count} members are there, it waits for the rest" if there < body.min_count else ""
     return Gang(
         project=row.project,
         name=row.name,
@@ -130,7 +138,7 @@ def _show(connection: Connection, row: Document) -> Gang:
         members=total,
         placed=total - waiting,
         stopped=stopped,
-        why=_and_stopped(_why(connection, members, lacks), stopped),
+        why=_and_stopped(_why(connection, members, gathering(there, body.min_count)), stopped),
         created_at=at(row.created_ns),
         updated_at=at(row.updated_ns),
         version=row.version,

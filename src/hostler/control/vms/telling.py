@@ -8,7 +8,7 @@ from __future__ import annotations
 from hostler.control.vms.orders import is_of_a_backup
 from hostler.control.vms.state import Vm, state_of
 
-__all__ = ["advice", "standing"]
+__all__ = ["advice", "gathering", "standing"]
 
 _THERE = {
     "creating": "has its place on {host}, where it is being made",
@@ -91,3 +91,12 @@ def advice(vm: Vm, mend: str = "") -> str:
         return ""
     again = _AGAIN.get(vm.power, "").format(name=name) if state == "failed" else ""
     return "; ".join(text for text in (vm.trouble.hint, again) if text)
+
+
+def gathering(there: int, least: int, gang: str = "") -> str:
+    """Say that a gang waits for members; nothing where all are there.
+
+    Members are told which gang it is. Whoever looks at the gang itself has its name before him.
+    """
+    of_gang = f" of gang {gang}" if gang else ""
+    return f"{there}/{least} members{of_gang} are there, it waits for the rest" if there < least else ""
