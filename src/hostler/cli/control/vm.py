@@ -21,7 +21,7 @@ COMMANDS: Table = {
     "pause": (f"{_HERE}.vm_power", "pause", "Pause VMs; they keep all that they have."),
     "resume": (f"{_HERE}.vm_power", "resume", "Let paused VMs go on."),
     "resize": (f"{_HERE}.vm_resize", "resize", "Change size, place, labels or protection of a VM."),
-    "migrate": (f"{_HERE}.vm_change", "migrate", "Move a running VM to another host."),
+    "migrate": (f"{_HERE}.vm_change", "migrate", "Move a VM to another host."),
     "delete": (f"{_HERE}.vm_change", "delete", "Delete VMs with their disks."),
     "explain": (f"{_HERE}.vm_explain", "explain", "Say why a VM is where it is, or nowhere."),
     "events": (f"{_HERE}.vm_explain", "events", "Show what happened to a VM."),

@@ -30,7 +30,7 @@ _SHOWN = 5  # names in a question
     epilog=examples(
         "hostler vm migrate web-0 --wait", "hostler vm migrate web-0 --to node-7", "hostler vm migrate web-0 --cancel"
     ),
-    short_help="Move a running VM to another host.",
+    short_help="Move a VM to another host.",
 )
 @click.argument("vm", metavar="VM", shell_complete=complete_vm)
 @click.option(
@@ -46,9 +46,9 @@ _SHOWN = 5  # names in a question
 @connects
 @shape_output
 def migrate(there: There, vm: str, host: str, cancel: bool, wait_s: int | None, output: str) -> None:
-    """Move a running VM to another host while it runs, or call that off.
+    """Move a VM to another host, while it runs or as it is stopped, or call that off.
 
-    It needs shared storage or no disk at all, and hosts whose drivers can do it.
+    It needs shared storage or no disk at all and, while it runs, hosts whose drivers can do it.
     """
     if cancel and host:
         raise InputError("a move is called off wherever it goes", hint="give --cancel or --to, not both")

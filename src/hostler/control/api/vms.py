@@ -81,8 +81,8 @@ class EventQuery(Query, frozen=True):
     is_repeatable=True,
     has_etag=True,
     refusals=(404, 409, 503),
-    description=f"{_LATER} With on_unplaceable=fail it is placed at once, or waits while others make way for it, or "
-    "is refused; of several reasons the first of "
+    description=f"{_LATER} With on_unplaceable=fail it is placed at once, or waits while others make way for it (and "
+    "fails where that was in vain), or is refused; of several reasons the first of "
     "these is told: invalid_strategy, agent_service_unavailable, no_available_agents, insufficient_resources.",
 )
 async def create(call: Call) -> Reply:
@@ -166,14 +166,14 @@ async def delete(call: Call) -> Reply:
 @ROUTES.add(
     "POST",
     "/v1/vms/{id}/migrate",
-    "Move a running VM",
+    "Move a VM that runs or is stopped",
     body=Migrate,
     is_body_needed=False,
     permission="vm.change",
     **_CHANGE,
 )
 async def migrate(call: Call) -> Reply:
-    """Move a running VM to another host."""
+    """Move a VM to another host."""
     return await _wished(call, partial(vms.migrate, host=call.body(Migrate).host))
 
 
