@@ -10,7 +10,7 @@ from hostler.control.services.covering import Covering, said
 def found(**more: object) -> Covering:
     """Return what three of four hosts keep, with room for others on each."""
     usual = {"fleet": 4, "hosts": 3, "short": 0, "full": 0, "lacking": (), "is_in_force": True}
-    return Covering(**{**usual, **more})  # type: ignore[arg-type]
+    return Covering(**{**usual, **more})
 
 
 WAITS = "it is not wholly held yet: that room is not free, and is kept as soon as it is"

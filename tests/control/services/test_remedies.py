@@ -40,7 +40,7 @@ def advised(change: Change, *failures: Failure, vm: Vm = VM) -> str:
 
 def change(kind: str, subject: str, text: str = "do this") -> Change:
     """Return a change as the engine advises it."""
-    return Change(kind=kind, subject=subject, text=text, relative=1.0)  # type: ignore[arg-type]
+    return Change(kind=kind, subject=subject, text=text, relative=1.0)
 
 
 @pytest.mark.parametrize(
