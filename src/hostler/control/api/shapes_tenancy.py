@@ -156,7 +156,8 @@ class GangCreate(Asked, frozen=True):
     ] = "keep"
     release_after: Annotated[str, Meta(max_length=40), means("How long a broken gang is kept, such as 5m.")] = "1m"
     head_of_line: Annotated[
-        Literal["skip", "reserve"], means("Whether it lets others pass while it finds no room.")
+        Literal["skip", "reserve"],
+        means("Whether it lets others pass while it finds no room; reserve needs the permission reservation.change."),
     ] = "skip"
 
 

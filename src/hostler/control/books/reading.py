@@ -41,7 +41,7 @@ def remembered(engine: Engine, step: Step, actions: Sequence[Action]) -> Decided
                 reasons[action.uid] = why_held(_replace(action, reasons=uncaused(action.reasons)), guest.spec)
                 if nominated := _nominated(engine, guest):
                     promised.add(action.uid)
-                    reasons[action.uid] = nominated
+                reasons[action.uid] = nominated or _kept(engine, guest) or reasons[action.uid]
             case Evict():
                 evictions[action.uid] = _named(engine, action) or _unnamed(action)
     return Decided(
@@ -69,9 +69,23 @@ def _nominated(engine: Engine, guest: Guest) -> str:
     """Say where others make way for a guest or its gang; empty where nobody does."""
     nominations = engine.state.nominations
     found = nominations.get(guest.uid) or nominations.get(f"{GANG}{guest.gang}")
-    if found is None:
+    if found is None or _only_keeps(engine, guest):
         return ""
     return f"room is made for it on {found.host}" if found.host else "room is made for its gang"
+
+
+def _kept(engine: Engine, guest: Guest) -> str:
+    """Say where room is kept for a guest whose gang holds what it could use; nobody makes way for it."""
+    found = engine.state.nominations.get(guest.uid)
+    if found is None or not _only_keeps(engine, guest):
+        return ""
+    return f"room on {found.host} is kept for it until there is room for the rest of its gang"
+
+
+def _only_keeps(engine: Engine, guest: Guest) -> bool:
+    """Say whether the gang of a guest holds room without anybody being evicted for it."""
+    state = engine.state
+    return bool(guest.gang) and state.gangs.reserving == guest.gang and f"{GANG}{guest.gang}" not in state.nominations
 
 
 def why_held(hold: Hold, spec: GuestSpec) -> str:

@@ -7,6 +7,7 @@ from functools import cache
 import msgspec
 
 from hostler.config.durations import parse_duration
+from hostler.control.access.errors import ForbiddenError
 from hostler.control.api.shapes import Gang, GangCreate, GangEdit, Page
 from hostler.control.books import ledger
 from hostler.control.services.bounds import check_priority
@@ -29,6 +30,7 @@ __all__ = ["counting_stopped", "create", "delete", "edit", "get", "list_page"]
 
 _BODY = msgspec.json.Decoder(GangCreate)
 _replace = msgspec.structs.replace
+_PASS = "choose head_of_line skip, by which others pass it, or ask an administrator of all projects"
 
 
 def create(connection: Connection, asked: GangCreate, caller: Caller) -> Gang:
@@ -37,6 +39,7 @@ def create(connection: Connection, asked: GangCreate, caller: Caller) -> Gang:
     check_project(connection, asked.project)
     _model(asked, 1)
     check_priority(connection, asked.project, asked.priority or 0, caller)
+    _check_holding(asked, caller)
     row = documents.insert(connection, "gang", document(asked.project, asked.name, asked, caller))
     _tell(connection, caller, "gang.create", row)
     return _show(connection, row)
@@ -53,6 +56,8 @@ def edit(
     body = changed(old, asked)
     _model(body, 1)
     check_priority(connection, project, body.priority or 0, caller, before=old.priority or 0)
+    if old.head_of_line != body.head_of_line:
+        _check_holding(body, caller)
     row = documents.save(connection, "gang", written(row, body, caller))
     _tell(connection, caller, "gang.change", row)
     return _show(connection, row)
@@ -80,6 +85,13 @@ def list_page(connection: Connection, caller: Caller, *, project: str, after: st
     """Return the gangs that the caller may see, by project and name."""
     page = page_of(connection, "gang", caller, project=project, after=after, limit=limit)
     return Page(items=[_show(connection, row) for row in page.items], next=page.next)
+
+
+def _check_holding(asked: GangCreate, caller: Caller) -> None:
+    """Refuse a gang that holds room from everybody, which no quota counts, unless its author may reserve room."""
+    why = caller.principal.why_not("reservation.change") if asked.head_of_line == "reserve" else None
+    if why is not None:
+        raise ForbiddenError(f"head_of_line: reserve keeps room from everybody, and {why}", hint=_PASS)
 
 
 def _tell(connection: Connection, caller: Caller, what: str, row: Document) -> None:
