@@ -27,6 +27,14 @@ def test_whoever_is_not_logged_in_is_asked_for_a_key_and_then_sent_where_he_want
     assert one.said == []
 
 
+def test_the_door_says_where_the_first_key_is_to_be_found(window: OpenWindow) -> None:
+    one = window(key="")
+    one.open("/login")
+    hint = one.page.inner_text("#key-hint")
+    assert "--admin-key-file" in hint
+    assert "was printed when the service started for the first time" in hint
+
+
 def test_after_logging_out_nothing_is_shown(window: OpenWindow) -> None:
     one = window()
     one.open("/")

@@ -22,7 +22,7 @@ from hostler.control.access.sessions import (
     signing_secret,
 )
 from hostler.control.api.context import Context
-from hostler.control.api.problems import TITLES, retry_headers, status_of
+from hostler.control.api.problems import TITLES, problem, retry_headers, status_of
 from hostler.control.api.refusals import note_refused
 from hostler.control.api.serving import remote_of
 from hostler.control.services.callers import Caller
@@ -37,6 +37,7 @@ __all__ = ["Desk", "Page", "Visit"]
 
 T = TypeVar("T")
 Page = Callable[["Visit"], Awaitable[Response]]
+_FOR_PROGRAMS = "pages are for those who log in; a program with a key asks what is below /v1, as /docs lists it"
 
 
 @dataclass(kw_only=True)
@@ -191,8 +192,8 @@ class Desk:
                 return RedirectResponse(elsewhere, status_code=307, headers=HEADERS)
             try:
                 visit = await self._visit(request)
-            except UnauthenticatedError:
-                return self._to_login(request)
+            except HostlerError as error:
+                return await self._turn_away(request, error)
             try:
                 is_change = request.method not in SAFE_METHODS
                 self.context.limiter.check(visit.principal.id, visit.now_ns, is_change=is_change)
@@ -206,8 +207,24 @@ class Desk:
         """Answer with what went wrong, and what to do about it."""
         visit.note_refused(error)
         status = status_of(error)
-        title = TITLES[status] if status in (403, 404, 410, 429) else "That did not work"
-        response = await visit.render("refusal.html", title=title, twin="", status=status, error=error)
+        response = await visit.render("refusal.html", title=_title(status), twin="", status=status, error=error)
+        response.headers.update(retry_headers(error))
+        return response
+
+    async def _turn_away(self, request: Request, error: HostlerError) -> Response:
+        """Answer where nobody can say who visits: a browser logs in or reads what is wrong, a program gets JSON."""
+        is_stranger = isinstance(error, UnauthenticatedError)
+        if is_stranger and not wants_json(request):
+            return self._to_login(request)
+        request_id = request.scope.get("hostler_request_id", "")
+        note_refused(self.context, error, door="session", actor="", what="", request_id=request_id)
+        if wants_json(request):
+            told = UnauthenticatedError("missing", hint=_FOR_PROGRAMS) if is_stranger else error
+            response = problem(told, path=request.url.path, request_id=request_id)
+            response.headers.update(HEADERS)
+            return response
+        status = status_of(error)
+        response = await self.render("outside.html", status=status, title=_title(status), error=error)
         response.headers.update(retry_headers(error))
         return response
 
@@ -230,3 +247,7 @@ class Desk:
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         where = "/login" if path == "/" else f"/login?{urlencode({'next': path})}"
         return RedirectResponse(where, status_code=303, headers=HEADERS)
+
+
+def _title(status: int) -> str:
+    return TITLES[status] if status in (403, 404, 410, 429) else "That did not work"

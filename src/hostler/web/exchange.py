@@ -60,6 +60,8 @@ async def read_form(request: Request) -> dict[str, str]:
 
 
 def wants_json(request: Request) -> bool:
-    """Say whether a program asks, and not a browser."""
+    """Say whether a program asks, and not a browser; or a link of ours to what REST has no address for."""
+    if request.query_params.get("ask") == "json":
+        return True
     accepted = request.headers.get("accept", "")
     return "application/json" in accepted and "text/html" not in accepted

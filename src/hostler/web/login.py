@@ -91,7 +91,7 @@ class Login:
         if isinstance(error, UnauthenticatedError):
             self._desk.context.tell(f"a login was refused: {error.why} {error.subject}")
             error = UnauthenticatedError(error.why, message="that key opens nothing here", hint=error.hint)
-        response = await self._desk.render("login.html", status=status, next=next_page, error=error)
+        response = await self._desk.render("login.html", status=status, title="Log in", next=next_page, error=error)
         response.headers.update(retry_headers(error) if error is not None else {})
         return response
 

@@ -56,7 +56,7 @@ async def show_list(visit: Visit) -> Response:
         return found, project_names(connection, caller)
 
     found, projects = await visit.read(work)
-    if wants_json(visit.request) or visit.query("ask") == "json":
+    if wants_json(visit.request):
         told = Page(items=found.items, next=found.next)
         return Response(msgspec.json.encode(told), media_type="application/json", headers=HEADERS)
     filters = msgspec.structs.asdict(asked)

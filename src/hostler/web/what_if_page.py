@@ -72,7 +72,7 @@ async def show(visit: Visit) -> Response:
     answer: Answer | None = None
     error: HostlerError | None = None
     plan: PlanAsked | None = None
-    is_json = visit.query("ask") == "json" or wants_json(visit.request)
+    is_json = wants_json(visit.request)
     if visit.query("ask") or is_json:
         try:
             plan = _plan(asked)
