@@ -96,7 +96,8 @@ class Fleet:
 def refusals(known: Known, seen: Json, verb: str, target: str = "") -> set[str]:
     """Return every code with which a wish may be refused now, as a user sees the VM; empty: it must be taken.
 
-    ``seen`` is what the service tells of the VM while nothing moves. A wish for what is wanted already is always taken.
+    ``seen`` is what the service tells of the VM while nothing moves. A wish for what is wanted already is always taken,
+    but that to resume a VM that waits for a place.
     """
     if verb == "delete":
         return {"deletion_protected"} if known.is_protected and known.power != "absent" else set()
@@ -108,7 +109,7 @@ def refusals(known: Known, seen: Json, verb: str, target: str = "") -> set[str]:
         found.add("migrating")
     if verb == "pause" and known.power != "paused" and not (known.power == "running" and is_placed):
         found.add("wrong_state")
-    if verb == "resume" and known.power == "stopped":
+    if verb == "resume" and (known.power == "stopped" or (known.power == "running" and not is_placed)):
         found.add("wrong_state")
     if verb == "restart" and seen["state"] == "migrating":
         found.add("migrating")

@@ -89,8 +89,10 @@ def pause(vm: Vm) -> Change:
 
 
 def resume(vm: Vm) -> Change:
-    """Let a paused VM run again."""
+    """Let a paused VM run again; one that is to run and waits for a place is as little paused as one that is stopped."""
     _refuse_if_going(vm)
+    if vm.power == "running" and vm.run is not None and not vm.run.is_bound:
+        raise WrongStateError(f"VM {vm.name} is not paused: it waits for a place", hint="it runs as soon as it has one")
     if vm.power == "running":
         return Change(vm=vm)
     if vm.power != "paused":
