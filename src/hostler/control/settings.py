@@ -47,7 +47,8 @@ class ControlSettings(msgspec.Struct, frozen=True, kw_only=True):
     head_s: float = 30.0  # a connection that sends no whole head of a request for longer is closed
     streams_each: int = 32  # streams that one key, or the sessions opened with it, may have open
     streams: int = 1000  # streams that all have open
-    alive_s: float = 10.0  # between signs of life in streams; then it is also seen whether their key is still good
+    alive_s: float = 10.0  # between signs of life in streams
+    stream_look_s: float = 5.0  # after which it is seen again whether the key of a stream is still good
     fence_command: tuple[str, ...] = ()
     overcommit: Amounts = ()  # of hosts that say nothing themselves, in millionths
     reserve: Amounts = ()

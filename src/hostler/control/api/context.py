@@ -52,6 +52,7 @@ class Context:
 
     def __post_init__(self) -> None:
         self.strangers = Strangers(lambda line: self.tell(line), lambda: self.clock())
+        self.doorkeeper.on_forget = lambda: self.books.watchers.tell((), ())
         self.books.on_placed = self.meters.placed
         self.fleet.on_tries = self.meters.tries
         self.streams = Streams(most_each=self.settings.streams_each, most=self.settings.streams)

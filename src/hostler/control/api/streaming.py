@@ -19,6 +19,7 @@ from hostler.errors import HostlerError
 __all__ = ["STREAM", "stream_of_events", "stream_of_news"]
 
 _LEAST_S = 0.25  # between two words that something changed: whoever hears them reads lists
+_NS = 1_000_000_000
 _ENCODER = msgspec.json.Encoder()
 
 Read = Callable[[int], Awaitable[Events]]
@@ -37,7 +38,7 @@ def stream_of_news(call: Call) -> Response:
 async def _events(call: Call, found: Events, read: Read) -> AsyncIterator[bytes]:
     """Yield events until the caller, his key or the service has gone."""
     door = _Door(call)
-    wait_s = 0.0  # what came between the first look and the watch woke nobody
+    is_watched = False  # what came between the first look and the watch woke nobody
     yield b": hostler\n\n"
     with call.context.books.watch("*") as news:
         while not call.context.stopping.is_set():
@@ -45,12 +46,13 @@ async def _events(call: Call, found: Events, read: Read) -> AsyncIterator[bytes]
                 yield b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.kind.encode(), _ENCODER.encode(event))
             after = found.after
             if found.is_last:
-                await _news_or_end(call, news, wait_s)
-                wait_s = door.alive_s
+                await _news_or_end(call, news, door.wait_s if is_watched else 0.0)
+                is_watched = True
             if call.context.stopping.is_set():
                 return  # without another look at the database, which ends too
             try:
-                if await door.is_looked_at():
+                await door.look()
+                if door.is_sign_due():
                     yield b": alive\n\n"
                 found = await read(after)
             except HostlerError as error:
@@ -67,11 +69,12 @@ async def _news(call: Call) -> AsyncIterator[bytes]:
             if is_new:
                 yield b"event: news\ndata: %d\n\n" % context.books.seq
                 await _end(call, _LEAST_S)
-            is_new = await _news_or_end(call, news, door.alive_s)
+            is_new = await _news_or_end(call, news, door.wait_s)
             if context.stopping.is_set():
                 return
             try:
-                if await door.is_looked_at():
+                await door.look()
+                if door.is_sign_due():
                     yield b": alive\n\n"
             except HostlerError as error:
                 context.tell(f"request {call.request_id}: the stream ends: {error.message}")
@@ -79,21 +82,34 @@ async def _news(call: Call) -> AsyncIterator[bytes]:
 
 
 class _Door:
-    """Looks now and then whether the key of a stream is still good."""
+    """Looks whether the key of a stream is still good: with all news, every few seconds, and when the key ends."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._at = time.monotonic()
-        self.alive_s = call.context.settings.alive_s
+        self._until_ns = call.principal.until_ns
+        self._look_s = call.context.settings.stream_look_s
+        self._alive_s = call.context.settings.alive_s
+        self._sign_at = time.monotonic()
 
-    async def is_looked_at(self) -> bool:
-        """Look if it is time, and say so; raise what the door says to a key that is good no more."""
-        if time.monotonic() - self._at < self.alive_s:
-            return False
-        self._at = time.monotonic()
+    @property
+    def wait_s(self) -> float:
+        """Return after what time to look again, whatever happens."""
+        wait_s = min(self._alive_s, self._look_s)
+        if self._until_ns is None:
+            return wait_s
+        return min(wait_s, max(0, self._until_ns - self._call.context.clock()) / _NS)
+
+    async def look(self) -> None:
+        """Look; raise what the door says to a key that is good no more."""
         context = self._call.context
-        await authenticate(context, self._call.request, context.clock())
-        return True
+        self._until_ns = (await authenticate(context, self._call.request, context.clock())).until_ns
+
+    def is_sign_due(self) -> bool:
+        """Say whether it is time for a sign of life, and count from now on if it is."""
+        is_due = time.monotonic() - self._sign_at >= self._alive_s
+        if is_due:
+            self._sign_at = time.monotonic()
+        return is_due
 
 
 async def _news_or_end(call: Call, news: Subscription, wait_s: float) -> bool:
