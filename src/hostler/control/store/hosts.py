@@ -22,6 +22,7 @@ from hostler.control.store.labels import (
     with_labels,
     write_labels,
 )
+from hostler.control.store.many import Changing
 from hostler.control.store.rows import Page, change, in_batches, insert_new, read_page
 from hostler.control.store.tables import host_labels, hosts
 
@@ -50,7 +51,12 @@ _OTHER_OF_AGENT = (
 )
 _FIND = select(*_COLUMNS).where(hosts.c.id == bindparam("id"))
 _FIND_SOME = select(*_COLUMNS).where(hosts.c.id.in_(bindparam("some", expanding=True)))
-_RAISE = update(hosts).where(hosts.c.id == bindparam("key_id")).values(generation=hosts.c.generation + 1)
+_RAISE = Changing(
+    hosts,
+    ("id",),
+    where=lambda given: (hosts.c.id == given["id"],),
+    values=lambda _: {"generation": hosts.c.generation + 1},
+)
 
 
 class HostRow(Labelled, frozen=True, kw_only=True):
@@ -132,8 +138,7 @@ def save(connection: Connection, row: HostRow) -> HostRow:
 
 def raise_generations(connection: Connection, identities: Sequence[str]) -> None:
     """Count that the orders of some hosts changed; their versions are not touched."""
-    if identities:
-        connection.execute(_RAISE, [{"key_id": identity} for identity in identities])
+    _RAISE.run(connection, [{"id": identity} for identity in identities])
 
 
 def set_credential(connection: Connection, row: HostRow, hashed: str, *, old_until_ns: int = 0) -> HostRow:

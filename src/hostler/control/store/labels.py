@@ -7,8 +7,9 @@ from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, delete, exists, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, delete, exists, select
 
+from hostler.control.store.many import insert_all
 from hostler.control.store.rows import in_batches
 
 __all__ = ["Labelled", "Labels", "add_labels", "columns_of", "has_labels", "read_labels", "with_labels", "write_labels"]
@@ -67,9 +68,7 @@ def add_labels(connection: Connection, table: Table, rows: Sequence[Labelled]) -
 
 
 def _insert(connection: Connection, table: Table, labels: Sequence[tuple[str, str, str]]) -> None:
-    if labels:
-        rows = [{"owner": owner, "key": key, "value": value} for owner, key, value in labels]
-        connection.execute(insert(table), rows)
+    insert_all(connection, table, [{"owner": owner, "key": key, "value": value} for owner, key, value in labels])
 
 
 def has_labels(table: Table, owner: ColumnElement[str], labels: Labels) -> list[ColumnElement[bool]]:

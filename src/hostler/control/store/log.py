@@ -17,6 +17,7 @@ import msgspec
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 
 from hostler.control.store.errors import LogForgottenError
+from hostler.control.store.many import insert_all
 from hostler.control.store.tables import checkpoints, log, log_head
 from hostler.errors import InputError, InternalError
 
@@ -30,7 +31,6 @@ Kind = Literal["fact", "step", "note"]
 _TAIL = "hostler_log_tail"
 _KEPT_CHECKPOINTS = 2
 # Made once: making them costs SQLAlchemy more than running them costs the database.
-_INSERT = insert(log)
 _READ_HEAD = select(log_head.c.seq)
 _LOCK_HEAD = _READ_HEAD.with_for_update()
 _READ_FORGOTTEN = select(log_head.c.forgotten)
@@ -124,7 +124,7 @@ def _flush(connection: Connection) -> None:
     ]
     tail.written = len(tail.entries)
     connection.execute(_WRITE_HEAD, {"last": tail.base + tail.written})
-    connection.execute(_INSERT, rows)
+    insert_all(connection, log, rows)
 
 
 def append(connection: Connection, entries: Sequence[NewEntry]) -> list[int]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 from sqlalchemy import Connection, RowMapping, bindparam, delete, select, update
-from sqlalchemy import insert as sql_insert
 
 from hostler.control.store.errors import NotFoundError
+from hostler.control.store.many import Changing, insert_all
 from hostler.control.store.rows import Page, change, read_page
 from hostler.control.store.tables import operations
 
@@ -18,17 +18,21 @@ __all__ = [
 ]  # fmt: skip
 
 
-_INSERT = sql_insert(operations)
 _IS_OPEN = (operations.c.subject == bindparam("key_subject")) & operations.c.finished_ns.is_(None)
-_FINISH = (
-    update(operations)
-    .where(_IS_OPEN, operations.c.generation <= bindparam("key_generation"))
-    .values(
-        state=bindparam("new_state"),
-        finished_ns=bindparam("now"),
-        updated_ns=bindparam("now"),
-        version=operations.c.version + 1,
-    )
+_FINISH = Changing(
+    operations,
+    ("subject", "generation", "state", "finished_ns"),
+    where=lambda given: (
+        operations.c.subject == given["subject"],
+        operations.c.finished_ns.is_(None),
+        operations.c.generation <= given["generation"],
+    ),
+    values=lambda given: {
+        "state": given["state"],
+        "finished_ns": given["finished_ns"],
+        "updated_ns": given["finished_ns"],
+        "version": operations.c.version + 1,
+    },
 )
 _FAILED = update(operations).values(
     state="failed",
@@ -70,8 +74,7 @@ class OperationFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 def add_many(connection: Connection, rows: Sequence[OperationRow]) -> None:
     """Write operations whose ids nobody had before."""
-    if rows:
-        connection.execute(_INSERT, [msgspec.structs.asdict(row) for row in rows])
+    insert_all(connection, operations, [msgspec.structs.asdict(row) for row in rows])
 
 
 def save(connection: Connection, row: OperationRow) -> OperationRow:
@@ -88,11 +91,8 @@ def finish(connection: Connection, done: Sequence[tuple[str, int]], failed: Mapp
     for who, why in failed.items():
         body = msgspec.json.encode({"error": why})
         connection.execute(_FAIL, {"key_subject": who, "now": now_ns, "new_body": body})
-    if done:
-        connection.execute(
-            _FINISH,
-            [{"key_subject": who, "key_generation": upto, "now": now_ns, "new_state": "done"} for who, upto in done],
-        )
+    ends = {"state": "done", "finished_ns": now_ns}
+    _FINISH.run(connection, [{"subject": who, "generation": upto, **ends} for who, upto in done])
 
 
 def fail(connection: Connection, identities: Sequence[str], why: str, now_ns: int) -> None:

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 
 import msgspec
 from sqlalchemy import Connection, Select, bindparam, delete, func, select
-from sqlalchemy import insert as sql_insert
 
+from hostler.control.store.many import insert_all
 from hostler.control.store.tables import placements
 
 __all__ = ["HostUse", "PlacementRow", "all_rows", "drop_many", "insert_many", "of_host", "use_by_host"]
 
 _DROP = delete(placements).where(placements.c.vm == bindparam("key_vm"), placements.c.role == bindparam("key_role"))
-_INSERT = sql_insert(placements)
 
 
 class PlacementRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +52,7 @@ def drop_many(connection: Connection, keys: Sequence[tuple[str, str]]) -> None:
 
 def insert_many(connection: Connection, rows: Sequence[PlacementRow]) -> None:
     """Keep room for VMs that have no placement of that role and none on that host."""
-    if rows:
-        connection.execute(_INSERT, [msgspec.structs.asdict(row) for row in rows])
+    insert_all(connection, placements, [msgspec.structs.asdict(row) for row in rows])
 
 
 def of_host(connection: Connection, host: str) -> list[PlacementRow]:

@@ -7,6 +7,7 @@ may take is limited, so that a replica that stands still does not keep the other
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import psycopg
@@ -21,6 +22,8 @@ from hostler.control.store.listener import CHANNEL, PostgresNotifier
 __all__ = ["SCHEMA_LOCK", "PostgresBackend"]
 
 SCHEMA_LOCK = 0x686F73746C6572  # "hostler": any number that nobody else uses
+# The writer's statements go by keys: a plan that was made when a table was small must not read all of it for ever.
+_BY_KEYS = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 # Answers that may come when COMMIT was carried out already, or when the server no longer knows.
 _UNCERTAIN = ("08", "57P", "XX", "40003", "F0")
 
@@ -32,13 +35,13 @@ class PostgresBackend:
         location = url.set(drivername="postgresql+psycopg")
         self.name = location.set(drivername="postgresql").render_as_string(hide_password=True)
         options: dict[str, Any] = {"hide_parameters": True, "connect_args": _connect_arguments(limits)}
-        self.writing = _engine(location, limits, {**options, "poolclass": NullPool})
+        self.writing = _engine(location, limits, {**options, "poolclass": NullPool}, _BY_KEYS)
         pool = {
             "poolclass": QueuePool,
             "pool_size": limits.readers,
             "max_overflow": limits.readers,
         }
-        self.reading = _engine(location, limits, {**options, **pool}).execution_options(
+        self.reading = _engine(location, limits, {**options, **pool}, {}).execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
         self.notifier = PostgresNotifier(location, limits)
@@ -87,20 +90,21 @@ def _connect_arguments(limits: Limits) -> dict[str, Any]:
     }
 
 
-def _engine(url: URL, limits: Limits, options: dict[str, Any]) -> Engine:
+def _engine(url: URL, limits: Limits, options: dict[str, Any], planning: Mapping[str, str]) -> Engine:
     """Return an engine whose sessions are limited, and whose COMMITs wait for the disk whatever the server says."""
     engine = create_engine(url, **options)
-    settings = {
+    seconds = {
         "statement_timeout": limits.statement_s,
         "lock_timeout": limits.lock_s,
         "idle_in_transaction_session_timeout": limits.idle_in_transaction_s,
     }
+    settings = {name: str(int(value * 1000)) for name, value in seconds.items()} | dict(planning)
 
     @event.listens_for(engine, "connect")
     def _prepare(raw: psycopg.Connection[Any], _record: object) -> None:
         raw.autocommit = True
-        for name, seconds in settings.items():
-            raw.execute(f"SET {name} = {int(seconds * 1000)}".encode())
+        for name, value in settings.items():
+            raw.execute(f"SET {name} = {value}".encode())
         raw.execute(
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
         )

@@ -22,9 +22,7 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
-    update,
 )
-from sqlalchemy import insert as sql_insert
 
 from hostler.control.store.errors import NameTakenError, NotFoundError
 from hostler.control.store.labels import (
@@ -36,6 +34,7 @@ from hostler.control.store.labels import (
     with_labels,
     write_labels,
 )
+from hostler.control.store.many import Changing, insert_all
 from hostler.control.store.rows import Page, Time, check_limit, in_batches, read_cursor, read_page, write_cursor
 from hostler.control.store.tables import placements, projects, vm_labels, vms
 from hostler.errors import HostlerError
@@ -57,16 +56,16 @@ _FIND_PROJECTS = select(projects.c.name).where(projects.c.name.in_(bindparam("so
 _TAKEN = select(vms.c.name).where(
     vms.c.project == bindparam("project"), vms.c.name.in_(bindparam("some", expanding=True)), vms.c.deleted_ns.is_(None)
 )
-_INSERT = sql_insert(vms)
 _COUNT_BY_PROJECT = select(vms.c.project, func.count()).where(vms.c.deleted_ns.is_(None)).group_by(vms.c.project)
 _CHANGING = (
     "power", "state", "host", "gang", "priority", "is_protected", "cpu_millis", "memory_bytes", "disk_bytes",
     "generation", "observed_generation", "restarts", "updated_ns", "deleted_ns", "spec", "status",
 )  # fmt: skip
-_SAVE = (
-    update(vms)
-    .where(vms.c.id == bindparam("key_id"), vms.c.version == bindparam("old_version"))
-    .values(**{name: bindparam(f"new_{name}") for name in _CHANGING}, version=bindparam("old_version") + 1)
+_SAVE = Changing(
+    vms,
+    ("id", "version", *_CHANGING),
+    where=lambda given: (vms.c.id == given["id"], vms.c.version == given["version"]),
+    values=lambda given: {name: given[name] for name in _CHANGING} | {"version": given["version"] + 1},
 )
 
 
@@ -128,7 +127,7 @@ def insert_many(connection: Connection, rows: Sequence[VmRow]) -> list[VmRow | H
             outcomes.append(row)
     new = [row for row in outcomes if isinstance(row, VmRow)]
     if new:
-        connection.execute(_INSERT, [columns_of(row) for row in new])
+        insert_all(connection, vms, [columns_of(row) for row in new])
         add_labels(connection, vm_labels, new)
     return outcomes
 
@@ -145,13 +144,7 @@ def save_many(connection: Connection, rows: Sequence[VmRow]) -> int:
 
     Where that is not all of them the transaction must not go on.
     """
-    if not rows:
-        return 0
-    parameters = [
-        {f"new_{name}": getattr(row, name) for name in _CHANGING} | {"key_id": row.id, "old_version": row.version}
-        for row in rows
-    ]
-    return connection.execute(_SAVE, parameters, execution_options={"preserve_rowcount": True}).rowcount
+    return _SAVE.run(connection, [columns_of(row) for row in rows])
 
 
 def set_labels(connection: Connection, identity: str, labels: Labels) -> None:
