@@ -22,8 +22,9 @@ from hostler.control.store.listener import CHANNEL, PostgresNotifier
 __all__ = ["SCHEMA_LOCK", "PostgresBackend"]
 
 SCHEMA_LOCK = 0x686F73746C6572  # "hostler": any number that nobody else uses
-# The writer's statements go by keys: a plan that was made when a table was small must not read all of it for ever.
-_BY_KEYS = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+# The writer's statements go by keys: a plan that was made when a table was small must not read all of it for ever. They
+# are short: compiling one costs many times what it takes.
+_BY_KEYS = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
 # Answers that may come when COMMIT was carried out already, or when the server no longer knows.
 _UNCERTAIN = ("08", "57P", "XX", "40003", "F0")
 
