@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import stat
 import threading
@@ -18,6 +19,7 @@ from hostler.control.store.hosts import HostRow
 from hostler.control.store.placements import PlacementRow
 from hostler.control.store.projects import ProjectRow
 from hostler.control.store.renumbering import OF_A_BACKUP
+from hostler.errors import InputError
 from tests.control.store.making import fact, insert_vms, vm
 
 
@@ -230,3 +232,12 @@ def test_a_file_that_was_put_back_by_other_means_counts_anew_in_place(made, sqli
     with pytest.raises(BackupError):
         restore_in_place(f"sqlite:///{tmp_path / 'missing.db'}")
     assert not (tmp_path / "missing.db").exists()
+
+
+def test_what_is_no_file_is_not_replaced_by_a_restore(made, tmp_path):
+    path = tmp_path / "socket"
+    with closing(socket.socket(socket.AF_UNIX)) as there:
+        there.bind(str(path))
+        with pytest.raises(InputError, match="no regular file"):
+            restore(made, f"sqlite:///{path}", is_forced=True)
+    assert path.is_socket()

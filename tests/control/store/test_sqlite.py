@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import stat
 import subprocess
@@ -116,3 +117,16 @@ def test_a_folder_in_the_way_is_an_error_with_a_hint(tmp_path):
         open_database(f"sqlite:///{tmp_path}")
     assert str(tmp_path) in caught.value.message
     assert caught.value.hint
+
+
+def test_a_device_is_no_database_and_keeps_its_mode():
+    ours, theirs = pty.openpty()
+    try:
+        device = Path(os.ttyname(theirs))
+        device.chmod(0o622)
+        with pytest.raises(InputError, match="no regular file"):
+            open_database(f"sqlite:///{device}")
+        assert stat.S_IMODE(device.stat().st_mode) == 0o622
+    finally:
+        os.close(ours)
+        os.close(theirs)

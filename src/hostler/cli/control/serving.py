@@ -6,7 +6,9 @@ import asyncio
 import os
 import shlex
 import signal
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from hostler.control.settings import ControlSettings
     from hostler.telemetry.log import Log
 
-__all__ = ["COMPILING", "Options", "run_service", "write_secret"]
+__all__ = ["COMPILING", "Options", "check_secret_file", "run_service", "write_secret"]
 
 COMPILING = "compiling kernels (once, this may take a minute or two) …"
 
@@ -87,6 +89,8 @@ def _how(environment: Mapping[str, str], options: Options, cache: KernelCache, l
     from hostler.control.access.limits import OFF
     from hostler.control.serving import Serving
 
+    if options.admin_key_file is not None:
+        check_secret_file(options.admin_key_file)
     settings, tls = _settings(environment, options), _tls(options)
     rates = read_limits(reads=options.read_limit, changes=options.change_limit, failures=options.failure_limit)
 
@@ -149,15 +153,31 @@ def _tls(options: Options) -> Tls | None:
 
 
 def write_secret(path: Path, secret: str) -> None:
-    """Write a secret to a new file that only its owner reads."""
+    """Write a secret to a file that only its owner reads; InputError, UnavailableError."""
+    check_secret_file(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
     except OSError as error:
         raise UnavailableError(f"{path}: {error.strerror}", hint="name a file that can be written") from error
     with os.fdopen(descriptor, "w") as file:
-        os.fchmod(file.fileno(), 0o600)
+        _check_regular(path, os.fstat(descriptor).st_mode)  # what was opened, whatever stood there a moment before
+        os.fchmod(descriptor, 0o600)
+        os.ftruncate(descriptor, 0)
         file.write(f"{secret}\n")
+
+
+def check_secret_file(path: Path) -> None:
+    """Refuse a place where a secret cannot be kept, before there is one; a file that is not there yet is none."""
+    with suppress(OSError):  # writing will say what is wrong with it
+        _check_regular(path, path.stat().st_mode)
+
+
+def _check_regular(path: Path, mode: int) -> None:
+    """Refuse a device, a pipe or a folder: its mode would be changed for everybody who uses it."""
+    if not stat.S_ISREG(mode):
+        hint = "name a file: it is made, and only its owner can read it"
+        raise InputError(f"{path} is no regular file, so no secret is written there", hint=hint)
 
 
 def _pages(app: object, context: object) -> None:

@@ -26,7 +26,7 @@ from hostler.control.store.database import database_url
 from hostler.control.store.errors import BackupError
 from hostler.control.store.process_lock import ProcessLock
 from hostler.control.store.renumbering import begin_anew
-from hostler.control.store.sqlite import sqlite_path
+from hostler.control.store.sqlite import check_regular, sqlite_path
 
 __all__ = ["BackupReport", "backup", "place_of", "restore", "restore_in_place", "verify"]
 
@@ -56,6 +56,7 @@ def restore(source: Path, url: str, *, is_forced: bool = False) -> BackupReport:
 
         return postgres_backup.restore(source, found, is_forced=is_forced, now_ms=_now_ms())
     target = sqlite_path(found)
+    check_regular(target)
     verify(source)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = ProcessLock(target)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from hostler.control.store.notifier import Notifier
 from hostler.control.store.process_lock import ProcessLock
 from hostler.errors import InputError
 
-__all__ = ["SqliteBackend", "sqlite_path"]
+__all__ = ["SqliteBackend", "check_regular", "sqlite_path"]
 
 _OLDEST = (3, 35, 0)  # RETURNING
 
@@ -79,16 +80,24 @@ class SqliteBackend:
 def _make_private(path: Path) -> None:
     """Make the file, for its owner only; SQLite gives its own files beside it the same mode."""
     try:
+        check_regular(path)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
         try:
-            if os.fstat(file).st_mode & 0o077:
+            mode = os.fstat(file).st_mode
+            if stat.S_ISREG(mode) and mode & 0o077:
                 os.fchmod(file, 0o600)
         finally:
             os.close(file)
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
         raise InputError(f"{path} cannot be opened: {problem}", hint="name a file that this user can write") from error
+
+
+def check_regular(path: Path) -> None:
+    """Refuse a device, a pipe or a folder: making it ours would take it from everybody who uses it."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is no regular file", hint="name a file that this user can write, or a new one")
 
 
 def _engine(url: URL, begin: str, limits: Limits, options: dict[str, Any]) -> Engine:

@@ -1,0 +1,55 @@
+"""Secrets are written to files of their owner, and to nothing else: a device belongs to everybody on the machine."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from hostler.cli.control.serving import write_secret
+from hostler.errors import InputError
+from tests.cli.control.test_serve_command import run
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    """Give something that is no regular file, and that everybody may use."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    path.chmod(0o666)
+    return path
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_secret_replaces_an_older_one_and_shuts_others_out(tmp_path):
+    path = tmp_path / "admin.key"
+    path.write_text("an older and longer one\n")
+    path.chmod(0o644)
+    write_secret(path, "new")
+    assert (path.read_text(), mode(path)) == ("new\n", 0o600)
+
+
+def test_no_secret_goes_into_a_pipe_even_where_somebody_reads_it(pipe):
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(InputError, match="no regular file"):
+            write_secret(pipe, "secret")
+        assert os.read(reader, 100) == b""
+    finally:
+        os.close(reader)
+    assert mode(pipe) == 0o666
+
+
+def test_a_service_whose_key_file_is_a_pipe_does_not_start_and_makes_no_key(tmp_path, pipe):
+    database = tmp_path / "control.db"
+    place = ("--database-url", f"sqlite:///{database}", "--listen", "127.0.0.1:0")
+    done = run("serve", *place, "--admin-key-file", str(pipe))
+    assert done.returncode == 2, done.stderr
+    assert f"{pipe} is no regular file" in done.stderr
+    assert mode(pipe) == 0o666
+    assert not database.exists(), "a key that nobody has seen would be lost"
