@@ -200,16 +200,50 @@ def test_the_verdicts_of_all_hosts_are_grouped_by_reason(reader: Window, made: d
 def test_a_what_if_says_where_and_changes_nothing(reader: Window, lab: Lab) -> None:
     one = reader
     one.open("/what-if")
-    one.page.fill("#w-cpu", "16")
-    one.page.fill("#w-count", "50")
+    one.page.fill("#n-cpu", "16")
+    one.page.fill("#n-count", "50")
     before = lab.books.seq
     one.page.click("text=Ask")
     assert "would wait" in one.page.inner_text(".message")
     assert lab.books.seq == before
-    one.page.fill("#w-cpu", "much")
+    one.page.fill("#n-cpu", "much")
     one.page.click("text=Ask")
-    assert "cpu" in one.page.inner_text("[role=alert]")
-    assert one.page.input_value("#w-cpu") == "much"
+    assert "correct CPU." in one.page.inner_text("[role=alert]")
+    assert one.page.input_value("#n-cpu") == "much"
+
+
+def test_a_what_if_names_every_wrong_field_beside_it_with_a_hint_of_its_own_kind(reader: Window) -> None:
+    one = reader
+    status = one.open("/what-if?ask=1&cpu=two&memory=4GB&count=0&selector=zone&disk=1Gi")
+    assert status == 400
+    assert "correct CPU, Memory, Only hosts with labels, How many." in one.page.inner_text("[role=alert]")
+    for name, said, advised in (
+        ("cpu", "cpu: ", "such as 2 or 500m"),
+        ("memory", "memory: ", "did you mean 4Gi or 4G? write it as 4Gi or 512Mi"),
+        ("selector", "labels: ", "zone=a"),
+        ("count", "how many: ", "1 to 200"),
+    ):
+        field, shown = one.page.locator(f"#n-{name}"), one.page.inner_text(f"#n-{name}-wrong")
+        assert field.get_attribute("aria-invalid") == "true"
+        assert field.get_attribute("aria-describedby") == f"n-{name}-wrong"
+        assert said in shown
+        assert advised in shown
+        below = one.page.locator(f"#n-{name}-wrong").bounding_box()
+        box = field.bounding_box()
+        assert below is not None
+        assert box is not None
+        assert abs(below["x"] - box["x"]) < 2, "it stands under its field"
+        assert 0 <= below["y"] - (box["y"] + box["height"]) < 20
+    assert "Gi" not in one.page.inner_text("#n-cpu-wrong")
+    assert one.page.locator("[aria-invalid]").count() == 4
+    assert one.page.input_value("#n-disk") == "1Gi"
+
+
+@pytest.mark.parametrize(("query", "place"), [("without=nowhere", "without"), ("strategy=x", "strategy")])
+def test_a_what_if_that_is_refused_as_a_whole_marks_its_field_too(query: str, place: str, reader: Window) -> None:
+    assert reader.open(f"/what-if?ask=1&{query}") >= 400
+    assert reader.page.locator("[aria-invalid]").count() == 1
+    assert reader.page.locator(f"#n-{place}[aria-invalid]").count() == 1
 
 
 def test_a_thousand_hosts_can_be_read(window: OpenWindow, tmp_path: Path) -> None:

@@ -3,45 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import msgspec
 from starlette.responses import Response
 
-from hostler.control.api.problems import problem, status_of
-from hostler.control.api.shapes import Candidates, Plan, PlanAsked, PlanVm, Victim
+from hostler.control.api.problems import problem
+from hostler.control.api.shapes import Candidates, Plan, PlanAsked, Victim
 from hostler.control.services import questions, standing
 from hostler.control.services.bounds import check_bounds
 from hostler.control.services.discretion import readable
 from hostler.control.settings import policies_for
-from hostler.control.vms.spec import VmSpec
 from hostler.engine import Engine
-from hostler.errors import HostlerError, InputError
+from hostler.errors import HostlerError
 from hostler.web.desk import Visit
 from hostler.web.exchange import HEADERS, wants_json
-from hostler.web.fields import pairs_of, whole_number
 from hostler.web.lists import project_names
+from hostler.web.problems import problem_of
 from hostler.web.templating import with_query
 from hostler.web.verdicts import Verdicts, verdicts_of
+from hostler.web.what_if_form import TITLES, Asked, place_of, read
 
 __all__ = ["show"]
 
-_MOST = 200
 _UID = "what-if"
-
-
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of the form, as they were typed."""
-
-    cpu: str = "2"
-    memory: str = "4Gi"
-    disk: str = ""
-    count: str = "1"
-    project: str = "default"
-    priority: str = "0"
-    strategy: str = ""
-    host_name: str = ""
-    selector: str = ""
-    without: str = ""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,33 +51,33 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def show(visit: Visit) -> Response:
-    """Show the form, and the answer where something was asked."""
+    """Show the form, and the answer where something was asked, or what is wrong beside each field."""
     visit.principal.check("plan.run", visit.principal.project)
     asked = _asked(visit)
     answer: Answer | None = None
-    error: HostlerError | None = None
     plan: PlanAsked | None = None
+    wrong: dict[str, HostlerError] = {}
     is_json = wants_json(visit.request)
     if visit.query("ask") or is_json:
+        plan, wrong = read(asked)
         try:
-            plan = _plan(asked)
-            visit.principal.check("plan.run", asked.project)
-            visit.context.limiter.check(visit.principal.id, visit.now_ns, is_change=True)  # it costs as much
-            answer = await _answer(visit, plan)
+            answer = await _allowed(visit, plan) if plan is not None else None
         except HostlerError as refused:
-            error = refused
+            wrong = {place_of(refused): refused}
     if is_json:
-        return _as_json(visit, answer, error)
+        return _as_json(visit, answer, wrong)
+    problems = {place: problem_of(visit, error) for place, error in wrong.items()}
     return await visit.render(
         "what_if.html",
         title="What if",
         twin=with_query("/what-if", ask="json", **msgspec.structs.asdict(asked)),
-        status=status_of(error) if error is not None else 200,
+        status=max((one.status for one in problems.values()), default=200),
         asked=asked,
-        projects=await visit.read(lambda connection: project_names(connection, visit.caller)),
-        strategies=[policy.name for policy in policies_for(visit.context.settings)],
+        titles=TITLES,
+        projects=[(name, name) for name in await visit.read(lambda one: project_names(one, visit.caller))],
+        strategies=[("", "the default"), *((one.name, one.name) for one in policies_for(visit.context.settings))],
         default_strategy=visit.context.settings.strategy,
-        error=error,
+        problems=problems,
         result=answer,
         verdicts=answer.verdicts if answer is not None else None,
         body=msgspec.json.format(msgspec.json.encode(plan), indent=2).decode() if plan is not None else "",
@@ -105,23 +90,10 @@ def _asked(visit: Visit) -> Asked:
     return Asked(**{name: visit.query(name, value)[:400] for name, value in default.items()})
 
 
-def _plan(asked: Asked) -> PlanAsked:
-    """Return the question that REST would be asked; InputError."""
-    spec = {
-        "cpu": asked.cpu,
-        "memory": asked.memory,
-        "disks": [{"size": asked.disk}] if asked.disk else [],
-        "priority": whole_number("priority", asked.priority, -(2**31), 2**31 - 1),
-        "strategy": asked.strategy,
-        "host_name": asked.host_name,
-        "host_selector": pairs_of("labels", asked.selector),
-    }
-    count = whole_number("how many", asked.count, 1, _MOST)
-    try:
-        vm = PlanVm(spec=msgspec.convert(spec, VmSpec), project=asked.project, count=count)
-    except msgspec.ValidationError as error:
-        raise InputError(str(error), hint="write amounts such as 2, 500m or 4Gi") from error
-    return PlanAsked(vms=[vm], without_hosts=[one for one in map(str.strip, asked.without.split(",")) if one])
+async def _allowed(visit: Visit, plan: PlanAsked) -> Answer:
+    visit.principal.check("plan.run", plan.vms[0].project)
+    visit.context.limiter.check(visit.principal.id, visit.now_ns, is_change=True)  # it costs as much
+    return await _answer(visit, plan)
 
 
 async def _answer(visit: Visit, plan: PlanAsked) -> Answer:
@@ -150,10 +122,10 @@ async def _answer(visit: Visit, plan: PlanAsked) -> Answer:
     return _summed(told)
 
 
-def _as_json(visit: Visit, answer: Answer | None, error: HostlerError | None) -> Response:
-    if error is not None:
-        return problem(error, path=visit.request.url.path, request_id=visit.caller.request_id)
-    assert answer is not None
+def _as_json(visit: Visit, answer: Answer | None, wrong: Mapping[str, HostlerError]) -> Response:
+    if answer is None:
+        first = next(iter(wrong.values()))  # as REST, which tells of one thing at a time
+        return problem(first, path=visit.request.url.path, request_id=visit.caller.request_id)
     return Response(msgspec.json.encode(answer.told), media_type="application/json", headers=HEADERS)
 
 
