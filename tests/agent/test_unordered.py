@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hostler.agent.core import first_state, observe
-from hostler.agent.messages import Disk, Taken
+from hostler.agent.messages import Disk, Order, Taken
 from hostler.agent.planning import plan
 from hostler.agent.reporting import taken
 from hostler.agent.state import Record
@@ -38,6 +38,12 @@ def test_a_vm_that_does_not_fit_beside_them_says_who_is_there():
     assert trouble.message.startswith("a does not fit on this host: cpu: 2 more wanted, 1 free")
     assert trouble.message.endswith("; VMs that nobody ordered here take cpu 7, memory 4Gi: guest@17")
     assert "remove what nobody needs there" in trouble.hint
+
+
+def test_one_that_is_to_be_removed_takes_what_was_found_also_where_its_order_tells_no_sizes():
+    bare = Order(vm="b", generation=1, power="absent")
+    state = state_with(orders=[order(cpu_millis=2000), bare], there=[found(power="stopped"), found("b", cpu_count=7)])
+    assert plan(state, 0).refusals["a"].message == "a does not fit on this host: cpu: 2 more wanted, 1 free"
 
 
 def test_of_many_only_some_are_named():

@@ -73,10 +73,14 @@ def _settled_record(order: Order, record: Record | None, found: Found | None) ->
 
 
 def _as_found(order: Order, found: Found) -> Order:
-    """Return the order that would have made what was found; what a driver does not tell is taken to be right."""
+    """Return the order that would have made what was found; what a driver does not tell is taken to be right.
+
+    An order to remove what another host has tells no sizes: until it is gone, what was found counts in full.
+    """
     return msgspec.structs.replace(
         order,
         migration=None,
+        cpu_millis=(found.cpu_count * 1000 if order.power == "absent" else 0) or order.cpu_millis,
         cpu_count=found.cpu_count or order.cpu_count,
         memory_bytes=found.memory_bytes or order.memory_bytes,
     )

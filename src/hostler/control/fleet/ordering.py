@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from hostler.agent.messages import Disk, Image, Order, Orders
 from hostler.control.books import ledger
 from hostler.control.books.ledger import Stored
@@ -18,6 +20,7 @@ from hostler.errors import HostlerError
 __all__ = ["KEEPS_SHARED", "Asked", "Given", "count_teardown", "orders_of_all", "read_orders"]
 
 KEEPS_SHARED = 2  # the first protocol whose agents know that word
+_replace = msgspec.structs.replace
 _FEW, _SHARE = 3, 4  # as agents count: more than three VMs and more than a quarter of the host's
 
 
@@ -114,18 +117,25 @@ def _allows_teardown(given: Sequence[Given], body: HostBody) -> bool:
 def _bare(order: Order) -> Order:
     """Return an order with no more of the VM than stopping or removing it takes: any host may say that it has one.
 
-    Sizes stay, since agents count by them and make over what differs. Images without an address stay for all disks: no
-    driver makes a disk from those, so nothing is made anew where something should only be left alone.
+    Removing it takes nothing; until it is done silence stops it, whatever its owner wants, since it is not to run here.
+    To keep its disks sizes are needed: agents count by them and make over what differs. Images without an address stay
+    for all disks: no driver makes a disk from those, so nothing is made anew where something should be left alone.
     """
-    return Order(
+    let_go = Order(
         vm=order.vm,
         generation=order.generation,
         power=order.power,
+        restarts=order.restarts,  # agents take what has fewer for older
+        when_silent="stop",
+        keeps_shared=order.keeps_shared,
+    )
+    if order.power == "absent":
+        return let_go
+    return _replace(
+        let_go,
         cpu_count=order.cpu_count,
         cpu_millis=order.cpu_millis,
         memory_bytes=order.memory_bytes,
         disks=tuple(Disk(size_bytes=one.size_bytes, image=Image(), storage=one.storage) for one in order.disks),
-        restarts=order.restarts,
         when_silent=order.when_silent,
-        keeps_shared=order.keeps_shared,
     )
