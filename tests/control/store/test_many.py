@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, select
 
-from hostler.control.store.many import Changing, insert_all
+from hostler.control.store.many import Changing, insert_all, is_among, keys
 from hostler.control.store.tables import operations
 
 _LARGEST = 2**63 - 1
@@ -89,3 +89,18 @@ def test_nothing_to_write_asks_nobody(write, stored):
     assert write(lambda c: _TOUCHED.run(c, [])) == 0
     write(lambda c: insert_all(c, operations, []))
     assert stored() == []
+
+
+@pytest.mark.parametrize("wanted", [[], ["a"], ["c", "a", "a", "nobody"], [f"{n}" for n in range(2000)] + ["b"]])
+def test_rows_are_found_by_however_many_keys(write, database, wanted):
+    write(lambda c: insert_all(c, operations, [row(name) for name in "abc"]))
+    query = select(operations.c.id).where(is_among(operations.c.id)).order_by(operations.c.id)
+    found = database.read_now(lambda c: list(c.execute(query, keys(wanted)).scalars()))
+    assert found == sorted(set(wanted) & set("abc"))
+
+
+def test_keys_that_look_like_code_are_only_text(write, database):
+    hostile = ["'); DROP TABLE vms; --", '"]', "\\", "é"]
+    write(lambda c: insert_all(c, operations, [row(name) for name in hostile]))
+    query = select(operations.c.id).where(is_among(operations.c.id))
+    assert set(database.read_now(lambda c: c.execute(query, keys(hostile)).scalars().all())) == set(hostile)

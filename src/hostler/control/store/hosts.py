@@ -22,14 +22,15 @@ from hostler.control.store.labels import (
     with_labels,
     write_labels,
 )
-from hostler.control.store.many import Changing
-from hostler.control.store.rows import Page, change, in_batches, insert_new, read_page
+from hostler.control.store.many import Changing, is_among, keys
+from hostler.control.store.rows import Page, change, insert_new, read_page
 from hostler.control.store.tables import host_labels, hosts
 
 __all__ = [
     "ClosedRow", "HostFilter", "HostRow", "RollRow", "all_alive", "closed", "end_old_credential", "find",
-    "find_by_credential", "find_by_name", "find_by_names", "find_some", "get", "insert", "is_agent_elsewhere",
-    "is_buried", "list_page", "raise_generations", "revoke_credential", "roll", "save", "set_credential",
+    "find_by_credential", "find_by_name", "find_by_names", "find_last_gone", "find_some", "get", "insert",
+    "is_agent_elsewhere", "is_buried", "list_page", "raise_generations", "revoke_credential", "roll", "save",
+    "set_credential",
 ]  # fmt: skip
 
 _SECRETS = ("credential_hash", "old_credential_hash", "old_credential_until_ns")
@@ -50,7 +51,8 @@ _OTHER_OF_AGENT = (
     .limit(1)
 )
 _FIND = select(*_COLUMNS).where(hosts.c.id == bindparam("id"))
-_FIND_SOME = select(*_COLUMNS).where(hosts.c.id.in_(bindparam("some", expanding=True)))
+_FIND_SOME = select(*_COLUMNS).where(is_among(hosts.c.id))
+_FIND_NAMES = select(*_COLUMNS).where(is_among(hosts.c.name), hosts.c.deleted_ns.is_(None))
 _RAISE = Changing(
     hosts,
     ("id",),
@@ -204,10 +206,7 @@ def find(connection: Connection, identity: str) -> HostRow | None:
 
 def find_some(connection: Connection, identities: Sequence[str]) -> dict[str, HostRow]:
     """Return those of some hosts that exist, by id, deleted or not, without their labels: not to be saved."""
-    found: dict[str, HostRow] = {}
-    for some in in_batches(identities):
-        found |= {row["id"]: _make(row) for row in connection.execute(_FIND_SOME, {"some": some}).mappings()}
-    return found
+    return {row["id"]: _make(row) for row in connection.execute(_FIND_SOME, keys(identities)).mappings()}
 
 
 def get(connection: Connection, identity: str) -> HostRow:
@@ -224,14 +223,16 @@ def find_by_name(connection: Connection, name: str) -> HostRow | None:
     return found[0] if found else None
 
 
+def find_last_gone(connection: Connection, name: str) -> HostRow | None:
+    """Return the host of that name that was deleted last."""
+    gone = select(*_COLUMNS).where(hosts.c.name == name, hosts.c.deleted_ns.is_not(None))
+    found = _rows(connection, gone.order_by(hosts.c.deleted_ns.desc()).limit(1))
+    return found[0] if found else None
+
+
 def find_by_names(connection: Connection, names: Sequence[str]) -> dict[str, HostRow]:
     """Return the hosts of some names that are not deleted, without their labels."""
-    found: dict[str, HostRow] = {}
-    for some in in_batches(names):
-        is_one = hosts.c.name.in_(some) & hosts.c.deleted_ns.is_(None)
-        rows = connection.execute(select(*_COLUMNS).where(is_one)).mappings()
-        found |= {row["name"]: _make(row) for row in rows}
-    return found
+    return {row["name"]: _make(row) for row in connection.execute(_FIND_NAMES, keys(names)).mappings()}
 
 
 def all_alive(connection: Connection) -> list[HostRow]:

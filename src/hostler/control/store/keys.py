@@ -5,16 +5,19 @@ A join token works once, by one statement that finds it unused and marks it used
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from sqlalchemy import Connection, RowMapping, func, or_, select, update
 
 from hostler.control.store.errors import NameTakenError
+from hostler.control.store.many import is_among, keys
 from hostler.control.store.rows import Page, change, insert_new, read_page
 from hostler.control.store.tables import api_keys, join_tokens
 
 __all__ = [
-    "ApiKeyRow", "JoinTokenRow", "count_keys", "find_key", "find_key_by_hash", "find_token", "insert_key",
-    "insert_token", "list_keys", "list_tokens", "note_use", "revoke_key", "revoke_token", "use_token",
+    "ApiKeyRow", "JoinTokenRow", "count_keys", "find_key", "find_key_by_hash", "find_keys", "find_token",
+    "insert_key", "insert_token", "list_keys", "list_tokens", "note_use", "revoke_key", "revoke_token", "use_token",
 ]  # fmt: skip
 
 
@@ -67,6 +70,12 @@ def find_key_by_hash(connection: Connection, hashed: str) -> ApiKeyRow | None:
     """Return a key by the hash of its secret, good or not."""
     row = connection.execute(select(api_keys).where(api_keys.c.hash == hashed)).mappings().one_or_none()
     return None if row is None else _key(row)
+
+
+def find_keys(connection: Connection, identities: Sequence[str]) -> dict[str, ApiKeyRow]:
+    """Return those of some keys that there are, by id, good or not."""
+    rows = connection.execute(select(api_keys).where(is_among(api_keys.c.id)), keys(identities)).mappings()
+    return {row["id"]: _key(row) for row in rows}
 
 
 def list_keys(

@@ -7,10 +7,9 @@ from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, delete, exists, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, delete, exists, select
 
-from hostler.control.store.many import insert_all
-from hostler.control.store.rows import in_batches
+from hostler.control.store.many import insert_all, is_among, keys
 
 __all__ = ["Labelled", "Labels", "add_labels", "columns_of", "has_labels", "read_labels", "with_labels", "write_labels"]
 
@@ -43,17 +42,15 @@ def with_labels(connection: Connection, table: Table, rows: Sequence[Row]) -> tu
 def read_labels(connection: Connection, table: Table, owners: Sequence[str]) -> dict[str, Labels]:
     """Return the labels of some rows, sorted by key."""
     found: dict[str, list[tuple[str, str]]] = {owner: [] for owner in owners}
-    for some in in_batches(owners):
-        for owner, key, value in connection.execute(_reading(table), {"some": some}):
-            found[owner].append((key, value))
+    for owner, key, value in connection.execute(_reading(table), keys(owners)):
+        found[owner].append((key, value))
     return {owner: tuple(labels) for owner, labels in found.items()}
 
 
 @cache
 def _reading(table: Table) -> Select[Any]:
     """Return a statement that is made once: making it costs SQLAlchemy more than running it costs the database."""
-    is_one = table.c.owner.in_(bindparam("some", expanding=True))
-    return select(table).where(is_one).order_by(table.c.owner, table.c.key)
+    return select(table).where(is_among(table.c.owner)).order_by(table.c.owner, table.c.key)
 
 
 def write_labels(connection: Connection, table: Table, owner: str, labels: Labels) -> None:

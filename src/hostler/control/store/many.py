@@ -1,12 +1,13 @@
-"""Many rows in one statement: inserting and changing them costs per row what it must, and no more.
+"""Many rows in one statement: what finding, inserting and changing them costs per row is what it must, and no more.
 
 SQLite runs in this process and takes rows one by one at no price. Between here and PostgreSQL each row would be a
-message of its own; there all rows go as one JSON text, which the server takes apart (a quarter of the price).
+message of its own; there all rows go as one JSON text, which the server takes apart (a quarter of the price). Keys to
+look for go as JSON to both: a statement that names each of them would be another one for each number of keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     LargeBinary,
+    Select,
     Table,
     TableValuedAlias,
     Text,
@@ -29,15 +31,79 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import JSON
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import Insert
+from sqlalchemy.sql.functions import FunctionElement
 
-__all__ = ["Changing", "insert_all"]
+__all__ = ["Changing", "insert_all", "is_among", "keys", "keys_with"]
 
 Row = Mapping[str, Any]
 Given = Mapping[str, ColumnElement[Any]]
 """What a statement knows of the row at hand, by name."""
 
 _encode = msgspec.json.Encoder().encode
+
+
+class _Keys(FunctionElement[Any]):
+    """The ``keys`` that a statement is run with, as rows of one column, ``value``."""
+
+    inherit_cache = True
+    name = "keys"
+
+    def __init__(self) -> None:
+        super().__init__(bindparam("keys", type_=Text()))
+
+
+@compiles(_Keys, "sqlite")
+def _in_sqlite(element: _Keys, compiler: SQLCompiler, **options: object) -> str:
+    return f"json_each({compiler.process(element.clauses, **options)})"
+
+
+@compiles(_Keys, "postgresql")
+def _in_postgres(element: _Keys, compiler: SQLCompiler, **options: object) -> str:
+    return f"json_array_elements_text(CAST({compiler.process(element.clauses, **options)} AS JSON))"
+
+
+class _AmongKeys(FunctionElement[Any]):
+    """The right side of a comparison with the ``keys``, whose operator each database has its own of."""
+
+    inherit_cache = True
+    name = "among_keys"
+
+    def __init__(self) -> None:
+        super().__init__(select(_given_keys().c.value).scalar_subquery())
+
+
+@compiles(_AmongKeys, "sqlite")
+def _among_in_sqlite(element: _AmongKeys, compiler: SQLCompiler, **options: object) -> str:
+    return f"IN {compiler.process(element.clauses, **options)}"
+
+
+@compiles(_AmongKeys, "postgresql")
+def _among_in_postgres(element: _AmongKeys, compiler: SQLCompiler, **options: object) -> str:
+    """Ask for an array: a join with a table of which the server knows little compares each row with each key."""
+    return f"= ANY (ARRAY{compiler.process(element.clauses, **options)})"
+
+
+def is_among(one: ColumnElement[str]) -> ColumnElement[bool]:
+    """Return whether a text is one of the ``keys`` that a statement is run with."""
+    return one.bool_op("")(_AmongKeys())
+
+
+def keys_with(found: Callable[[ColumnElement[str]], Select[Any]]) -> Select[Any]:
+    """Return a query for those of the ``keys`` for which there is a row, looked for by each of them."""
+    given = _given_keys()
+    return select(given.c.value).where(found(given.c.value).limit(1).scalar_subquery().is_not(None))
+
+
+def _given_keys() -> TableValuedAlias:
+    return _Keys().table_valued(column("value", Text()), name="given")
+
+
+def keys(values: Iterable[str]) -> dict[str, str]:
+    """Return the parameter that statements on keys are run with."""
+    return {"keys": _encode(list(values)).decode()}
 
 
 def insert_all(connection: Connection, table: Table, rows: Sequence[Row]) -> None:

@@ -7,7 +7,6 @@ may take is limited, so that a replica that stands still does not keep the other
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import psycopg
@@ -22,9 +21,9 @@ from hostler.control.store.listener import CHANNEL, PostgresNotifier
 __all__ = ["SCHEMA_LOCK", "PostgresBackend"]
 
 SCHEMA_LOCK = 0x686F73746C6572  # "hostler": any number that nobody else uses
-# The writer's statements go by keys: a plan that was made when a table was small must not read all of it for ever. They
-# are short: compiling one costs many times what it takes.
-_BY_KEYS = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
+# Statements go by keys: a plan that was made when a table was small must not read all of it for ever. They are short:
+# compiling one costs many times what it takes.
+_PLANS = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
 # Answers that may come when COMMIT was carried out already, or when the server no longer knows.
 _UNCERTAIN = ("08", "57P", "XX", "40003", "F0")
 
@@ -36,13 +35,13 @@ class PostgresBackend:
         location = url.set(drivername="postgresql+psycopg")
         self.name = location.set(drivername="postgresql").render_as_string(hide_password=True)
         options: dict[str, Any] = {"hide_parameters": True, "connect_args": _connect_arguments(limits)}
-        self.writing = _engine(location, limits, {**options, "poolclass": NullPool}, _BY_KEYS)
+        self.writing = _engine(location, limits, {**options, "poolclass": NullPool})
         pool = {
             "poolclass": QueuePool,
             "pool_size": limits.readers,
             "max_overflow": limits.readers,
         }
-        self.reading = _engine(location, limits, {**options, **pool}, {}).execution_options(
+        self.reading = _engine(location, limits, {**options, **pool}).execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
         self.notifier = PostgresNotifier(location, limits)
@@ -91,7 +90,7 @@ def _connect_arguments(limits: Limits) -> dict[str, Any]:
     }
 
 
-def _engine(url: URL, limits: Limits, options: dict[str, Any], planning: Mapping[str, str]) -> Engine:
+def _engine(url: URL, limits: Limits, options: dict[str, Any]) -> Engine:
     """Return an engine whose sessions are limited, and whose COMMITs wait for the disk whatever the server says."""
     engine = create_engine(url, **options)
     seconds = {
@@ -99,7 +98,7 @@ def _engine(url: URL, limits: Limits, options: dict[str, Any], planning: Mapping
         "lock_timeout": limits.lock_s,
         "idle_in_transaction_session_timeout": limits.idle_in_transaction_s,
     }
-    settings = {name: str(int(value * 1000)) for name, value in seconds.items()} | dict(planning)
+    settings = {name: str(int(value * 1000)) for name, value in seconds.items()} | _PLANS
 
     @event.listens_for(engine, "connect")
     def _prepare(raw: psycopg.Connection[Any], _record: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -33,12 +33,11 @@ from hostler.control.store.errors import InvalidCursorError, NotFoundError, Stal
 from hostler.errors import InputError
 
 __all__ = [
-    "MOST_IN_A_PAGE", "Page", "Time", "change", "check_limit", "in_batches", "insert_new", "read_cursor", "read_page",
+    "MOST_IN_A_PAGE", "Page", "Time", "change", "check_limit", "insert_new", "read_cursor", "read_page",
     "remove", "write_cursor",
 ]  # fmt: skip
 
 MOST_IN_A_PAGE = 500
-_AT_ONCE = 500  # values in one statement; databases take only so many
 
 Row = TypeVar("Row")
 Key = TypeVar("Key")
@@ -52,12 +51,6 @@ class Page(msgspec.Struct, Generic[Row], frozen=True, kw_only=True):
 
     items: tuple[Row, ...]
     next: str = ""
-
-
-def in_batches(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield values, as many at once as a statement may name."""
-    for start in range(0, len(values), _AT_ONCE):
-        yield values[start : start + _AT_ONCE]
 
 
 def insert_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:

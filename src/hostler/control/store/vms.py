@@ -34,8 +34,8 @@ from hostler.control.store.labels import (
     with_labels,
     write_labels,
 )
-from hostler.control.store.many import Changing, insert_all
-from hostler.control.store.rows import Page, Time, check_limit, in_batches, read_cursor, read_page, write_cursor
+from hostler.control.store.many import Changing, insert_all, is_among, keys, keys_with
+from hostler.control.store.rows import Page, Time, check_limit, read_cursor, read_page, write_cursor
 from hostler.control.store.tables import placements, projects, vm_labels, vms
 from hostler.errors import HostlerError
 
@@ -47,14 +47,14 @@ __all__ = [
 _Priority = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _WAITING = "waiting"  # the list of those that wait, as its cursors name it
 _OF_HOSTS = (
-    select(vms)
-    .where(vms.c.id.in_(select(placements.c.vm).where(placements.c.host.in_(bindparam("some", expanding=True)))))
-    .order_by(vms.c.id)
+    select(vms).where(vms.c.id.in_(select(placements.c.vm).where(is_among(placements.c.host)))).order_by(vms.c.id)
 )
-_FIND_SOME = select(vms).where(vms.c.id.in_(bindparam("some", expanding=True))).order_by(vms.c.id)
-_FIND_PROJECTS = select(projects.c.name).where(projects.c.name.in_(bindparam("some", expanding=True)))
-_TAKEN = select(vms.c.name).where(
-    vms.c.project == bindparam("project"), vms.c.name.in_(bindparam("some", expanding=True)), vms.c.deleted_ns.is_(None)
+_FIND_SOME = select(vms).where(is_among(vms.c.id)).order_by(vms.c.id)
+_FIND_PROJECTS = select(projects.c.name).where(is_among(projects.c.name))
+_TAKEN = keys_with(
+    lambda name: select(vms.c.id).where(
+        vms.c.project == bindparam("project"), vms.c.name == name, vms.c.deleted_ns.is_(None)
+    )
 )
 _COUNT_BY_PROJECT = select(vms.c.project, func.count()).where(vms.c.deleted_ns.is_(None)).group_by(vms.c.project)
 _CHANGING = (
@@ -111,7 +111,7 @@ class VmFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 def insert_many(connection: Connection, rows: Sequence[VmRow]) -> list[VmRow | HostlerError]:
     """Write new VMs; what stands for a row that is not written says why."""
-    known = set(connection.execute(_FIND_PROJECTS, {"some": sorted({row.project for row in rows})}).scalars())
+    known = set(connection.execute(_FIND_PROJECTS, keys({row.project for row in rows})).scalars())
     taken = {project: _taken(connection, project, [row.name for row in rows if row.project == project])
              for project in known}  # fmt: skip
     outcomes: list[VmRow | HostlerError] = []
@@ -133,10 +133,7 @@ def insert_many(connection: Connection, rows: Sequence[VmRow]) -> list[VmRow | H
 
 
 def _taken(connection: Connection, project: str, names: Sequence[str]) -> set[str]:
-    found: set[str] = set()
-    for some in in_batches(names):
-        found.update(connection.execute(_TAKEN, {"project": project, "some": some}).scalars())
-    return found
+    return set(connection.execute(_TAKEN, {"project": project, **keys(names)}).scalars())
 
 
 def save_many(connection: Connection, rows: Sequence[VmRow]) -> int:
@@ -160,10 +157,7 @@ def find(connection: Connection, identity: str) -> VmRow | None:
 
 def find_many(connection: Connection, identities: Sequence[str]) -> list[VmRow]:
     """Return those of some VMs that exist, by id, deleted or not, without their labels."""
-    found: list[VmRow] = []
-    for some in in_batches(identities):
-        found += [_make(row) for row in connection.execute(_FIND_SOME, {"some": some}).mappings()]
-    return found
+    return [_make(row) for row in connection.execute(_FIND_SOME, keys(identities)).mappings()]
 
 
 def find_by_name(connection: Connection, project: str, name: str) -> VmRow | None:
@@ -175,10 +169,7 @@ def find_by_name(connection: Connection, project: str, name: str) -> VmRow | Non
 
 def of_hosts(connection: Connection, hosts: Sequence[str]) -> list[VmRow]:
     """Return all VMs that are placed on one of some hosts or land there, by id, without their labels."""
-    found: dict[str, VmRow] = {}
-    for some in in_batches(hosts):
-        found |= {row["id"]: _make(row) for row in connection.execute(_OF_HOSTS, {"some": some}).mappings()}
-    return [found[identity] for identity in sorted(found)]
+    return [_make(row) for row in connection.execute(_OF_HOSTS, keys(hosts)).mappings()]
 
 
 def list_page(connection: Connection, wanted: VmFilter, *, after: str = "", limit: int = 100) -> Page[VmRow]:
