@@ -71,15 +71,19 @@ def _latencies(plane: Plane, hosts: int, seconds: float, progress: Progress) -> 
         note=f"p99 {waits.percentile(99):.0f} ms",
     )
     progress("100 creates a second")
-    steady = paced(plane, rate=100, seconds=seconds)
+    times = [paced(plane, rate=100, seconds=seconds, name=f"paced-{which}") for which in range(1 if hosts < 100 else 3)]
+    steady = sorted(times, key=lambda one: one.percentile(99))[len(times) // 2]
     yield Row(
         name="paced p99",
-        what="creates at a paced 100/s: 99th percentile until the answer",
+        what="creates at a paced 100/s: 99th percentile until the answer, median of three times",
         unit="ms",
         target=50,
         sense="at most",
         measured=round(steady.percentile(99), 1),
-        note=f"p50 {steady.percentile(50):.1f} ms, {steady.failed} of {steady.count} failed",
+        note=(
+            f"p50 {steady.percentile(50):.1f} ms, {steady.failed} of {steady.count} failed; 99th percentiles of "
+            f"{', '.join(f'{one.percentile(99):.1f}' for one in times)}"
+        ),
     )
 
 

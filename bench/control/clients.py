@@ -56,15 +56,15 @@ def as_fast_as_possible(plane: Plane, *, clients: int, seconds: float) -> Outcom
     return _measured(plane, load)
 
 
-def paced(plane: Plane, *, rate: int, seconds: float) -> Outcome:
-    """Begin a create every 1/rate seconds, whether or not the ones before were answered."""
+def paced(plane: Plane, *, rate: int, seconds: float, name: str) -> Outcome:
+    """Begin a create every 1/rate seconds, whether or not the ones before were answered; of VMs that begin so."""
 
     async def load(create: Callable[[str], Awaitable[None]]) -> None:
         began = time.perf_counter()
         async with asyncio.TaskGroup() as group:
             for number in range(int(rate * seconds)):
                 await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
-                group.create_task(create(f"paced-{number}"))
+                group.create_task(create(f"{name}-{number}"))
 
     return _measured(plane, load)
 
