@@ -194,7 +194,7 @@ def test_whoever_resizes_is_told_that_somebody_else_changed_it(window: OpenWindo
     one.page.click("#question button")
     alert = one.page.inner_text("[role=alert]")
     assert "changed by somebody else" in alert
-    assert "running with 3 CPU and 1Gi" in alert
+    assert "running with 3 CPU and 1 GiB" in alert
     assert "stale_version" in alert
     assert one.page.input_value("#n-memory") == "2Gi"
     assert lab.vm(vm).vm.spec.cpu == "3"

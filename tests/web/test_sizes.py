@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from hostler.control.api.shapes import QuotaCreate
+from hostler.control.services import quotas
 from hostler.control.vms.spec import DiskSpec
 from tests.web.lab import PATIENCE_S, Lab
 
@@ -52,6 +54,19 @@ def test_the_page_of_a_vm_tells_its_sizes_in_readable_units(client: httpx.Client
 
 def test_the_form_of_a_resize_tells_the_size_in_readable_units(client: httpx.Client, odd: str) -> None:
     assert "2 CPU and 1.3 GiB of memory" in client.get(f"/vms/{odd}/resize").text
+
+
+def test_projects_and_hosts_tell_what_they_may_have_in_the_same_units(lab: Lab, client: httpx.Client, odd: str) -> None:
+    limits = QuotaCreate(project="default", min={"cpu": "500m"}, max={"memory": "3Gi"})
+    lab.write(lambda connection: quotas.create(connection, limits, lab.caller(), {}))
+    page = client.get("/projects").text
+    for text in ("0.5", "3 GiB", "1.3 GiB"):
+        assert cell(text, "number") in page
+    lab.add_hosts(1, first=7)
+    admin = {"Authorization": f"Bearer {lab.key}"}
+    assert client.patch("/v1/hosts/host-07", json={"reserve": {"memory": "2Gi"}}, headers=admin).is_success
+    page = client.get("/hosts/host-07").text
+    assert "<dd>memory 2 GiB</dd>" in page
 
 
 def test_the_block_for_schedulers_says_what_its_unit_is(client: httpx.Client, odd: str) -> None:

@@ -61,8 +61,9 @@ def test_projects_with_their_vms_and_quotas_are_linked(reader: Window) -> None:
     assert dict(one.split("=") for one in counts)["shop"] == "6"
     [quota] = [one for one in quotas if one["project"] == "shop"]
     shown = " ".join(texts(reader, "section[aria-labelledby=p-shop] td"))
-    for amount in (quota["used"]["cpu"], quota["min"]["cpu"], quota["max"]["cpu"], quota["max"]["memory"]):
+    for amount in (quota["used"]["cpu"], quota["min"]["cpu"], quota["max"]["cpu"], "200 GiB"):
         assert amount in shown
+    assert quota["max"]["memory"] == "200Gi"
 
 
 def test_a_vm_on_its_way_to_a_host_is_on_the_page_and_in_the_twin_of_that_host(reader: Window, lab: Lab) -> None:

@@ -86,6 +86,17 @@ def test_hosts_that_refuse_alike_are_one_group_and_near_misses_come_first() -> N
     assert [one.host for one in found.near] == [f"n{at}" for at in range(10)]
 
 
+def test_the_chosen_host_is_shown_with_its_points_however_many_are_ahead() -> None:
+    hosts = [HostVerdict(host=f"h{at}", scores=(Score("free", at, 99 - at),), total=99 - at) for at in range(30)]
+    found = verdicts_of(hosts, "h20")
+    assert [one.host for one in found.fitting] == [*(f"h{at}" for at in range(10)), "h20"]
+    assert (found.fitting[-1].total, found.fitting_count, len(found.more_fitting)) == ("79", 30, 19)
+    assert "h20" not in found.more_fitting
+    assert not found.is_best
+    assert verdicts_of(hosts, "h0").is_best
+    assert verdicts_of(hosts).is_best  # nobody was chosen, so nobody is behind
+
+
 def test_numbers_in_names_of_hosts_count_as_numbers() -> None:
     names = ["host-10", "host-9", "a", "host-9b", "9"]
     assert sorted(names, key=by_number) == ["a", "host-9", "host-9b", "host-10", "9"]

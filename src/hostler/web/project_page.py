@@ -14,7 +14,7 @@ from hostler.engine import Engine
 from hostler.model import Amounts, parse_resource
 from hostler.web.desk import Visit
 from hostler.web.live import live_link
-from hostler.web.wording import share
+from hostler.web.wording import asked_text, share
 
 __all__ = ["show", "used_by_tenants"]
 
@@ -83,4 +83,5 @@ def _line(name: str, used: str, least: str, most: str) -> Line:
     if most:
         limit = parse_resource(name, most)
         percent = share(parse_resource(name, used), limit) if limit else 100
+    used, least, most = (asked_text(value, name) if value else "" for value in (used, least, most))
     return Line(name, used, least, most, percent)

@@ -47,6 +47,7 @@ def make_environment(asset: Callable[[str], str]) -> Environment:
     )
     environment.globals |= {"asset": asset, "tone_of": tone_of, "link": with_query}
     environment.filters |= {
+        "amount": wording.asked_text,
         "bytes": wording.bytes_text,
         "cpu": wording.cpu_text,
         "stamp": wording.stamp,

@@ -51,6 +51,8 @@ class Verdicts(msgspec.Struct, frozen=True):
     more_fitting: tuple[str, ...]
     groups: tuple[Group, ...]
     near: tuple[Near, ...]
+    chosen: str = ""
+    is_best: bool = True  # the chosen one, by the points of now
 
     @property
     def fitting_count(self) -> int:
@@ -65,11 +67,15 @@ def explanation_of(told: Mapping[str, object]) -> Explanation:
     return msgspec.convert({**told, "decision": said}, Explanation)
 
 
-def verdicts_of(found: Explanation | Sequence[HostVerdict]) -> Verdicts:
-    """Return what a page shows of verdicts, which are ordered: best first, then nearest first."""
+def verdicts_of(found: Explanation | Sequence[HostVerdict], chosen: str = "") -> Verdicts:
+    """Return what a page shows of verdicts, which are ordered: best first, then nearest first.
+
+    The chosen host is always among those that are shown with their points.
+    """
     verdicts = found.verdicts if isinstance(found, Explanation) else tuple(found)
     fitting = [verdict for verdict in verdicts if verdict.fits]
     refusing = [verdict for verdict in verdicts if not verdict.fits]
+    shown = fitting[:_MOST_FITTING] + [verdict for verdict in fitting[_MOST_FITTING:] if verdict.host == chosen]
     scorers = tuple(dict.fromkeys(score.plugin for verdict in fitting for score in verdict.scores))
     groups: dict[tuple[str, ...], list[HostVerdict]] = {}
     for verdict in refusing:
@@ -77,12 +83,14 @@ def verdicts_of(found: Explanation | Sequence[HostVerdict]) -> Verdicts:
     return Verdicts(
         count=len(verdicts),
         scorers=scorers,
-        fitting=tuple(_fitting(verdict, scorers) for verdict in fitting[:_MOST_FITTING]),
-        more_fitting=tuple(verdict.host for verdict in fitting[_MOST_FITTING:]),
+        fitting=tuple(_fitting(verdict, scorers) for verdict in shown),
+        more_fitting=tuple(verdict.host for verdict in fitting[_MOST_FITTING:] if verdict.host != chosen),
         groups=tuple(
             Group(reasons, tuple(one.host for one in some), _near(some[0])) for reasons, some in groups.items()
         ),
         near=tuple(_near(verdict) for verdict in refusing[:_MOST_NEAR]),
+        chosen=chosen,
+        is_best=not chosen or bool(fitting and fitting[0].host == chosen),
     )
 
 

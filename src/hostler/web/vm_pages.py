@@ -24,7 +24,7 @@ from hostler.web.lists import STATES, Looked, VmsAsked, VmsFound, list_vms, look
 from hostler.web.live import live_link
 from hostler.web.templating import with_query
 from hostler.web.verdicts import explanation_of, verdicts_of
-from hostler.web.vm_verbs import verbs_for
+from hostler.web.vm_verbs import verbs_for, why_not_migrate
 
 __all__ = ["list_twin", "show_list", "show_one"]
 
@@ -37,6 +37,7 @@ class _Read(msgspec.Struct, frozen=True):
     shown: Vm
     looked: Looked
     standings: Standings
+    unmovable: HostlerError | None
 
 
 def list_twin(asked: Mapping[str, str]) -> str:
@@ -92,10 +93,10 @@ async def show_one(visit: Visit) -> Response:
         if visit.may("event.read", stored.vm.project):
             looked = look_back(connection, caller, limit=_EVENTS, subject=identity, project=stored.vm.project)
         shown = show_vm(stored, counting_stopped(connection, visit.context.books.gathers))
-        return _Read(stored.vm, shown, looked, standing.read(connection))
+        return _Read(stored.vm, shown, looked, standing.read(connection), why_not_migrate(connection, stored.vm))
 
     found = await visit.read(work)
-    may_read = readable(visit.principal)
+    may_read, verbs = readable(visit.principal), verbs_for(found.vm, visit)
     told, seq = await visit.context.books.ask(lambda engine: _explain(engine, found.vm, may_read, found.standings))
     explanation = explanation_of(told) if told is not None else None
     return await visit.render(
@@ -105,10 +106,11 @@ async def show_one(visit: Visit) -> Response:
         more_twins=_parts(identity, visit.may("event.read", found.vm.project)),
         live=live_link(found.vm.id),
         vm=found.shown,
-        verbs=verbs_for(found.vm, visit),
+        verbs=[verb for verb in verbs if verb.name != "migrate" or found.unmovable is None],
+        unmovable=found.unmovable if any(verb.name == "migrate" for verb in verbs) else None,
         explanation=explanation,
         if_started=told is not None and told["if_started"],
-        verdicts=verdicts_of(explanation) if explanation is not None else None,
+        verdicts=verdicts_of(explanation, explanation.decision.host) if explanation is not None else None,
         seq=seq,
         events=found.looked.items,
         with_subject=False,

@@ -21,9 +21,11 @@ from hostler.control.store import Connection
 from hostler.control.store.errors import StaleVersionError
 from hostler.control.vms.state import Vm
 from hostler.errors import HostlerError
+from hostler.model import CPU, MEMORY
 from hostler.web.desk import Visit
 from hostler.web.problems import problem_of
 from hostler.web.vm_form import place_of
+from hostler.web.wording import asked_text
 
 __all__ = ["ask", "do"]
 
@@ -62,7 +64,8 @@ async def do(visit: Visit) -> Response:
 
 def _check_seen(vm: Vm, seen: str) -> None:
     if seen != _mark(vm):
-        hint = f"it is to be {vm.power} with {vm.spec.cpu} CPU and {vm.spec.memory} now; look at it and decide anew"
+        size = f"{asked_text(vm.spec.cpu, CPU)} CPU and {asked_text(vm.spec.memory, MEMORY)}"
+        hint = f"it is to be {vm.power} with {size} now; look at it and decide anew"
         raise StaleVersionError(f"VM {vm.name} was changed by somebody else meanwhile", hint=hint)
 
 

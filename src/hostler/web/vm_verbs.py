@@ -10,6 +10,7 @@ from starlette.responses import Response
 from hostler.control.api.calls import new_id
 from hostler.control.api.problems import status_of
 from hostler.control.api.shapes import VmChanged
+from hostler.control.fleet.migrating import check_migration
 from hostler.control.services import vms
 from hostler.control.services.callers import Caller
 from hostler.control.store import Connection, hosts
@@ -17,7 +18,7 @@ from hostler.control.vms.state import Vm
 from hostler.errors import HostlerError, InputError
 from hostler.web.desk import Visit
 
-__all__ = ["VERBS", "Verb", "ask", "do", "verbs_for"]
+__all__ = ["VERBS", "Verb", "ask", "do", "verbs_for", "why_not_migrate"]
 
 
 class Verb(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +86,15 @@ VERBS = {
 def verbs_for(vm: Vm, visit: Visit) -> list[Verb]:
     """Return what the visitor may do to a VM as it is; a refusal with a reason is left to the service."""
     return [verb for verb in VERBS.values() if _makes_sense(verb, vm) and visit.may(verb.permission, vm.project)]
+
+
+def why_not_migrate(connection: Connection, vm: Vm) -> HostlerError | None:
+    """Return why a VM cannot leave its host as both are, whichever host it is to go to; None where it can."""
+    try:
+        check_migration(connection, vm, "")
+    except HostlerError as error:
+        return error
+    return None
 
 
 async def ask(visit: Visit) -> Response:

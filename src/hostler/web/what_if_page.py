@@ -142,5 +142,5 @@ def _summed(told: Told) -> Answer:
         chosen=told.candidates.chosen or "",
         by_host=sorted(hosts.items(), key=lambda item: (-item[1], item[0])),
         evictions=[victim for one in planned for victim in one.evictions],
-        verdicts=verdicts_of(told.candidates.hosts),
+        verdicts=verdicts_of(told.candidates.hosts, told.candidates.chosen or ""),
     )

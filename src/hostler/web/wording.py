@@ -10,8 +10,8 @@ from hostler.model import CPU, Failure, Reason, ReasonCount
 from hostler.model.resources import GUESTS, MEMORY, STORAGE, parse_resource
 
 __all__ = [
-    "ago_text", "amount_text", "bytes_text", "cpu_text", "disks_text", "failure_text", "plural", "reason_text",
-    "reasons_text", "share", "size_text", "stamp",
+    "ago_text", "amount_text", "asked_text", "bytes_text", "cpu_text", "disks_text", "failure_text", "plural",
+    "reason_text", "reasons_text", "share", "size_text", "stamp",
 ]  # fmt: skip
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -48,6 +48,11 @@ def amount_text(resource: str, amount: int) -> str:
     if resource in (MEMORY, STORAGE):
         return bytes_text(amount)
     return f"{amount:,}"
+
+
+def asked_text(value: str | int | float, resource: str) -> str:
+    """Write an amount of a spec, a quota or a reserve: ``500m`` of CPU as ``0.5``, ``4Gi`` of memory as ``4 GiB``."""
+    return amount_text(resource, parse_resource(resource, value))
 
 
 def share(used: int, total: int) -> int | None:

@@ -1,0 +1,81 @@
+"""What the page of a VM says of the host that was chosen for it, and of one that cannot let it go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from hostler.control.fleet.announcing import announce
+from hostler.control.fleet.hosts import read_body
+from hostler.control.store import Connection, hosts
+from tests.web.lab import PATIENCE_S, Lab, running_lab
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """A service with two hosts that are alike."""
+    with running_lab(tmp_path) as found:
+        found.add_hosts(2)
+        yield found
+
+
+@pytest.fixture
+def client(lab: Lab) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=lab.url, timeout=PATIENCE_S) as found:
+        assert found.post("/login", data={"key": lab.key}, headers={"Origin": lab.url}).status_code == 303
+        yield found
+
+
+def place(lab: Lab, name: str, **spec: str) -> str:
+    vm = lab.create(name, memory="1Gi", **spec)
+    lab.until_decided([vm])
+    lab.report(vm)
+    return vm
+
+
+def test_a_host_that_others_have_overtaken_is_marked_and_the_page_says_that_it_was_chosen_then(
+    lab: Lab, client: httpx.Client
+) -> None:
+    vm = place(lab, "first", cpu="1", strategy="spread")
+    home = lab.vm(vm).vm.home
+    assert home is not None
+    assert "then-and-now" not in client.get(f"/vms/{vm}").text
+    place(lab, "second", cpu="8", host_name=home.name)
+    page = client.get(f"/vms/{vm}").text
+    assert page.count('<span class="badge good">chosen</span>') == 1
+    row = page.partition('<span class="badge good">chosen</span>')[0].rpartition("<tr>")[2]
+    assert home.name in row
+    said = page.partition('<p id="then-and-now">')[2].partition("</p>")[0]
+    assert home.name in said
+    assert "was chosen by what hosts said at that time" in said
+
+
+def cannot_send(connection: Connection, host: str) -> None:
+    """Let the agent of a host say that its driver moves no VMs that run."""
+    row = hosts.get(connection, host)
+    body = read_body(row)
+    unable = msgspec.structs.replace(body.capabilities, live_migration=False)
+    announce(connection, row, row, msgspec.structs.replace(body, capabilities=unable), actor="agent", now_ns=1)
+
+
+def test_a_vm_whose_host_cannot_send_it_is_not_offered_to_migrate_and_the_page_says_why(
+    lab: Lab, client: httpx.Client
+) -> None:
+    vm = place(lab, "heavy", cpu="1")
+    home = lab.vm(vm).vm.home
+    assert home is not None
+    assert 'id="ask-migrate"' in client.get(f"/vms/{vm}").text
+    lab.write(lambda connection: cannot_send(connection, home.host))
+    page = client.get(f"/vms/{vm}").text
+    assert 'id="ask-migrate"' not in page
+    said = page.partition('id="unmovable">')[2].partition("</p>")[0]
+    assert f"on host {home.name}, whose fake driver cannot move VMs that run" in said
+    assert "stop it, migrate it while it is stopped" in said
+    watcher = httpx.Client(base_url=lab.url, timeout=PATIENCE_S)
+    with watcher:
+        watcher.post("/login", data={"key": lab.make_key("viewer")}, headers={"Origin": lab.url})
+        assert "unmovable" not in watcher.get(f"/vms/{vm}").text  # who may not move it anyway need not know
