@@ -97,7 +97,7 @@ def look_back(
         without_subject=NEWS,
     )
     is_full = len(entries) == limit
-    shown = events.named(connection, events.show_all(entries[::-1]))[::-1]
+    shown = events.named(connection, events.show_all(entries[::-1]), caller)[::-1]
     return Looked(items=shown, before=entries[-1].seq if is_full else 0)
 
 

@@ -151,5 +151,6 @@ def test_a_host_that_is_offline_and_empty_can_be_forgotten(tmp_path, monkeypatch
         assert (result.code, result.out) == (0, "node-1: offline\n")
         assert host("confirm-dead", "node-1", "--confirm", "node-1").code == 0
         assert host("delete", "node-1", "--confirm", "node-1").out == "node-1: deleted\n"
+        assert "host node-1 left" in host("events", "node-1").out
         assert host("list", "-o", "json").json == {"items": []}
         assert host("list").err == "there are no hosts yet: 'hostler token create' lets one join\n"

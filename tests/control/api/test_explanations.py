@@ -51,12 +51,12 @@ def test_decision_plan_and_candidates_say_what_is_the_matter_with_a_host(columns
             plan = await house.ask("POST", "/v1/plan", json={"vms": [{"spec": SMALL}]})
             [planned] = plan.json()["placements"]
             assert [one["reason"]["code"] for one in planned["reasons"]] == [code]
-            assert planned["why"] == f"0 of 1 hosts: 1 {code.replace('_', ' ')}"
+            assert planned["why"] == f"0 of 1 host: 1 {code.replace('_', ' ')}"
             asked = (await house.ask("POST", "/v1/candidates", json={"spec": SMALL})).json()
             assert asked["hosts"][0]["failures"][0]["reason"]["code"] == code
             assert asked["why"] == planned["why"]
             shown = (await house.ask("GET", f"/v1/vms/{made}")).json()
-            assert shown["why"] == "0 of 1 hosts: 1 not taking VMs"
+            assert shown["why"] == "0 of 1 host: 1 not taking VMs"
 
     asyncio.run(scenario())
 

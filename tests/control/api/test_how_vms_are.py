@@ -169,7 +169,7 @@ def test_a_vm_that_lacks_a_storage_is_told_so_and_how_hosts_get_it() -> None:
             assert (failure["reason"]["code"], failure["reason"]["subject"]) == ("no_storage", "nfs")
             assert told["cure"]["changes"][0]["text"] == "give a the storage nfs, and name it to its agent"
             shown = (await house.ask("GET", f"/v1/vms/{vm}")).json()
-            assert shown["why"] == "0 of 1 hosts: 1 no storage nfs"
+            assert shown["why"] == "0 of 1 host: 1 no storage nfs"
             body = {"vms": [{"spec": {"cpu": "1", "memory": "1Gi", **SHARED}}]}
             [planned] = (await house.ask("POST", "/v1/plan", json=body)).json()["placements"]
             assert planned["why"] == shown["why"]

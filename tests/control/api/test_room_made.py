@@ -49,7 +49,7 @@ def test_one_for_which_room_was_to_be_made_in_vain_fails_with_the_reason() -> No
             assert (await house.ask("GET", f"/v1/vms/{answer.json()['vm']['id']}")).status_code == 404
             operation = (await house.ask("GET", f"/v1/operations/{answer.json()['operation']['id']}")).json()
             assert operation["state"] == "failed"
-            assert operation["error"] == "not placed: 0 of 1 hosts: 1 not taking VMs"
+            assert operation["error"] == "not placed: 0 of 1 host: 1 not taking VMs"
 
     asyncio.run(story())
 

@@ -117,7 +117,7 @@ def test_plans_and_candidates_change_nothing_and_come_true() -> None:
             assert (easier["host"], easier["evictions"]) == ("new", [])
             without = {"vms": vms, "without_hosts": ["a"]}
             nowhere = (await house.ask("POST", "/v1/plan", json=without)).json()["placements"][0]
-            assert (nowhere["host"], nowhere["why"]) == (None, "0 of 1 hosts: 1 cordoned")
+            assert (nowhere["host"], nowhere["why"]) == (None, "0 of 1 host: 1 cordoned")
             asked = {"spec": {"cpu": "1", "memory": "1Gi"}}
             said = (await house.ask("POST", "/v1/candidates", json=asked)).json()
             assert (said["chosen"], said["hosts"][0]["failures"][0]["reason"]["code"]) == (None, "insufficient")

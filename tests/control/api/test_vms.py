@@ -107,7 +107,7 @@ def test_a_vm_that_fits_nowhere_waits_with_a_reason_and_is_placed_when_room_appe
             await house.settle()
             vm = await get(house, identity)
             assert (vm["state"], vm["host"]) == ("pending", None)
-            assert vm["why"] == "0 of 1 hosts: 1 insufficient cpu"
+            assert vm["why"] == "0 of 1 host: 1 insufficient cpu"
             assert [one["status"] for one in vm["conditions"] if one["type"] == "placed"] == [False]
             queue = (await house.ask("GET", "/v1/queue")).json()
             assert [(one["name"], one["why"]) for one in queue["items"]] == [("big", vm["why"])]

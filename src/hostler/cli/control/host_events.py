@@ -22,9 +22,8 @@ __all__ = ["events"]
 def events(there: There, host: str, output: str) -> None:
     """Show what happened to a host: who asked for what, when it was heard again or not, and what was found there.
 
-    The order is that of the log (SEQ), and times follow it.
+    The order is that of the log (SEQ), and times follow it. A host that was deleted is still known by its name, until
+    another of that name joins; then by its id.
     """
     with there.open() as client:
-        found = client.hosts.get(host)
-        past = client.events(subject=found.id)
-        show_list(past, EVENT_FIELDS, output, nothing=f"nothing is known of {found.name} any more")
+        show_list(client.events(host=host), EVENT_FIELDS, output, nothing=f"nothing is known of {host} any more")

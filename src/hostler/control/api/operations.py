@@ -45,6 +45,7 @@ class EventQuery(Query, frozen=True):
     limit: Limit = 100
     project: Annotated[Short, means("Only of this project.")] = ""
     subject: Annotated[Short, means("Only about this, by id.")] = ""
+    host: Annotated[Short, means("Only about this host, by name or id; also one that was deleted. Beats subject.")] = ""
     news: Annotated[bool, means("Of a stream: no events, only the word that something changed.")] = False
 
 
@@ -145,6 +146,5 @@ def _last_id(call: Call, after: int) -> int:
 
 
 def _read(connection: Connection, call: Call, asked: EventQuery, after: int) -> events.Events:
-    return events.read(
-        connection, call.caller, after=after, limit=asked.limit, project=asked.project, subject=asked.subject
-    )
+    subject = events.find_host(connection, asked.host, call.caller) if asked.host else asked.subject
+    return events.read(connection, call.caller, after=after, limit=asked.limit, project=asked.project, subject=subject)

@@ -199,7 +199,7 @@ class Event(Told, frozen=True):
     subject: Annotated[str, means("The id of what it is about.")]
     text: Annotated[str, means("What happened, in a few words.")]
     request_id: str = ""
-    by: Annotated[str, means("Who did it, for people: of agents, the name of the host.")] = ""
+    by: Annotated[str, means("Who did it, for people: of agents the host's name, of keys theirs.")] = ""
 
 
 class PlanVm(Asked, frozen=True):
@@ -289,7 +289,7 @@ class Waiting(Told, frozen=True):
     gang: str
     priority: int
     since: Annotated[str, means("Since when it waits: changes of what it asks for do not count.")]
-    why: str
+    why: Annotated[str, means("Why, when it was tried last; its decision says how it is now.")]
 
 
 class Queue(Told, frozen=True):

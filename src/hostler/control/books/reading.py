@@ -98,7 +98,8 @@ def why_held(hold: Hold, spec: GuestSpec) -> str:
     ordered = sorted(counted, key=lambda count: (-count[0], count[1]))
     shown = ", ".join(f"{hosts} {words}" for hosts, words in ordered[:_MOST_REASONS])
     more = len(ordered) - _MOST_REASONS
-    return f"0 of {hold.hosts} hosts: {shown}{f' and {more} more reasons' if more > 0 else ''}"
+    hosts = "1 host" if hold.hosts == 1 else f"{hold.hosts} hosts"
+    return f"0 of {hosts}: {shown}{f' and {more} more reasons' if more > 0 else ''}"
 
 
 def _words(reason: Reason) -> str:

@@ -102,9 +102,14 @@ class Client:
             if found.state != "pending" or until - time.monotonic() <= 0:
                 return found
 
-    def events(self, *, project: str = "", subject: str = "", after: int = 0, limit: int = 0) -> Iterator[Event]:
-        """Return what happened, oldest first; ``subject`` is the id of a host, a VM or whatever else events tell of."""
-        query = {"project": project, "subject": subject, "after": after or None}
+    def events(
+        self, *, project: str = "", subject: str = "", host: str = "", after: int = 0, limit: int = 0
+    ) -> Iterator[Event]:
+        """Return what happened, oldest first; ``subject`` is the id of a VM or whatever else events tell of.
+
+        A ``host`` is named by its name or id, and may be gone.
+        """
+        query = {"project": project, "subject": subject, "host": host, "after": after or None}
         return items(self._wire, "/v1/events", Page[Event], query, limit=limit)
 
     def follow(self, *, project: str = "", subject: str = "", after: int | None = None) -> Iterator[Event]:

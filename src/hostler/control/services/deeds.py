@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["deed_text", "fact_kind", "note_kind"]
+from hostler.control.vms.spec import VmSpec
+
+__all__ = ["deed_text", "fact_kind", "note_kind", "resize_text"]
+
+_SIZES = ("cpu", "memory")
 
 # What the engine was told, as a kind of event: it speaks of guests and namespaces, nobody else does.
 _FACTS = {
@@ -66,3 +70,11 @@ def deed_text(what: str, name: str) -> str:
     if of == "vm":
         return _OF_VMS.get(verb, f"asked to {verb} {{name}}").format(name=name)
     return _OF_OTHERS.get(verb, f"{verb} {{name}}").format(name=name)
+
+
+def resize_text(name: str, before: VmSpec, after: VmSpec) -> str:
+    """Say what somebody changed of a VM: sizes from what to what, all else by its name."""
+    fields = [field for field in VmSpec.__struct_fields__ if getattr(before, field) != getattr(after, field)]
+    sizes = [f"{field} {getattr(before, field)} → {getattr(after, field)}" for field in _SIZES if field in fields]
+    others = [field.replace("_", " ") for field in fields if field not in _SIZES]
+    return f"{deed_text('vm.resize', name)}: {', '.join(sizes + others)}"

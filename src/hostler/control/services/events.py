@@ -12,11 +12,13 @@ from hostler.control.books.parts import Arrived, Bound, Left, Part
 from hostler.control.services.callers import Caller, Noted
 from hostler.control.services.deeds import deed_text, fact_kind, note_kind
 from hostler.control.services.times import at
-from hostler.control.store import Connection, hosts, log
+from hostler.control.store import Connection, hosts, keys, log
+from hostler.control.store.errors import NotFoundError
 from hostler.model import (
     STORAGE,
     BindFailed,
     EvictFailed,
+    Guest,
     GuestArrived,
     GuestBound,
     GuestChanged,
@@ -26,15 +28,16 @@ from hostler.model import (
     HostLeft,
 )
 from hostler.model import Event as Fact
+from hostler.model.resources import format_resource
 
-__all__ = ["Events", "named", "read", "show", "show_all"]
+__all__ = ["Events", "find_host", "named", "read", "show", "show_all"]
 
 _FACT = msgspec.json.Decoder(Fact)
 _ARRIVED = msgspec.json.Decoder(Arrived)
 _BOUND = msgspec.json.Decoder(Bound)
 _LEFT = msgspec.json.Decoder(Left)
 _NOTE = msgspec.json.Decoder(Noted)
-_AGENT = "agent:"
+_AGENT, _KEY = "agent:", "key:"
 _KEPT = "vm.kept"
 _GROWN = "vm.grown"
 _WITHDRAWN = "vm.withdrawn"
@@ -66,19 +69,47 @@ def read(
     entries = log.read_after(
         connection, after, limit, kinds=("fact", "note"), project=project or None, subject=subject or None
     )
-    shown = named(connection, show_all([entry for entry in entries if entry.subject != NEWS]))
+    shown = named(connection, show_all([entry for entry in entries if entry.subject != NEWS]), caller)
     is_last = len(entries) < limit
     # All that is behind the last one concerns somebody else: it need not be looked through again.
     return Events(items=shown, after=max(head, after) if is_last else entries[-1].seq, is_last=is_last)
 
 
-def named(connection: Connection, events: list[Event]) -> list[Event]:
-    """Return events that say of which hosts the agents are that did something: nobody knows hosts by their ids."""
-    agents = sorted({event.actor.removeprefix(_AGENT) for event in events if event.actor.startswith(_AGENT)})
-    if not agents:
-        return events
-    names = {f"{_AGENT}{row.id}": f"agent of {row.name}" for row in hosts.find_some(connection, agents).values()}
-    return [msgspec.structs.replace(event, by=names.get(event.actor, event.by)) for event in events]
+def find_host(connection: Connection, word: str, caller: Caller) -> str:
+    """Return the id of a host by its name or id, also of one that is gone: what happened to it is still known."""
+    caller.principal.check("host.read")
+    row = hosts.find_by_name(connection, word) or hosts.find(connection, word) or hosts.find_last_gone(connection, word)
+    if row is None:
+        raise NotFoundError(f"host {word[:100]} does not exist", hint="list what there is")
+    return row.id
+
+
+def named(connection: Connection, events: list[Event], caller: Caller) -> list[Event]:
+    """Return events that name who did something: nobody knows hosts and keys by their ids.
+
+    A key is named in its own project, and to those who may list it.
+    """
+    agents = hosts.find_some(connection, _ids(events, _AGENT))
+    names = {f"{_AGENT}{row.id}": f"agent of {row.name}" for row in agents.values()}
+    used = keys.find_keys(connection, _ids(events, _KEY))
+    listed = {f"{_KEY}{row.id}": row for row in used.values() if row.name}
+    shown: list[Event] = []
+    for event in events:
+        by = names.get(event.actor, event.by)
+        key = listed.get(event.actor)
+        if key is not None and _may_name(key, event, caller):
+            by = f"key {key.name}"
+        shown.append(msgspec.structs.replace(event, by=by))
+    return shown
+
+
+def _ids(events: list[Event], kind: str) -> list[str]:
+    return sorted({event.actor.removeprefix(kind) for event in events if event.actor.startswith(kind)})
+
+
+def _may_name(key: keys.ApiKeyRow, event: Event, caller: Caller) -> bool:
+    is_own = key.id == caller.principal.id or (key.project != "" and key.project == event.project)
+    return is_own or caller.principal.why_not("key.read", key.project) is None
 
 
 def show_all(entries: Sequence[log.Entry]) -> list[Event]:
@@ -150,7 +181,7 @@ def _left(fact: Left) -> str:
 def _text(fact: Fact) -> str:
     match fact:
         case GuestChanged(guest=guest):
-            return f"{guest.name} changed"
+            return _changed(guest)
         case BindFailed(host=host, reason=reason):
             return f"not placed on {host}: {reason}"
         case EvictFailed(reason=reason):
@@ -163,3 +194,10 @@ def _text(fact: Fact) -> str:
             return f"host {name} left"
         case _:
             return ""
+
+
+def _changed(guest: Guest) -> str:
+    if guest.spec.is_leaving:
+        return f"{guest.name} is to leave {guest.host}"
+    amounts = ", ".join(f"{name} {format_resource(name, amount)}" for name, amount in guest.spec.requests if amount)
+    return f"{guest.name} {f'takes {amounts} of {guest.host}' if guest.host else f'asks for {amounts}'}"

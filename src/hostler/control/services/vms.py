@@ -16,6 +16,7 @@ from hostler.control.fleet.migrating import check_migration
 from hostler.control.fleet.resizing import check_resize
 from hostler.control.services.bounds import check_bounds
 from hostler.control.services.callers import Caller, note
+from hostler.control.services.deeds import resize_text
 from hostler.control.services.errors import NoAgentsError
 from hostler.control.services.merging import merged
 from hostler.control.services.overtaking import SIZES, end_overtaken, size_body
@@ -218,7 +219,8 @@ def _edited(
     if vm.is_protected != before.vm.is_protected:
         deeds.append(_PROTECTION[vm.is_protected])
     for deed in deeds:
-        note(connection, caller, deed, subject=vm.id, name=vm.name, project=vm.project)
+        text = resize_text(vm.name, before.vm.spec, vm.spec) if deed == "vm.resize" else ""
+        note(connection, caller, deed, subject=vm.id, name=vm.name, project=vm.project, text=text)
     return VmChanged(vm=show_vm(after), operation=show_operation(row))
 
 

@@ -89,7 +89,7 @@ def pause(vm: Vm) -> Change:
 
 
 def resume(vm: Vm) -> Change:
-    """Let a paused VM run again; one that is to run and waits for a place is as little paused as one that is stopped."""
+    """Let a paused VM run again; one that waits for a place is not paused, whatever it is to be."""
     _refuse_if_going(vm)
     if vm.power == "running" and vm.run is not None and not vm.run.is_bound:
         raise WrongStateError(f"VM {vm.name} is not paused: it waits for a place", hint="it runs as soon as it has one")
