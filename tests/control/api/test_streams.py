@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 
 from hostler.control.api.connections import patient
+from hostler.control.api.streams import Streams, TooManyStreamsError
 from hostler.control.settings import ControlSettings
 from hostler.web.pages import mount
 from tests.control.api.house import House, open_house
@@ -75,14 +76,60 @@ def test_all_keys_together_have_so_many_streams() -> None:
     asyncio.run(scenario())
 
 
+async def log_in(client: httpx.AsyncClient, secret: str) -> None:
+    home = {"Origin": str(client.base_url).rstrip("/"), "Authorization": ""}
+    login = await client.post("/login", data={"key": secret, "next": "/"}, headers=home)
+    assert login.status_code == 303, login.text
+
+
+def test_many_keys_of_one_project_leave_streams_to_others() -> None:
+    async def scenario() -> None:
+        async with open_house(settings=ControlSettings(streams=4)) as house:
+            mount(house.app, house.context)
+            async with served(house) as client, AsyncExitStack() as stack:
+                for name in ("red", "blue"):
+                    assert (await house.ask("POST", "/v1/projects", json={"name": name})).status_code == 201
+                first, second = [await house.key("viewer", "red") for _ in range(2)]
+                theirs = await house.key("viewer", "blue")
+
+                async def open_one(secret: str) -> httpx.Response:
+                    headers = {**EVENTS, "Authorization": f"Bearer {secret}"}
+                    return await stack.enter_async_context(client.stream("GET", "/v1/events", headers=headers))
+
+                assert (await open_one(first)).status_code == 200
+                refused = await open_one(second)
+                await refused.aread()
+                assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
+                assert refused.json()["detail"] == "1 streams are open for project red"
+                await log_in(client, second)
+                assert (await client.get("/live")).status_code == 429, "its pages count too"
+                for other in (theirs, house.secret):
+                    assert (await open_one(other)).status_code == 200
+
+    asyncio.run(scenario())
+
+
+def test_all_projects_together_leave_some_streams_to_keys_of_the_whole_fleet() -> None:
+    streams = Streams(most_each=100, most=20)
+    for number in range(18):
+        streams.begin(f"key {number}", f"project {number}")
+    with pytest.raises(TooManyStreamsError, match="as many as this service may have"):
+        streams.begin("key 18", "project 18")
+    for number in range(2):
+        streams.begin(f"operator {number}", "")
+    with pytest.raises(TooManyStreamsError, match="as many as this service may have"):
+        streams.begin("operator 2", "")
+    streams.end("key 3", "project 3")
+    streams.begin("key 18", "project 18")
+    assert streams.count == 20
+
+
 def test_streams_of_pages_count_too() -> None:
     async def scenario() -> None:
         async with open_house(settings=ControlSettings(streams_each=1)) as house:
             mount(house.app, house.context)
             async with served(house) as client:
-                home = {"Origin": str(client.base_url).rstrip("/"), "Authorization": ""}
-                login = await client.post("/login", data={"key": house.secret, "next": "/"}, headers=home)
-                assert login.status_code == 303, login.text
+                await log_in(client, house.secret)
                 async with client.stream("GET", "/live") as first:
                     assert first.status_code == 200
                     assert (await client.get("/live")).status_code == 429

@@ -110,6 +110,7 @@ class Doorkeeper:
         self.guard = guard or FailureGuard(limits)
         self.on_forget: Callable[[], None] = lambda: None
         self._uses: dict[str, int] = {}
+        self._projects: Recent[str] = Recent(MOST_KEPT)
 
     async def key(self, secret: str, address: str, now_ns: int) -> Principal:
         """Return whose API key this is; UnauthenticatedError, TooManyRequestsError."""
@@ -151,6 +152,10 @@ class Doorkeeper:
         self._cache.forget(identity)
         self.on_forget()
 
+    def project_of(self, identity: str) -> str:
+        """Return the project of a key that was let in; empty for one of all projects."""
+        return self._projects.get(identity) or ""
+
     def take_uses(self) -> dict[str, int]:
         """Return when which keys were used since this was asked last, for ``store.keys.note_use`` now and then."""
         taken, self._uses = self._uses, {}
@@ -179,6 +184,7 @@ class Doorkeeper:
                     self.guard.note_failure(address, now_ns)
                 raise
             self._cache.keep(name, found, now_ns, turn)
+            self._projects.put(found.id, found.project)
         if found.kind != "agent":
             self._uses[found.id] = now_ns
         return found

@@ -19,6 +19,8 @@ __all__ = ["STREAM", "Streams", "TooManyStreamsError", "stream"]
 
 STREAM = "text/event-stream"
 _RETRY_S = 10
+_SHARE = 4  # of all streams, what the keys of one project may have: a quarter
+_KEPT = 10  # a tenth is for keys of all projects
 
 
 class TooManyStreamsError(TooManyRequestsError):
@@ -28,49 +30,65 @@ class TooManyStreamsError(TooManyRequestsError):
 
 
 class Streams:
-    """How many streams are open, and whose."""
+    """How many streams are open, and whose.
+
+    A project makes as many keys as it likes, so that a limit for each key alone would let it have all streams: the keys
+    of one project have a share of all, and some are left to keys of the whole fleet.
+    """
 
     def __init__(self, *, most_each: int, most: int) -> None:
         self._most_each = most_each
         self._most = most
+        self._most_of_project = max(1, most // _SHARE)
+        self._most_of_projects = max(1, most - most // _KEPT)
         self._open: Counter[str] = Counter()
+        self._by_project: Counter[str] = Counter()
 
     @property
     def count(self) -> int:
         """Return how many are open."""
         return self._open.total()
 
-    def begin(self, principal: str) -> None:
-        """Count one more; TooManyStreamsError."""
+    def begin(self, principal: str, project: str) -> None:
+        """Count one more; an empty project means all of them. TooManyStreamsError."""
         if self._open[principal] >= self._most_each:
-            message, hint = f"{self._most_each} streams are open for this key", "end one of them first"
-            raise TooManyStreamsError(message, retry_after_s=_RETRY_S, hint=hint)
-        if self.count >= self._most:
-            message, hint = f"{self._most} streams are open, as many as this service may have", "try again later"
-            raise TooManyStreamsError(message, retry_after_s=_RETRY_S, hint=hint)
+            raise _too_many(f"{self._most_each} streams are open for this key", "end one of them first")
+        if project and self._by_project[project] >= self._most_of_project:
+            raise _too_many(f"{self._most_of_project} streams are open for project {project}", "end one of them first")
+        of_projects = self.count - self._by_project[""]
+        if self.count >= self._most or (project and of_projects >= self._most_of_projects):
+            raise _too_many(f"{self.count} streams are open, as many as this service may have", "try again later")
         self._open[principal] += 1
+        self._by_project[project] += 1
 
-    def end(self, principal: str) -> None:
+    def end(self, principal: str, project: str) -> None:
         """Count one less."""
-        self._open[principal] -= 1
-        if not self._open[principal]:
-            del self._open[principal]
+        for counter, name in ((self._open, principal), (self._by_project, project)):
+            counter[name] -= 1
+            if not counter[name]:
+                del counter[name]
+
+
+def _too_many(message: str, hint: str) -> TooManyStreamsError:
+    return TooManyStreamsError(message, retry_after_s=_RETRY_S, hint=hint)
 
 
 class _Counted(StreamingResponse):
     """A stream that counts from its making until nobody reads it any more."""
 
-    def __init__(self, streams: Streams, principal: str, parts: AsyncIterable[bytes], headers: dict[str, str]) -> None:
+    def __init__(
+        self, streams: Streams, whose: tuple[str, str], parts: AsyncIterable[bytes], headers: dict[str, str]
+    ) -> None:
         super().__init__(parts, media_type=STREAM, headers=headers)
-        streams.begin(principal)
-        self._streams, self._principal = streams, principal
+        streams.begin(*whose)
+        self._streams, self._whose = streams, whose
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._streams.end(self._principal)
+            self._streams.end(*self._whose)
 
 
 def stream(
@@ -86,4 +104,5 @@ def stream(
         answer = Response(media_type=STREAM, headers=more)
         del answer.headers["content-length"]  # nobody knows
         return answer
-    return _Counted(context.streams, principal, parts(), more)
+    whose = (principal, context.doorkeeper.project_of(principal))
+    return _Counted(context.streams, whose, parts(), more)
