@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import pytest
 
 from hostler.control.access import Limits
 from hostler.control.access.limits import Rate
@@ -37,6 +39,10 @@ class Agent:
         self._told += 1
         said = {"boot": "boot", "agent": self.name, "epoch": self.epoch, "sequence": self._told}
         return await self._send("/agent/v1/report", said)
+
+    async def poll(self) -> httpx.Response:
+        path = f"/agent/v1/orders?from=0&epoch={self.epoch}"
+        return await self.house.client.get(path, headers=self._headers)
 
     async def _send(self, path: str, said: dict[str, Any]) -> httpx.Response:
         return await self.house.client.post(path, json=said, headers=self._headers)
@@ -74,5 +80,37 @@ def test_who_has_no_credential_is_counted_to_no_host() -> None:
             stranger = Agent(house, "north", house.secret)
             assert {(await stranger.register()).status_code for _ in range(6)} == {401}
             assert (await north.register()).status_code == 200
+
+    asyncio.run(scenario())
+
+
+def test_a_host_asks_for_orders_so_often_and_reports_meanwhile() -> None:
+    async def scenario() -> None:
+        async with open_house(limits=FEW) as house:
+            north, south = await joined(house, "north"), await joined(house, "south")
+            for one in (north, south):
+                assert (await one.register()).status_code == 200
+            polls = [await north.poll() for _ in range(8)]
+            assert [one.status_code for one in polls] == [200] * 6 + [429] * 2
+            assert polls[-1].json()["detail"] == "more polls than one host may send"
+            assert int(polls[-1].headers["Retry-After"]) > 0
+            assert ((await north.report()).status_code, (await south.poll()).status_code) == (200, 200)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("path", ["/agent/v1/register", "/agent/v1/report"])
+def test_nothing_of_what_a_stranger_says_is_read(path: str) -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            read: list[bytes] = []
+
+            async def said() -> AsyncIterator[bytes]:
+                read.append(b"{")
+                yield b"{"
+
+            headers = {"Content-Type": "application/json", "Authorization": f"Bearer {house.secret}"}
+            refused = await house.client.post(path, content=said(), headers=headers)
+            assert (refused.status_code, read) == (401, [])
 
     asyncio.run(scenario())

@@ -22,11 +22,10 @@ from hostler.agent.messages import (
 )
 from hostler.config.entries import means
 from hostler.control.access.errors import TooManyRequestsError
-from hostler.control.access.secrets import bearer_of, parse_secret
 from hostler.control.api.calls import Call
 from hostler.control.api.listing import Query
 from hostler.control.api.routes import Reply, Routes
-from hostler.control.api.serving import remote_of
+from hostler.control.api.serving import credential_of, remote_of
 
 __all__ = ["ROUTES"]
 
@@ -44,24 +43,17 @@ class OrdersQuery(Query, frozen=True):
     wait_s: Annotated[float, Meta(ge=0, le=600), means("How long to wait for a newer one; at most 60 s are.")] = 0.0
 
 
-def _credential(call: Call) -> str:
-    """Return the credential; UnauthenticatedError for what is none, such as an API key."""
-    return parse_secret(bearer_of(call.request.headers.get("authorization", "")), "credential").text
-
-
-async def _counted(call: Call, *, is_registration: bool) -> str:
-    """Return the credential of a host that does not tell too much; TooManyRequestsError, UnauthenticatedError.
+def _counted(call: Call, what: str, *, is_change: bool = False) -> str:
+    """Return the credential of a host that neither tells nor asks too much; TooManyRequestsError.
 
     What is told is written down, and nobody on one host is to fill the database of all. A host may register as often as
-    a key may change something, and report as often as a key may read: no honest agent comes near.
+    a key may change something, and report and ask for orders as often as a key may read: no honest agent comes near.
     """
-    credential, context = _credential(call), call.context
-    host = await context.fleet.roll.host_of(credential, remote_of(call.request))
-    wait_s = context.limiter.take(f"agent of {host}", context.clock(), is_change=is_registration)
+    context, host = call.context, call.request.scope["hostler_host"]
+    wait_s = context.limiter.take(f"{what} of {host}", context.clock(), is_change=is_change)
     if wait_s:
-        what = "registrations" if is_registration else "reports"
         raise TooManyRequestsError(f"more {what} than one host may send", retry_after_s=wait_s)
-    return credential
+    return credential_of(call.request)
 
 
 @ROUTES.add("POST", JOIN_PATH, "Join with a token", body=Join, answers={200: Joined}, door="none", refusals=_REFUSALS)
@@ -82,7 +74,7 @@ async def join(call: Call) -> Reply:
 async def register(call: Call) -> Reply:
     """Register a host."""
     fleet = call.context.fleet
-    credential = await _counted(call, is_registration=True)
+    credential = _counted(call, "registrations", is_change=True)
     return Reply(200, await fleet.register(credential, call.body(Register), remote_of(call.request)))
 
 
@@ -98,7 +90,7 @@ async def register(call: Call) -> Reply:
 async def report(call: Call) -> Reply:
     """Take in a report."""
     fleet = call.context.fleet
-    credential = await _counted(call, is_registration=False)
+    credential = _counted(call, "reports")
     return Reply(200, await fleet.report(credential, call.body(Report), remote_of(call.request)))
 
 
@@ -115,6 +107,6 @@ async def orders(call: Call) -> Reply:
     """Return the orders of a host."""
     asked, fleet = call.ask(OrdersQuery), call.context.fleet
     found = await fleet.orders(
-        _credential(call), asked.from_version, asked.wait_s, remote_of(call.request), epoch=asked.epoch
+        _counted(call, "polls"), asked.from_version, asked.wait_s, remote_of(call.request), epoch=asked.epoch
     )
     return Reply(204) if found is None else Reply(200, found)

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from hostler.control.access.errors import UnauthenticatedError
 from hostler.control.access.principals import Principal
-from hostler.control.access.secrets import bearer_of, redact
+from hostler.control.access.secrets import bearer_of, parse_secret, redact
 from hostler.control.access.sessions import check_request, cookie_name
 from hostler.control.api.calls import Call
 from hostler.control.api.context import Context
@@ -23,7 +23,7 @@ from hostler.control.api.refusals import note_refusal
 from hostler.control.api.routes import Reply, Route
 from hostler.errors import HostlerError, InternalError
 
-__all__ = ["NOBODY", "Endpoint", "failed", "remote_of"]
+__all__ = ["NOBODY", "Endpoint", "credential_of", "failed", "remote_of"]
 
 NOBODY = Principal(id="", kind="key")
 _JSON = "application/json"
@@ -75,6 +75,8 @@ class Endpoint:
             principal = await authenticate(context, request, now_ns)
             request.scope["hostler_actor"] = principal.actor
             context.limiter.check(principal.id, now_ns, is_change=route.is_change)
+        elif route.door == "agent":  # before a byte of what it says is read
+            request.scope["hostler_host"] = await host_of(context, request)
         query = query_of(request.query_params, route.query)
         asked, raw = None, b""
         if route.body is not None:
@@ -85,6 +87,16 @@ class Endpoint:
             if route.door == "key":  # whoever is slow to say what he wants may have lost his key meanwhile
                 principal = await authenticate(context, request, now_ns)
         return await route.handler(Call(context, request, principal, request_id, now_ns, asked, query, raw))
+
+
+async def host_of(context: Context, request: Request) -> str:
+    """Return the id of the host whose agent calls; UnauthenticatedError for a credential that is none."""
+    return await context.fleet.roll.host_of(credential_of(request), remote_of(request))
+
+
+def credential_of(request: Request) -> str:
+    """Return the credential of an agent; UnauthenticatedError for what is none, such as an API key."""
+    return parse_secret(bearer_of(request.headers.get("authorization", "")), "credential").text
 
 
 async def authenticate(context: Context, request: Request, now_ns: int) -> Principal:
