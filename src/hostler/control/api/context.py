@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from hostler.control.access import Doorkeeper, Limiter
 from hostler.control.access.secrets import Random
+from hostler.control.api.asking import Asking
 from hostler.control.api.metering import Meters
 from hostler.control.api.probing import WriteProbe
 from hostler.control.api.refusals import Refusals
@@ -45,6 +46,7 @@ class Context:
     tell: Callable[[str], None] = lambda line: None
     meters: Meters = field(default_factory=Meters)
     refusals: Refusals = field(default_factory=Refusals)
+    asking: Asking = field(default_factory=Asking)
     writes: WriteProbe = field(default_factory=WriteProbe)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     strangers: Strangers = field(init=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -62,19 +63,23 @@ class QueueQuery(PageQuery, frozen=True):
 )
 async def plan(call: Call) -> Reply:
     """Say where VMs would go."""
-    asked = call.body(PlanAsked)
+    with call.context.asking.turn(call.principal.id):
+        return Reply(200, await _plan(call, call.body(PlanAsked)))
+
+
+async def _plan(call: Call, asked: PlanAsked) -> Plan:
     for one in asked.vms:
         call.principal.check("plan.run", one.project)
     asked, standings = await call.read(
         lambda connection: (questions.with_defaults(connection, asked), standing.read(connection))
     )
-    wanted = questions.facts_of(asked)
+    wanted = await asyncio.to_thread(questions.facts_of, asked)  # thousands of specs: others are answered meanwhile
     await call.read(lambda connection: _check_bounds(connection, call, asked.vms))
     may_read = readable(call.principal)
     placements, seq = await call.context.books.what_if(
         lambda engine: questions.plan(engine, asked, wanted, may_read, standings)
     )
-    return Reply(200, Plan(seq=seq, placements=placements))
+    return Plan(seq=seq, placements=placements)
 
 
 @ROUTES.add(
@@ -88,7 +93,11 @@ async def plan(call: Call) -> Reply:
 )
 async def candidates(call: Call) -> Reply:
     """Return what each host says to a VM."""
-    asked = call.body(CandidatesAsked)
+    with call.context.asking.turn(call.principal.id):
+        return Reply(200, await _candidates(call, call.body(CandidatesAsked)))
+
+
+async def _candidates(call: Call, asked: CandidatesAsked) -> Candidates:
     call.principal.check("plan.run", asked.project)
     spec, standings = await call.read(
         lambda connection: (with_strategy(connection, asked.project, asked.spec), standing.read(connection))
@@ -99,8 +108,7 @@ async def candidates(call: Call) -> Reply:
     found, seq = await call.context.books.what_if(
         lambda engine: questions.candidates(engine, facts, _ASKED, may_read, standings)
     )
-    told = Candidates(seq=seq, hosts=found.hosts, chosen=found.chosen, evictions=found.evictions, why=found.why)
-    return Reply(200, told)
+    return Candidates(seq=seq, hosts=found.hosts, chosen=found.chosen, evictions=found.evictions, why=found.why)
 
 
 def _check_bounds(connection: Connection, call: Call, asked: Sequence[PlanVm | CandidatesAsked]) -> None:
