@@ -26,11 +26,13 @@ def test_every_entry_of_the_menu_is_in_sight(phone: Window) -> None:
     assert entries.evaluate_all(INSIDE)
 
 
-def test_what_happened_has_most_of_the_width(phone: Window) -> None:
+def test_what_happened_has_half_of_the_width_and_names_stay_whole(phone: Window) -> None:
     phone.open("/events")
     table = phone.page.locator("table.events")
     widths = table.locator("td.what").evaluate_all("cells => cells.map(one => one.getBoundingClientRect().width)")
     whole = table.evaluate("one => one.parentElement.clientWidth")
     assert widths
-    assert min(widths) > whole * 0.55
+    assert min(widths) > whole * 0.45
     assert table.evaluate("one => one.offsetWidth <= one.parentElement.clientWidth")
+    lines = "links => links.map(one => one.getClientRects().length)"
+    assert set(table.locator("a", has_text="web-").evaluate_all(lines)) == {1}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hostler.control.api.shapes import Problem, VmCreate
+from hostler.control.vms.names import refused_name
 from hostler.errors import InputError
 from hostler.web.fields import pairs_of, whole_number
 
@@ -83,6 +84,8 @@ def request_of(typed: TypedVm) -> VmCreate:
     try:
         return msgspec.convert(body, VmCreate)
     except msgspec.ValidationError as error:
+        if (refused := refused_name(str(error), body)) is not None:
+            raise refused from error
         raise InputError(str(error), hint="correct that field; the description lists what there is") from error
 
 
