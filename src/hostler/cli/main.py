@@ -27,6 +27,20 @@ TRACEBACK_VARIABLE = "HOSTLER_TRACEBACK"
 
 FILE_ENDINGS = (".yaml", ".yml", ".json")
 
+# Words of other programs for what our commands do.
+_OTHER_WORDS = {
+    "add": "create",
+    "describe": "get",
+    "forget": "delete",
+    "logs": "events",
+    "ls": "list",
+    "new": "create",
+    "reboot": "restart",
+    "remove": "delete",
+    "rm": "delete",
+    "show": "get",
+}
+
 EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130  # as shells show a process ended by SIGINT
@@ -48,6 +62,7 @@ COMMANDS: Table = {
     "quota": ("hostler.cli.control.quota", "quota", "Set what projects are guaranteed, and may have at most."),
     "reservation": ("hostler.cli.control.reservation", "reservation", "Keep room on hosts for a project or a gang."),
     "gang": ("hostler.cli.control.gang", "gang", "Place VMs together or not at all."),
+    "events": ("hostler.cli.control.events", "events", "Show what happened in a control plane, and what happens."),
     "operation": ("hostler.cli.control.operation", "operation", "List changes under way, and wait for them."),
     "key": ("hostler.cli.control.key", "key", "Make, rotate and revoke API keys."),
     "context": ("hostler.cli.control.context", "context", "Name control planes, and choose among them."),
@@ -138,7 +153,8 @@ def _nearest_command(context: click.Context, message: str) -> str:
     if not isinstance(context.command, click.Group) or not message.startswith("No such command"):
         return ""
     wanted = message.partition("'")[2].partition("'")[0]
-    near = get_close_matches(wanted, context.command.list_commands(context), n=1)
+    there = context.command.list_commands(context)
+    near = [one for one in (_OTHER_WORDS.get(wanted),) if one in there] or get_close_matches(wanted, there, n=1)
     return f"did you mean '{context.command_path} {near[0]}'?" if near else ""
 
 

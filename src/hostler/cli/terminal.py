@@ -6,6 +6,7 @@ wrapped, and so do very long tables. Answers go to standard output, everything a
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +22,8 @@ PIPE_WIDTH = 80  # of lines that are broken although nobody says how wide they m
 PIPE_LIMIT = 100  # … and of those that are not broken
 
 Column = tuple[str, str]  # heading, and "left" or "right"
+
+_NO_ASCII = re.compile(r"[^\n -~]")
 
 
 def say(text: str = "") -> None:
@@ -60,7 +63,7 @@ def print_data(data: object, output: str) -> None:
         return
     import msgspec
 
-    click.echo(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+    click.echo(_NO_ASCII.sub(_escaped, msgspec.json.format(msgspec.json.encode(data), indent=2).decode()))
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
@@ -113,3 +116,12 @@ def progress(label: str, total: int | None, *, is_long: bool = True) -> Iterator
 def printable(text: str) -> str:
     """Replace what could move a terminal's cursor: names may come from strangers."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Write what stands in a string of JSON and cannot be printed as JSON escapes it, beyond 16 bits in two halves."""
+    letter = found[0]
+    if letter.isprintable():
+        return letter
+    halves = letter.encode("utf-16-be")
+    return "".join(f"\\u{halves[at]:02x}{halves[at + 1]:02x}" for at in range(0, len(halves), 2))

@@ -6,6 +6,7 @@ Amounts are written as people do (``1500m``, ``2Gi``), and what equals its defau
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
@@ -53,10 +54,21 @@ def write_fleet(
     return file
 
 
+_NO_ASCII = re.compile(r"[^\n -~]")
+
+
 def write_yaml(data: object) -> str:
-    """Write plain values as YAML that this package, and readers of YAML 1.1, read back as the same values."""
+    """Write plain values as YAML that this package, and readers of YAML 1.1, read back as the same values.
+
+    What a screen would not show, or obey, is escaped: names may come from strangers, and turn a line around.
+    """
     text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-    return text
+    return _NO_ASCII.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    letter = found[0]
+    return letter if letter.isprintable() else f"\\U{ord(letter):08x}"
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
@@ -69,6 +81,8 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = None if isinstance(resolve_plain(text), str) else "'"
+    if any(not found.isprintable() for found in _NO_ASCII.findall(text)):
+        style = '"'  # the only one that has escapes
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

@@ -10,6 +10,7 @@ import click
 from hostler.cli.control.database_option import database_option
 from hostler.cli.options import examples
 from hostler.cli.terminal import say
+from hostler.cli.wording import plural
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
@@ -94,4 +95,5 @@ def restore(file: Path | None, database_url: str, *, force: bool, in_place: bool
 
 def _told(report: BackupReport) -> str:
     size = f"{report.size_bytes / 2**20:.1f} MiB"
-    return f"{report.path} ({size}, {report.vms} VMs, {report.hosts} hosts, log up to {report.seq})"
+    counts = f"{plural(report.vms, 'VM')}, {plural(report.hosts, 'host')}"
+    return f"{report.path} ({size}, {counts}, log up to {report.seq})"

@@ -27,7 +27,7 @@ def change_vms(
     with there.open() as client:
         vms = [client.vms.find(word, client.reach.project) for word in words]
         changes = follow(client, [change(client, vm) for vm in vms], wait_s)
-    show_changes(changes, output, wait_s)
+    show_changes(changes, output, wait_s, before=vms)
 
 
 def show_changes(changes: Sequence[VmChanged], output: str, wait_s: int | None, before: Sequence[Vm] = ()) -> None:

@@ -22,6 +22,7 @@ from hostler.cli.control.agent_options import (
 from hostler.cli.control.fake_options import fake_options, read_delays, read_faults
 from hostler.cli.options import FILE, NumberRange, examples, seed_option
 from hostler.cli.terminal import note, progress, say
+from hostler.cli.wording import plural
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ async def _tell(hosts: Fleet, total: int, log: Log) -> None:
 
 def _count(hosts: Fleet, total: int) -> str:
     powers = [vm.power for driver in hosts.drivers.values() for vm in driver.vms.values()]
-    parts = [f"{len(hosts.came)} of {total} hosts joined"]
+    parts = [f"{len(hosts.came)} of {plural(total, 'host')} joined"]
     if hosts.ended:
         parts.append(f"{len(hosts.ended)} ended")
     if powers:

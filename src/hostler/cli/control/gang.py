@@ -24,6 +24,7 @@ __all__ = ["gang"]
 _MAKE = "'hostler gang create NAME --min-count 2' makes one"
 _complete = completing(lambda client, incomplete: [one.name for one in client.gangs.list(project=client.reach.project)])
 
+_EVICTED = {"single": "one by one", "all": "all together"}
 _FIELDS: list[Field[Gang]] = [
     Field("PROJECT", lambda one: one.project),
     Field("NAME", lambda one: one.name),
@@ -33,10 +34,24 @@ _FIELDS: list[Field[Gang]] = [
     Field("TOPOLOGY", lambda one: one.topology),
     Field("AGE", lambda one: age(one.created_at), "right"),
     Field("PRIORITY", lambda one: one.priority, "right", is_wide=True),
-    Field("EVICTED", lambda one: one.disruption, is_wide=True),
+    Field("EVICTED", lambda one: _EVICTED.get(one.disruption, one.disruption), is_wide=True),
     Field("WHEN BROKEN", lambda one: one.when_broken, is_wide=True),
     Field("HEAD OF LINE", lambda one: one.head_of_line, is_wide=True),
     Field("WHY", lambda one: one.why, is_wide=True),
+]
+
+_DETAILS: list[Field[Gang]] = [
+    Field("Name", lambda one: f"{one.project}/{one.name}"),
+    Field("Placed", lambda one: f"{one.placed} of {one.members}"),
+    Field("Why", lambda one: one.why),
+    Field("At least", lambda one: one.min_count),
+    Field("At most", lambda one: one.max_count or "any"),
+    Field("Topology", lambda one: one.topology),
+    Field("Priority", lambda one: one.priority),
+    Field("Evicted", lambda one: _EVICTED.get(one.disruption, one.disruption)),
+    Field("When broken", lambda one: one.when_broken),
+    Field("Head of line", lambda one: one.head_of_line),
+    Field("Created", lambda one: f"{one.created_at} ({age(one.created_at)})"),
 ]
 
 
@@ -59,7 +74,12 @@ def _options(command: Any) -> Any:  # noqa: ANN401 - a command, as click has it
             click.option("--max-count", metavar="N", type=click.IntRange(0), default=None, help="How many at most."),
             click.option("--priority", metavar="N", type=int, default=None, help="Else the lowest of its members."),
             click.option("--topology", metavar="LABEL", default=None, help="All go where hosts have one value of it."),
-            click.option("--disruption", type=click.Choice(["single", "all"]), default=None, help="Who is evicted."),
+            click.option(
+                "--disruption",
+                type=click.Choice(["single", "all"]),
+                default=None,
+                help="Who is evicted when others need the room: members one by one, or all together.",
+            ),
             click.option(
                 "--when-broken",
                 type=click.Choice(["keep", "prefer_repair", "release_after"]),
@@ -119,7 +139,7 @@ def list_(there: There, all_projects: bool, output: str) -> None:
 def get(there: There, name: str, output: str) -> None:
     """Show a gang."""
     with there.open() as client:
-        show_one(client.gangs.get(*client.named(name)), _FIELDS, output)
+        show_one(client.gangs.get(*client.named(name)), _DETAILS, output)
 
 
 @gang.command(epilog=examples("hostler gang edit crew --min-count 12"), short_help="Change a gang.")

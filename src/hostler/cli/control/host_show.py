@@ -13,7 +13,7 @@ from hostler.cli.control.connecting import There, complete_host, connects_fleet_
 from hostler.cli.control.hints import NO_HOSTS
 from hostler.cli.control.showing import Field, age, amounts_text, labels_text, output, show_list, show_one
 from hostler.cli.options import examples
-from hostler.cli.terminal import print_data, printable, say
+from hostler.cli.terminal import note, print_data, printable, say
 from hostler.cli.wording import readable_amount
 
 if TYPE_CHECKING:
@@ -164,7 +164,10 @@ def get(there: There, host: str, output: str) -> None:
 @connects_fleet_wide
 @output
 def scheduling(there: There, host: str, output: str) -> None:
-    """Show what a scheduler looks at of a host: status, what is used of each resource, and how many VMs run."""
+    """Show what a scheduler looks at of a host: status, what is used of each resource, and how many VMs run.
+
+    The text has a fixed form, which other programs read: its GB are GiB (2^30 bytes). -o json has bytes.
+    """
     with there.open() as client:
         found = client.hosts.scheduling(host)
     if output in ("json", "yaml"):
@@ -172,3 +175,4 @@ def scheduling(there: There, host: str, output: str) -> None:
         return
     for line in found.text.rstrip("\n").split("\n"):
         say(printable(line))
+    note("GB in this text are GiB; -o json has bytes")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.control.asking import confirm, yes_option
+from hostler.cli.control.asking import confirm, read_pairs, yes_option
 from hostler.cli.control.changing import change_vms, show_changes
 from hostler.cli.control.connecting import There, complete_host, connects
 from hostler.cli.control.showing import shape_output
@@ -14,7 +14,7 @@ from hostler.cli.control.vm_fields import complete_vm
 from hostler.cli.control.waiting import WaitingCommand, follow, wait_option
 from hostler.cli.options import examples
 from hostler.cli.wording import plural
-from hostler.errors import InputError
+from hostler.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from hostler.control.api.shapes import Vm, VmChanged
@@ -61,20 +61,47 @@ def migrate(there: There, vm: str, host: str, cancel: bool, wait_s: int | None, 
 
 @click.command(
     cls=WaitingCommand,
-    epilog=examples("hostler vm delete web-0", "hostler vm delete web-0 web-1 team-a/db --yes --wait"),
+    epilog=examples(
+        "hostler vm delete web-0",
+        "hostler vm delete web-0 web-1 team-a/db --yes --wait",
+        "hostler vm delete -l tier=web",
+    ),
     short_help="Delete VMs with their disks.",
 )
-@click.argument("vms", metavar="VM…", nargs=-1, required=True, shell_complete=complete_vm)
+@click.argument("vms", metavar="[VM]…", nargs=-1, shell_complete=complete_vm)
+@click.option(
+    "-l",
+    "--label",
+    "labels",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Instead of names: the VMs of the project that have this label; of several, those that have all.",
+)
 @yes_option()
 @wait_option("Wait until nothing is left of it")
 @connects
 @shape_output
-def delete(there: There, vms: tuple[str, ...], yes: bool, wait_s: int | None, output: str) -> None:
+def delete(
+    there: There, vms: tuple[str, ...], labels: tuple[str, ...], yes: bool, wait_s: int | None, output: str
+) -> None:
     """Delete VMs with their disks, whatever state they are in; on a terminal you are asked first."""
+    if bool(vms) == bool(labels):
+        raise InputError("VMs are named, or chosen by a label", hint="give VM… or -l KEY=VALUE, not both and not none")
     with there.open() as client:
-        found = [client.vms.find(word, client.reach.project) for word in vms]
+        found = [client.vms.find(word, client.reach.project) for word in vms] if vms else _labelled(client, labels)
         names = [f"{vm.project}/{vm.name}" for vm in found]
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         confirm(f"Delete {plural(len(names), 'VM')} ({', '.join(names[:_SHOWN])}{more}) with all disks?", is_sure=yes)
         changes = follow(client, [client.vms.delete(vm.id) for vm in found], wait_s)
     show_changes(changes, output, wait_s)
+
+
+def _labelled(client: Client, labels: tuple[str, ...]) -> list[Vm]:
+    """Return the VMs of the project that have some labels; UnknownNameError where there are none."""
+    read_pairs("--label", labels)  # the server would take a word without = for another question
+    found = list(client.vms.list(project=client.reach.project, labels=labels))
+    if not found:
+        what = " and ".join(labels)
+        hint = f"'hostler vm list -p {client.reach.project} -o wide' shows labels; -p names another project"
+        raise UnknownNameError(f"no VM of project {client.reach.project} has the label {what}", hint=hint)
+    return found

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hostler.control.api.shapes import Event, Vm
     from hostler.control.client import Client
 
-__all__ = ["EVENT_FIELDS", "events", "explain"]
+__all__ = ["EVENT_FIELDS", "events", "explain", "write_event"]
 
 EVENT_FIELDS: list[Field[Event]] = [
     Field("SEQ", lambda event: event.seq, "right"),
@@ -79,10 +79,10 @@ def events(there: There, vm: str, follow: bool, output: str) -> None:
             show_list(past, EVENT_FIELDS, output, nothing=f"nothing is known of {found.project}/{found.name} any more")
             return
         for event in past:
-            _write(event, output)
+            write_event(event, output)
         last = past[-1].seq if past else 0
         for event in client.follow(project=found.project, subject=found.id, after=last):
-            _write(event, output)
+            write_event(event, output)
 
 
 def _decision(client: Client, vm: Vm) -> dict[str, Any]:
@@ -99,7 +99,8 @@ def _decision(client: Client, vm: Vm) -> dict[str, Any]:
         raise StillUnderWayError(f"{vm.project}/{vm.name} is not decided yet", hint=hint) from None
 
 
-def _write(event: Event, form: str) -> None:
+def write_event(event: Event, form: str) -> None:
+    """Write an event of a list that goes on."""
     if form in ("json", "yaml"):
         say(msgspec.json.encode(event).decode())
     else:

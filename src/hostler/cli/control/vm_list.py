@@ -14,6 +14,7 @@ from hostler.cli.control.listing import listed
 from hostler.cli.control.showing import Field, age, output, show_list, show_one
 from hostler.cli.control.vm_fields import DETAILS, FIELDS, complete_vm
 from hostler.cli.options import examples
+from hostler.cli.terminal import note
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,7 +90,11 @@ def get(there: There, vm: str, output: str) -> None:
 @connects
 @output
 def queue(there: There, all_projects: bool, output: str) -> None:
-    """Show the VMs that wait for a place, and why."""
+    """Show the VMs that wait for a place, and why.
+
+    WHY is what was found when a VM was tried last: it is tried again when something changes that could help it.
+    'hostler vm explain' looks at the hosts as they are now.
+    """
     fields: list[Field[Waiting]] = [
         Field("VM", lambda one: f"{one.project}/{one.name}"),
         Field("STATE", lambda one: one.state),
@@ -100,7 +105,10 @@ def queue(there: There, all_projects: bool, output: str) -> None:
     ]
     with there.open() as client:
         project = "" if all_projects else client.reach.project
-        show_list(listed(client, project, client.vms.queue(project=project)), fields, output, nothing="no VM waits")
+        found = listed(client, project, client.vms.queue(project=project))
+        show_list(found, fields, output, nothing="no VM waits")
+    if found and output in ("table", "wide"):
+        note("WHY is of the last try; 'hostler vm explain NAME' looks at the hosts as they are now")
 
 
 class _Chosen(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,13 +12,17 @@ from hostler.cli.control.hints import NO_HOSTS
 from hostler.cli.control.showing import output
 from hostler.cli.control.vm_spec import FILES, read_wishes, spec_options, spec_words
 from hostler.cli.options import examples
-from hostler.cli.terminal import Column, print_data, print_table, printable, say
+from hostler.cli.terminal import Column, note, print_data, print_table, printable, say
 from hostler.cli.wording import plural
 
 if TYPE_CHECKING:
     from hostler.control.api.shapes import Candidates, Plan, Victim
+    from hostler.control.client import Client
 
 __all__ = ["candidates", "plan"]
+
+_FEW = 20  # names that are looked up one by one
+_SHOWN = 5
 
 
 @click.command(
@@ -57,10 +61,14 @@ def plan(
         wishes = read_wishes(files, name or ("" if files else "vm"), spec_words(options), client.reach.project, 1)
         vms = [PlanVm(name=wish.name, project=wish.project, spec=wish.spec, count=count) for wish in wishes]
         found = client.vms.plan(PlanAsked(vms=vms, without_hosts=list(without_hosts)))
+        taken = _taken(client, found) if name or files else []
     if output in ("json", "yaml"):
         print_data(msgspec.to_builtins(found), output)
     else:
         _print_plan(found, is_wide=output == "wide")
+    if taken:
+        more = f" and {len(taken) - _SHOWN} more" if len(taken) > _SHOWN else ""
+        note(f"there is such a VM already, so 'create' would be refused: {', '.join(taken[:_SHOWN])}{more}")
     if not all(one.host for one in found.placements):
         ctx.exit(1)
 
@@ -100,6 +108,16 @@ def candidates(
         _print_candidates(found, is_wide=output == "wide")
     if not found.chosen:
         ctx.exit(1)
+
+
+def _taken(client: Client, found: Plan) -> list[str]:
+    """Return the VMs of a plan whose names are taken: a plan asks for room, not for names."""
+    names = {(one.project, one.name) for one in found.placements}
+    if len(names) <= _FEW:
+        there = [vm for project, name in sorted(names) for vm in client.vms.list(project=project, name=name)]
+    else:
+        there = [vm for project in sorted({project for project, _ in names}) for vm in client.vms.list(project=project)]
+    return sorted(f"{vm.project}/{vm.name}" for vm in there if (vm.project, vm.name) in names)
 
 
 def _print_plan(found: Plan, *, is_wide: bool) -> None:

@@ -123,6 +123,7 @@ def read_wishes(files: Sequence[str], name: str, words: dict[str, Any], project:
     if not files:
         if not name:
             raise InputError("the VM needs a name", hint="hostler vm create NAME …")
+        _check_no_project(name)
         check_name("the VM's name", name)
         found = [VmCreate(name=name, project=project, spec=read_spec(words))]
     else:
@@ -136,6 +137,14 @@ def read_wishes(files: Sequence[str], name: str, words: dict[str, Any], project:
 
     numbered = [(wish, number) for wish in found for number in range(count)]
     return [msgspec.structs.replace(wish, name=f"{wish.name}-{number}") for wish, number in numbered]
+
+
+def _check_no_project(name: str) -> None:
+    """Refuse PROJECT/NAME, by which every other command names a VM, with the option that says the same here."""
+    project, slash, word = name.partition("/")
+    if slash:
+        hint = f"name the project by its option: {word} -p {project}"
+        raise InputError(f"{name[:80]!r} is no name for a new VM", hint=hint)
 
 
 def _wish(document: Document, name: str, words: dict[str, Any], project: str, documents: int) -> VmCreate:
@@ -153,6 +162,7 @@ def _wish(document: Document, name: str, words: dict[str, Any], project: str, do
     if name:
         if documents > 1:
             raise InputError(f"{name!r} cannot name {documents} VMs", hint="leave it out, and name them in the file")
+        _check_no_project(name)
         data["name"] = name
     if "name" not in data:
         raise InputError(f"{document.where()}: the VM has no name", hint="write name: … beside spec, or give NAME")
