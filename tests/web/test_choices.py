@@ -1,4 +1,4 @@
-"""What the page of a VM says of the host that was chosen for it, and of one that cannot let it go."""
+"""What pages say of a host that was chosen, of one that cannot let a VM go, and of one that keeps room for others."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import httpx
 import msgspec
 import pytest
 
+from hostler.control.api.shapes import ReservationCreate
 from hostler.control.fleet.announcing import announce
 from hostler.control.fleet.hosts import read_body
+from hostler.control.services import reservations
 from hostler.control.store import Connection, hosts
-from tests.web.lab import PATIENCE_S, Lab, running_lab
+from tests.web.lab import PATIENCE_S, Lab, running_lab, until
 
 
 @pytest.fixture
@@ -79,3 +81,13 @@ def test_a_vm_whose_host_cannot_send_it_is_not_offered_to_migrate_and_the_page_s
     with watcher:
         watcher.post("/login", data={"key": lab.make_key("viewer")}, headers={"Origin": lab.url})
         assert "unmovable" not in watcher.get(f"/vms/{vm}").text  # who may not move it anyway need not know
+
+
+def test_the_page_of_a_host_shows_what_reservations_keep_there(lab: Lab, client: httpx.Client) -> None:
+    assert "kept by reservation" not in client.get("/hosts/host-00").text
+    asked = ReservationCreate(name="night", amounts={"cpu": "1", "memory": "3Gi"})
+    lab.write(lambda connection: reservations.create(connection, asked, lab.caller()))
+    until(lambda: "kept by reservation default/night" in client.get("/hosts/host-00").text)
+    page = client.get("/hosts/host-00").text
+    said = page.partition("<dt>Reserved</dt><dd>")[2].partition("</dd>")[0]
+    assert said.startswith("cpu 1, memory 3 GiB ")
