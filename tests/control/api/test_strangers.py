@@ -240,3 +240,44 @@ async def ask_on_and_on(sock: socket.socket, last: bytes) -> None:
     with suppress(ConnectionError):
         async with asyncio.timeout(PATIENCE_S):
             await loop.sock_sendall(sock, asks)
+
+
+def test_a_head_that_is_too_large_is_refused_even_when_all_of_it_comes_at_once():
+    async def story() -> None:
+        async with door() as there:
+            head = ASK + b"Connection: close\r\nX-Long: " + b"x" * MOST_HEAD + b"\r\n\r\n"
+            status, headers, body = await there.send(head)
+            assert (status, json.loads(body)["code"]) == (431, "head_too_large")
+            assert headers["connection"] == "close"
+            status, _, _ = await there.send(ASK + b"Connection: close\r\nX-Long: " + b"x" * 60_000 + b"\r\n\r\n")
+            assert status == 200
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("trailer", ["Authorization: Bearer {}", "Host: elsewhere"], ids=["a key", "a host"])
+def test_what_comes_behind_a_body_is_no_header(trailer):
+    async def story() -> None:
+        async with door() as there:
+            sent = trailer.format(there.house.secret).encode()
+            head = b"POST /v1/projects HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            head += b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            body = b'{"name": "red"}'
+            chunks = b"%x\r\n%s\r\n0\r\n%s\r\n\r\n" % (len(body), body, sent)
+            status, _, _ = await there.send(head + chunks)
+            assert status == 401
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("name", ["Authorization", "Idempotency-Key", "If-Match"])
+def test_a_header_that_says_two_things_is_refused(name):
+    async def story() -> None:
+        async with open_house() as house:
+            values = {"Authorization": f"Bearer {house.secret}", "Idempotency-Key": "one", "If-Match": '"1"'}
+            twice = [(name, values[name])] * 2
+            answer = await house.ask("PATCH", "/v1/projects/default", json={}, headers=twice)
+            assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")
+            assert f"{name.lower()} is there twice" in answer.json()["detail"]
+
+    asyncio.run(story())

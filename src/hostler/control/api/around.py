@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hostler.control.access.listening import check_host
 from hostler.control.api.context import Context
+from hostler.control.api.reading import check_once
 from hostler.control.api.serving import failed
 from hostler.errors import HostlerError
 
@@ -56,11 +57,12 @@ class Around:
 
         try:
             app = self._app
-            if self._context.host_names:
-                try:
+            try:
+                if self._context.host_names:
                     check_host(", ".join(headers.getlist("host")), self._context.host_names)  # two are none of ours
-                except HostlerError as error:
-                    app = failed(self._context, Request(scope), error)
+                check_once(headers)
+            except HostlerError as error:
+                app = failed(self._context, Request(scope), error)
             await app(scope, receive, told)
         except asyncio.CancelledError:
             if not self._context.stopping.is_set():

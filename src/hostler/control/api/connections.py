@@ -23,9 +23,10 @@ from hostler.errors import HostlerError
 
 __all__ = ["patient"]
 
-MOST_HEAD = 64 * 1024  # bytes, and what comes with the last of them
+MOST_HEAD = 64 * 1024  # bytes
 STALL_S = 60.0
 _BASE: Any = HttpToolsProtocol
+_BETWEEN = 4  # bytes around a header: a colon, a space, the end of its line
 _NO_REQUEST = "that is no HTTP request"
 
 
@@ -40,6 +41,8 @@ class _Patient(_BASE):  # type: ignore[misc]
     _ending: asyncio.TimerHandle | None = None
     _stalling: asyncio.TimerHandle | None = None
     _unread = 0  # bytes since the last whole head or the last bytes of a body
+    _head = 0  # bytes of a head, however many came with them
+    _is_in_head = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first head."""
@@ -52,15 +55,33 @@ class _Patient(_BASE):  # type: ignore[misc]
         self._unread += len(data)
         super().data_received(data)
         if self._unread > MOST_HEAD:
-            self._refuse(HeadTooLargeError(f"the head is larger than {MOST_HEAD} bytes", hint="send less of it"))
+            self._refuse(_too_large())
         if self.cycle is not None and not self.cycle.response_complete:
             self._wait_no_more()
         elif self._ending is None:
             self._wait()
 
+    def on_message_begin(self) -> None:
+        """Begin to read a head."""
+        self._head, self._is_in_head = 0, True
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Count what belongs to the head."""
+        self._head += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take headers; what comes behind a body is none, though the parser calls it so: it was checked by nobody."""
+        if self._is_in_head:
+            self._head += len(name) + len(value) + _BETWEEN
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        """Count anew: a head is whole."""
-        self._unread = 0
+        """Count anew: a head is whole, and not too large even if all of it came at once."""
+        self._unread, self._is_in_head = 0, False
+        if self._head > MOST_HEAD:
+            raise _too_large()  # ends the parser, which calls for a refusal
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -75,6 +96,9 @@ class _Patient(_BASE):  # type: ignore[misc]
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no request; ``msg`` are the server's words for it."""
+        if self._head > MOST_HEAD:
+            self._refuse(_too_large())
+            return
         remote = self.client[0] if self.client is not None else "somebody"
         self.strangers.tell(f"what {remote} sent is no HTTP request", remote)
         self._refuse(NoRequestError(_NO_REQUEST, hint="speak HTTP/1.1, with TLS where the service does"))
@@ -139,6 +163,10 @@ def patient(head_s: float, strangers: Strangers, *, stall_s: float = STALL_S) ->
     told = _logger_of(lambda line: strangers.tell(line, ""))
     how = {"head_s": head_s, "stall_s": stall_s, "strangers": strangers, "told": told}
     return type("Patient", (_Patient,), how)
+
+
+def _too_large() -> HeadTooLargeError:
+    return HeadTooLargeError(f"the head is larger than {MOST_HEAD} bytes", hint="send less of it")
 
 
 def _answer(error: HostlerError) -> bytes:

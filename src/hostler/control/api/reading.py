@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, get_origin, get_type_hints
 
 import msgspec
-from starlette.datastructures import QueryParams
+from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 
 from hostler.control.api.errors import (
@@ -21,10 +21,11 @@ from hostler.control.services.versions import Versions
 from hostler.control.vms.names import refused_name
 from hostler.errors import InputError
 
-__all__ = ["MOST_BYTES", "body_of", "idempotency_key", "query_of", "raw_body", "versions_of"]
+__all__ = ["MOST_BYTES", "body_of", "check_once", "idempotency_key", "query_of", "raw_body", "versions_of"]
 
 MOST_BYTES = 1 << 20
 _TAGS = re.compile(r'\s*(?:W/)?"([^"]*)"\s*')
+_ONCE = frozenset((b"authorization", b"idempotency-key", b"if-match"))
 _DEEP_HINT = "nest less deeply"
 
 
@@ -123,6 +124,16 @@ def query_of(params: QueryParams, kind: type[msgspec.Struct]) -> object:
 def _list_fields(kind: type[msgspec.Struct]) -> frozenset[str]:
     hints = get_type_hints(kind)
     return frozenset(name for name, hint in hints.items() if get_origin(hint) is list)
+
+
+def check_once(headers: Headers) -> None:
+    """Refuse two of a header of which only one would be believed, by us or by whoever passed them on; InputError."""
+    seen: set[bytes] = set()
+    for name, _ in headers.raw:
+        if name in seen:
+            raise InputError(f"the header {name.decode()} is there twice", hint="send it once")
+        if name in _ONCE:
+            seen.add(name)
 
 
 def versions_of(header: str | None) -> Versions:
