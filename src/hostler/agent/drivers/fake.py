@@ -272,7 +272,7 @@ class FakeDriver:
 
     def _check_migration(self) -> None:
         if not self._capabilities.live_migration:
-            raise UnsupportedError("this driver does not migrate VMs", hint="stop the VM and start it elsewhere")
+            raise UnsupportedError("this driver does not migrate VMs", hint="stop the VM, migrate it, and start it")
 
     def _vm(self, vm: str) -> FakeVm:
         here = self.vms.get(vm)

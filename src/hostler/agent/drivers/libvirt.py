@@ -163,11 +163,11 @@ class LibvirtDriver:
 
     async def await_landing(self, order: Order) -> Landing:
         """Refuse."""
-        raise UnsupportedError("the driver libvirt does not migrate VMs", hint="stop the VM and start it elsewhere")
+        raise UnsupportedError("the driver libvirt does not migrate VMs", hint="stop the VM, migrate it, and start it")
 
     async def send(self, vm: str, landing: Landing) -> None:
         """Refuse."""
-        raise UnsupportedError("the driver libvirt does not migrate VMs", hint="stop the VM and start it elsewhere")
+        raise UnsupportedError("the driver libvirt does not migrate VMs", hint="stop the VM, migrate it, and start it")
 
     async def _on(self, vm: str, work: Callable[[Handle], T]) -> T:
         return await self._thread.call(lambda connection: work(self._domain(connection, vm)))
