@@ -86,10 +86,18 @@ class TestDeletingByLabel:
         result = hostler("vm", "delete", "-l", "tier=none", "--yes")
         assert (result.code, result.error) == (2, f"no VM of project {project} has the label tier=none")
 
-    @pytest.mark.parametrize("words", [(), ("web", "-l", "tier=web"), ("-l", "tier")])
+    @pytest.mark.parametrize("words", [(), ("web", "-l", "tier=web")])
     @pytest.mark.usefixtures("project")
-    def test_neither_both_nor_none_nor_half_a_label_is_taken(self, words):
-        assert hostler("vm", "delete", *words, "--yes").code == 2
+    def test_names_and_labels_are_taken_neither_both_nor_none(self, words):
+        assert hostler("vm", "create", "web", *SIZE, "--label", "tier=web").code == 0
+        result = hostler("vm", "delete", *words, "--yes")
+        assert (result.code, result.error) == (2, "VMs are named, or chosen by a label")
+
+    @pytest.mark.usefixtures("project")
+    def test_half_a_label_chooses_nobody(self):
+        assert hostler("vm", "create", "web", *SIZE, "--label", "tier=web").code == 0
+        assert hostler("vm", "delete", "-l", "tier", "--yes").code == 2
+        assert hostler("vm", "get", "web").code == 0
 
 
 def test_events_of_the_whole_fleet_and_of_one_project(project):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.control.asking import confirm, read_pairs, yes_option
+from hostler.cli.control.asking import confirm, yes_option
 from hostler.cli.control.changing import change_vms, show_changes
 from hostler.cli.control.connecting import There, complete_host, connects
 from hostler.cli.control.showing import shape_output
@@ -98,7 +98,6 @@ def delete(
 
 def _labelled(client: Client, labels: tuple[str, ...]) -> list[Vm]:
     """Return the VMs of the project that have some labels; UnknownNameError where there are none."""
-    read_pairs("--label", labels)  # the server would take a word without = for another question
     found = list(client.vms.list(project=client.reach.project, labels=labels))
     if not found:
         what = " and ".join(labels)
