@@ -81,3 +81,19 @@ def test_a_program_with_a_key_is_told_that_pages_are_not_for_it() -> None:
                 assert answer.headers["content-type"] == "application/problem+json"
 
     asyncio.run(scenario())
+
+
+def test_a_browser_that_asks_what_if_too_often_at_once_reads_when_to_come_again() -> None:
+    async def scenario() -> None:
+        async with door() as (house, browser):
+            await house.add_hosts("a")
+            assert (await browser.post("/login", data={"key": house.secret})).status_code == 303
+            identity = (await house.ask("GET", "/v1/whoami")).json()["id"]
+            asked = "/what-if?cpu=1&memory=1Gi&ask="
+            with house.context.asking.turn(identity), house.context.asking.turn(identity):
+                refused = await browser.get(f"{asked}json")
+                assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
+                assert "2 what-ifs of this key are under way" in (await browser.get(f"{asked}page")).text
+            assert (await browser.get(f"{asked}json")).status_code == 200
+
+    asyncio.run(scenario())

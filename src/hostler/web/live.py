@@ -20,7 +20,7 @@ from hostler.web.exchange import HEADERS
 __all__ = ["follow", "live_link"]
 
 _LEAST_S = 1.0  # between two tellings
-_BEAT_S = 15.0  # after which a comment keeps the connection alive, and the session is looked at again
+_BEAT_S = 5.0  # after which a comment keeps the connection alive, and the session is looked at again
 _NS = 1_000_000_000
 
 
