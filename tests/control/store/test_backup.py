@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostler.control.store import Database, hosts, lease, log, open_database, placements, projects, vms
+from hostler.control.store import Database, documents, hosts, lease, log, open_database, placements, projects, vms
 from hostler.control.store.backup import backup, restore, restore_in_place, verify
-from hostler.control.store.errors import BackupError, DatabaseInUseError, NewerDatabaseError
+from hostler.control.store.errors import BackupError, DamagedDatabaseError, DatabaseInUseError, NewerDatabaseError
 from hostler.control.store.hosts import HostRow
 from hostler.control.store.placements import PlacementRow
 from hostler.control.store.projects import ProjectRow
@@ -241,3 +241,44 @@ def test_what_is_no_file_is_not_replaced_by_a_restore(made, tmp_path):
         with pytest.raises(InputError, match="no regular file"):
             restore(made, f"sqlite:///{path}", is_forced=True)
     assert path.is_socket()
+
+
+DAMAGES = {
+    "a host": ("UPDATE hosts SET body = x'00'", "host alpha cannot be read"),
+    "a spec": ("UPDATE vms SET spec = x'7b'", "the spec of VM vm-shop-web0-0 cannot be read"),
+    "the log": ("UPDATE log SET body = x'7b' WHERE seq = 2", "entry 2 of the log cannot be read"),
+    "letters": ("UPDATE log SET body = x'7b2261223a2022ff227d' WHERE seq = 3", "entry 3 of the log cannot be read"),
+    "a checkpoint": ("UPDATE checkpoints SET body = x'c1'", "the checkpoint at 3 cannot be read"),
+    "the secret": ("UPDATE settings SET body = x'7b7d'", "setting session-secret cannot be read"),
+    "a trigger": ("CREATE TRIGGER mine AFTER INSERT ON log BEGIN DELETE FROM api_keys; END", "triggers .*: mine"),
+}
+
+
+@pytest.mark.parametrize(("statement", "words"), DAMAGES.values(), ids=DAMAGES.keys())
+def test_what_could_not_be_read_later_is_not_restored(sqlite_url, tmp_path, statement, words):
+    database = open_database(sqlite_url)
+    fill(database, 3)
+
+    def more(connection) -> None:
+        hosts.insert(connection, HostRow(id="h", name="alpha"))
+        log.save_checkpoint(connection, log.Checkpoint(seq=3, at_ns=1, format="test", body=b"\x80"))
+        secret = documents.Document(project="", name="session-secret", body=b'{"secret":"aaaa"}')
+        documents.insert(connection, "setting", secret)
+
+    database.submit(more).result(30)
+    database.close()
+    copy = tmp_path / "copy.db"
+    backup(sqlite_url, copy)
+    damage(copy, statement)
+    target = tmp_path / "target.db"
+    with pytest.raises(BackupError, match=words):
+        restore(copy, f"sqlite:///{target}")
+    assert not target.exists()
+
+
+def test_a_database_that_was_cut_off_is_damaged_and_no_bug(made, tmp_path):
+    half = tmp_path / "half.db"
+    half.write_bytes(made.read_bytes()[: made.stat().st_size // 2])
+    with pytest.raises(DamagedDatabaseError, match="the database is damaged") as caught:
+        open_database(f"sqlite:///{half}")
+    assert "restore a backup" in caught.value.hint

@@ -2,8 +2,8 @@
 
 Of the embedded database a copy is made by SQLite's own backup (a consistent snapshot, whatever is written meanwhile),
 then opened and checked: its pages, its references, its revision, and that the log has no gap. Of PostgreSQL its own
-tools make it (``postgres_backup``). What is restored counts anew from then on (``renumbering``), because agents have
-seen newer numbers than the backup has.
+tools make it (``postgres_backup``). What is restored is read row by row before it counts, and its numbers begin anew
+(``renumbering``), because agents have seen newer numbers than the backup has.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from hostler.control.store.backup_files import check_not_of_postgres, file_beside, new_file, sync
+from hostler.control.store.bodies import check_bodies
 from hostler.control.store.contents import BackupReport, check_contents
 from hostler.control.store.database import database_url
 from hostler.control.store.errors import BackupError
@@ -58,6 +59,7 @@ def restore(source: Path, url: str, *, is_forced: bool = False) -> BackupReport:
     target = sqlite_path(found)
     check_regular(target)
     verify(source)
+    _verify_rows(source)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = ProcessLock(target)
     try:
@@ -87,6 +89,7 @@ def restore_in_place(url: str) -> BackupReport:
     lock = ProcessLock(target)
     try:
         report = verify(target)
+        _verify_rows(target)
         _begin_anew(target)
     finally:
         lock.release()
@@ -124,6 +127,24 @@ def _checked(connection: sqlite3.Connection, path: Path) -> BackupReport:
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
         raise BackupError(f"{path} has rows that refer to nothing", hint="take another backup")
     return check_contents(first, str(path)).report(str(path), path.stat().st_size)
+
+
+def _verify_rows(path: Path) -> None:
+    """Check what only a restore has to be sure of: rows can be read, and nothing runs that is not ours.
+
+    A backup is made all the same: of a database that is damaged it is better than none.
+    """
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        _check_no_triggers(connection, path)
+        check_bodies(connection.execute, str(path))
+
+
+def _check_no_triggers(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse what would run inside the service's own transactions; it has none itself."""
+    found = [str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
+    if found:
+        names = ", ".join(found)
+        raise BackupError(f"{path} has triggers that are not ours: {names}", hint="drop them, or take another backup")
 
 
 def _existing(url: URL) -> Path:

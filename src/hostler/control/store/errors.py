@@ -21,12 +21,14 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from hostler.errors import ConflictError, HostlerError, InputError, InternalError, UnavailableError, UnknownNameError
 
 __all__ = [
-    "BackupError", "DatabaseClosedError", "DatabaseInUseError", "DatabaseUnavailableError", "ForeignDatabaseError",
-    "IdempotencyMismatchError", "InvalidCursorError", "LeaseLostError", "LogForgottenError", "NameTakenError",
-    "NewerDatabaseError", "NotFoundError", "OutcomeUnknownError", "OverloadedError", "StaleVersionError",
-    "StillUsedError", "own_copy", "translate",
+    "BackupError", "DamagedDatabaseError", "DatabaseClosedError", "DatabaseFullError", "DatabaseInUseError",
+    "DatabaseUnavailableError", "ForeignDatabaseError", "IdempotencyMismatchError", "InvalidCursorError",
+    "LeaseLostError", "LogForgottenError", "NameTakenError", "NewerDatabaseError", "NotFoundError",
+    "OutcomeUnknownError", "OverloadedError", "StaleVersionError", "StillUsedError", "cause_of", "is_full", "own_copy",
+    "translate",
 ]  # fmt: skip
 
+_DISK_FULL = "53100"  # PostgreSQL's code
 # How PostgreSQL refuses a connection; before there is one it sends no code that libpq would pass on.
 _UNKNOWN = re.compile(r'FATAL:\s+(database|role) ".*" does not exist')
 
@@ -35,6 +37,19 @@ class DatabaseUnavailableError(UnavailableError):
     """The database did not answer, and nothing was written."""
 
     code = "database_unavailable"
+
+
+class DatabaseFullError(UnavailableError):
+    """The database has no room on its disk, and nothing was written."""
+
+    code = "database_full"
+
+
+class DamagedDatabaseError(UnavailableError):
+    """The file of the database is not as it was written."""
+
+    code = "database_damaged"
+    retryable = False
 
 
 class DatabaseClosedError(UnavailableError):
@@ -138,10 +153,15 @@ def translate(error: BaseException) -> BaseException:
     """Return an error of ours for one of the driver's; others as they are."""
     if not isinstance(error, SQLAlchemyError):
         return error
-    text = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
-    what = text[0] if text else type(error).__name__
+    what = cause_of(error)
     found: HostlerError
-    if isinstance(error, IntegrityError):
+    if is_full(error):
+        hint = "free room on that disk, or make it larger; the service goes on by itself then"
+        found = DatabaseFullError("the disk of the database is full, and nothing was written", hint=hint)
+    elif _is_damaged(error):
+        hint = "stop the service, and restore a backup: hostler restore FILE --force"
+        found = DamagedDatabaseError(f"the database is damaged: {what}", hint=hint)
+    elif isinstance(error, IntegrityError):
         found = StillUsedError(f"the change contradicts other rows: {what}", hint="read again what it depends on")
     elif isinstance(error, DataError):
         found = InputError(f"the database cannot keep such a value: {what}", hint="check texts and amounts")
@@ -153,6 +173,25 @@ def translate(error: BaseException) -> BaseException:
         found = InternalError(f"the database refused a statement of ours: {what}", hint="please report it")
     found.__cause__ = error
     return found
+
+
+def cause_of(error: SQLAlchemyError) -> str:
+    """Return what the driver says, in one line."""
+    text = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
+    return text[0] if text else type(error).__name__
+
+
+def is_full(error: BaseException) -> bool:
+    """Say whether there was no room: both databases then take back what was not committed."""
+    return isinstance(error, DBAPIError) and (
+        getattr(error.orig, "sqlite_errorname", "") == "SQLITE_FULL"
+        or getattr(error.orig, "sqlstate", "") == _DISK_FULL
+    )
+
+
+def _is_damaged(error: SQLAlchemyError) -> bool:
+    name = getattr(error.orig, "sqlite_errorname", "") if isinstance(error, DBAPIError) else ""
+    return str(name).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
 
 
 def _missing(error: SQLAlchemyError, what: str) -> HostlerError | None:

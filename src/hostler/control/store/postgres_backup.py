@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 
 from hostler.control.store import lease
 from hostler.control.store.backup_files import check_not_of_sqlite, new_file, sync
+from hostler.control.store.bodies import check_bodies
 from hostler.control.store.contents import BackupReport, Contents, check_contents, check_revision
 from hostler.control.store.errors import BackupError, DatabaseInUseError, ForeignDatabaseError, translate
 from hostler.control.store.limits import Limits
@@ -33,6 +34,7 @@ from hostler.control.store.tables import METADATA
 __all__ = ["backup", "restore", "restore_in_place"]
 
 _PATIENT = Limits(statement_s=0, lock_s=0, idle_in_transaction_s=0)
+_AT_ONCE = 1000  # rows in memory
 _REVISION = "alembic_version"
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
@@ -73,6 +75,7 @@ def restore(source: Path, url: URL, *, is_forced: bool, now_ms: int) -> BackupRe
         with connection.begin():
             connection.exec_driver_sql(f"INSERT INTO {_REVISION} VALUES (%s)", (revision,))
             found = _contents(connection, backend.name)
+            _check_rows(connection, backend.name)
             _renumber(connection, now_ms)
     return found.report(backend.name, source.stat().st_size)
 
@@ -84,6 +87,7 @@ def restore_in_place(url: URL, *, now_ms: int) -> BackupReport:
         with connection.begin():
             found = _contents(connection, backend.name)
             _check_unled(connection, backend.name)
+            _check_rows(connection, backend.name)
             _renumber(connection, now_ms)
             size_bytes = connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one()
     return found.report(backend.name, size_bytes)
@@ -117,6 +121,11 @@ def _contents(connection: Connection, where: str) -> Contents:
     except ProgrammingError as error:
         hint = "name the database that the service uses"
         raise BackupError(f"{where} holds no control plane", hint=hint) from error
+
+
+def _check_rows(connection: Connection, where: str) -> None:
+    """Read all rows, some at a time."""
+    check_bodies(lambda query: connection.execute(text(query).execution_options(yield_per=_AT_ONCE)), where)
 
 
 def _revision_of(tools: PostgresTools, source: Path) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
 from sqlalchemy.engine import URL
 
-from hostler.control.store.errors import ForeignDatabaseError
+from hostler.control.store.errors import ForeignDatabaseError, is_full
 from hostler.control.store.limits import Limits
 from hostler.control.store.notifier import Notifier
 from hostler.control.store.process_lock import ProcessLock
@@ -67,8 +67,11 @@ class SqliteBackend:
         return isinstance(raw, sqlite3.Connection) and raw.in_transaction
 
     def is_refusal(self, error: BaseException) -> bool:
-        """Say no: after an error of the disk nobody knows what the next start will find in the WAL."""
-        return False
+        """Say yes where there was no room: the frame that commits is not whole then.
+
+        After any other error of the disk nobody knows what the next start will find in the WAL.
+        """
+        return is_full(error)
 
     def close(self) -> None:
         """Close everything; the last connection folds the WAL into the file."""

@@ -25,6 +25,7 @@ from hostler.control.store.errors import (
     DatabaseUnavailableError,
     OutcomeUnknownError,
     OverloadedError,
+    cause_of,
     own_copy,
     translate,
 )
@@ -196,7 +197,8 @@ class Writer:
             if is_refusal:
                 raise translate(error) from error
             hint = "read whether it is there before you repeat it"
-            raise OutcomeUnknownError("the database did not say whether the change was written", hint=hint) from error
+            what = f"the database did not say whether the change was written: {cause_of(error)}"
+            raise OutcomeUnknownError(what, hint=hint) from error
         finally:
             self._is_committing = False
 
