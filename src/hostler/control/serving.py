@@ -1,7 +1,8 @@
 """One process of the control plane, put together: database, books, fleet, REST, until it is told to stop.
 
-Everything is read before the first request is answered. Stopping ends what waits, lets requests finish, gives the lease
-back and closes the database, in this order. Used by the commands ``serve`` and ``dev up``.
+Until everything is read only probes are answered: it lives, and why it is not ready. Stopping ends what waits, lets
+requests finish, gives the lease back and closes the database, in this order. Used by the commands ``serve`` and
+``dev up``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from hostler.control.api.app import make_app
 from hostler.control.api.context import Context
 from hostler.control.api.http_server import Tls, bind, check_files, make_server, url_of
 from hostler.control.api.signing import follow_signing
+from hostler.control.api.starting import Porch
+from hostler.control.api.strangers import Strangers
 from hostler.control.books.books import Books
 from hostler.control.fleet.duties import Duties
 from hostler.control.fleet.fleet import Fleet
@@ -39,13 +42,16 @@ __all__ = ["Serving", "Tls", "check_files", "serve"]
 
 _NOTE_USES_S = 30.0
 _LOAD_AFTER_S = 2.0
+_OPENING = "the database is being opened"
+_COMPILING = "kernels are being compiled, once, which may take a minute or two"
+_READING = "the books are being read"
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
     """How one process serves. ``mount`` adds pages to the application; ``on_admin_key`` gets the very first key.
 
     ``is_compiled``: kernels only have to be loaded. Those for explanations are then loaded beside the first answers;
-    else nobody is answered before all are compiled.
+    else nobody but probes is answered before all are compiled.
     """
 
     settings: ControlSettings
@@ -67,22 +73,42 @@ async def serve(how: Serving, stopping: asyncio.Event) -> None:
     if warning:
         how.tell(warning)
     sock = bind(address)
+    url = url_of(address, sock, is_secure=how.tls is not None)
     async with AsyncExitStack() as opened:
         opened.callback(sock.close)
+        front = _Front(how, sock)
+        opened.push_async_callback(front.close)
         database = await asyncio.to_thread(open_database, how.database_url)
         opened.push_async_callback(database.aclose)
         how.tell(f"database {database.name}")
         signing = await _first_start(database, how)
         if not database.is_shared:
             await database.write(_bury_leader)
-        url = url_of(address, sock, is_secure=how.tls is not None)
         books = Books(database, how.settings, address=url, tell=how.tell)
         opened.push_async_callback(books.close)
-        if not how.is_compiled and not await warm_up_unless(stopping, how.settings):
-            return
+        if not how.is_compiled:
+            front.porch.why = _COMPILING
+            if not await warm_up_unless(stopping, how.settings):
+                return
+        front.porch.why = _READING
         await books.open()
         _spare_the_collector()
-        await _live(how, database, books, address, sock, url, signing, stopping)
+        await _live(how, database, books, address, front, url, signing, stopping)
+
+
+class _Front:
+    """The server, which runs from the beginning, and what it lets in."""
+
+    def __init__(self, how: Serving, sock: socket.socket) -> None:
+        self.porch = Porch(_OPENING)
+        strangers = Strangers(how.tell, time.time_ns)  # noqa: TID251 - how often they are told of goes by wall time
+        self._server = make_server(self.porch, how.tls, how.settings.head_s, strangers)
+        self.serving = asyncio.ensure_future(self._server.serve(sockets=[sock]))
+
+    async def close(self) -> None:
+        """Let requests finish, and end."""
+        self._server.should_exit = True
+        await asyncio.gather(self.serving, return_exceptions=True)
 
 
 async def _live(
@@ -90,7 +116,7 @@ async def _live(
     database: Database,
     books: Books,
     address: Address,
-    sock: socket.socket,
+    front: _Front,
     url: str,
     signing: bytes,
     stopping: asyncio.Event,
@@ -110,29 +136,28 @@ async def _live(
     )
     app = make_app(context)
     how.mount(app, context)
-    server = make_server(app, how.tls, how.settings.head_s, context.strangers)
-    serving = asyncio.ensure_future(server.serve(sockets=[sock]))
     parts = {
         "the books": asyncio.ensure_future(books.run(stopping)),
         "the fleet": asyncio.ensure_future(fleet.run(stopping)),
         "the leader's duties": asyncio.ensure_future(Duties(fleet).run(stopping)),
         "uses of keys": asyncio.ensure_future(_note_uses(database, doorkeeper, stopping, how.tell)),
         "the secret of sessions": asyncio.ensure_future(follow_signing(context, stopping)),
-        "the probe of writes": asyncio.ensure_future(context.writes.run(database, stopping)),
+        "the probe of writes": asyncio.ensure_future(context.writes.run(database, stopping, how.tell)),
         "refusals": asyncio.ensure_future(context.refusals.run(database, stopping, how.tell)),
     }
     ending = asyncio.ensure_future(stopping.wait())
+    front.porch.open(app)
     how.on_ready(url)
     loading = asyncio.ensure_future(_load_rest(how, stopping))
     try:
-        done, _ = await asyncio.wait({serving, ending, *parts.values()}, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait({front.serving, ending, *parts.values()}, return_when=asyncio.FIRST_COMPLETED)
         _raise_if_dead(done, parts, stopping)
     finally:
         stopping.set()
         context.stopping.set()
         books.watchers.close()
-        server.should_exit = True
-        await asyncio.gather(serving, loading, *parts.values(), return_exceptions=True)
+        await front.close()
+        await asyncio.gather(loading, *parts.values(), return_exceptions=True)
         ending.cancel()
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
-from tests.cli.control.test_serve_command import PATIENCE_S, run, running, until
+from tests.cli.control.test_serve_command import PATIENCE_S, answers, run, running, until
+from tests.ports import free_port
 
 
 def compiles(log: Path, kernels: Path) -> bool:
@@ -30,6 +33,19 @@ def test_a_first_start_that_compiles_kernels_is_broken_off_at_once(tmp_path, num
     assert "Traceback" not in text
     again = run("backup", str(tmp_path / "copy.db"), "--database-url", database)
     assert (again.returncode, again.stderr) == (0, ""), "the database was closed well"
+
+
+def test_a_first_start_answers_probes_while_it_compiles_kernels(tmp_path):
+    log, kernels, port = tmp_path / "serve.log", tmp_path / "kernels", free_port()
+    url = f"http://127.0.0.1:{port}"
+    words = ("serve", "--database-url", f"sqlite:///{tmp_path / 'control.db'}", "--listen", f"127.0.0.1:{port}")
+    with running(log, *words, NUMBA_CACHE_DIR=str(kernels)):
+        until(lambda: compiles(log, kernels), log)
+        assert answers(f"{url}/livez")
+        with pytest.raises(HTTPError) as caught:
+            urlopen(f"{url}/readyz", timeout=PATIENCE_S)
+        assert caught.value.code == 503
+        assert b"kernels are being compiled" in caught.value.read()
 
 
 def test_a_town_that_compiles_kernels_is_broken_off_at_once_too(tmp_path):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hostler.errors import InputError
+from hostler.errors import InputError, UnavailableError
 
 __all__ = [
     "BodyTooLargeError", "HeadTooLargeError", "InvalidJsonError", "MethodNotAllowedError", "NoRequestError",
-    "RouteNotFoundError", "SlowRequestError", "UnsupportedMediaTypeError",
+    "RouteNotFoundError", "SlowRequestError", "StartingError", "UnsupportedMediaTypeError",
 ]  # fmt: skip
 
 
@@ -66,3 +66,9 @@ class MethodNotAllowedError(InputError):
 
     code = "method_not_allowed"
     status: ClassVar[int] = 405
+
+
+class StartingError(UnavailableError):
+    """A request that came before the service was ready; nothing was done."""
+
+    code = "starting"

@@ -8,6 +8,7 @@ from hostler.control.api.calls import Call
 from hostler.control.api.metrics import METRICS_TYPE, metrics_text
 from hostler.control.api.page import page_of
 from hostler.control.api.routes import Reply, Routes
+from hostler.control.api.serving import remote_of
 from hostler.control.api.shapes import Health
 from hostler.control.store import lease
 from hostler.errors import HostlerError
@@ -16,6 +17,7 @@ __all__ = ["ROUTES"]
 
 ROUTES = Routes("service")
 _HTML = "text/html"
+_ASTRAY = "this replica cannot follow what is written to the database; the service's log says why"
 
 
 @ROUTES.add("GET", "/livez", "Whether the process lives", answers={200: Health}, door="none")
@@ -26,18 +28,29 @@ async def livez(call: Call) -> Reply:
 
 @ROUTES.add("GET", "/readyz", "Whether requests are answered", answers={200: Health, 503: Health}, door="none")
 async def readyz(call: Call) -> Reply:
-    """Say whether requests are answered: the books are read, and the database answers."""
+    """Say whether requests are answered: the books are read, and the database answers and takes changes.
+
+    Anybody may ask, so the answer is in plain words; what errors say, such as where the database is, goes to the log.
+    """
     books = call.context.books
     if books.trouble:
-        return Reply(503, Health(status="unavailable", why=books.trouble, seq=books.seq))
+        return _unready(call, _ASTRAY)
     if not books.is_ready or call.context.stopping.is_set():
         return Reply(503, Health(status="starting", why="the books are not read yet, or the service ends"))
     try:
         found = await call.read(lease.read)
     except HostlerError as error:
-        return Reply(503, Health(status="unavailable", why=error.message, seq=books.seq))
+        remote = remote_of(call.request)
+        call.context.strangers.tell(f"not ready: {error.message}", remote)  # so many lines, however often they probe
+        return _unready(call, "the database does not answer")
+    if call.context.writes.trouble:
+        return _unready(call, call.context.writes.trouble)
     leader = found.holder if found.is_held else ""
     return Reply(200, Health(status="ok", is_leader=books.is_leader, leader=leader, seq=books.seq))
+
+
+def _unready(call: Call, why: str) -> Reply:
+    return Reply(503, Health(status="unavailable", why=why, seq=call.context.books.seq))
 
 
 @ROUTES.add(

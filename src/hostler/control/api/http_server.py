@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from hostler.control.access.listening import Address
 from hostler.control.api.connections import patient
@@ -39,7 +39,7 @@ class Server(uvicorn.Server):
         return nullcontext()
 
 
-def make_server(app: FastAPI, tls: Tls | None, head_s: float, strangers: Strangers) -> Server:
+def make_server(app: ASGIApp, tls: Tls | None, head_s: float, strangers: Strangers) -> Server:
     """Return a server of an application that waits so long for the head of a request."""
     secure: dict[str, object] = {}
     if tls is not None:

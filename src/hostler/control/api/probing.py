@@ -1,30 +1,54 @@
-"""A write of nothing every few seconds, to see how long writes take: a writer that stands still shows by it."""
+"""A write that changes nothing every few seconds, to see whether writes reach the disk, and how long they take.
+
+A writer that stands still shows by it, and so does a full disk while nobody else writes.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Callable
 
 from hostler.control.books.stalls import Stalls
 from hostler.control.fleet.waiting import wait
-from hostler.control.store import Connection, Database
+from hostler.control.store import Database
+from hostler.control.store.errors import DatabaseFullError, OverloadedError
+from hostler.control.store.touching import touch
 from hostler.errors import HostlerError
 
 __all__ = ["WriteProbe"]
 
 _EVERY_S = 5.0
+_FAIL = "the database takes no changes"
 
 
 class WriteProbe(Stalls):
-    """How long writes of nothing took lately."""
+    """How long such writes took lately. ``trouble`` says why they fail, in words for everybody; empty: they do not."""
 
-    async def run(self, database: Database, stopping: asyncio.Event) -> None:
-        """Probe until told to stop; a probe that fails says as much as one that is slow."""
+    trouble = ""
+    _told = ""
+
+    async def run(
+        self, database: Database, stopping: asyncio.Event, tell: Callable[[str], None] = lambda line: None
+    ) -> None:
+        """Probe until told to stop, and tell when writes begin to fail, and when that is over."""
         while not stopping.is_set():
-            with suppress(HostlerError), self.timing():
-                await database.write(_nothing)
+            failure: HostlerError | None = None
+            try:
+                with self.timing():
+                    await database.write(touch)
+            except OverloadedError:
+                pass  # others write, which is what keeps this one out
+            except HostlerError as error:
+                failure = error
+            self._note(failure, tell)
             await wait(stopping, _EVERY_S)
 
-
-def _nothing(connection: Connection) -> None:
-    """Write nothing."""
+    def _note(self, failure: HostlerError | None, tell: Callable[[str], None]) -> None:
+        line = "" if failure is None else f"writes to the database fail: {failure.message}; {failure.hint}"
+        if line != self._told:
+            tell(line or "writes to the database succeed again")
+        self._told = line
+        if failure is None:
+            self.trouble = ""
+        else:
+            self.trouble = "the disk of the database is full" if isinstance(failure, DatabaseFullError) else _FAIL

@@ -9,6 +9,7 @@ from hostler.control.access.errors import TooManyRequestsError
 from hostler.control.access.secrets import redact
 from hostler.control.api.shapes import Problem
 from hostler.control.services.errors import InsufficientResourcesError
+from hostler.control.store.errors import DatabaseUnavailableError
 from hostler.errors import (
     ConflictError,
     FactError,
@@ -22,6 +23,7 @@ __all__ = ["PROBLEM_TYPE", "TITLES", "internal", "problem", "retry_headers", "st
 
 PROBLEM_TYPE = "application/problem+json"
 RETRY_S = 1
+_LATER = "try again in a moment; the service's log says what the database said"
 _BY_CODE = {
     "not_found": 404,
     "stale_version": 409,
@@ -73,6 +75,8 @@ def problem(error: HostlerError, *, path: str, request_id: str, has_match: bool 
     status = status_of(error, has_match=has_match)
     if status == 500 or isinstance(error, InternalError):
         return internal(path=path, request_id=request_id)
+    if isinstance(error, DatabaseUnavailableError):  # strangers too get here, before anybody can say who they are
+        error = DatabaseUnavailableError("the database cannot do it now", hint=_LATER)
     decision = error.decision if isinstance(error, InsufficientResourcesError) else None
     body = Problem(
         title=TITLES.get(status, "Problem"),

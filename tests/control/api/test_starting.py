@@ -1,0 +1,42 @@
+"""Before a service is ready it says that it lives and why nothing else is answered; then it answers everything."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+
+from hostler.control.api.starting import Porch
+from tests.control.api.house import open_house
+
+
+async def asked(porch: Porch, path: str) -> httpx.Response:
+    transport = httpx.ASGITransport(porch)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        return await client.get(path)
+
+
+def test_a_service_that_starts_lives_and_says_why_it_is_not_ready():
+    async def story() -> None:
+        porch = Porch("stones are being laid")
+        lives, ready, other = [await asked(porch, path) for path in ("/livez", "/readyz", "/v1/vms")]
+        assert (lives.status_code, lives.json()["status"]) == (200, "ok")
+        assert (ready.status_code, ready.json()["status"]) == (503, "starting")
+        assert ready.json()["why"] == "stones are being laid"
+        assert (other.status_code, other.json()["code"]) == (503, "starting")
+        assert int(other.headers["Retry-After"]) > 0
+        assert "stones are being laid" in other.json()["detail"]
+
+    asyncio.run(story())
+
+
+def test_once_it_is_open_the_application_answers():
+    async def story() -> None:
+        async with open_house() as house:
+            porch = Porch("stones are being laid")
+            porch.open(house.app)
+            ready, other = [await asked(porch, path) for path in ("/readyz", "/v1/vms")]
+            assert (ready.status_code, ready.json()["status"]) == (200, "ok")
+            assert other.status_code == 401
+
+    asyncio.run(story())
