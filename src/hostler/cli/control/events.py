@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+import msgspec
 
 from hostler.cli.control.connecting import There, complete_project, connects_fleet_wide
 from hostler.cli.control.showing import Field, output, show_list
 from hostler.cli.control.vm_explain import EVENT_FIELDS, write_event
 from hostler.cli.options import examples
 
+if TYPE_CHECKING:
+    from hostler.control.api.shapes import Event
+
 __all__ = ["events"]
 
-_FIELDS = [*EVENT_FIELDS[:2], Field("PROJECT", lambda event: event.project), *EVENT_FIELDS[2:]]
+_FIELDS = [
+    *EVENT_FIELDS[:2],
+    Field("PROJECT", lambda event: event.project),
+    Field("ABOUT", lambda event: event.about),
+    *EVENT_FIELDS[2:],
+]
 
 
 @click.command(
@@ -36,6 +47,12 @@ def events(there: There, in_project: str, follow: bool, output: str) -> None:
             show_list(past, _FIELDS, output, nothing="nothing has happened yet")
             return
         for event in past:
-            write_event(event, output)
+            _write(event, output)
         for event in client.follow(project=in_project, after=past[-1].seq if past else 0):
-            write_event(event, output)
+            _write(event, output)
+
+
+def _write(event: Event, output: str) -> None:
+    """Write an event of a list that goes on; among those of others it says what it is about."""
+    is_plain = output not in ("json", "yaml") and event.about not in event.text
+    write_event(msgspec.structs.replace(event, text=f"{event.about}: {event.text}") if is_plain else event, output)

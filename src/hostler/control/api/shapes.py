@@ -200,6 +200,7 @@ class Event(Told, frozen=True):
     text: Annotated[str, means("What happened, in a few words.")]
     request_id: str = ""
     by: Annotated[str, means("Who did it, for people: of agents the host's name, of keys theirs.")] = ""
+    about: Annotated[str, means("The name of the VM or the host that it is about.")] = ""
 
 
 class PlanVm(Asked, frozen=True):

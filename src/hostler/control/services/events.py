@@ -12,7 +12,7 @@ from hostler.control.books.parts import Arrived, Bound, Left, Part
 from hostler.control.services.callers import Caller, Noted
 from hostler.control.services.deeds import deed_text, fact_kind, note_kind
 from hostler.control.services.times import at
-from hostler.control.store import Connection, hosts, keys, log
+from hostler.control.store import Connection, hosts, keys, log, vms
 from hostler.control.store.errors import NotFoundError
 from hostler.model import (
     STORAGE,
@@ -85,10 +85,11 @@ def find_host(connection: Connection, word: str, caller: Caller) -> str:
 
 
 def named(connection: Connection, events: list[Event], caller: Caller) -> list[Event]:
-    """Return events that name who did something: nobody knows hosts and keys by their ids.
+    """Return events that name who did something, and to what: nobody knows VMs, hosts and keys by their ids.
 
     A key is named in its own project, and to those who may list it.
     """
+    about = _subjects(connection, events)
     agents = hosts.find_some(connection, _ids(events, _AGENT))
     names = {f"{_AGENT}{row.id}": f"agent of {row.name}" for row in agents.values()}
     used = keys.find_keys(connection, _ids(events, _KEY))
@@ -99,8 +100,14 @@ def named(connection: Connection, events: list[Event], caller: Caller) -> list[E
         key = listed.get(event.actor)
         if key is not None and _may_name(key, event, caller):
             by = f"key {key.name}"
-        shown.append(msgspec.structs.replace(event, by=by))
+        shown.append(msgspec.structs.replace(event, by=by, about=about.get(event.subject, "")))
     return shown
+
+
+def _subjects(connection: Connection, events: list[Event]) -> dict[str, str]:
+    subjects = sorted({event.subject for event in events if event.subject})
+    names = {row.id: row.name for row in hosts.find_some(connection, subjects).values()}
+    return names | {row.id: row.name for row in vms.find_many(connection, subjects)}
 
 
 def _ids(events: list[Event], kind: str) -> list[str]:
