@@ -100,7 +100,7 @@ def select(**wanted: str) -> Selector:
 
 # What stays: resources, kinds and models of devices, policies, plugins and their codes.
 OPEN = {
-    "requests", "scored_requests", "capacity", "overcommit", "reserve", "amounts", "min", "max", "resources",
+    "requests", "scored_requests", "capacity", "overcommit", "reserve", "taken", "amounts", "min", "max", "resources",
     "kind", "kinds", "model", "models", "policy", "plugin", "code", "turn", "policies", "rules",
 }  # fmt: skip
 

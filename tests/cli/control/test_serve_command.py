@@ -156,7 +156,7 @@ def test_a_backup_is_made_while_the_service_runs_and_restored_when_it_does_not(t
         done = run("backup", str(copy), "--database-url", url_of_database)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith(f"backed up {tmp_path / 'control.db'} to {copy} (")
-        assert "1 VMs" in done.stdout
+        assert "1 VM," in done.stdout
         assert run("vm", "create", "later", "--cpu", "1", "--memory", "1Gi", **reach).returncode == 0
         refused = run("restore", str(copy), "--database-url", url_of_database, "--force")
         assert refused.returncode == 4, "the database is in use"

@@ -12,8 +12,8 @@ SMALL = ("--cpu", "1", "--memory", "1Gi")
 
 def why() -> str:
     """Return what the command says of why members are not placed."""
-    lines = [line for line in hostler("gang", "get", "crew").lines if line.startswith("WHY")]
-    return lines[0].removeprefix("WHY").strip() if lines else ""
+    lines = [line for line in hostler("gang", "get", "crew").lines if line.startswith("Why")]
+    return lines[0].removeprefix("Why").strip() if lines else ""
 
 
 @pytest.mark.usefixtures("project")
