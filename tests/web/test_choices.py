@@ -25,13 +25,6 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         yield found
 
 
-@pytest.fixture
-def client(lab: Lab) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=lab.url, timeout=PATIENCE_S) as found:
-        assert found.post("/login", data={"key": lab.key}, headers={"Origin": lab.url}).status_code == 303
-        yield found
-
-
 def place(lab: Lab, name: str, **spec: str) -> str:
     vm = lab.create(name, memory="1Gi", **spec)
     lab.until_decided([vm])

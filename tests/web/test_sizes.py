@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
 
 from hostler.control.api.shapes import QuotaCreate
 from hostler.control.services import quotas
 from hostler.control.vms.spec import DiskSpec
-from tests.web.lab import PATIENCE_S, Lab, until
+from tests.web.lab import Lab, until
 
 ODD = "1.3Gi"  # no whole number of any unit, so a spec has it as bytes
 
@@ -24,14 +22,6 @@ def odd(lab: Lab) -> str:
     lab.report(vm)
     assert lab.vm(vm).vm.spec.memory.isdigit()
     return vm
-
-
-@pytest.fixture
-def client(lab: Lab) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=lab.url, timeout=PATIENCE_S) as found:
-        answer = found.post("/login", data={"key": lab.key}, headers={"Origin": lab.url})
-        assert answer.status_code == 303
-        yield found
 
 
 def cell(text: str, css: str) -> str:

@@ -13,21 +13,13 @@ from hostler.control.api.shapes import GangCreate
 from hostler.control.fleet.silence import silence
 from hostler.control.services import gangs
 from hostler.control.store import Connection, hosts
-from tests.web.lab import PATIENCE_S, Lab, running_lab, until
+from tests.web.lab import Lab, running_lab, until
 
 
 @pytest.fixture
 def lab(tmp_path) -> Iterator[Lab]:
     """A service that knows nothing of other tests."""
     with running_lab(tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-def client(lab: Lab) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=lab.url, timeout=PATIENCE_S) as found:
-        answer = found.post("/login", data={"key": lab.key}, headers={"Origin": lab.url})
-        assert answer.status_code == 303
         yield found
 
 

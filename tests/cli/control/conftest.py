@@ -22,6 +22,18 @@ def served(tmp_path_factory):
 
 
 @pytest.fixture
+def empty(tmp_path, monkeypatch):
+    """Give a control plane with nothing in it, which no host ever joined."""
+    from tests.cli.control.plane import plane
+    from tests.cli.control.serving import secret
+
+    with plane(tmp_path) as running:
+        monkeypatch.setenv("HOSTLER_SERVER", running.address)
+        monkeypatch.setenv("HOSTLER_KEY_FILE", str(secret(tmp_path / "admin.key", running.key)))
+        yield running
+
+
+@pytest.fixture
 def project(served, monkeypatch):
     """An empty project that commands mean when none is named; what a test leaves there is removed."""
     name = f"team-{next(_NUMBERS)}"

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.control.plane import plane
-from tests.cli.control.serving import secret
 from tests.cli.running import hostler
 
 ELSEWHERE = "; -p names another project, -A means all"
 CREATE = "'hostler vm create NAME --cpu 2 --memory 4Gi' makes one"
-
-
-@pytest.fixture
-def empty(tmp_path, monkeypatch):
-    """Give a control plane with nothing in it."""
-    with plane(tmp_path) as running:
-        monkeypatch.setenv("HOSTLER_SERVER", running.address)
-        monkeypatch.setenv("HOSTLER_KEY_FILE", str(secret(tmp_path / "admin.key", running.key)))
-        yield running
 
 
 def said(*words: str) -> str:

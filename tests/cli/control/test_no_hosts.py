@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.control.plane import plane, wait_until
-from tests.cli.control.serving import secret
+from tests.cli.control.plane import wait_until
 from tests.cli.running import hostler
 
 SMALL = ("--cpu", "1", "--memory", "1Gi")
 NONE_YET = "there are no hosts yet: 'hostler token create' lets one join"
-
-
-@pytest.fixture
-def empty(tmp_path, monkeypatch):
-    """Give a control plane that no host ever joined."""
-    with plane(tmp_path) as running:
-        monkeypatch.setenv("HOSTLER_SERVER", running.address)
-        monkeypatch.setenv("HOSTLER_KEY_FILE", str(secret(tmp_path / "admin.key", running.key)))
-        yield running
 
 
 @pytest.mark.usefixtures("empty")
