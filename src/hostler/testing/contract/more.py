@@ -93,7 +93,7 @@ async def _ready(talk: Talk, name: str, value: str) -> None:
     item = pod(name)
     item["metadata"]["labels"] = {"app": "x"}
     await talk.make(item)
-    await talk.bind(name, "n1")
+    await talk.settle(name, "n1")
     patch = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": value}]}}
     await talk.call("PATCH", f"{talk.pods}/{name}/status", patch, STRATEGIC)
 
@@ -127,7 +127,7 @@ async def a_collection_can_be_deleted(talk: Talk) -> None:
         item = pod(name)
         item["metadata"]["labels"] = {"is": name}
         await talk.make(item)
-    await talk.bind("a", "n1")
+    await talk.settle("a", "n1")
     code, _ = await talk.call("DELETE", f"{talk.pods}?labelSelector=is+in+(a,b)")
     assert code == 200
     _, left = await talk.call("GET", talk.pods)

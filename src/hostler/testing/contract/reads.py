@@ -28,7 +28,7 @@ async def a_watch_from_a_list_misses_nothing(talk: Talk) -> None:
     _, listed = await talk.call("GET", talk.pods)
     before = await talk.make(pod("b"))
     stream = await talk.watch(listed["metadata"]["resourceVersion"], seconds=3)
-    await talk.bind("a", "n1")
+    await talk.settle("a", "n1")
     await talk.call("PATCH", f"{talk.pods}/b", {"metadata": {"labels": {"x": "y"}}}, MERGE)
     await talk.call("DELETE", f"{talk.pods}/b", {"gracePeriodSeconds": 0})
     events = await stream.rest()
@@ -83,7 +83,7 @@ async def an_object_that_leaves_a_selection_is_told_as_deleted(talk: Talk) -> No
     version = made["metadata"]["resourceVersion"]
     stream = await talk.watch(version, seconds=3, more="&fieldSelector=spec.nodeName%3D")
     other = await talk.watch(version, seconds=3, more="&fieldSelector=spec.nodeName%3Dn1")
-    await talk.bind("a", "n1")
+    await talk.settle("a", "n1")
     bound = await talk.get("a")
     events = await stream.rest()
     assert [event["type"] for event in events] == ["DELETED"]
@@ -98,7 +98,7 @@ async def selectors_choose(talk: Talk) -> None:
         made = pod(name, schedulerName=f"s-{name}")
         made["metadata"]["labels"] = {"app": label} if label else {}
         await talk.make(made)
-    await talk.bind("a", "n1")
+    await talk.settle("a", "n1")
     await talk.call("PATCH", f"{talk.pods}/b/status", {"status": {"phase": "Running"}}, STRATEGIC)
     wanted = {
         "labelSelector=app%3Dx": "a",
@@ -128,7 +128,7 @@ async def pages_show_one_moment(talk: Talk) -> None:
     assert (status, first["metadata"]["remainingItemCount"]) == (200, 3)
     await talk.call("DELETE", f"{talk.pods}/d", {"gracePeriodSeconds": 0})
     await talk.make(pod("bb"))
-    await talk.bind("e", "n1")
+    await talk.settle("e", "n1")
     names, version, page = [item["metadata"]["name"] for item in first["items"]], set(), first
     while page["metadata"].get("continue"):
         version.add(page["metadata"]["resourceVersion"])

@@ -141,6 +141,15 @@ class Talk:
         """Bind a pod."""
         return await self.call("POST", f"{self.pods}/{name}/binding", binding(name, node, uid, **annotations))
 
+    async def settle(self, name: str, node: str) -> None:
+        """Bind a pod for what comes next; a busy server may refuse a few times, and calls its own delays conflicts."""
+        for _ in range(60):
+            answer = await self.bind(name, node)
+            if (await self.get(name))["spec"].get("nodeName") == node:
+                return
+            await asyncio.sleep(0.5)
+        raise AssertionError(answer)
+
     async def watch(self, version: str, *, path: str = "", seconds: int = 10, more: str = "") -> Stream:
         """Watch the pods here from a version on."""
         query = f"watch=1&resourceVersion={version}&timeoutSeconds={seconds}{more}"
