@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from hostler.agent.messages import Report, Tries, VmReport
+from hostler.control.store import Connection
+from hostler.errors import HostlerError
 from tests.control.api.house import House, open_house
 from tests.control.api.test_fleet import REGISTER, joined, send
 
@@ -21,6 +25,30 @@ def test_placements_are_timed_by_the_replica_that_decides() -> None:
             assert "hostler_control_database_write_seconds_max 0.0" in text, "nobody probed here"
             [line] = [one for one in text.splitlines() if one.startswith("hostler_control_engine_seconds_max ")]
             assert float(line.split()[1]) > 0
+
+    asyncio.run(scenario())
+
+
+def test_writes_that_fail_are_counted_by_cause() -> None:
+    def misspelt(connection: Connection) -> None:
+        connection.exec_driver_sql("UPDATE nothing SET nowhere = 1")
+
+    async def scenario() -> None:
+        async with open_house() as house:
+            for _ in range(2):
+                with pytest.raises(HostlerError):
+                    await house.database.write(misspelt)
+            lines = (await house.ask("GET", "/metrics")).text.splitlines()
+            start = "hostler_control_database_failures_total{cause="
+            found = [line.removeprefix(start) for line in lines if line.startswith(start)]
+            assert found == [
+                '"database_damaged"} 0.0',
+                '"database_full"} 0.0',
+                '"database_overloaded"} 0.0',
+                '"database_unavailable"} 2.0',
+                '"internal"} 0.0',
+                '"outcome_unknown"} 0.0',
+            ], "each is there before it first happens, so that rates see that too"
 
     asyncio.run(scenario())
 

@@ -33,10 +33,12 @@ async def story(folder: Path) -> dict[str, object]:
     database = open_database(f"sqlite:///{folder / 'control.db'}")
     written, refusal = await fill(database)
     kept = await database.read(log.head)
+    failures = {cause: count for cause, count in database.failures.items() if count}
     reserve.unlink()
     more, _ = await fill(database)
     await database.aclose()
-    return {"written": written, "kept": kept, "more": more, "error": [refusal.code, refusal.message, refusal.hint]}
+    error = [refusal.code, refusal.message, refusal.hint]
+    return {"written": written, "kept": kept, "more": more, "error": error, "failures": failures}
 
 
 if __name__ == "__main__":

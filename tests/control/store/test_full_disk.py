@@ -35,6 +35,10 @@ def test_a_full_disk_is_a_refusal_with_its_cause_and_a_cure(told):
     assert "free room" in hint
 
 
+def test_a_write_that_fails_is_counted_by_its_cause(told):
+    assert told["failures"] == {"database_full": 1}
+
+
 def test_what_was_refused_is_not_there_and_what_was_not_is(told):
     assert told["written"] > 0
     assert told["kept"] == told["written"]

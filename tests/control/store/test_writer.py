@@ -86,6 +86,8 @@ def test_a_work_that_fails_hurts_nobody_else(database):
     assert isinstance(errors[3], HostlerError)
     assert names(database) == ["a", "b", "c"]
     assert database.read_now(log.head) == 0
+    counted = {cause: count for cause, count in database.failures.items() if count}
+    assert counted == {errors[3].code: 1}, "what the database did not do, and nothing that was rightly refused"
 
 
 def test_a_work_that_swallowed_an_error_of_the_database_hurts_nobody_else(database):
@@ -174,6 +176,7 @@ def test_more_than_may_wait_is_refused_at_once(url):
     futures = [database.submit(put("a")), database.submit(put("b"))]
     with pytest.raises(OverloadedError):
         database.submit(put("c"))
+    assert database.failures["database_overloaded"] == 1
     gate.open()
     for future in futures:
         future.result(30)

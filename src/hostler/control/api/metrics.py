@@ -93,6 +93,7 @@ class _Now(Collector):
         text = "How long the engine's thread kept somebody waiting at worst in the last minute."
         yield _one("engine_seconds_max", text, books.longest_s)
         yield _count("database_commits", "Transactions that were committed.", database.commits)
+        yield _counts("database_failures", "Writes that the database failed, by cause.", "cause", database.failures)
         ages = numbers.ages
         text = "How long ago the ready host was heard that was not heard for the longest time."
         yield _one("agent_staleness_seconds_max", text, max(ages, default=0.0))
@@ -103,6 +104,13 @@ class _Now(Collector):
 
 def _by(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
     family = GaugeMetricFamily(f"{PREFIX}{name}", text, labels=[label])
+    for key in sorted(values):
+        family.add_metric([key], values[key])
+    return family
+
+
+def _counts(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(f"{PREFIX}{name}", text, labels=[label])
     for key in sorted(values):
         family.add_metric([key], values[key])
     return family

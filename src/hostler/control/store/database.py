@@ -7,6 +7,7 @@ reads on snapshots beside it. Works that come often are joint ones (``joint``): 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
@@ -116,6 +117,11 @@ class Database:
     def commits(self) -> int:
         """Return how many transactions were committed; with the count of writes, how well they share."""
         return self._writer.commits
+
+    @property
+    def failures(self) -> Mapping[str, int]:
+        """Return how many writes failed by the database, not by what they asked for, by the code of the error."""
+        return self._writer.failures
 
     async def write(self, work: Work[T]) -> T:
         """Run a work that may write; returns when it is on disk. Cancelled before its turn, it is not run.

@@ -21,11 +21,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from hostler.errors import ConflictError, HostlerError, InputError, InternalError, UnavailableError, UnknownNameError
 
 __all__ = [
-    "BackupError", "DamagedDatabaseError", "DatabaseClosedError", "DatabaseFullError", "DatabaseInUseError",
+    "FAILURES", "BackupError", "DamagedDatabaseError", "DatabaseClosedError", "DatabaseFullError", "DatabaseInUseError",
     "DatabaseUnavailableError", "ForeignDatabaseError", "IdempotencyMismatchError", "InvalidCursorError",
     "LeaseLostError", "LogForgottenError", "NameTakenError", "NewerDatabaseError", "NotFoundError",
-    "OutcomeUnknownError", "OverloadedError", "StaleVersionError", "StillUsedError", "cause_of", "is_full", "own_copy",
-    "translate",
+    "OutcomeUnknownError", "OverloadedError", "StaleVersionError", "StillUsedError", "cause_of", "is_full",
+    "own_copy", "translate",
 ]  # fmt: skip
 
 _DISK_FULL = "53100"  # PostgreSQL's code
@@ -69,6 +69,17 @@ class OutcomeUnknownError(UnavailableError):
 
     code = "outcome_unknown"
     retryable = False
+
+
+FAILURES = (
+    DatabaseUnavailableError,
+    DatabaseFullError,
+    DamagedDatabaseError,
+    OverloadedError,
+    OutcomeUnknownError,
+    InternalError,
+)
+"""What a write fails by that is not its own fault; the codes are what such writes are counted by."""
 
 
 class DatabaseInUseError(ConflictError):

@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from hostler.control.store import log
 from hostler.control.store.backend import Backend
 from hostler.control.store.errors import (
+    FAILURES,
     DatabaseClosedError,
     DatabaseUnavailableError,
     OutcomeUnknownError,
@@ -51,6 +52,7 @@ class Writer:
         self._connection: Connection | None = None
         self._is_committing = False
         self.commits = 0
+        self.failures = dict.fromkeys((kind.code for kind in FAILURES), 0)
         event.listen(backend.writing, "commit", self._check_commit)
         self._thread = threading.Thread(target=self._run, name="hostler-writer", daemon=True)
         self._thread.start()
@@ -72,6 +74,7 @@ class Writer:
             if self._is_closing:
                 raise DatabaseClosedError("the database is being closed", hint="ask another replica, or try again")
             if len(self._queue) >= self._limits.waiting:
+                self.failures[OverloadedError.code] += 1
                 raise OverloadedError(f"{len(self._queue)} writes wait already", hint="try again in a moment")
             self._queue.append(job)
             self._changed.notify()
@@ -106,6 +109,9 @@ class Writer:
         except BaseException as error:  # the thread must live on, and nobody may wait for ever
             for job in running:
                 job.error = own_copy(error)
+        for job in running:
+            if isinstance(job.error, FAILURES):
+                self.failures[job.error.code] += 1
         settle(running)
 
     def _transact(self, jobs: list[Job]) -> None:
