@@ -172,8 +172,7 @@ class Answers:
         pass
 
 
-def test_a_token_may_stand_alone_or_beside_what_is_said_about_it():
-    assert asyncio.run(asked_tokens(Answers(201, b'{"token": "t"}'), "key")("host")) == "t"
+def test_of_a_token_the_secret_is_taken():
     assert asyncio.run(asked_tokens(Answers(201, b'{"token": {"id": "1"}, "secret": "t"}'), "key")("host")) == "t"
 
 
@@ -183,6 +182,7 @@ def test_a_token_may_stand_alone_or_beside_what_is_said_about_it():
         (403, b"", InputError),
         (404, b"", InputError),
         (200, b"<html>", InputError),
+        (201, b'{"token": {"id": "1"}}', InputError),
         (409, b"{}", RefusedError),
         (429, b"", BusyError),
         (503, b"", BusyError),

@@ -8,11 +8,12 @@ import time
 
 import pytest
 
+from hostler.agent.boot import boot_id
 from hostler.agent.drivers.driver import DriverError
 from hostler.agent.drivers.fake import FakeDriver, FakeVm, Fault
 from hostler.agent.guarding import run_watchdog
 from hostler.agent.messages import Order
-from hostler.agent.running import Home, boot_id
+from hostler.agent.running import Home
 from hostler.agent.state import Record
 from hostler.agent.watchdog import Lease
 from hostler.errors import ConflictError

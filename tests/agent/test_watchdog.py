@@ -38,6 +38,12 @@ def test_vms_are_stopped_when_the_lease_is_too_old(held, age_s, stopped):
     assert due(held, RECORDS, RUNNING, "now", (100 + age_s) * SECOND) == stopped
 
 
+@pytest.mark.parametrize("content", [b"", b'{"boot": "no'], ids=["empty", "cut off"])
+def test_a_lease_that_a_power_cut_has_damaged_is_as_old_as_can_be(tmp_path, content):
+    (tmp_path / "lease").write_bytes(content)
+    assert due(LeaseFile(tmp_path / "lease").read(), RECORDS, RUNNING, "now", 0) == ["stops"]
+
+
 @pytest.mark.parametrize(
     ("vm", "is_due"),
     [

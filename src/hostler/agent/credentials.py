@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from hostler.agent.manifest import write_durably
+from hostler.agent.files import write_durably
 from hostler.errors import InputError
 
 __all__ = ["CredentialFile", "CredentialStore", "Identity", "MemoryCredentials", "read_token"]

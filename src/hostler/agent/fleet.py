@@ -12,17 +12,18 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
+from hostler.agent.boot import boot_id
 from hostler.agent.credentials import CredentialFile, CredentialStore, MemoryCredentials
 from hostler.agent.drivers.fake import DEEDS, FakeDriver, FakeWires, Fault
 from hostler.agent.link import Backoff, BusyError, Link, RefusedError
 from hostler.agent.manifest import FileManifest, Manifest, MemoryManifest
 from hostler.agent.messages import HostSize
 from hostler.agent.process import Agent
-from hostler.agent.running import Noticing, boot_id
+from hostler.agent.running import Noticing
 from hostler.agent.settings import Settings
 from hostler.agent.transport import Request, Transport
 from hostler.errors import HostlerError, InputError, UnavailableError
@@ -198,10 +199,9 @@ class _TokenWish(msgspec.Struct):
 
 
 class _TokenAnswer(msgspec.Struct):
-    """The secret stands beside what is said about the token, or in its place."""
+    """What is read of the answer: the secret, which stands beside what is said about the token."""
 
-    token: str | dict[str, Any]
-    secret: str = ""
+    secret: str
 
 
 def asked_tokens(transport: Transport, key: str) -> Tokens:
@@ -229,6 +229,6 @@ def asked_tokens(transport: Transport, key: str) -> Tokens:
             raise InputError(
                 f"the answer holds no token: {error}", hint="does the address lead to a control plane?"
             ) from error
-        return answer.secret or str(answer.token)
+        return answer.secret
 
     return give

@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hostler.agent.boot import boot_id
 from hostler.agent.drivers.driver import Driver, DriverError
 from hostler.agent.pulse import LOOK_S, Pulse
-from hostler.agent.running import Home, boot_id
+from hostler.agent.running import Home
 from hostler.agent.watchdog import Watchdog
 from hostler.errors import ConflictError
 

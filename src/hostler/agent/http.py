@@ -1,4 +1,4 @@
-"""The Transport to a real control plane: HTTP on aiohttp, TLS verified, and plain HTTP to this machine only."""
+"""The Transport to a real control plane: HTTP on aiohttp, TLS verified; plain HTTP to this machine, or as asked for."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ _NUMBERS = re.compile(r"\[Errno ([0-9]+)\]")
 class HttpTransport:
     """Carries the calls of any number of agents to one server; used in one event loop."""
 
-    def __init__(self, server: str, *, authority_file: Path | None = None) -> None:
+    def __init__(self, server: str, *, authority_file: Path | None = None, is_insecure: bool = False) -> None:
         address = urlsplit(server)
         if address.scheme not in ("http", "https") or not address.hostname or address.query or address.username:
             raise InputError(f"{server!r} is no address of a server", hint="write https://host:port")
-        if address.scheme == "http" and address.hostname not in _LOOPBACK:
-            raise InputError(f"{server} is not on this machine and not encrypted", hint="use https://")
+        if address.scheme == "http" and address.hostname not in _LOOPBACK and not is_insecure:
+            raise InputError(
+                f"{server} is not on this machine and not encrypted",
+                hint="use https://, or --insecure where the network is safe",
+            )
         self._server = server.rstrip("/")
         self._tls = _tls(authority_file) if address.scheme == "https" else None
         self._session: aiohttp.ClientSession | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
@@ -17,10 +16,11 @@ from urllib.parse import quote
 
 import msgspec
 
+from hostler.agent.files import force_folder, write_durably
 from hostler.agent.state import Record
 from hostler.errors import HostlerError
 
-__all__ = ["FileManifest", "Inventory", "Manifest", "ManifestError", "MemoryManifest", "write_durably"]
+__all__ = ["FileManifest", "Inventory", "Manifest", "ManifestError", "MemoryManifest"]
 
 _FORMAT = b"hostler-record 1"
 _SUFFIX = ".record"
@@ -112,7 +112,7 @@ class FileManifest:
                 write_durably(self._path(record.vm), _encode(record))
             for vm in forgotten:
                 self._path(vm).unlink(missing_ok=True)
-            _force_folder(self._folder)
+            force_folder(self._folder)
         except OSError as error:
             raise ManifestError(
                 f"cannot write records to {self._folder}: {error.strerror}",
@@ -136,30 +136,11 @@ class FileManifest:
         return self._folder / (name + _SUFFIX)
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Replace a file by a new one that only its owner may read; after a crash it is the old one or the new one."""
-    new = path.with_name(path.name + ".new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
-
-
 def _read_if_there(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:  # forgotten meanwhile
         return b""
-
-
-def _force_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _encode(record: Record) -> bytes:

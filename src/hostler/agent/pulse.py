@@ -10,6 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from hostler.agent.files import write_whole
+
 __all__ = ["FRESH_S", "LOOK_S", "Pulse", "PulseFile", "is_beating"]
 
 LOOK_S = 1.0  # between two looks of a watchdog
@@ -42,9 +44,7 @@ class PulseFile:
 
     def write(self, pulse: Pulse) -> None:
         """Renew the pulse."""
-        new = self._path.with_name(self._path.name + ".new")
-        new.write_bytes(msgspec.json.encode(pulse))
-        new.rename(self._path)
+        write_whole(self._path, msgspec.json.encode(pulse))
 
     def read(self) -> Pulse | None:
         """Return the pulse; None where there is none that can be read."""

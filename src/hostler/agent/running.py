@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from hostler.agent.boot import boot_id
 from hostler.agent.credentials import CredentialFile
 from hostler.agent.drivers.driver import Driver, DriverError
 from hostler.agent.drivers.fake import FakeDriver, Fault
@@ -33,13 +34,12 @@ from hostler.agent.transport import Request, Response, Transport
 from hostler.agent.watchdog import LeaseFile
 from hostler.errors import ConflictError, HostlerError, InputError, UnavailableError
 
-__all__ = ["Acceleration", "DriverKind", "DriverOptions", "Home", "Noticing", "boot_id", "connect", "default_vm_folder"]
+__all__ = ["Acceleration", "DriverKind", "DriverOptions", "Home", "Noticing", "connect", "default_vm_folder"]
 __all__ += ["hypervisor_of", "make_driver", "run_agent", "stop_on_signals", "token_command"]
 
 DriverKind: TypeAlias = Literal["fake", "qemu", "libvirt"]
 Acceleration: TypeAlias = Literal["auto", "kvm", "tcg"]
 
-_BOOT_FILE = Path("/proc/sys/kernel/random/boot_id")
 _EXIT_AT_ONCE = 130
 
 
@@ -179,26 +179,11 @@ class Noticing:
         """Do nothing: the connections are not ours alone."""
 
 
-class _PlainTransport(HttpTransport):
-    """HTTP without encryption to anywhere: for networks that are safe by other means."""
-
-    def __init__(self, server: str) -> None:
-        super().__init__("http://localhost")
-        self._server = server.rstrip("/")
-
-
 def connect(server: str, *, authority_file: Path | None = None, is_insecure: bool = False) -> HttpTransport:
     """Return the way to a server; plain HTTP beyond this machine only where that was asked for."""
     if authority_file is not None and not server.startswith("https://"):
         raise InputError("a certificate file needs an encrypted server", hint="write https://host:port")
-    try:
-        return HttpTransport(server, authority_file=authority_file)
-    except InputError as error:
-        if "not encrypted" not in error.message:
-            raise
-        if is_insecure:
-            return _PlainTransport(server)
-        raise InputError(error.message, hint="use https://, or --insecure where the network is safe") from error
+    return HttpTransport(server, authority_file=authority_file, is_insecure=is_insecure)
 
 
 async def run_agent(
@@ -256,11 +241,6 @@ def _as_ending(error: DriverError) -> HostlerError:
     """Say what a driver that cannot be opened means for a process: not a bug of ours."""
     kind = UnavailableError if error.retryable else InputError
     return kind(f"the driver cannot be used: {error.message}", hint=error.hint)
-
-
-def boot_id() -> str:
-    """Return what names this start of the machine."""
-    return _BOOT_FILE.read_text().strip()
 
 
 def stop_on_signals(stopping: asyncio.Event, tell: Callable[[str], None]) -> None:

@@ -7,7 +7,6 @@ counts, and stopping at an age below the control plane's limit is in time. ``due
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from hostler.agent.drivers.driver import Driver, DriverError, Found
+from hostler.agent.files import write_whole
 from hostler.agent.manifest import FileManifest
 from hostler.agent.state import Record
 
@@ -46,6 +46,9 @@ def due(lease: Lease | None, records: Iterable[Record], found: Iterable[Found], 
     )
 
 
+_OF_ANOTHER_BOOT = Lease(boot="", renewed_at=0, stop_after_s=1.0)
+
+
 class LeaseFile:
     """The lease on disk. It is renamed into place but not forced: after a power cut nothing runs here anyway."""
 
@@ -54,16 +57,16 @@ class LeaseFile:
 
     def write(self, lease: Lease) -> None:
         """Renew the lease."""
-        new = self._path.with_name(self._path.name + ".new")
-        new.write_bytes(msgspec.json.encode(lease))
-        new.rename(self._path)
+        write_whole(self._path, msgspec.json.encode(lease))
 
     def read(self) -> Lease | None:
-        """Return the lease; None where there is none."""
+        """Return the lease; None where there is none. One that cannot be read is of before a power cut."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=Lease)
         except FileNotFoundError:
             return None
+        except msgspec.DecodeError:
+            return _OF_ANOTHER_BOOT
 
 
 class Looked(NamedTuple):
@@ -74,7 +77,7 @@ class Looked(NamedTuple):
 
 
 class Watchdog:
-    """Looks at the lease again and again and stops what is due."""
+    """Looks at the lease, as often as it is asked to, and stops what is due."""
 
     def __init__(
         self, driver: Driver, manifest: FileManifest, lease: LeaseFile, *, boot: str, clock: Callable[[], int]
@@ -84,12 +87,6 @@ class Watchdog:
         self._lease = lease
         self._boot = boot
         self._clock = clock
-
-    async def run(self, *, every_s: float = 1.0) -> None:
-        """Watch until cancelled."""
-        while True:
-            await self.look()
-            await asyncio.sleep(every_s)
 
     async def look(self) -> Looked:
         """Look once, and stop what is due; the next look tries again what failed."""

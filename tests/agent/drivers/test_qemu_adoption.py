@@ -12,10 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from hostler.agent.boot import boot_id
 from hostler.agent.drivers.driver import DriverError
 from hostler.agent.drivers.qemu import QemuDriver
 from hostler.agent.drivers.qemu_folder import ProcessId, VmFolder
-from hostler.agent.drivers.qemu_processes import boot_id, end, is_alive, scan
+from hostler.agent.drivers.qemu_processes import end, is_alive, scan
 from hostler.agent.drivers.qemu_settings import QemuSettings, check, runner_of
 from hostler.errors import InputError, UnavailableError
 from tests.agent.drivers.contract import opened, power_of

@@ -24,6 +24,7 @@ from hostler.agent.drivers.driver import (
     UnsupportedError,
 )
 from hostler.agent.drivers.driver import Power as FoundPower
+from hostler.agent.files import write_whole
 from hostler.agent.messages import Capabilities, HostSize, Order
 
 __all__ = ["DEEDS", "FakeDriver", "FakeWires", "Fault"]
@@ -283,9 +284,7 @@ class FakeDriver:
     def _did(self, verb: str, vm: str) -> None:
         self.log.append((verb, vm))
         if self._state_file is not None:
-            new = self._state_file.with_name(self._state_file.name + ".new")
-            new.write_bytes(msgspec.json.encode(self.vms))
-            new.rename(self._state_file)
+            write_whole(self._state_file, msgspec.json.encode(self.vms))
 
     async def _pretend(self, verb: str, vm: str) -> None:
         delay_s = self._delays_s.get(verb, 0.0)

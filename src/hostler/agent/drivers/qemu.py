@@ -27,6 +27,7 @@ from hostler.agent.drivers.qemu_origins import read_origin
 from hostler.agent.drivers.qemu_processes import end, wait_for_end
 from hostler.agent.drivers.qemu_sending import Sendings
 from hostler.agent.drivers.qemu_settings import QemuSettings, check, runner_of
+from hostler.agent.files import write_durably
 from hostler.agent.messages import Capabilities, HostSize, Order
 from hostler.errors import InternalError, UnavailableError
 
@@ -243,7 +244,7 @@ class QemuDriver:
         """Return what names this folder among others that share storage with it."""
         path = self._settings.folder / "host"
         if not path.exists():
-            path.write_text(secrets.token_hex(16))
+            write_durably(path, secrets.token_hex(16).encode())
         return path.read_text()
 
 

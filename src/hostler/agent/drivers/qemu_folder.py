@@ -18,7 +18,7 @@ import msgspec
 
 from hostler.agent.drivers.driver import DriverError, Landing, PermanentError
 from hostler.agent.drivers.qemu_settings import Runner
-from hostler.agent.manifest import write_durably
+from hostler.agent.files import force_folder, write_durably, write_whole
 from hostler.agent.messages import Order
 
 __all__ = ["ProcessId", "VmFile", "VmFolder", "folder_of", "images_of", "vm_folders"]
@@ -80,7 +80,7 @@ class VmFolder:
     def write(self, file: VmFile) -> None:
         """Make durable what the VM is."""
         write_durably(self._file, msgspec.json.encode(file))
-        _force(self.path)
+        force_folder(self.path)
 
     def read_process(self) -> ProcessId | None:
         """Return the process that was started last, if that is known."""
@@ -94,9 +94,7 @@ class VmFolder:
         if process is None:
             self._process.unlink(missing_ok=True)
             return
-        new = self._process.with_suffix(".new")
-        new.write_bytes(msgspec.json.encode(process))
-        new.rename(self._process)
+        write_whole(self._process, msgspec.json.encode(process))
 
     def make(self, runner: Runner) -> None:
         """Make the folders, private to those who need them; what an unfinished try left goes first."""
@@ -115,7 +113,7 @@ class VmFolder:
         """Remove all of it; after a crash half-way it is no VM any more."""
         self._file.unlink(missing_ok=True)
         if self.path.exists():
-            _force(self.path)
+            force_folder(self.path)
         shutil.rmtree(self.path, ignore_errors=True)
 
     def last_words(self) -> str:
@@ -165,11 +163,3 @@ def images_of(vms: Path) -> set[str]:
     files = [folder.read() for folder in vm_folders(vms)]
     disks = [disk for file in files if file is not None for disk in file.order.disks]
     return {disk.image.sha256 for disk in disks if disk.image is not None and disk.image.url}
-
-
-def _force(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

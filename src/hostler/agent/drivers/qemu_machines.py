@@ -8,6 +8,8 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from hostler.agent.drivers.driver import DriverError, PermanentError, UnsupportedError
 from hostler.agent.drivers.qemu_bridge import can_make_taps, open_tap
 from hostler.agent.drivers.qemu_command import Boot, command_line
@@ -29,7 +31,7 @@ _LEAST_MEMORY = 2**20
 
 
 class Machines:
-    """What the verbs are made of. ``locks`` keep two of them from one VM."""
+    """What the verbs are made of. ``lock`` keeps two of them from one VM."""
 
     def __init__(self, settings: QemuSettings, runner: Runner, disks: Disks, acceleration: str) -> None:
         self.settings = settings
@@ -112,14 +114,7 @@ class Machines:
         found = await self.files(order, folder)
         tap = open_tap(order.network.bridge) if order.network.kind == "bridge" else None
         try:
-            boot = Boot(
-                acceleration=found.acceleration,
-                kernel=found.kernel,
-                initrd=found.initrd,
-                disks=found.disks,
-                tap=tap,
-                is_landing=is_landing,
-            )
+            boot = msgspec.structs.replace(found, tap=tap, is_landing=is_landing)
             command = command_line(self.settings.program, order, folder, boot)
             descriptors = () if tap is None else (tap,)
             process = await spawn(

@@ -17,11 +17,12 @@ from typing import Any
 
 import msgspec
 
+from hostler.agent.boot import boot_id
 from hostler.agent.drivers.driver import DriverError
 from hostler.agent.drivers.qemu_folder import ProcessId, VmFolder
 from hostler.agent.drivers.qemu_settings import Runner
 
-__all__ = ["Seen", "boot_id", "end", "find_process", "is_alive", "run_tool", "scan", "spawn", "wait_for_end"]
+__all__ = ["Seen", "end", "find_process", "is_alive", "run_tool", "scan", "spawn", "wait_for_end"]
 
 _PROC = Path("/proc")
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
@@ -54,11 +55,6 @@ class Seen(msgspec.Struct, frozen=True):
     def is_qemu(self) -> bool:
         """Say whether it runs QEMU already."""
         return Path(self.arguments[0]).name.startswith("qemu-system-")
-
-
-def boot_id() -> str:
-    """Return what names this start of the machine."""
-    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
 def scan() -> list[Seen]:
