@@ -5,6 +5,7 @@ A killed agent loses its state; its durable records and the driver's VMs stay, a
 
 from __future__ import annotations
 
+from hostler.agent.admission import size_of
 from hostler.agent.core import after, begin, first_state, next_actions, observe, take
 from hostler.agent.drivers.driver import DriverError
 from hostler.agent.drivers.fake import FakeDriver
@@ -115,7 +116,8 @@ class Site:
         return here.power if here is not None else "absent"
 
     def is_overcommitted(self) -> bool:
-        return ledger_of(self.state).is_overcommitted
+        used, total = ledger_of(self.state).used, size_of(self.state.limit)
+        return any(some > most for some, most in zip(used, total, strict=True))
 
     def _check(self, action: Action) -> None:
         here = self.driver.vms.get(action.vm)

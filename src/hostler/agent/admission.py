@@ -62,11 +62,6 @@ class Ledger:
             self.hold(vm, has.at_least(wanted))
         return why
 
-    def release(self, vm: str) -> None:
-        """Give back what was booked for a VM."""
-        if self._held.pop(vm, None) is not None:
-            self._add_up()
-
     @property
     def used(self) -> Amounts:
         """Return what is booked in all; it may exceed the total."""
@@ -78,11 +73,6 @@ class Ledger:
         if not self._is_known:
             return NOTHING
         return Amounts(*(max(total - used, 0) for total, used in zip(self._total, self._used, strict=True)))
-
-    @property
-    def is_overcommitted(self) -> bool:
-        """Say whether more is booked than the host may give."""
-        return any(used > total for total, used in zip(self._total, self._used, strict=True))
 
     def _why_not(self, has: Amounts, wanted: Amounts) -> str:
         growth = [max(want - had, 0) for want, had in zip(wanted, has, strict=True)]
