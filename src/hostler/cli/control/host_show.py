@@ -15,6 +15,7 @@ from hostler.cli.control.showing import Field, age, amounts_text, labels_text, o
 from hostler.cli.options import examples
 from hostler.cli.terminal import note, print_data, printable, say
 from hostler.cli.wording import readable_amount
+from hostler.model.resources import add_amounts, parse_amounts
 
 if TYPE_CHECKING:
     from hostler.control.api.shapes import Host, HostStuck, HostUse
@@ -61,6 +62,17 @@ def _unknown_use(host: Host) -> str:
     return amounts_text(texts) if texts else ""
 
 
+def _reserved(host: Host) -> str:
+    """Say what reservations keep of a host in all."""
+    kept = add_amounts(parse_amounts(dict(one.amounts)) for one in host.reserved)
+    return ", ".join(f"{name} {readable_amount(name, amount)}" for name, amount in kept)
+
+
+def _reserved_by(host: Host) -> str:
+    """Say which reservation keeps what of a host."""
+    return "\n".join(f"{amounts_text(one.amounts)} by {one.reservation}" for one in host.reserved)
+
+
 def _of(resource: str, key: str) -> Field[Host]:
     """Return a column with what is used of a resource, and what there is."""
 
@@ -79,6 +91,7 @@ def _fields() -> list[Field[Host]]:
         _of("DISK", "disk_bytes"),
         Field("VMS", lambda host: host.vms, "right"),
         Field("DEVICES", _devices),
+        Field("RESERVED", _reserved),
         Field("SEEN", lambda host: age(host.seen_at), "right"),
         Field("DRIVER", lambda host: host.driver, is_wide=True),
         Field("AGENT", lambda host: host.agent_version, is_wide=True),
@@ -99,6 +112,7 @@ def _details() -> list[Field[Host]]:
         Field("Agent", lambda host: host.agent_version),
         *[_lined(_of(name, key)) for name, key in (
             ("CPU", "cpu_millis"), ("Memory", "memory_bytes"), ("Disk", "disk_bytes"))],
+        Field("Reserved", _reserved_by),
         Field("VMs", lambda host: host.vms),
         Field("Devices", _devices),
         Field("Storages", lambda host: ", ".join(host.storages)),

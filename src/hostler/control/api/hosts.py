@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
+import msgspec
 from msgspec import UNSET, field
 from starlette.responses import PlainTextResponse, Response
 
@@ -13,7 +14,8 @@ from hostler.control.api.calls import Call
 from hostler.control.api.listing import LabelTexts, PageQuery, Query, Short, etag, read_labels
 from hostler.control.api.routes import Reply, Routes
 from hostler.control.api.shapes import AllowTeardown, Confirm, Host, HostEdit, Nothing, Page, Scheduling
-from hostler.control.services import hosts
+from hostler.control.services import hosts, reservations
+from hostler.control.services.reserved import with_reserved
 from hostler.control.services.scheduling import scheduling_of
 from hostler.control.store import Connection, vms
 from hostler.control.store.hosts import HostFilter
@@ -64,7 +66,20 @@ async def list_hosts(call: Call) -> Reply:
             connection, call.caller, wanted, settings, heard_by(call), after=asked.after, limit=asked.limit
         )
 
-    return Reply(200, await call.read(work))
+    page = await call.read(work)
+    return Reply(200, msgspec.structs.replace(page, items=await _reserved(call, page.items)))
+
+
+async def _reserved(call: Call, found: Sequence[Host]) -> list[Host]:
+    """Return hosts with what reservations keep there; without any, the engine need not be asked."""
+    if not await call.read(reservations.are_there):
+        return list(found)
+    return (await call.context.books.ask(lambda engine: with_reserved(engine, found, call.principal)))[0]
+
+
+async def _shown(call: Call, host: Host) -> Reply:
+    [shown] = await _reserved(call, [host])
+    return Reply(200, shown, etag(host.version))
 
 
 async def _host(call: Call) -> Host:
@@ -83,8 +98,7 @@ async def _host(call: Call) -> Host:
 )
 async def get(call: Call) -> Reply:
     """Get a host."""
-    host = await _host(call)
-    return Reply(200, host, etag(host.version))
+    return await _shown(call, await _host(call))
 
 
 @ROUTES.add(
@@ -129,7 +143,7 @@ async def edit(call: Call) -> Reply:
     host = await call.write_once(work, Host)
     if asked.overcommit is not UNSET or asked.reserve is not UNSET:
         call.context.fleet.forget(host.id)  # its agent learns by a registration what it may give
-    return Reply(200, host, etag(host.version))
+    return await _shown(call, host)
 
 
 @ROUTES.add(
@@ -184,7 +198,7 @@ def _act(verb: str, summary: str, kind: type[Nothing | Confirm | AllowTeardown],
         host = await call.write_once(work, Host)
         if verb in hosts.ENDS_REGISTRATION:
             call.context.fleet.forget(host.id)
-        return Reply(200, host, etag(host.version))
+        return await _shown(call, host)
 
 
 _act("cordon", "Place nothing new on a host", Nothing)

@@ -20,6 +20,7 @@ from hostler.control.api.shapes_fleet import (
     Confirm,
     Host,
     HostEdit,
+    HostReserved,
     HostStuck,
     HostUse,
     Key,
@@ -52,7 +53,7 @@ from hostler.model.decisions import HostVerdict, ReasonCount
 
 __all__ = [
     "AllowTeardown", "Booked", "Candidates", "CandidatesAsked", "Condition", "Confirm", "Event", "Gang", "GangCreate",
-    "GangEdit", "Health", "Host", "HostEdit", "HostStuck", "HostUse", "Key", "KeyCreate", "KeyMade", "KeyRotate",
+    "GangEdit", "Health", "Host", "HostEdit", "HostReserved", "HostStuck", "HostUse", "Key", "KeyCreate", "KeyMade", "KeyRotate",
     "Migrate", "Nothing", "Operation", "Page", "Plan", "PlanAsked", "PlanHost", "PlanVm", "Planned", "Policies",
     "Policy", "Problem", "Project", "ProjectCreate", "ProjectEdit", "Queue", "Quota", "QuotaCreate", "QuotaEdit",
     "Reservation", "ReservationCreate", "ReservationEdit", "Scheduling", "Scorer", "Token", "TokenCreate", "TokenMade",

@@ -12,8 +12,8 @@ from hostler.config.fleet_file_terms import TaintEntry
 from hostler.control.api.shapes_base import Asked, Labels, Told
 
 __all__ = [
-    "AllowTeardown", "Confirm", "Host", "HostEdit", "HostStuck", "HostUse", "Key", "KeyCreate", "KeyMade", "KeyRotate",
-    "Scheduling", "Token", "TokenCreate", "TokenMade", "Whoami",
+    "AllowTeardown", "Confirm", "Host", "HostEdit", "HostReserved", "HostStuck", "HostUse", "Key", "KeyCreate",
+    "KeyMade", "KeyRotate", "Scheduling", "Token", "TokenCreate", "TokenMade", "Whoami",
 ]  # fmt: skip
 
 
@@ -36,6 +36,13 @@ class HostStuck(Told, frozen=True):
     project: str
     name: str
     why: Annotated[str, means("What keeps it, or why no other host took it when that was decided last.")]
+
+
+class HostReserved(Told, frozen=True):
+    """Room of a host that one reservation keeps from all that it is not for."""
+
+    reservation: Annotated[str, means("Its project and name, as team/night, where the caller may read it.")]
+    amounts: dict[str, str]
 
 
 class Host(Told, frozen=True):
@@ -80,6 +87,9 @@ class Host(Told, frozen=True):
     created_at: str
     updated_at: str
     version: int
+    reserved: Annotated[
+        list[HostReserved], means("What reservations keep there now, beyond what VMs have that they are for.")
+    ] = []
 
 
 class HostEdit(Asked, frozen=True):

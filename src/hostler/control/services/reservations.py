@@ -23,7 +23,7 @@ from hostler.errors import InputError
 from hostler.model import ReservationChanged, ReservationLeft, format_resource
 from hostler.model import tenancy as model
 
-__all__ = ["create", "delete", "edit", "get", "list_page", "noted"]
+__all__ = ["are_there", "create", "delete", "edit", "get", "list_page", "noted"]
 
 _BODY = msgspec.json.Decoder(ReservationCreate)
 
@@ -78,6 +78,11 @@ def list_page(connection: Connection, caller: Caller, *, project: str, after: st
     """Return the reservations that the caller may see, by project and name."""
     page = page_of(connection, "reservation", caller, project=project, after=after, limit=limit)
     return Page(items=[_show(row) for row in page.items], next=page.next)
+
+
+def are_there(connection: Connection) -> bool:
+    """Say whether anybody keeps any room."""
+    return bool(documents.list_page(connection, "reservation", limit=1).items)
 
 
 def noted(engine: Engine, found: Reservation) -> Reservation:
