@@ -113,6 +113,28 @@ def test_what_is_no_amount_is_refused_with_a_hint(bad):
     assert len(str(caught.value)) < 200
 
 
+@pytest.mark.parametrize(
+    ("resource", "hint"),
+    [
+        ("cpu", 'write it as 2, "1500m" or "0.5"'),
+        ("memory", 'write it as "2Gi", "512Mi" or a number of bytes'),
+        ("hugepages-2Mi", 'write it as "2Gi", "512Mi" or a number of bytes'),
+        ("guests", 'write it as 2 or "1k"'),
+    ],
+)
+@pytest.mark.parametrize("bad", ["2x", True])
+def test_the_hint_fits_the_resource(resource, hint, bad):
+    with pytest.raises(QuantityError) as caught:
+        parse_resource(resource, bad)
+    assert caught.value.hint == hint
+
+
+def test_the_hint_of_a_ratio_is_a_ratio():
+    with pytest.raises(QuantityError) as caught:
+        parse_ratio("2x")
+    assert caught.value.hint == 'write a plain number such as "1.5"'
+
+
 @given(st.integers(0, MAX_AMOUNT), resources)
 def test_written_amount_reads_back_the_same(amount, resource):
     assert parse_resource(resource, format_resource(resource, amount)) == amount

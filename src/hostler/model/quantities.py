@@ -25,17 +25,22 @@ _PATTERN = re.compile(
 # No amount below 2^62 needs more digits; the limit keeps a hostile "1e999999999" from becoming a huge integer.
 _MAX_CHARACTERS = 64
 _MAX_EXPONENT = 60
+_ANY_FORM = 'write it as 2, "1500m", "2Gi", "0.5" or "1e3"'
+_RATIO_FORM = 'write a plain number such as "1.5"'
 
 
-def parse_quantity(value: str | int | float, *, per_unit: int = 1) -> int:
-    """Return ``value`` times ``per_unit``, rounded up to an integer (cpu in milli: ``per_unit=1000``)."""
-    return _parse_text(value if type(value) is str else _as_text(value), per_unit)
+def parse_quantity(value: str | int | float, *, per_unit: int = 1, form: str = _ANY_FORM) -> int:
+    """Return ``value`` times ``per_unit``, rounded up to an integer (cpu in milli: ``per_unit=1000``).
+
+    ``form`` is the hint for whoever wrote something else than an amount.
+    """
+    return _parse_text(value if type(value) is str else _as_text(value, form), per_unit, form)
 
 
 @lru_cache(maxsize=4096)  # a few amounts are written again and again
-def _parse_text(value: str, per_unit: int) -> int:
-    text = _as_text(value)
-    numerator, denominator = _as_fraction(text)
+def _parse_text(value: str, per_unit: int, form: str) -> int:
+    text = _as_text(value, form)
+    numerator, denominator = _as_fraction(text, form)
     if numerator < 0:
         raise QuantityError(f"amount {text!r} is negative", hint="amounts are zero or more")
     amount = -(-numerator * per_unit // denominator)
@@ -48,13 +53,13 @@ def _parse_text(value: str, per_unit: int) -> int:
 
 def parse_ratio(value: str | int | float) -> int:
     """Return a ratio such as ``1.5`` in millionths, exactly; finer than that is refused."""
-    text = _as_text(value)
-    numerator, denominator = _as_fraction(text)
+    text = _as_text(value, _RATIO_FORM)
+    numerator, denominator = _as_fraction(text, _RATIO_FORM)
     millionths, rest = divmod(numerator * 1_000_000, denominator)
     if rest or not 0 < millionths <= 1_000_000_000_000:
         raise QuantityError(
             f"ratio {text!r} is not between 0.000001 and 1000000 with at most six decimals",
-            hint='write a plain number such as "1.5"',
+            hint=_RATIO_FORM,
         )
     return millionths
 
@@ -70,9 +75,9 @@ def format_amount(amount: int, *, per_unit: int = 1, binary: bool = False) -> st
     return str(amount)
 
 
-def _as_text(value: str | int | float) -> str:
+def _as_text(value: str | int | float, form: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise QuantityError(f"amount {value!r} is not a number", hint='write it as 2, "1500m" or "2Gi"')
+        raise QuantityError(f"amount {value!r} is not a number", hint=form)
     if isinstance(value, int) and abs(value) > MAX_AMOUNT:
         raise QuantityError("amount is larger than 2^62 units", hint="check the number of digits")
     text = value.strip() if isinstance(value, str) else repr(value)
@@ -81,11 +86,11 @@ def _as_text(value: str | int | float) -> str:
     return text
 
 
-def _as_fraction(text: str) -> tuple[int, int]:
+def _as_fraction(text: str, form: str) -> tuple[int, int]:
     """Split a quantity into an exact numerator and denominator."""
     match = _PATTERN.fullmatch(text)
     if match is None or not (match["whole"] or match["part"]):
-        raise QuantityError(f"amount {text!r} is not a quantity", hint='write it as 2, "1500m", "2Gi", "0.5" or "1e3"')
+        raise QuantityError(f"amount {text!r} is not a quantity", hint=form)
     part = match["part"] or ""
     mantissa = int((match["whole"] or "") + part)
     if match["sign"] == "-":

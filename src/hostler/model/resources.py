@@ -36,19 +36,27 @@ Amounts = tuple[tuple[str, int], ...]
 Labels = tuple[tuple[str, str], ...]
 
 _BYTES = frozenset({MEMORY, STORAGE, "ephemeral-storage"})
+_CPU_FORM = 'write it as 2, "1500m" or "0.5"'
+_BYTES_FORM = 'write it as "2Gi", "512Mi" or a number of bytes'
+_COUNT_FORM = 'write it as 2 or "1k"'
 
 
 def parse_resource(name: str, value: str | int | float) -> int:
     """Parse an amount of one resource in its unit: cpu in milli, all others whole."""
-    return parse_quantity(value, per_unit=1000 if name == CPU else 1)
+    if name == CPU:
+        return parse_quantity(value, per_unit=1000, form=_CPU_FORM)
+    return parse_quantity(value, form=_BYTES_FORM if _is_bytes(name) else _COUNT_FORM)
 
 
 def format_resource(name: str, amount: int) -> str:
     """Write an amount of one resource as a person would: ``1500m``, ``2Gi``, ``7``."""
     if amount < 0:
         return "-" + format_resource(name, -amount)
-    is_bytes = name in _BYTES or name.startswith("hugepages-")
-    return format_amount(amount, per_unit=1000 if name == CPU else 1, binary=is_bytes)
+    return format_amount(amount, per_unit=1000 if name == CPU else 1, binary=_is_bytes(name))
+
+
+def _is_bytes(name: str) -> bool:
+    return name in _BYTES or name.startswith("hugepages-")
 
 
 def parse_amounts(values: Mapping[str, str | int | float]) -> Amounts:

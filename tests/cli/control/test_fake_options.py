@@ -40,6 +40,16 @@ def test_what_is_no_delay_or_fault_is_refused_before_anything_starts(start, word
     assert result.hint
 
 
+@pytest.mark.parametrize("start", [AGENT, FLEET], ids=["agent", "fleet"])
+def test_what_is_no_amount_of_a_size_is_named_with_its_option(start, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    result = hostler(*start, "--size", "cpu=2x,memory=8Gi")
+    assert result.code == 2
+    assert result.error == "--size: cpu: amount '2x' is not a quantity"
+    assert result.hint == 'write it as 2, "1500m" or "0.5"'
+
+
 @pytest.mark.parametrize("words", [("--delay", "create=1"), ("--fault", "create=1")])
 def test_real_hosts_neither_wait_nor_fail_on_purpose(words, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

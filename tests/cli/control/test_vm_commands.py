@@ -114,6 +114,23 @@ def test_a_number_without_its_unit_is_understood_as_what_was_meant(words, hint):
     assert result.hint.startswith(hint)
 
 
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        (("--cpu", "2x", "--memory", "1Gi"), "cpu: amount '2x' is not a quantity", 'write it as 2, "1500m" or "0.5"'),
+        (
+            ("--cpu", "1", "--memory", "2x"),
+            "memory: amount '2x' is not a quantity",
+            'write it as "2Gi", "512Mi" or a number of bytes',
+        ),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_what_is_no_amount_is_refused_with_one_of_that_resource(words, error, hint):
+    result = vm("create", "web-0", *words)
+    assert (result.code, result.error, result.hint) == (2, error, hint)
+
+
 @pytest.mark.usefixtures("project")
 def test_a_name_is_the_first_thing_that_a_vm_needs():
     assert vm("create").error == "the VM needs a name"

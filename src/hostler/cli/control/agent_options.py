@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from hostler.config.secret_words import looks_secret
-from hostler.errors import InputError
+from hostler.errors import InputError, QuantityError
 
 if TYPE_CHECKING:
     from hostler.agent.messages import HostSize
@@ -64,7 +64,7 @@ def read_size(text: str) -> HostSize | None:
     if not text:
         return None
     from hostler.agent.messages import DeviceHere, HostSize
-    from hostler.model import parse_quantity
+    from hostler.model import STORAGE, parse_resource
 
     hint = "such as cpu=8,memory=16Gi,disk=500Gi,gpu=2; cpu and memory are needed"
     given: dict[str, int] = {}
@@ -72,7 +72,10 @@ def read_size(text: str) -> HostSize | None:
         name, equals, amount = part.strip().partition("=")
         if name not in ("cpu", "memory", "disk", "gpu") or not equals or name in given:
             raise InputError(f"--size: {part.strip()[:60]!r} is no part of a size", hint=hint)
-        given[name] = parse_quantity(amount, per_unit=1000 if name == "cpu" else 1)
+        try:
+            given[name] = parse_resource(STORAGE if name == "disk" else name, amount)
+        except QuantityError as error:
+            raise QuantityError(f"--size: {name}: {error.message}", hint=error.hint) from None
     if not given.get("cpu") or not given.get("memory"):
         raise InputError("--size: a host needs cpu and memory", hint=hint)
     if given.get("gpu", 0) > _MOST_GPUS:
