@@ -23,7 +23,7 @@ class ResizeNeedsStopError(WrongStateError):
 
 def check_resize(connection: Connection, vm: Vm, spec: VmSpec) -> None:
     """Refuse another size for a VM that runs where that is not possible; ResizeNeedsStopError."""
-    if vm.power not in ("running", "paused") or vm.home is None or vm.run is None or not vm.run.is_bound:
+    if vm.power not in ("running", "paused") or vm.home is None or not vm.has_room:
         return
     spec = checked(spec)
     if size_of(spec) == size_of(vm.spec) and spec.disks == vm.spec.disks:

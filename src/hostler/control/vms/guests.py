@@ -29,8 +29,8 @@ from hostler.model import (
 from hostler.model.resources import STORAGE
 
 __all__ = [
-    "CAN_MIGRATE", "HAS_BRIDGE", "HAS_STORAGE", "YES", "arrival", "departure", "guest_of", "guest_spec", "new_claim",
-    "regrown", "vm_of_uid",
+    "CAN_MIGRATE", "HAS_BRIDGE", "HAS_STORAGE", "YES", "arrival", "departure", "departures", "guest_of", "guest_spec",
+    "new_claim", "regrown", "vm_of_uid", "with_run",
 ]  # fmt: skip
 
 HAS_STORAGE = "hostler/storage."
@@ -55,6 +55,13 @@ def new_claim(vm: Vm, size: Size) -> tuple[Vm, Claim]:
     uid = vm.id if number == 1 else f"{vm.id}{_SEPARATOR}{number}"
     gang = f"{vm.project}/{vm.spec.gang}" if vm.spec.gang and vm.home is None else ""
     return msgspec.structs.replace(vm, number=number), Claim(uid=uid, size=size, gang=gang)
+
+
+def with_run(vm: Vm) -> tuple[Vm, GuestArrived]:
+    """Return the VM with a claim for all that it lacks to run, and what the engine is told of it."""
+    vm, run = new_claim(vm, vm.unbooked)
+    vm = msgspec.structs.replace(vm, run=run)
+    return vm, arrival(vm, run)
 
 
 def guest_spec(spec: VmSpec, project: str, size: Size) -> GuestSpec:
@@ -129,6 +136,11 @@ def regrown(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> GuestChanged:
 def departure(claim: Claim) -> GuestLeft:
     """Tell the engine that a claim is over."""
     return GuestLeft(uid=claim.uid)
+
+
+def departures(*claims: Claim | None) -> tuple[GuestLeft, ...]:
+    """Tell the engine that claims are over, those that there are."""
+    return tuple(departure(claim) for claim in claims if claim is not None)
 
 
 def _needs(spec: VmSpec) -> dict[str, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from hostler.agent.messages import VmReport
-from hostler.control.vms.guests import departure
+from hostler.control.vms.guests import departures
 from hostler.control.vms.settling import homeless, settled
 from hostler.control.vms.state import Booking, Change, Vm
 
@@ -100,7 +100,7 @@ def other_gone(vm: Vm) -> Change:
     moving = vm.moving
     if vm.power != "absent" and (moving is None or moving.phase not in ("cleaning", "aborting")):
         return Change(vm=vm)
-    facts = (departure(vm.move),) if vm.move is not None else ()
+    facts = departures(vm.move)
     is_abort = moving is not None and moving.phase == "aborting"
     vm = _replace(vm, other=None, move=None, moving=None)
     if vm.home is None:

@@ -24,7 +24,7 @@ def power_at_home(vm: Vm) -> Power:
         return "absent"
     if vm.is_evicted:
         return "stopped" if vm.spec.disks else "absent"
-    if vm.run is None or not vm.run.is_bound:
+    if not vm.has_room:
         return "stopped"
     return vm.power
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import msgspec
 
-from hostler.control.vms.guests import departure, guest_of
+from hostler.control.vms.guests import departure, departures, guest_of
 from hostler.control.vms.moving import rehomed
 from hostler.control.vms.settling import settled
 from hostler.control.vms.state import Booking, Change, Claim, Vm
-from hostler.model import BindFailed, Event, EvictFailed, GuestBound, GuestChanged
+from hostler.model import BindFailed, EvictFailed, GuestBound, GuestChanged
 
 __all__ = ["bound", "evicted", "held"]
 
@@ -83,7 +83,7 @@ def evicted(vm: Vm, uid: str, why: str) -> Change:
     if vm.is_evicted or vm.power == "absent":
         return Change(vm=vm)  # its end is under way
     generation = vm.generation + 1
-    facts: tuple[Event, ...] = (departure(vm.grow),) if vm.grow is not None else ()
+    facts = departures(vm.grow)
     home = _replace(vm.home, generation=generation)
     vm = _replace(vm, is_evicted=True, made_way=why, generation=generation, home=home, grow=None, why=why)
     return Change(vm=vm, facts=facts, hosts=(home.host,), notes=(why,))

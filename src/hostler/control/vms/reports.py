@@ -11,13 +11,12 @@ import re
 import msgspec
 
 from hostler.agent.messages import VmReport
-from hostler.control.vms.guests import arrival, departure, new_claim
+from hostler.control.vms.guests import departures, with_run
 from hostler.control.vms.moving import given_up, has_failed, other_gone, other_lost, other_reported, source_lost
 from hostler.control.vms.orders import order_for, power_at_home
 from hostler.control.vms.settling import HOST_GONE, ended, homeless, settled
 from hostler.control.vms.state import Change, Vm
 from hostler.control.vms.words import with_word
-from hostler.model import Event
 
 __all__ = ["gone", "heard", "is_old_news", "lost", "reported", "silent"]
 
@@ -65,15 +64,14 @@ def _gone(vm: Vm, host: str, generation: int = 0) -> Change:
         return other_gone(vm)
     if vm.home is None or vm.home.host != host or power_at_home(vm) != "absent":
         return Change(vm=vm)
-    facts: list[Event] = [departure(claim) for claim in (vm.run, vm.disk) if claim is not None]
+    facts = departures(vm.run, vm.disk)
     vm = _without_home(vm)
     if vm.power == "absent":
-        return Change(vm=ended(vm) if vm.other is None else vm, facts=tuple(facts))
+        return Change(vm=ended(vm) if vm.other is None else vm, facts=facts)
     if vm.power == "stopped":
-        return Change(vm=_replace(vm, observed_generation=vm.generation), facts=tuple(facts))
-    vm, run = new_claim(vm, vm.wanted)
-    vm = _replace(vm, run=run)
-    return Change(vm=vm, facts=(*facts, arrival(vm, run)))
+        return Change(vm=_replace(vm, observed_generation=vm.generation), facts=facts)
+    vm, fact = with_run(vm)
+    return Change(vm=vm, facts=(*facts, fact))
 
 
 def is_old_news(vm: Vm, host: str, generation: int) -> bool:
@@ -103,7 +101,7 @@ def lost(vm: Vm, host: str) -> Change:
     if vm.home is None or vm.home.host != host:
         return Change(vm=vm)
     move = vm.move if vm.other is None else None  # a move that has no target yet
-    facts = [departure(claim) for claim in (vm.run, vm.disk, vm.grow, move) if claim is not None]
+    facts = departures(vm.run, vm.disk, vm.grow, move)
     vm = _replace(vm, grow=None, generation=vm.generation + 1)
     if vm.other is not None:
         change = source_lost(vm)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from hostler.agent.messages import Trouble
-from hostler.control.vms.guests import arrival, departure, new_claim, regrown
+from hostler.control.vms.guests import arrival, departure, new_claim, regrown, with_run
 from hostler.control.vms.state import Change, Vm
 from hostler.model import Event
 
@@ -24,11 +24,10 @@ def settled(vm: Vm) -> Change:
     """Return what follows for a VM at home; nothing where its host has not fulfilled its newest order."""
     if vm.home is None or vm.reported_generation != vm.home.generation or vm.power == "absent":
         return Change(vm=vm)
-    is_bound = vm.run is not None and vm.run.is_bound
     wants_rest = vm.is_evicted or (vm.power == "stopped" and not vm.spec.reserve)
-    if is_bound and wants_rest and vm.reported in _AT_REST:
+    if vm.has_room and wants_rest and vm.reported in _AT_REST:
         return _observed(_at_rest(vm))
-    if is_bound and vm.grow is None and vm.moving is None:
+    if vm.has_room and vm.grow is None and vm.moving is None:
         return _observed(_shrunk(vm))
     return _observed(Change(vm=vm))
 
@@ -50,9 +49,8 @@ def homeless(vm: Vm) -> Change:
     if vm.spec.when_lost != "restart":
         vm = _replace(vm, power="stopped", observed_generation=vm.generation)
         return Change(vm=vm, notes=(HOST_GONE,), failed=f"{HOST_GONE}, and it does not start elsewhere by itself")
-    vm, run = new_claim(vm, vm.wanted)
-    vm = _replace(vm, run=run)
-    return Change(vm=vm, facts=(arrival(vm, run),), notes=(f"{HOST_GONE}: it starts elsewhere",))
+    vm, fact = with_run(vm)
+    return Change(vm=vm, facts=(fact,), notes=(f"{HOST_GONE}: it starts elsewhere",))
 
 
 def ended(vm: Vm) -> Vm:
@@ -74,9 +72,8 @@ def _at_rest(vm: Vm) -> Change:
     if vm.is_evicted:
         vm = _replace(vm, is_evicted=False)
         if vm.power != "stopped":
-            vm, run = new_claim(vm, _replace(vm.wanted, disk_bytes=0) if vm.disk is not None else vm.wanted)
-            vm = _replace(vm, run=run)
-            facts.append(arrival(vm, run))
+            vm, fact = with_run(vm)
+            facts.append(fact)
     return Change(vm=vm, facts=tuple(facts))
 
 
@@ -94,6 +91,5 @@ def _shrunk(vm: Vm) -> Change:
 
 def _observed(change: Change) -> Change:
     vm = change.vm
-    runs = vm.run is not None and vm.run.is_bound
-    is_waiting = vm.grow is not None or vm.moving is not None or (vm.power != "stopped" and not runs)
+    is_waiting = vm.grow is not None or vm.moving is not None or (vm.power != "stopped" and not vm.has_room)
     return change if is_waiting else _replace(change, vm=_replace(vm, observed_generation=vm.generation))

@@ -108,6 +108,16 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return size_of(self.spec)
 
     @property
+    def unbooked(self) -> Size:
+        """Return what it has to ask for to run as asked for: disks of a stopped VM are booked already."""
+        return self.wanted if self.disk is None else msgspec.structs.replace(self.wanted, disk_bytes=0)
+
+    @property
+    def has_room(self) -> bool:
+        """Say whether its host keeps cpu and memory for it."""
+        return self.run is not None and self.run.is_bound
+
+    @property
     def is_undecided(self) -> bool:
         """Say whether it is to be placed at once or not at all, and nobody has said yet which."""
         return self.fails_unplaced and not self.is_gone and not self.why
@@ -157,7 +167,7 @@ def state_of(vm: Vm) -> State:
     if vm.power == "stopped" or vm.is_evicted:
         has_ended = vm.reported in ("stopped", "absent", "left") or (vm.run is None and not vm.reported)
         return "stopped" if has_ended and not vm.is_evicted else "stopping"
-    if vm.run is None or not vm.run.is_bound:
+    if not vm.has_room:
         return "pending"
     return _lively(vm)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from hostler.control.vms.errors import MigratingError, NotMovableError, ProtectedError, WrongStateError
-from hostler.control.vms.guests import arrival, departure, guest_spec, new_claim, regrown
+from hostler.control.vms.guests import arrival, departure, departures, guest_spec, new_claim, regrown, with_run
 from hostler.control.vms.moving import given_up
 from hostler.control.vms.settling import settled
 from hostler.control.vms.spec import VmSpec, checked, size_of
@@ -40,9 +40,8 @@ def create(
         is_protected=is_protected,
         fails_unplaced=fails_unplaced,
     )
-    vm, run = new_claim(vm, vm.wanted)
-    vm = _replace(vm, run=run)
-    return Change(vm=vm, facts=(arrival(vm, run),))
+    vm, fact = with_run(vm)
+    return Change(vm=vm, facts=(fact,))
 
 
 def start(vm: Vm) -> Change:
@@ -60,9 +59,7 @@ def stop(vm: Vm) -> Change:
     if vm.power == "stopped":
         return Change(vm=vm)
     _refuse_if_moving(vm)
-    facts: list[Event] = []
-    if vm.grow is not None:
-        facts.append(departure(vm.grow))
+    facts: list[Event] = [*departures(vm.grow)]
     run = vm.run
     if run is not None and not run.is_bound:
         facts.append(departure(run))
@@ -83,7 +80,7 @@ def pause(vm: Vm) -> Change:
     if vm.power == "paused":
         return Change(vm=vm)
     _refuse_if_moving(vm)
-    if vm.power != "running" or vm.run is None or not vm.run.is_bound:
+    if vm.power != "running" or not vm.has_room:
         raise WrongStateError(f"VM {vm.name} does not run", hint="only a VM that runs can be paused")
     return _wanting(vm, "paused")
 
@@ -104,7 +101,7 @@ def restart(vm: Vm) -> Change:
     """End it and start it again, once."""
     _refuse_if_going(vm)
     _refuse_if_moving(vm)
-    if vm.power != "running" or vm.run is None or not vm.run.is_bound:
+    if vm.power != "running" or not vm.has_room:
         raise WrongStateError(f"VM {vm.name} does not run", hint="start it instead")
     vm, hosts = _ordered_anew(_replace(vm, restarts=vm.restarts + 1))
     return Change(vm=vm, hosts=hosts)
@@ -120,7 +117,7 @@ def resize(vm: Vm, spec: VmSpec) -> Change:
     spec = checked(spec)
     _check_same(vm.spec, spec)
     guest_spec(spec, vm.project, size_of(spec))
-    facts: list[Event] = [departure(vm.grow)] if vm.grow is not None else []
+    facts: list[Event] = [*departures(vm.grow)]
     vm = _replace(vm, spec=spec, grow=None, generation=vm.generation + 1)
     if vm.run is None:
         if vm.home is None:
@@ -129,8 +126,7 @@ def resize(vm: Vm, spec: VmSpec) -> Change:
         return Change(vm=vm, facts=tuple(facts), hosts=hosts)
     run = _replace(vm.run, version=vm.run.version + 1)
     if not run.is_bound:
-        wanted = vm.wanted if vm.disk is None else _replace(vm.wanted, disk_bytes=0)
-        run = _replace(run, size=wanted)
+        run = _replace(run, size=vm.unbooked)
         vm = _replace(vm, run=run, why="")
         return Change(vm=vm, facts=(*facts, regrown(vm, run)))
     vm, hosts = _ordered_anew(_replace(vm, run=run))
@@ -159,7 +155,7 @@ def migrate(vm: Vm, target: str = "") -> Change:
         hint = "VMs without disks, or with disks on shared storage, can move"
         raise NotMovableError(f"VM {vm.name} cannot be moved: it has a disk on its host", hint=hint)
     is_cold = vm.power == "stopped" and is_at_rest(vm)
-    runs = vm.power == "running" and vm.run is not None and vm.run.is_bound and not vm.is_evicted
+    runs = vm.power == "running" and vm.has_room and not vm.is_evicted
     if vm.home is None or not (is_cold or runs):
         raise WrongStateError(f"VM {vm.name} does not run", hint=_how_it_gets_elsewhere(vm))
     if vm.grow is not None:
@@ -195,7 +191,7 @@ def vacate(vm: Vm) -> Change:
         raise NotMovableError(f"VM {vm.name} has a disk on its host", hint=hint)
     if not is_at_rest(vm):
         raise WrongStateError(f"VM {vm.name} is not at rest", hint="migrate it, or stop it first")
-    facts: list[Event] = [departure(claim) for claim in (vm.run,) if claim is not None]
+    facts = departures(vm.run)
     vm = _replace(
         vm,
         home=None,
@@ -208,16 +204,15 @@ def vacate(vm: Vm) -> Change:
         why="",
     )
     if vm.power == "stopped":
-        return Change(vm=_replace(vm, observed_generation=vm.generation), facts=tuple(facts))
-    vm, run = new_claim(vm, vm.wanted)
-    vm = _replace(vm, run=run)
-    return Change(vm=vm, facts=(*facts, arrival(vm, run)))
+        return Change(vm=_replace(vm, observed_generation=vm.generation), facts=facts)
+    vm, fact = with_run(vm)
+    return Change(vm=vm, facts=(*facts, fact))
 
 
 def is_at_rest(vm: Vm) -> bool:
     """Say whether a VM's host has said that it does not run, and has no order, nor room booked, to let it run."""
     is_told = vm.home is not None and vm.reported_generation == vm.home.generation
-    is_booked = vm.disk is not None or vm.moving is not None or (vm.run is not None and vm.run.is_bound)
+    is_booked = vm.disk is not None or vm.moving is not None or vm.has_room
     return is_told and vm.reported in ("stopped", "left") and not is_booked and not vm.is_evicted
 
 
@@ -228,8 +223,7 @@ def cancel_move(vm: Vm) -> Change:
         raise WrongStateError(f"VM {vm.name} does not move", hint="nothing is to be called off")
     if vm.moving.phase == "placing":
         change = settled(_replace(vm, move=None, moving=None, why="", generation=vm.generation + 1))
-        facts = [departure(claim) for claim in (vm.move,) if claim is not None]
-        return _replace(change, facts=(*facts, *change.facts), unmoved="it was called off")
+        return _replace(change, facts=(*departures(vm.move), *change.facts), unmoved="it was called off")
     if vm.moving.phase == "copying" and vm.home is None:
         raise MigratingError(f"the host that VM {vm.name} comes from is gone", hint="wait until it has arrived")
     if vm.moving.phase == "copying" and vm.reported == "left":
@@ -249,7 +243,7 @@ def delete(vm: Vm) -> Change:
         return Change(vm=vm)
     if vm.is_protected:
         raise ProtectedError(f"VM {vm.name} is protected from deletion", hint="take the protection off first")
-    facts: list[Event] = [departure(claim) for claim in (vm.grow,) if claim is not None]
+    facts: list[Event] = [*departures(vm.grow)]
     run, move = vm.run, vm.move
     if run is not None and not run.is_bound:
         facts.append(departure(run))
@@ -267,13 +261,13 @@ def delete(vm: Vm) -> Change:
         return _gone(vm, facts)
     vm, hosts = _ordered_anew(vm)
     if vm.other is not None:
-        vm = _replace(vm, other=_replace(vm.other, generation=vm.generation))
-        hosts = (*hosts, vm.other.host) if vm.other is not None else hosts
+        other = _replace(vm.other, generation=vm.generation)
+        vm, hosts = _replace(vm, other=other), (*hosts, other.host)
     return Change(vm=vm, facts=tuple(facts), hosts=hosts)
 
 
 def _gone(vm: Vm, facts: list[Event]) -> Change:
-    facts += [departure(claim) for claim in (vm.run, vm.disk, vm.move) if claim is not None]
+    facts += departures(vm.run, vm.disk, vm.move)
     vm = _replace(vm, run=None, disk=None, move=None, moving=None, is_gone=True, generation=vm.generation + 1)
     return Change(vm=_replace(vm, observed_generation=vm.generation), facts=tuple(facts))
 
@@ -282,11 +276,8 @@ def _wanting(vm: Vm, power: Power) -> Change:
     """Return a VM that is to be running or paused, with a claim where it has given its room back."""
     vm = _replace(vm, power=power, generation=vm.generation + 1, is_lost=False, trouble=None, failed_generation=0)
     if vm.run is None:
-        vm = _replace(vm, why="")
-        wanted = vm.wanted if vm.disk is None else _replace(vm.wanted, disk_bytes=0)
-        vm, run = new_claim(vm, wanted)
-        vm = _replace(vm, run=run)
-        return Change(vm=vm, facts=(arrival(vm, run),))
+        vm, fact = with_run(_replace(vm, why=""))
+        return Change(vm=vm, facts=(fact,))
     if not vm.run.is_bound:
         return Change(vm=vm)
     vm, hosts = _ordered_anew(vm)
