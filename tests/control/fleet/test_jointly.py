@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -45,17 +46,27 @@ SPEC = VmSpec(cpu="1", memory="1Gi")
 few = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+@functools.cache
+def furnished() -> bytes:
+    """Return a database as a file: to make the tables takes longer than what is asked of them, so it is done once."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "furnished.db"
+        with contextlib.closing(open_database(f"sqlite:///{path}")) as database:
+            database.submit(lambda connection: first_start.prepare(connection, NOW, fake_random)).result()
+            database.submit(furnish).result()
+        assert not path.with_name("furnished.db-wal").exists(), "all of it is in the file"
+        return path.read_bytes()
+
+
 @contextlib.contextmanager
 def worlds() -> Iterator[tuple[Database, Database]]:
     """Give two databases that hold the same."""
     with TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         made = []
         for name in ("jointly", "singly"):
-            database = open_database(f"sqlite:///{Path(folder) / name}.db")
-            stack.callback(database.close)
-            database.submit(lambda connection: first_start.prepare(connection, NOW, fake_random)).result()
-            database.submit(furnish).result()
-            made.append(database)
+            path = Path(folder) / f"{name}.db"
+            path.write_bytes(furnished())
+            made.append(stack.enter_context(contextlib.closing(open_database(f"sqlite:///{path}"))))
         yield made[0], made[1]
 
 
