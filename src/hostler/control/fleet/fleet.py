@@ -45,6 +45,7 @@ from hostler.control.fleet import presence, taking
 from hostler.control.fleet.announcing import alive, announce
 from hostler.control.fleet.bounds import bounded_registration, bounded_report
 from hostler.control.fleet.errors import StaleReportError, UnsupportedProtocolError
+from hostler.control.fleet.history_time import HistoryTime
 from hostler.control.fleet.hosts import HostBody, limit_of, read_body
 from hostler.control.fleet.ordering import Asked, read_orders
 from hostler.control.fleet.presence import Presence
@@ -91,6 +92,7 @@ class Fleet:
         self.tell = tell
         self.on_tries: Callable[[Tries], None] = lambda tries: None  # told what agents tried, each try once
         self.presence = Presence(steady)
+        self.history = HistoryTime()
         self.sessions = Sessions()
         # The orders that each host has, the news when they were read, and the epoch under which it asked.
         self._given: dict[str, tuple[int, int, int]] = {}

@@ -2,6 +2,7 @@
 
 A busy service writes thousands of entries a second, and as many must go when their time is over. So batches follow each
 other until nothing is left that is too old, each short, with pauses in which the writer is everybody else's.
+``history_time`` says what time it is for that.
 """
 
 from __future__ import annotations
@@ -47,10 +48,13 @@ async def keep_tidy(fleet: Fleet, stopping: asyncio.Event) -> None:
 async def tidy_all(fleet: Fleet, stopping: asyncio.Event) -> int:
     """Forget everything that is too old now, batch after batch; return how much that was, 0 while another leads."""
     gone, is_all, epoch = 0, False, fleet.books.epoch
+    if not epoch:
+        return 0
+    now_ns = await fleet.history.now(fleet)
 
     def work(connection: Connection) -> Tidied:
         lease.check_epoch(connection, epoch)
-        return tidy(connection, fleet.settings, fleet.clock(), at_once=fleet.times.tidy_at_once)
+        return tidy(connection, fleet.settings, now_ns, at_once=fleet.times.tidy_at_once)
 
     while fleet.books.is_leader and not is_all and not stopping.is_set():
         done = await fleet.database.write(work)

@@ -9,18 +9,14 @@ alive renews it now.
 from __future__ import annotations
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, literal_column, select, update
+from sqlalchemy import Connection, select, update
 
+from hostler.control.store.clock import now_ms, read_ms
 from hostler.control.store.errors import LeaseLostError
 from hostler.control.store.tables import lease
 from hostler.errors import InputError
 
 __all__ = ["Lease", "check_epoch", "read", "release", "renew", "take"]
-
-_CLOCKS = {
-    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
-    "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
-}
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,14 +45,14 @@ def take(connection: Connection, holder: str, ttl_s: float, *, address: str = ""
         return None
     epoch = found.epoch if found.holder == holder else found.epoch + 1
     values = {"holder": holder, "address": address, "epoch": epoch, "ttl_ms": int(ttl_s * 1000)}
-    connection.execute(update(lease).values(**values, renewed_ms=_now_ms(connection)))
+    connection.execute(update(lease).values(**values, renewed_ms=now_ms(connection)))
     return Lease(holder=holder, epoch=epoch, address=address, left_s=ttl_s)
 
 
 def renew(connection: Connection, held: Lease) -> Lease:
     """Begin the time anew; LeaseLostError if somebody else took it meanwhile."""
     check_epoch(connection, held.epoch)
-    changed = update(lease).values(renewed_ms=_now_ms(connection)).returning(lease.c.ttl_ms)
+    changed = update(lease).values(renewed_ms=now_ms(connection)).returning(lease.c.ttl_ms)
     return msgspec.structs.replace(held, left_s=connection.execute(changed).scalar_one() / 1000)
 
 
@@ -80,13 +76,7 @@ def read(connection: Connection, *, is_locking: bool = False) -> Lease:
     query = select(lease)
     row = connection.execute(query.with_for_update() if is_locking else query).one()
     # The clock is read after the lock is there: waiting for it takes time.
-    now_ms: int = connection.execute(select(_now_ms(connection))).scalar_one()
-    left_ms = row.renewed_ms + row.ttl_ms - now_ms
+    left_ms = row.renewed_ms + row.ttl_ms - read_ms(connection)
     if left_ms > 2 * row.ttl_ms:
         left_ms = 0
     return Lease(holder=row.holder, epoch=row.epoch, address=row.address, left_s=left_ms / 1000)
-
-
-def _now_ms(connection: Connection) -> ColumnElement[int]:
-    """Return the database's clock in milliseconds since 1970."""
-    return literal_column(_CLOCKS[connection.dialect.name])
