@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.control.test_serve_command import run
+from tests.ports import silent_port
 
 SECRET = "s3cr3t-word"
 NOWHERE = f"postgresql://hostler:{SECRET}@127.0.0.1:1/hostler"
@@ -34,3 +35,14 @@ def test_a_password_in_the_environment_is_neither_warned_of_nor_written(url):
     assert "warning" not in found.stderr
     assert "Traceback" not in found.stderr
     assert SECRET not in found.stderr + found.stdout
+
+
+def test_a_server_that_cannot_be_reached_is_named_with_what_to_do():
+    with silent_port() as port:
+        url = f"postgresql://hostler:{SECRET}@127.0.0.1:{port}/hostler"
+        found = run("serve", "--listen", "127.0.0.1:0", HOSTLER_DATABASE_URL=url)
+    assert found.returncode == 3
+    assert found.stderr.splitlines()[-2:] == [
+        f"error: no PostgreSQL server listens at 127.0.0.1:{port}",
+        "hint: start it, or name the right one by --database-url or HOSTLER_DATABASE_URL",
+    ]

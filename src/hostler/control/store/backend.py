@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from hostler.control.store.notifier import Notifier
+from hostler.errors import HostlerError
 
 __all__ = ["Backend"]
 
@@ -32,6 +34,10 @@ class Backend(Protocol):
     @property
     def notifier(self) -> Notifier:
         """Return what wakes up when somebody committed to the log."""
+        ...
+
+    def why_unopened(self, error: SQLAlchemyError) -> HostlerError | None:
+        """Say why there is no connection at all, to whoever named the database; None for what went wrong later."""
         ...
 
     def lock_schema(self, connection: Connection) -> None:

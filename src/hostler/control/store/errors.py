@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-
 from sqlalchemy.exc import (
     DataError,
     DBAPIError,
@@ -29,8 +26,6 @@ __all__ = [
 ]  # fmt: skip
 
 _DISK_FULL = "53100"  # PostgreSQL's code
-# How PostgreSQL refuses a connection; before there is one it sends no code that libpq would pass on.
-_UNKNOWN = re.compile(r'FATAL:\s+(database|role) ".*" does not exist')
 
 
 class DatabaseUnavailableError(UnavailableError):
@@ -177,9 +172,7 @@ def translate(error: BaseException) -> BaseException:
     elif isinstance(error, DataError):
         found = InputError(f"the database cannot keep such a value: {what}", hint="check texts and amounts")
     elif isinstance(error, OperationalError | InterfaceError | PoolTimeoutError):
-        found = _missing(error, what) or DatabaseUnavailableError(
-            f"the database cannot do it now: {what}", hint="try again in a moment"
-        )
+        found = DatabaseUnavailableError(f"the database cannot do it now: {what}", hint="try again in a moment")
     else:
         found = InternalError(f"the database refused a statement of ours: {what}", hint="please report it")
     found.__cause__ = error
@@ -203,25 +196,6 @@ def is_full(error: BaseException) -> bool:
 def _is_damaged(error: SQLAlchemyError) -> bool:
     name = getattr(error.orig, "sqlite_errorname", "") if isinstance(error, DBAPIError) else ""
     return str(name).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
-
-
-def _missing(error: SQLAlchemyError, what: str) -> HostlerError | None:
-    """Return an error for a database or a user that PostgreSQL does not know, with what makes it; None for others."""
-    asked = getattr(error.orig, "pgconn", None) if isinstance(error, DBAPIError) else None  # psycopg's
-    found = _UNKNOWN.search(what)
-    if asked is None or found is None:
-        return None
-    host, port, user, database = (part.decode() for part in (asked.host, asked.port, asked.user, asked.db))
-    words = [*(("-h", host) if host else ()), *(("-p", port) if port else ())]
-    if found[1] == "role":
-        return DatabaseUnavailableError(
-            f"the PostgreSQL server at {host} knows no user {user}",
-            hint=f"as an administrator of the server: {shlex.join(['createuser', *words, user])}",
-        )
-    return DatabaseUnavailableError(
-        f"the PostgreSQL server at {host} has no database {database}",
-        hint=f"as an administrator of the server: {shlex.join(['createdb', *words, '-O', user, database])}",
-    )
 
 
 def own_copy(error: BaseException) -> BaseException:

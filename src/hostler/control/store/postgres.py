@@ -13,10 +13,12 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from hostler.control.store.limits import Limits
 from hostler.control.store.listener import CHANNEL, PostgresNotifier
+from hostler.control.store.postgres_refusals import why_unopened
+from hostler.errors import HostlerError
 
 __all__ = ["SCHEMA_LOCK", "PostgresBackend"]
 
@@ -32,7 +34,7 @@ class PostgresBackend:
     """A database that others use too."""
 
     def __init__(self, url: URL, limits: Limits) -> None:
-        location = url.set(drivername="postgresql+psycopg")
+        self._location = location = url.set(drivername="postgresql+psycopg")
         self.name = location.set(drivername="postgresql").render_as_string(hide_password=True)
         options: dict[str, Any] = {"hide_parameters": True, "connect_args": _connect_arguments(limits)}
         self.writing = _engine(location, limits, {**options, "poolclass": NullPool})
@@ -45,6 +47,10 @@ class PostgresBackend:
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
         self.notifier = PostgresNotifier(location, limits)
+
+    def why_unopened(self, error: SQLAlchemyError) -> HostlerError | None:
+        """Say why the server cannot be reached or lets nobody in."""
+        return why_unopened(error, self._location)
 
     def lock_schema(self, connection: Connection) -> None:
         """Wait until no other replica migrates; the server gives the lock back with the transaction."""

@@ -99,7 +99,7 @@ def _opened(url: URL) -> Iterator[PostgresBackend]:
     try:
         yield backend
     except SQLAlchemyError as error:
-        raise translate(error) from error
+        raise backend.why_unopened(error) or translate(error) from error
     finally:
         backend.close()
 

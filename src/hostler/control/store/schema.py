@@ -43,7 +43,7 @@ def migrate(backend: Backend, target: str = "head") -> str:
         if isinstance(error, DBAPIError) and "not a database" in str(error.orig):
             hint = "name another file, or restore a backup"
             raise ForeignDatabaseError(f"{backend.name} is not a database", hint=hint) from error
-        raise translate(error) from error
+        raise backend.why_unopened(error) or translate(error) from error
 
 
 def check_revision(connection: Connection, where: str) -> None:

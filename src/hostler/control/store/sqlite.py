@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import SQLAlchemyError
 
 from hostler.control.store.errors import ForeignDatabaseError, is_full
 from hostler.control.store.limits import Limits
@@ -57,6 +58,9 @@ class SqliteBackend:
 
     def lock_schema(self, connection: Connection) -> None:
         """Do nothing: the process lock and BEGIN IMMEDIATE keep everybody out."""
+
+    def why_unopened(self, error: SQLAlchemyError) -> None:
+        """Say nothing: a file is opened, or told of, before there are connections."""
 
     def announce(self, connection: Connection) -> None:
         """Do nothing: everybody who could wait is in this process."""
