@@ -27,7 +27,7 @@ from hostler.agent.state import Setback, State
 from hostler.control.fleet.bounds import bounded_registration, bounded_report
 from hostler.control.fleet.errors import MessageBoundsError
 from hostler.control.fleet.hosts import read_body
-from hostler.control.fleet.taking import take_registration
+from hostler.control.fleet.registering import take_registration
 from tests.control.api.house import open_house
 from tests.control.api.test_fleet import joined, send
 from tests.control.fleet.scene import scene

@@ -20,9 +20,9 @@ from hostler.control.access.principals import Principal
 from hostler.control.api.shapes import VmCreate
 from hostler.control.books import ledger
 from hostler.control.books.ledger import NEWS
-from hostler.control.fleet import taking
 from hostler.control.fleet.ordering import Asked, read_orders
-from hostler.control.fleet.taking import Told
+from hostler.control.fleet.registering import take_registration
+from hostler.control.fleet.taking import Told, take_reports
 from hostler.control.services import first_start, vms
 from hostler.control.services.callers import Caller
 from hostler.control.services.vms import Creation
@@ -76,7 +76,7 @@ def furnish(connection: Connection) -> None:
         message = Register(
             boot="b", agent=f"a-{name}", version="1", driver="fake", capabilities=Capabilities(), size=SIZE
         )
-        taking.take_registration(connection, name, message, now_ns=NOW)
+        take_registration(connection, name, message, now_ns=NOW)
     for number, name in enumerate(VMS):
         change = wishes.create(name, "default", name, SPEC)
         stored = ledger.insert(connection, change, actor="key:1", now_ns=NOW)
@@ -153,7 +153,7 @@ def told(draw: st.DrawFn) -> Told:
 @few
 @given(st.lists(told(), min_size=1, max_size=8))
 def test_reports_taken_jointly_are_those_taken_one_after_the_other(items: list[Told]) -> None:
-    same_in_both(taking.take_reports, items)
+    same_in_both(take_reports, items)
 
 
 @few
@@ -198,7 +198,7 @@ def test_two_hosts_that_tell_of_one_vm_are_taken_in_their_order() -> None:
         for host, state in (("h1", "creating"), ("h0", "running"), ("h1", "running"))
     ]
     with worlds() as (database, _):
-        database.submit(lambda connection: taking.take_reports(connection, reports)).result()
+        database.submit(lambda connection: take_reports(connection, reports)).result()
         assert database.read_now(lambda c: ledger.load(c, "v1")).vm.reported == "running"
         body = msgspec.json.decode(database.read_now(lambda c: hosts.get(c, "h0")).body)
         assert body["remains"] == ["v1"]

@@ -1,23 +1,32 @@
-"""Writing a host: its row, what the engine is told of it, and news for those who wait; one transaction, all or nothing.
+"""Writing a host, and its VMs: rows, what the engine is told, and news for those who wait; all of it or nothing.
 
 Write the host before its VMs: their changes raise the number of its orders, which a row read before does not have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from hostler.control.books.ledger import NEWS, News
+from hostler.control.books import ledger
+from hostler.control.books.ledger import NEWS, Actors, News, Stored
 from hostler.control.fleet.errors import HostDeletedError
 from hostler.control.fleet.hosts import HostBody, host_of, read_body, with_body
 from hostler.control.store import Connection, hosts, log
 from hostler.control.store.hosts import HostRow
+from hostler.control.vms.state import Change
 from hostler.model import Event, HostChanged, HostJoined
 
-__all__ = ["alive", "announce", "note"]
+__all__ = ["agent_of", "alive", "announce", "note", "write_changes"]
 
 _ENCODER = msgspec.json.Encoder()
 _replace = msgspec.structs.replace
+
+
+def agent_of(host: str) -> str:
+    """Return how the audit names the agent of a host."""
+    return f"agent:{host}"
 
 
 def alive(connection: Connection, host: str) -> HostRow:
@@ -66,3 +75,17 @@ def note(row: HostRow, text: str, *, actor: str, now_ns: int) -> log.NewEntry:
     """Return an entry for people about a host."""
     body = _ENCODER.encode({"text": text, "host": row.name})
     return log.NewEntry(at_ns=now_ns, kind="note", body=body, actor=actor, subject=row.id)
+
+
+def write_changes(
+    connection: Connection, changes: Iterable[tuple[Stored, Change]], *, actor: Actors, now_ns: int
+) -> int:
+    """Write those changes that change something; return how many there were."""
+    real = [
+        (stored, change)
+        for stored, change in changes
+        if change.vm != stored.vm or change.facts or change.hosts or change.notes or change.failed or change.unmoved
+    ]
+    if real:
+        ledger.write_many(connection, real, actor=actor, now_ns=now_ns)
+    return len(real)

@@ -8,9 +8,8 @@ import msgspec
 
 from hostler.control.books import ledger
 from hostler.control.books.deciding import LEADER
-from hostler.control.fleet.announcing import alive, announce
+from hostler.control.fleet.announcing import alive, announce, write_changes
 from hostler.control.fleet.hosts import HostBody, read_body
-from hostler.control.fleet.taking import write_changes
 from hostler.control.store import Connection
 from hostler.control.vms import wishes
 from hostler.control.vms.errors import MigratingError, NotMovableError, WrongStateError

@@ -41,17 +41,18 @@ from hostler.agent.messages import (
 from hostler.control.access import Doorkeeper, UnauthenticatedError, tokens
 from hostler.control.access.secrets import Random
 from hostler.control.books.books import Books
-from hostler.control.fleet import presence, taking
-from hostler.control.fleet.announcing import alive, announce
+from hostler.control.fleet import presence
+from hostler.control.fleet.announcing import agent_of, alive, announce
 from hostler.control.fleet.bounds import bounded_registration, bounded_report
 from hostler.control.fleet.errors import StaleReportError, UnsupportedProtocolError
 from hostler.control.fleet.history_time import HistoryTime
 from hostler.control.fleet.hosts import HostBody, limit_of, read_body
 from hostler.control.fleet.ordering import Asked, read_orders
 from hostler.control.fleet.presence import Presence
+from hostler.control.fleet.registering import take_registration
 from hostler.control.fleet.roll import Roll
 from hostler.control.fleet.sessions import Session, Sessions
-from hostler.control.fleet.taking import Told
+from hostler.control.fleet.taking import Told, take_reports
 from hostler.control.fleet.times import FleetTimes, times_for
 from hostler.control.fleet.waiting import wait
 from hostler.control.settings import ControlSettings
@@ -134,7 +135,7 @@ class Fleet:
         row = _replace(before, state=state, epoch=before.epoch + (not admitted.is_new))
         body = _replace(read_body(row), protocol=protocol, is_locked_out=False)
         text = f"joined with token {admitted.token}"
-        row = announce(connection, before, row, body, actor=taking.agent_of(row.id), now_ns=now_ns, text=text)
+        row = announce(connection, before, row, body, actor=agent_of(row.id), now_ns=now_ns, text=text)
         return Joined(host=row.id, credential=admitted.credential, protocol=protocol)
 
     async def register(self, credential: str, message: Register, remote: str = "") -> Registered:
@@ -152,7 +153,7 @@ class Fleet:
             fresh = ""
             if known.must_rotate or tokens.may_lack_new_one(connection, credential, is_same=is_same):
                 _, fresh = tokens.rotate_credential(connection, credential, now_ns=now_ns, random=self._random)
-            row, body = taking.take_registration(
+            row, body = take_registration(
                 connection, host, message, protocol=protocol, settings=self.settings, now_ns=now_ns
             )
             return row, body, fresh
@@ -213,7 +214,7 @@ class Fleet:
         told = Told(host=host, message=message, has_relearned=must_resync, settings=self.settings, now_ns=now_ns)
         session.is_watched = None
         try:
-            body = await self.database.write_jointly(taking.take_reports, told)
+            body = await self.database.write_jointly(take_reports, told)
         except StaleReportError:
             self.sessions.drop(host)
             raise

@@ -11,8 +11,8 @@ import msgspec
 
 from hostler.control.books import ledger
 from hostler.control.books.deciding import LEADER
+from hostler.control.fleet.announcing import write_changes
 from hostler.control.fleet.hosts import is_unregistered, read_body
-from hostler.control.fleet.taking import write_changes
 from hostler.control.store import Connection, hosts, placements
 from hostler.control.vms.moving import given_up
 from hostler.control.vms.orders import is_of_a_backup

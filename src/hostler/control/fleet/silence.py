@@ -10,10 +10,9 @@ import msgspec
 
 from hostler.control.books import ledger
 from hostler.control.books.deciding import LEADER
-from hostler.control.fleet.announcing import alive, announce
+from hostler.control.fleet.announcing import alive, announce, write_changes
 from hostler.control.fleet.errors import HostAliveError
 from hostler.control.fleet.hosts import HostBody, read_body
-from hostler.control.fleet.taking import write_changes
 from hostler.control.store import Connection
 from hostler.control.store.hosts import HostRow
 from hostler.control.vms import reports

@@ -1,0 +1,129 @@
+"""What agents say when they register, carried into the books: a work of the store, for ``fleet``.
+
+A registration tells all that a host is and has, and begins an epoch: what was said under an older one counts no longer.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.agent.limits import MOST_UNKNOWN
+from hostler.agent.messages import PROTOCOL, Capabilities, Register, VmReport
+from hostler.control.books import ledger
+from hostler.control.fleet.announcing import agent_of, alive, announce, write_changes
+from hostler.control.fleet.errors import AgentInUseError, StaleReportError
+from hostler.control.fleet.holdings import remains_of, strangers_of, taken_of, without_spent_leave
+from hostler.control.fleet.hosts import HostBody, described, is_unregistered, read_body, sized
+from hostler.control.fleet.ordering import KEEPS_SHARED
+from hostler.control.fleet.troubles import news_of_trouble
+from hostler.control.settings import ControlSettings
+from hostler.control.store import Connection, hosts
+from hostler.control.store.hosts import HostRow
+from hostler.control.vms import reports
+from hostler.control.vms.orders import order_for
+from hostler.control.vms.state import Change, Vm
+
+__all__ = ["take_registration"]
+
+_replace = msgspec.structs.replace
+_FORMER_AGENTS = 16
+_PLAIN = ControlSettings()
+
+
+def take_registration(
+    connection: Connection,
+    host: str,
+    message: Register,
+    *,
+    protocol: int = PROTOCOL,
+    settings: ControlSettings = _PLAIN,
+    now_ns: int,
+) -> tuple[HostRow, HostBody]:
+    """Begin a new epoch with all that a host is and has, in a protocol that both sides speak.
+
+    HostDeletedError, StaleReportError, AgentInUseError.
+    """
+    before = alive(connection, host)
+    known = read_body(before)
+    _check_new(connection, before, known, message)
+    told = {report.vm: report for report in message.vms}
+    loaded = ledger.of_host(connection, host)
+    here = {stored.vm.id for stored in loaded}
+    others = ledger.load_many(connection, (vm for vm in told if vm not in here))
+    body = _replace(
+        sized(before, described(known, message), message.size, settings),
+        protocol=protocol,
+        must_rotate=False,
+        capabilities=_capabilities(message, protocol),
+        unknown=message.unknown[:MOST_UNKNOWN],
+        remains=remains_of((), told, others, host),
+        strangers=strangers_of((), told, {*here, *others}),
+        taken=taken_of(message.taken, here),
+        registrations=message.sequence,
+        former_agents=_former_agents(before, known, message),
+    )
+    missing = [vm for vm in here if vm not in told and vm not in message.unknown]
+    body = without_spent_leave(connection, host, body, missing if message.is_inventory_known else [])
+    row = _replace(
+        before,
+        state="ready",
+        boot=message.boot,
+        agent=message.agent,
+        epoch=before.epoch + 1,
+        seen_ns=now_ns,
+        generation=before.generation + (body.remains != known.remains),
+    )
+    body, trouble = news_of_trouble(known, body, now_ns)
+    text = "; ".join(part for part in (_how_heard(before), trouble) if part)
+    # Other replicas may hold an older registration of this host: they are to look.
+    row = announce(connection, before, row, body, actor=agent_of(host), now_ns=now_ns, text=text, is_news=True)
+    found = [(stored, _found(stored.vm, host, told.get(stored.vm.id), message)) for stored in loaded]
+    write_changes(connection, found, actor=agent_of(host), now_ns=now_ns)
+    return row, body
+
+
+def _how_heard(before: HostRow) -> str:
+    """Say for people what a registration ends; nothing for a host that was well."""
+    if is_unregistered(before):
+        return "registered again after the restore"
+    return {"joined": "registered for the first time", "ready": ""}.get(before.state, "heard again")
+
+
+def _capabilities(message: Register, protocol: int) -> Capabilities:
+    """Return what a host can do: agents that cannot be told to leave shared disks alone take no part in moves."""
+    known = message.capabilities
+    return known if protocol >= KEEPS_SHARED else _replace(known, live_migration=False)
+
+
+def _check_new(connection: Connection, row: HostRow, body: HostBody, message: Register) -> None:
+    """Refuse a registration that was sent before, or late: it would speak for VMs that have come and gone since."""
+    if message.agent in body.former_agents:
+        hint = "one agent per host: stop the older one"
+        raise StaleReportError("another agent has taken this host over", hint=hint)
+    if message.agent == row.agent and body.registrations and message.sequence <= body.registrations:
+        hint = "a replay or a delayed packet: nothing was changed"
+        raise StaleReportError(f"registration {message.sequence} comes after {body.registrations}", hint=hint)
+    if hosts.is_agent_elsewhere(connection, message.agent, host=row.id):
+        hint = "every start of an agent has an id of its own: start it anew"
+        raise AgentInUseError("another host's agent has this id", hint=hint)
+
+
+def _former_agents(row: HostRow, body: HostBody, message: Register) -> tuple[str, ...]:
+    if not row.agent or row.agent == message.agent:
+        return body.former_agents
+    return (*body.former_agents, row.agent)[-_FORMER_AGENTS:]
+
+
+def _found(vm: Vm, host: str, report: VmReport | None, message: Register) -> Change:
+    """Return what follows for a VM from a list of all that a host has."""
+    vm = reports.heard(vm).vm
+    if report is not None:
+        return reports.reported(vm, host, report)
+    if not message.is_inventory_known or vm.id in message.unknown:
+        return Change(vm=vm)  # it may be there
+    order = order_for(vm, host)
+    if order is not None and order.power == "absent":
+        return reports.gone(vm, host)
+    if vm.home is not None and vm.home.host == host and vm.reported not in ("", "absent"):
+        return reports.reported(vm, host, VmReport(vm=vm.id, state="absent"))  # its agent makes it anew, by its orders
+    return Change(vm=vm)
