@@ -10,12 +10,13 @@ import msgspec
 from hostler.cli.control.connecting import There
 from hostler.cli.control.waiting import end_with, follow
 from hostler.cli.terminal import print_data, printable, say
+from hostler.errors import HostlerError
 
 if TYPE_CHECKING:
     from hostler.control.api.shapes import Vm, VmChanged
     from hostler.control.client import Client
 
-__all__ = ["change_vms", "show_changes"]
+__all__ = ["change_each", "change_vms", "show_changes"]
 
 _AT_ONCE = {"protect": "protected from deletion", "unprotect": "no longer protected from deletion"}
 
@@ -26,8 +27,21 @@ def change_vms(
     """Change VMs by their names, and say how they are. All are looked up before the first is changed."""
     with there.open() as client:
         vms = [client.vms.find(word, client.reach.project) for word in words]
-        changes = follow(client, [change(client, vm) for vm in vms], wait_s)
+        changes = follow(client, change_each(vms, lambda vm: change(client, vm), output), wait_s)
     show_changes(changes, output, wait_s, before=vms)
+
+
+def change_each(vms: Sequence[Vm], change: Callable[[Vm], VmChanged], output: str) -> list[VmChanged]:
+    """Change VMs one after the other; where one is refused, show those that were changed before it."""
+    done: list[VmChanged] = []
+    try:
+        for vm in vms:
+            done.append(change(vm))  # noqa: PERF401 - what was done before a refusal is kept
+    except HostlerError:
+        if done:
+            show_changes(done, output, None, before=vms)
+        raise
+    return done
 
 
 def show_changes(changes: Sequence[VmChanged], output: str, wait_s: int | None, before: Sequence[Vm] = ()) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.control.asking import confirm, yes_option
-from hostler.cli.control.changing import change_vms, show_changes
+from hostler.cli.control.changing import change_each, change_vms, show_changes
 from hostler.cli.control.connecting import There, complete_host, connects
 from hostler.cli.control.showing import shape_output
 from hostler.cli.control.vm_fields import complete_vm
@@ -92,7 +92,7 @@ def delete(
         names = [f"{vm.project}/{vm.name}" for vm in found]
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         confirm(f"Delete {plural(len(names), 'VM')} ({', '.join(names[:_SHOWN])}{more}) with all disks?", is_sure=yes)
-        changes = follow(client, [client.vms.delete(vm.id) for vm in found], wait_s)
+        changes = follow(client, change_each(found, lambda vm: client.vms.delete(vm.id), output), wait_s)
     show_changes(changes, output, wait_s)
 
 
