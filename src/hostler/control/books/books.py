@@ -42,6 +42,7 @@ T = TypeVar("T")
 _PAGE = 2000
 _LOOK_S = 0.5  # between looks at the log when nobody wakes us
 _AGAIN_S = 0.5
+_PATIENCE = 4  # for a quiet moment: without a checkpoint nothing of the log is ever forgotten
 _MOST_WHAT_IFS = 8  # that wait; each may take seconds
 _ASTRAY_S = 15.0  # at most, between tries to follow a log that could not be followed
 _SECOND = 1_000_000_000
@@ -131,6 +132,11 @@ class Books:
         if found is None:
             return f"nobody has made gang {gang} yet"
         return gathering(len(book.members.get(gang, ())), found.min_count, gang)
+
+    def tried_at(self, uid: str) -> int:
+        """Return when a place was looked for last for a claim, in nanoseconds since 1970; 0: never. From any thread."""
+        record = self._follower.engine.state.guests.get(uid)
+        return record.decided_at if record is not None else 0
 
     def watch(self, kind: Kind, key: str = "") -> Subscription:
         """Return a subscription to news."""
@@ -293,6 +299,7 @@ class Books:
             if due is not None and due <= now:
                 await self._step(held, follower, now)
                 await self._read_log()
+                await self._checkpoint_now_and_then(held, patience=_PATIENCE)
             else:
                 await self._checkpoint_now_and_then(held)
                 return math.inf if due is None else (due - now) / _SECOND
@@ -312,14 +319,15 @@ class Books:
         follower.stepped(seq)
         self.steps += 1
 
-    async def _checkpoint_now_and_then(self, held: lease.Lease) -> None:
-        if self._follower.seq - self._checkpoint_at >= self._settings.checkpoint_every:
+    async def _checkpoint_now_and_then(self, held: lease.Lease, *, patience: int = 1) -> None:
+        """Save where we are when enough was written since; where somebody waits for decisions, more than that."""
+        if self._follower.seq - self._checkpoint_at >= patience * self._settings.checkpoint_every:
             await self._save_checkpoint(held)
 
     async def _save_checkpoint(self, held: lease.Lease) -> None:
-        """Save where we are; nothing in the middle of a step, or while facts wait for one: the one before serves on."""
+        """Save where we are; nothing in the middle of a step: the one before serves on."""
         follower, now = self._follower, self._clock()
-        if not follower.is_settled:
+        if not follower.is_whole:
             return
         checkpoint = await self._thread.run(lambda: follower.checkpoint(now))
         self._tell_refusals(follower)

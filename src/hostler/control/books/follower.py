@@ -26,6 +26,7 @@ from hostler.model import Action, Event
 __all__ = ["FORMAT", "AstrayError", "Follower", "Refusal", "Step", "digest_of"]
 
 FORMAT = "hostler-engine-1"
+BETWEEN = "hostler-engine-between-1"
 _UPGRADE = "run the version of the other replicas here; this one leads nobody meanwhile"
 _EVENT = msgspec.json.Decoder(Event)
 _ENCODER = msgspec.json.Encoder()
@@ -47,6 +48,19 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STEP = msgspec.json.Decoder(Step)
+
+
+class Between(msgspec.Struct, frozen=True):
+    """Decision state while facts wait for a step: they stand in the log behind the checkpoint, and are read again.
+
+    Steps up to ``read`` are done.
+    """
+
+    read: int
+    engine: bytes
+
+
+_BETWEEN = msgspec.msgpack.Decoder(Between)
 
 
 class Refusal(NamedTuple):
@@ -75,19 +89,25 @@ class Follower:
         self.refusals: deque[Refusal] = deque()  # those that nobody has told of yet; whoever does takes them out
         self._waiting: deque[tuple[int, Event]] = deque()
         self._own_step = 0  # the entry of a step that this engine has made already
+        self._done = 0  # steps up to this entry were made before the checkpoint from which it began
         self.is_torn = False  # it made a step that it has not read in the log
         self._astray: AstrayError | None = None  # once an entry could not be followed, none behind it can be
 
     @classmethod
     def restore(cls, checkpoint: Checkpoint) -> Follower:
         """Begin where a checkpoint was taken."""
-        if checkpoint.format != FORMAT:
+        if checkpoint.format not in (FORMAT, BETWEEN):
             hint = "restore a backup of this version, or use the program that wrote it"
             raise AstrayError(f"the checkpoint has the format {checkpoint.format!r}", hint=hint)
         try:
-            return cls(Engine.restore(checkpoint.body), checkpoint.seq)
-        except HostlerError as error:
-            raise AstrayError(f"the checkpoint at {checkpoint.seq}: {error.message}", hint=_UPGRADE) from error
+            if checkpoint.format == FORMAT:
+                return cls(Engine.restore(checkpoint.body), checkpoint.seq)
+            between = _BETWEEN.decode(checkpoint.body)
+            found = cls(Engine.restore(between.engine), checkpoint.seq)
+        except (HostlerError, msgspec.MsgspecError) as error:
+            raise AstrayError(f"the checkpoint at {checkpoint.seq}: {error}", hint=_UPGRADE) from error
+        found._done = between.read
+        return found
 
     def read(self, entries: Sequence[Entry]) -> None:
         """Take the next entries of the log; AstrayError, now and from then on, at one that cannot be followed."""
@@ -117,13 +137,13 @@ class Follower:
             self._waiting.append((entry.seq, fact))
         elif entry.kind == "step" and entry.seq == self._own_step:
             self.is_torn = False
-        elif entry.kind == "step":
+        elif entry.kind == "step" and entry.seq > self._done:
             self._repeat(entry.seq, _STEP.decode(entry.body))
 
     @property
-    def is_settled(self) -> bool:
-        """Say whether the engine is where the log says, and nothing waits for a step."""
-        return not (self.is_torn or self._waiting)
+    def is_whole(self) -> bool:
+        """Say whether all steps that the engine has made were read in the log."""
+        return not self.is_torn and self.seq >= self._done
 
     def catch_up(self, now: int, upto: int | None = None) -> None:
         """Let the engine take the facts that wait, as known at a time."""
@@ -163,8 +183,15 @@ class Follower:
             raise AstrayError(what, hint=f"{_UPGRADE}; please report it where it is of that version")
 
     def checkpoint(self, now_ns: int) -> Checkpoint:
-        """Return all decision state at this place of the log; only while it is settled, and not once it is astray."""
+        """Return all decision state at this place of the log; not in the middle of a step, and not once it is astray.
+
+        Facts that wait are no part of it: when they happened is known by the step that takes them.
+        """
         self._check()
-        if not self.is_settled:  # when facts that wait happened is known by the step that takes them
+        if not self.is_whole:
             raise InternalError("a checkpoint in the middle of a step", hint="please report it")
-        return Checkpoint(seq=self.seq, at_ns=now_ns, format=FORMAT, body=self.engine.checkpoint())
+        body = self.engine.checkpoint()
+        if not self._waiting:
+            return Checkpoint(seq=self.seq, at_ns=now_ns, format=FORMAT, body=body)
+        between = msgspec.msgpack.encode(Between(self.seq, body))
+        return Checkpoint(seq=self._waiting[0][0] - 1, at_ns=now_ns, format=BETWEEN, body=between)

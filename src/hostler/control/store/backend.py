@@ -52,6 +52,10 @@ class Backend(Protocol):
         """Say whether COMMIT would really commit."""
         ...
 
+    def after_commit(self, connection: Connection) -> None:
+        """Do what is due between two transactions; whatever comes of it, the one before is committed."""
+        ...
+
     def is_refusal(self, error: BaseException) -> bool:
         """Say whether this answer to COMMIT means for certain that nothing was written."""
         ...

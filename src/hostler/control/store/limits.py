@@ -11,6 +11,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds. Those of PostgreSQL are set on every session, so that nobody waits for a dead replica."""
 
     busy_s: float = 10.0  # SQLite: waiting for a lock
+    wal_bytes: int = 64 * 2**20  # SQLite: how long its write-ahead log may grow before everybody waits for it
     connect_s: float = 5.0
     statement_s: float = 30.0
     lock_s: float = 10.0

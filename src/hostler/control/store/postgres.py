@@ -66,6 +66,9 @@ class PostgresBackend:
         raw = connection.connection.driver_connection
         return isinstance(raw, psycopg.Connection) and raw.info.transaction_status == TransactionStatus.INTRANS
 
+    def after_commit(self, connection: Connection) -> None:
+        """Do nothing: the server looks after its own files."""
+
     def is_refusal(self, error: BaseException) -> bool:
         """Say whether the server itself answered, on a connection that goes on."""
         if (

@@ -25,6 +25,7 @@ from hostler.errors import InputError
 __all__ = ["SqliteBackend", "check_regular", "sqlite_path"]
 
 _OLDEST = (3, 35, 0)  # RETURNING
+_FOLD_MS = 500  # how long writers wait for readers of the write-ahead log, once it is too long
 
 
 def sqlite_path(url: URL) -> Path:
@@ -43,6 +44,9 @@ class SqliteBackend:
             raise InputError(f"SQLite {sqlite3.sqlite_version} is too old", hint="3.35 or newer is needed")
         self.path = sqlite_path(url)
         self.notifier = Notifier()
+        self._limits = limits
+        self._wal = self.path.with_name(f"{self.path.name}-wal")
+        self._fold_at = limits.wal_bytes
         _make_private(self.path)
         self._lock = ProcessLock(self.path)
         location = URL.create("sqlite", database=str(self.path))
@@ -69,6 +73,29 @@ class SqliteBackend:
         """Say whether the transaction is still there: some errors end it."""
         raw = connection.connection.driver_connection
         return isinstance(raw, sqlite3.Connection) and raw.in_transaction
+
+    def after_commit(self, connection: Connection) -> None:
+        """Empty the write-ahead log once it is too long.
+
+        SQLite folds it into the file by itself, and begins it anew in a moment without readers. Where reads overlap
+        without end there is none, so that it would grow without end.
+        """
+        raw = connection.connection.driver_connection
+        try:
+            size = self._wal.stat().st_size
+            if size >= self._fold_at and isinstance(raw, sqlite3.Connection):
+                self._fold_at = self._limits.wal_bytes + (0 if self._has_folded(raw) else size)
+        except (OSError, sqlite3.Error):
+            pass  # the next write finds out what is wrong with the disk
+
+    def _has_folded(self, raw: sqlite3.Connection) -> bool:
+        """Fold the log into the file and empty it, unless a reader stays too long; new ones need not wait."""
+        raw.execute(f"PRAGMA busy_timeout={_FOLD_MS}")
+        try:
+            is_busy = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            raw.execute(f"PRAGMA busy_timeout={int(self._limits.busy_s * 1000)}")
+        return not is_busy
 
     def is_refusal(self, error: BaseException) -> bool:
         """Say yes where there was no room: the frame that commits is not whole then.

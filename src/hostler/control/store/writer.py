@@ -132,6 +132,7 @@ class Writer:
         self.commits += 1
         if has_grown:
             self._backend.notifier.poke()
+        self._backend.after_commit(connection)
 
     def _begin(self) -> tuple[Connection, RootTransaction]:
         """Begin a transaction; a connection that broke while it was idle is opened again at once."""
