@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import stat
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
@@ -277,22 +278,30 @@ def test_a_host_whose_watchdog_failed_before_it_fell_silent_proves_nothing(eithe
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_real_watchdog_proves_something_until_it_is_killed_or_stands_still(number, url, tmp_path):
-    home = Home(tmp_path)
+def test_a_real_watchdog_proves_nothing_once_it_is_killed_or_stands_still(url, tmp_path):
+    ends = {"killed": signal.SIGKILL, "still": signal.SIGSTOP}
 
     async def story() -> None:
-        async with scene(url) as world, watchdog_process(tmp_path, "qemu /vms") as watchdog:
-            vm, _ = await two_hosts_and(world, RESTART)
-            north = world.hosts["north"]
-            north.is_watched = lambda: home.is_watched("qemu /vms")
-            await world.until_watched("north", True)
-            watchdog.send_signal(number)
-            await world.until_watched("north", False)
-            await world.pass_silently(north)
-            await world.pass_silently(north, seconds=60.0)
-            assert unknown(await world.vm(vm))
-            assert world.runs_on(vm) == ["north"]
+        async with AsyncExitStack() as stack:
+            world = await stack.enter_async_context(scene(url))
+            dogs, vms = {}, {}
+            for name in ends:
+                host = await world.join(name)
+                host.is_watched = partial(Home(tmp_path / name).is_watched, "qemu /vms")
+                dogs[name] = await stack.enter_async_context(watchdog_process(tmp_path / name, "qemu /vms"))
+                await world.until_watched(name, True)
+                vms[name] = await world.create_running(spec(cpu="8", when_lost="restart"))
+            await world.join("south")
+            for name, number in ends.items():
+                dogs[name].send_signal(number)
+            for name in ends:
+                await world.until_watched(name, False)
+            silent = [world.hosts[name] for name in ends]
+            await world.pass_silently(*silent)
+            await world.pass_silently(*silent, seconds=60.0)
+            for name, vm in vms.items():
+                assert unknown(await world.vm(vm))
+                assert world.runs_on(vm) == [name]
 
     asyncio.run(story())
 
