@@ -49,6 +49,12 @@ def test_a_member_of_a_gang_that_gathers_says_how_many_are_there(lab: Lab, clien
     assert "waits for a place" not in client.get(f"/vms/{first}").text
 
 
+def test_a_vm_that_found_no_place_says_when_it_was_tried(lab: Lab, client: httpx.Client) -> None:
+    lab.add_hosts(1)
+    huge = lab.create("huge", cpu="64")
+    until_both_say(client, huge, '(tried <time datetime="')
+
+
 def test_a_vm_whose_only_host_has_not_registered_since_a_restore_says_so(lab: Lab, client: httpx.Client) -> None:
     lab.add_hosts(1)
 

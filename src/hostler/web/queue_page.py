@@ -41,16 +41,18 @@ async def show(visit: Visit) -> Response:
     after = visit.query("after")
     project = visit.principal.narrowed(visit.query("project"))
     visit.principal.check("vm.read", project)
+    books = visit.context.books
 
     def work(connection: Connection) -> tuple[list[Stored], list[Waiting], str, Standings]:
         page = list_waiting(connection, project, after=after, limit=_ROWS)
-        gathers = counting_stopped(connection, visit.context.books.gathers)
+        gathers = counting_stopped(connection, books.gathers)
         found = [ledger.stored(row) for row in page.items]
-        return found, [show_waiting(one, gathers) for one in found], page.next, standing.read(connection)
+        items = [show_waiting(one, gathers, books.tried_at) for one in found]
+        return found, items, page.next, standing.read(connection)
 
     found, items, cursor, standings = await visit.read(work)
     uids = [claim.uid for one in found for claim in (one.vm.run,) if claim is not None]
-    summary, _ = await visit.context.books.ask(lambda engine: _obstacles(engine, uids, standings))
+    summary, _ = await books.ask(lambda engine: _obstacles(engine, uids, standings))
     return await visit.render(
         "queue.html",
         title="Queue",

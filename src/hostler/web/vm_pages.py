@@ -85,19 +85,19 @@ async def show_list(visit: Visit) -> Response:
 
 async def show_one(visit: Visit) -> Response:
     """Show one VM: what it is, how it is, and what every host says to it."""
-    identity, caller = visit.part("id"), visit.caller
+    identity, caller, books = visit.part("id"), visit.caller, visit.context.books
 
     def work(connection: Connection) -> _Read:
         stored = vms.find(connection, identity, caller)
         looked = Looked(items=[], before=0)
         if visit.may("event.read", stored.vm.project):
             looked = look_back(connection, caller, limit=_EVENTS, subject=identity, project=stored.vm.project)
-        shown = show_vm(stored, counting_stopped(connection, visit.context.books.gathers))
+        shown = show_vm(stored, counting_stopped(connection, books.gathers), books.tried_at)
         return _Read(stored.vm, shown, looked, standing.read(connection), why_not_migrate(connection, stored.vm))
 
     found = await visit.read(work)
     may_read, verbs = readable(visit.principal), verbs_for(found.vm, visit)
-    told, seq = await visit.context.books.ask(lambda engine: _explain(engine, found.vm, may_read, found.standings))
+    told, seq = await books.ask(lambda engine: _explain(engine, found.vm, may_read, found.standings))
     explanation = explanation_of(told) if told is not None else None
     return await visit.render(
         "vm.html",

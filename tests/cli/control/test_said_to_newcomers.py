@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tests.cli.control.plane import wait_until
 from tests.cli.running import hostler
 
 SIZE = ("--cpu", "1", "--memory", "1Gi")
@@ -50,6 +53,17 @@ def test_the_queue_says_of_when_its_reasons_are():
     assert hostler("vm", "create", "huge", "--cpu", "64", "--memory", "1Gi").code == 0
     assert hostler("vm", "queue").err.startswith("note: WHY is of the last try; 'hostler vm explain NAME'")
     assert hostler("vm", "queue", "-o", "json").err == ""
+
+
+def test_whoever_waits_is_told_when_a_place_was_looked_for_last(project):
+    assert hostler("vm", "create", "huge", "--cpu", "64", "--memory", "1Gi").code == 0
+    wait_until(lambda: bool(hostler("vm", "get", "huge", "-o", "json").json["tried_at"]))
+    tried = hostler("vm", "get", "huge", "-o", "json").json["tried_at"]
+    assert f"Tried       {tried} (" in hostler("vm", "get", "huge").out
+    queue = hostler("vm", "queue")
+    assert queue.lines[0].split()[-2:] == ["TRIED", "WHY"]
+    assert re.search(r" [0-9]+[smh]  0 of 3 hosts: ", queue.lines[1])
+    assert queue.row(f"{project}/huge")
 
 
 @pytest.mark.usefixtures("project")

@@ -73,6 +73,7 @@ DETAILS: list[Field[Vm]] = [
     Field("State", lambda vm: vm.state),
     Field("Wanted", lambda vm: vm.power),
     Field("Why", why_text),
+    Field("Tried", lambda vm: f"{vm.tried_at} ({age(vm.tried_at)})" if vm.tried_at else ""),
     Field("Host", _where),
     Field("CPU", _cpu),
     Field("Memory", _memory),

@@ -92,7 +92,8 @@ def get(there: There, vm: str, output: str) -> None:
 def queue(there: There, all_projects: bool, output: str) -> None:
     """Show the VMs that wait for a place, and why.
 
-    WHY is what was found when a VM was tried last: it is tried again when something changes that could help it.
+    WHY is what was found when a VM was tried last, so long ago as TRIED says: it is tried again when something changes
+    that could help it.
     'hostler vm explain' looks at the hosts as they are now.
     """
     fields: list[Field[Waiting]] = [
@@ -101,6 +102,7 @@ def queue(there: There, all_projects: bool, output: str) -> None:
         Field("PRIORITY", lambda one: one.priority, "right"),
         Field("GANG", lambda one: one.gang, is_wide=True),
         Field("SINCE", lambda one: age(one.since), "right"),
+        Field("TRIED", lambda one: age(one.tried_at), "right"),
         Field("WHY", lambda one: one.why),
     ]
     with there.open() as client:

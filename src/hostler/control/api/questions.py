@@ -129,7 +129,7 @@ async def queue(call: Call) -> Reply:
     def work(connection: Connection) -> Queue:
         page = list_waiting(connection, project, after=asked.after, limit=asked.limit)
         gathers = counting_stopped(connection, books.gathers)
-        items = [show_waiting(ledger.stored(row), gathers) for row in page.items]
+        items = [show_waiting(ledger.stored(row), gathers, books.tried_at) for row in page.items]
         return Queue(seq=seq, items=items, next=page.next)
 
     return Reply(200, await call.read(work))

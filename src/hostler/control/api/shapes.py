@@ -53,8 +53,8 @@ from hostler.model.decisions import HostVerdict, ReasonCount
 
 __all__ = [
     "AllowTeardown", "Booked", "Candidates", "CandidatesAsked", "Condition", "Confirm", "Event", "Gang", "GangCreate",
-    "GangEdit", "Health", "Host", "HostEdit", "HostReserved", "HostStuck", "HostUse", "Key", "KeyCreate", "KeyMade", "KeyRotate",
-    "Migrate", "Nothing", "Operation", "Page", "Plan", "PlanAsked", "PlanHost", "PlanVm", "Planned", "Policies",
+    "GangEdit", "Health", "Host", "HostEdit", "HostReserved", "HostStuck", "HostUse", "Key", "KeyCreate", "KeyMade",
+    "KeyRotate", "Migrate", "Nothing", "Operation", "Page", "Plan", "PlanAsked", "PlanHost", "PlanVm", "Planned", "Policies",
     "Policy", "Problem", "Project", "ProjectCreate", "ProjectEdit", "Queue", "Quota", "QuotaCreate", "QuotaEdit",
     "Reservation", "ReservationCreate", "ReservationEdit", "Scheduling", "Scorer", "Token", "TokenCreate", "TokenMade",
     "Victim", "Vm", "VmChanged", "VmCreate", "VmEdit", "Waiting", "Whoami",
@@ -161,6 +161,9 @@ class Vm(Told, frozen=True):
     created_at: str
     updated_at: str
     version: Annotated[int, means("Raised by every change of any kind; its ETag.")]
+    tried_at: Annotated[
+        str | None, means("When a place was looked for last and not found, as why says. None in answers to changes.")
+    ] = None
 
 
 class Operation(Told, frozen=True):
@@ -292,6 +295,7 @@ class Waiting(Told, frozen=True):
     priority: int
     since: Annotated[str, means("Since when it waits: changes of what it asks for do not count.")]
     why: Annotated[str, means("Why, when it was tried last; its decision says how it is now.")]
+    tried_at: Annotated[str | None, means("When that was. None: no try is the reason.")] = None
 
 
 class Queue(Told, frozen=True):

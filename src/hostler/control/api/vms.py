@@ -98,7 +98,7 @@ async def list_vms(call: Call) -> Reply:
     project = principal.narrowed(asked.project)
     principal.check("vm.read", project)
     labels = read_labels(asked.label)
-    gathers = call.context.books.gathers
+    books = call.context.books
 
     def work(connection: Connection) -> Page[Vm]:
         host = asked.host
@@ -115,8 +115,8 @@ async def list_vms(call: Call) -> Reply:
             labels=labels,
         )
         page = rows.list_page(connection, wanted, after=asked.after, limit=asked.limit)
-        said = counting_stopped(connection, gathers)
-        return Page(items=[show_vm(ledger.stored(row), said) for row in page.items], next=page.next)
+        said = counting_stopped(connection, books.gathers)
+        return Page(items=[show_vm(ledger.stored(row), said, books.tried_at) for row in page.items], next=page.next)
 
     return Reply(200, await call.read(work))
 
@@ -124,10 +124,11 @@ async def list_vms(call: Call) -> Reply:
 @ROUTES.add("GET", "/v1/vms/{id}", "Get a VM", answers={200: Vm}, permission="vm.read", **GET)
 async def get(call: Call) -> Reply:
     """Get a VM."""
+    books = call.context.books
 
     def work(connection: Connection) -> Vm:
         stored = vms.find(connection, call.part("id"), call.caller)
-        return show_vm(stored, counting_stopped(connection, call.context.books.gathers))
+        return show_vm(stored, counting_stopped(connection, books.gathers), books.tried_at)
 
     found = await call.read(work)
     return Reply(200, found, etag(found.version))

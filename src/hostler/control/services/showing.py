@@ -17,16 +17,17 @@ from hostler.control.vms.orders import is_of_a_backup
 from hostler.control.vms.state import state_of
 from hostler.model import CPU, MEMORY, format_resource
 
-__all__ = ["Gathers", "show_operation", "show_vm", "show_waiting"]
+__all__ = ["Gathers", "TriedAt", "show_operation", "show_vm", "show_waiting"]
 
 Gathers = Callable[[str], str]  # says of a gang, by project and name, why it cannot be tried yet
+TriedAt = Callable[[str], int]  # says when a place was looked for last for a claim, by its uid; 0: never
 
 
 class _Failed(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def show_vm(stored: Stored, gathers: Gathers = lambda gang: "") -> Vm:
+def show_vm(stored: Stored, gathers: Gathers = lambda gang: "", tried_at: TriedAt = lambda uid: 0) -> Vm:
     """Return a VM as answers have it; right after a change of it nobody can say yet what its gang lacks."""
     vm, row = stored.vm, stored.row
     why, silence = _why(vm, gathers), _silence(vm)
@@ -47,6 +48,7 @@ def show_vm(stored: Stored, gathers: Gathers = lambda gang: "") -> Vm:
         protected=vm.is_protected,
         conditions=_conditions(vm, why, silence),
         why=silence or why,
+        tried_at=_tried(vm, why, tried_at) if not silence else None,
         trouble=vm.trouble,
         created_at=at(row.created_ns),
         updated_at=at(row.updated_ns),
@@ -71,9 +73,10 @@ def show_operation(row: OperationRow) -> Operation:
     )
 
 
-def show_waiting(stored: Stored, gathers: Gathers) -> Waiting:
+def show_waiting(stored: Stored, gathers: Gathers, tried_at: TriedAt) -> Waiting:
     """Return a VM that waits, with its reason."""
     vm, row = stored.vm, stored.row
+    why = _gathering(vm, gathers) or vm.why
     return Waiting(
         vm=vm.id,
         project=vm.project,
@@ -83,8 +86,15 @@ def show_waiting(stored: Stored, gathers: Gathers) -> Waiting:
         gang=vm.spec.gang,
         priority=vm.spec.priority,
         since=at(vm.waits_since_ns or row.created_ns),
-        why=_gathering(vm, gathers) or vm.why or "it is about to be decided",
+        why=why or "it is about to be decided",
+        tried_at=_tried(vm, why, tried_at),
     )
+
+
+def _tried(vm: state.Vm, why: str, tried_at: TriedAt) -> str | None:
+    """Return when it was that a VM found no place for this reason; None where no try is the reason."""
+    waiting = [one for one in (vm.run, vm.grow, vm.move) if one is not None and not one.is_bound]
+    return maybe_at(tried_at(waiting[0].uid)) if waiting and why and why == vm.why else None
 
 
 def _gathering(vm: state.Vm, gathers: Gathers) -> str:
