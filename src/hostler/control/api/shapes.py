@@ -54,10 +54,10 @@ from hostler.model.decisions import HostVerdict, ReasonCount
 __all__ = [
     "AllowTeardown", "Booked", "Candidates", "CandidatesAsked", "Condition", "Confirm", "Event", "Gang", "GangCreate",
     "GangEdit", "Health", "Host", "HostEdit", "HostReserved", "HostStuck", "HostUse", "Key", "KeyCreate", "KeyMade",
-    "KeyRotate", "Migrate", "Nothing", "Operation", "Page", "Plan", "PlanAsked", "PlanHost", "PlanVm", "Planned", "Policies",
-    "Policy", "Problem", "Project", "ProjectCreate", "ProjectEdit", "Queue", "Quota", "QuotaCreate", "QuotaEdit",
-    "Reservation", "ReservationCreate", "ReservationEdit", "Scheduling", "Scorer", "Token", "TokenCreate", "TokenMade",
-    "Victim", "Vm", "VmChanged", "VmCreate", "VmEdit", "Waiting", "Whoami",
+    "KeyRotate", "Migrate", "Nothing", "Operation", "Page", "Plan", "PlanAsked", "PlanHost", "PlanVm", "Planned",
+    "Policies", "Policy", "Problem", "Project", "ProjectCreate", "ProjectEdit", "Queue", "Quota", "QuotaCreate",
+    "QuotaEdit", "Reservation", "ReservationCreate", "ReservationEdit", "Scheduling", "Scorer", "Token", "TokenCreate",
+    "TokenMade", "Victim", "Vm", "VmChanged", "VmCreate", "VmEdit", "Waiting", "Whoami",
 ]  # fmt: skip
 
 Item = TypeVar("Item")
