@@ -13,6 +13,7 @@ import msgspec
 import psycopg
 import pytest
 
+from hostler.control.restoring import READERS
 from hostler.control.store import hosts, lease, log, open_database, placements, projects, vms
 from hostler.control.store.backup import backup, restore, restore_in_place
 from hostler.control.store.errors import BackupError, DatabaseInUseError, ForeignDatabaseError, NewerDatabaseError
@@ -204,6 +205,46 @@ def test_a_database_that_is_wrong_is_neither_backed_up_nor_taken_for_restored(po
     with pytest.raises(error):
         restore_in_place(postgres_url)
     assert list(tmp_path.iterdir()) == []
+
+
+FOREIGN = {
+    "a trigger": (
+        "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+        "CREATE TRIGGER mine BEFORE INSERT ON log FOR EACH ROW EXECUTE FUNCTION nothing()",
+    ),
+    "a rule": ("CREATE RULE mine AS ON INSERT TO log DO INSTEAD NOTHING",),
+}
+
+
+@pytest.mark.parametrize("statements", FOREIGN.values(), ids=FOREIGN.keys())
+def test_what_would_run_inside_our_transactions_is_not_restored(postgres_url, other_url, tmp_path, statements):
+    fill(postgres_url)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+    backup(postgres_url, tmp_path / "copy")
+    nobody_connected(postgres_url)
+    with pytest.raises(BackupError, match="not ours: mine"):
+        restore(tmp_path / "copy", other_url)
+    nobody_connected(other_url)
+    with psycopg.connect(other_url) as connection:
+        assert connection.execute("SELECT 1 FROM pg_tables WHERE tablename = 'log'").fetchall() == []
+    with pytest.raises(BackupError, match="not ours: mine"):
+        restore_in_place(postgres_url)
+
+
+def test_what_the_service_could_not_read_is_not_taken_for_restored(postgres_url, other_url, tmp_path):
+    fill(postgres_url)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute('UPDATE hosts SET body = \'{"size":"large"}\'')
+    backup(postgres_url, tmp_path / "copy")
+    nobody_connected(postgres_url)
+    with pytest.raises(BackupError, match="host north cannot be read"):
+        restore(tmp_path / "copy", other_url, readers={"host": READERS["host"]})
+    with pytest.raises(ForeignDatabaseError):
+        open_database(other_url, limits=PATIENT)
+    with pytest.raises(BackupError, match="host north cannot be read"):
+        restore_in_place(postgres_url, readers={"host": READERS["host"]})
 
 
 def test_a_backup_replaces_no_file(made, postgres_url):

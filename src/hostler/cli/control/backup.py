@@ -75,14 +75,15 @@ def restore(file: Path | None, database_url: str, *, force: bool, in_place: bool
         hint = "name the backup; or say --in-place, without one, where the database is restored already"
         raise InputError("restore takes either FILE or --in-place", hint=hint)
     with needs("server", "restore"):
+        from hostler.control.restoring import READERS
         from hostler.control.store import backup as store
         from hostler.control.store.errors import BackupError, DatabaseInUseError
 
     try:
         if file is None:
-            say(f"restored in place: {_told(store.restore_in_place(database_url))}")
+            say(f"restored in place: {_told(store.restore_in_place(database_url, readers=READERS))}")
             return
-        report = store.restore(file.absolute(), database_url, is_forced=force)
+        report = store.restore(file.absolute(), database_url, is_forced=force, readers=READERS)
     except DatabaseInUseError as error:
         error.hint = "stop the service first ('hostler serve', all replicas of it), then restore, then start it again"
         raise

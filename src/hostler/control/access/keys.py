@@ -20,8 +20,8 @@ from hostler.control.store.keys import ApiKeyRow
 from hostler.errors import InputError
 
 __all__ = [
-    "authenticate", "create_key", "first_admin_key", "known_key", "make_admin_key", "principal_of", "read_again",
-    "revoke_key", "rotate_key",
+    "KeyBody", "authenticate", "create_key", "first_admin_key", "known_key", "make_admin_key", "principal_of",
+    "read_again", "revoke_key", "rotate_key",
 ]  # fmt: skip
 
 MOST_NAME = 253  # characters
@@ -29,7 +29,7 @@ MOST_OVERLAP_S = 7 * 24 * 3600
 _NO_RIGHT_HINT = "ask an administrator who may, or leave out what is more than you have"
 
 
-class _Body(msgspec.Struct, frozen=True):
+class KeyBody(msgspec.Struct, frozen=True):
     """What a row keeps as JSON."""
 
     scopes: tuple[str, ...] = ALL_SCOPES
@@ -169,7 +169,7 @@ def _grant(
         actor=by.actor,
         created_ns=now_ns,
         expires_ns=expires_ns,
-        body=msgspec.json.encode(_Body(scopes)),
+        body=msgspec.json.encode(KeyBody(scopes)),
     )
     return keys.insert_key(connection, row), secret.text
 
@@ -184,6 +184,6 @@ def _row(connection: Connection, identity: str) -> ApiKeyRow:
 def _scopes(row: ApiKeyRow) -> tuple[str, ...]:
     """Return the scopes of a row; none at all if they cannot be read, so that damage never gives rights."""
     try:
-        return msgspec.json.decode(row.body, type=_Body).scopes
+        return msgspec.json.decode(row.body, type=KeyBody).scopes
     except msgspec.MsgspecError:
         return ()

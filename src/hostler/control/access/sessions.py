@@ -21,9 +21,9 @@ from hostler.control.store.documents import Document
 from hostler.errors import InternalError
 
 __all__ = [
-    "Session", "check_origin", "check_request", "clear_cookie", "cookie_name", "csrf_token", "open_session",
-    "read_signing_secret", "renew_signing_secret", "seal", "session_principal", "set_cookie", "signing_secret",
-    "unseal",
+    "Session", "SigningSecret", "check_origin", "check_request", "clear_cookie", "cookie_name", "csrf_token",
+    "open_session", "read_signing_secret", "renew_signing_secret", "seal", "session_principal", "set_cookie",
+    "signing_secret", "unseal",
 ]  # fmt: skip
 
 LIFE_S = 12 * 3600
@@ -47,7 +47,9 @@ class Session(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     seed: str
 
 
-class _Setting(msgspec.Struct, frozen=True):
+class SigningSecret(msgspec.Struct, frozen=True):
+    """What the setting keeps as JSON."""
+
     secret: bytes
 
 
@@ -55,10 +57,10 @@ def signing_secret(connection: Connection, now_ns: int, random: Random) -> bytes
     """Return what all replicas sign with; whoever comes first makes it. To be run by ``Database.write``, in turns."""
     found = documents.find(connection, "setting", "", _SETTING)
     if found is None:
-        body = msgspec.json.encode(_Setting(random(_SECRET_BYTES)))
+        body = msgspec.json.encode(SigningSecret(random(_SECRET_BYTES)))
         fresh = Document(project="", name=_SETTING, created_ns=now_ns, updated_ns=now_ns, body=body)
         found = documents.insert(connection, "setting", fresh)
-    secret = msgspec.json.decode(found.body, type=_Setting).secret
+    secret = msgspec.json.decode(found.body, type=SigningSecret).secret
     if len(secret) < _SECRET_BYTES:
         raise InternalError("the secret that sessions are signed with is too short", hint="renew it")
     return secret
@@ -67,7 +69,7 @@ def signing_secret(connection: Connection, now_ns: int, random: Random) -> bytes
 def read_signing_secret(connection: Connection) -> bytes:
     """Return what all replicas sign with now; nothing where nobody has made it yet."""
     found = documents.find(connection, "setting", "", _SETTING)
-    return b"" if found is None else msgspec.json.decode(found.body, type=_Setting).secret
+    return b"" if found is None else msgspec.json.decode(found.body, type=SigningSecret).secret
 
 
 def renew_signing_secret(connection: Connection, now_ns: int, random: Random) -> bytes:
@@ -75,7 +77,7 @@ def renew_signing_secret(connection: Connection, now_ns: int, random: Random) ->
     signing_secret(connection, now_ns, random)
     before = documents.get(connection, "setting", "", _SETTING)
     secret = random(_SECRET_BYTES)
-    body = msgspec.json.encode(_Setting(secret))
+    body = msgspec.json.encode(SigningSecret(secret))
     documents.save(connection, "setting", msgspec.structs.replace(before, body=body, updated_ns=now_ns))
     return secret
 

@@ -21,10 +21,15 @@ from hostler.control.store.vms import count_by_project
 from hostler.control.vms.spec import VmSpec, check_labels
 from hostler.model import Event, GangLeft, NamespaceChanged, ReservationLeft, labels
 
-__all__ = ["create", "delete", "edit", "get", "highest_priority", "list_page", "with_strategies", "with_strategy"]
+__all__ = [
+    "ProjectBody", "create", "delete", "edit", "get", "highest_priority", "list_page", "with_strategies",
+    "with_strategy",
+]  # fmt: skip
 
 
-class _Body(msgspec.Struct, frozen=True, omit_defaults=True):
+class ProjectBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a row keeps as JSON."""
+
     description: str = ""
     labels: dict[str, str] = {}
     max_priority: int = 0
@@ -37,7 +42,7 @@ def create(connection: Connection, asked: ProjectCreate, caller: Caller) -> Proj
     if asked.max_priority:
         caller.principal.check("priority.raise")
     check_labels("labels", asked.labels)
-    body = _Body(asked.description, asked.labels, asked.max_priority, _checked(asked.strategy))
+    body = ProjectBody(asked.description, asked.labels, asked.max_priority, _checked(asked.strategy))
     row = ProjectRow(
         name=asked.name, created_ns=caller.now_ns, updated_ns=caller.now_ns, body=msgspec.json.encode(body)
     )
@@ -56,7 +61,7 @@ def edit(
     caller.principal.check("project.change", name)
     check_version(f"project {name}", row.version, versions)
     old = _read(row)
-    body = _Body(
+    body = ProjectBody(
         old.description if asked.description is UNSET else asked.description,
         old.labels if asked.labels is UNSET else asked.labels,
         old.max_priority if asked.max_priority is UNSET else asked.max_priority,
@@ -158,8 +163,8 @@ def _checked(strategy: str) -> str:
     return check_strategy(strategy) if strategy else ""
 
 
-def _read(row: ProjectRow) -> _Body:
-    return msgspec.json.decode(row.body, type=_Body)
+def _read(row: ProjectRow) -> ProjectBody:
+    return msgspec.json.decode(row.body, type=ProjectBody)
 
 
 def _row(connection: Connection, name: str, caller: Caller) -> ProjectRow:
@@ -168,7 +173,7 @@ def _row(connection: Connection, name: str, caller: Caller) -> ProjectRow:
     return projects.get(connection, name)
 
 
-def _tell(connection: Connection, caller: Caller, name: str, body: _Body) -> None:
+def _tell(connection: Connection, caller: Caller, name: str, body: ProjectBody) -> None:
     fact = NamespaceChanged(name=name, labels=labels(body.labels))
     tell_engine(connection, caller, fact, subject=name, project=name)
 

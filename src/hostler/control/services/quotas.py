@@ -30,13 +30,15 @@ from hostler.model import (
 from hostler.model import tenancy as model
 from hostler.model.resources import STORAGE
 
-__all__ = ["create", "delete", "edit", "get", "list_all", "list_page", "retell"]
+__all__ = ["QuotaBody", "create", "delete", "edit", "get", "list_all", "list_page", "retell"]
 
 NAME = "quota"  # a project has one
 _RESOURCES = (CPU, MEMORY, STORAGE, GUESTS)  # what VMs are counted by; a limit of anything else would limit nobody
 
 
-class _Body(msgspec.Struct, frozen=True, omit_defaults=True):
+class QuotaBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a row keeps as JSON."""
+
     min: Amounts = ()
     max: Amounts = ()
 
@@ -64,7 +66,7 @@ def edit(
     row = find(connection, "quota", project, NAME, caller)
     caller.principal.check("quota.change")
     check_version(f"the quota of {project}", row.version, versions)
-    old = msgspec.json.decode(row.body, type=_Body)
+    old = msgspec.json.decode(row.body, type=QuotaBody)
     body = _checked(
         old.min if asked.min is UNSET else _read("min", asked.min),
         old.max if asked.max is UNSET else _read("max", asked.max),
@@ -107,7 +109,7 @@ def list_page(
 def retell(connection: Connection, caller: Caller, project: str) -> None:
     """Tell the engine which quotas hold from now on."""
     rows = documents.list_all(connection, "quota")
-    bodies = [(row, msgspec.json.decode(row.body, type=_Body)) for row in rows]
+    bodies = [(row, msgspec.json.decode(row.body, type=QuotaBody)) for row in rows]
     quotas = tuple(model.Quota(tenant=row.project, version=row.version, min=b.min, max=b.max) for row, b in bodies)
     tell_engine(connection, caller, QuotasChanged(quotas=quotas), subject=project, project=project)
 
@@ -131,15 +133,15 @@ def _read(place: str, values: Quantities) -> Amounts:
     return tuple(sorted(found.items()))
 
 
-def _checked(least: Amounts, most: Amounts) -> _Body:
+def _checked(least: Amounts, most: Amounts) -> QuotaBody:
     for name, limit in most:
         if amount_of(least, name) > limit:
             raise InputError(f"max.{name} is below min.{name}", hint="raise max or lower min")
-    return _Body(tuple((name, amount) for name, amount in least if amount), most)
+    return QuotaBody(tuple((name, amount) for name, amount in least if amount), most)
 
 
 def _show(row: Document, used: Mapping[str, Amounts]) -> Quota:
-    body = msgspec.json.decode(row.body, type=_Body)
+    body = msgspec.json.decode(row.body, type=QuotaBody)
     return Quota(
         project=row.project,
         min=_texts(body.min),

@@ -21,8 +21,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from hostler.control.store.backup_files import check_not_of_postgres, file_beside, new_file, sync
-from hostler.control.store.bodies import check_bodies
-from hostler.control.store.contents import BackupReport, check_contents
+from hostler.control.store.bodies import Readers, check_bodies
+from hostler.control.store.contents import BackupReport, check_contents, check_no_triggers
 from hostler.control.store.database import database_url
 from hostler.control.store.errors import BackupError
 from hostler.control.store.process_lock import ProcessLock
@@ -33,6 +33,7 @@ __all__ = ["BackupReport", "backup", "place_of", "restore", "restore_in_place", 
 
 # All pages in one step: between steps a writer would make the copy begin anew, and readers do not hinder writers.
 _PAGES = -1
+NOTHING: Readers = {}
 
 
 def backup(url: str, target: Path) -> BackupReport:
@@ -49,17 +50,20 @@ def backup(url: str, target: Path) -> BackupReport:
     return msgspec.structs.replace(report, path=str(target))
 
 
-def restore(source: Path, url: str, *, is_forced: bool = False) -> BackupReport:
-    """Put a backup in the place of the database, which nobody may use; an existing one only if forced."""
+def restore(source: Path, url: str, *, is_forced: bool = False, readers: Readers = NOTHING) -> BackupReport:
+    """Put a backup in the place of the database, which nobody may use; an existing one only if forced.
+
+    What rows hold must be something that ``readers`` can read; without one it must be whole.
+    """
     found = database_url(url)
     if found.get_backend_name() != "sqlite":
         from hostler.control.store import postgres_backup
 
-        return postgres_backup.restore(source, found, is_forced=is_forced, now_ms=_now_ms())
+        return postgres_backup.restore(source, found, is_forced=is_forced, now_ms=_now_ms(), readers=readers)
     target = sqlite_path(found)
     check_regular(target)
     verify(source)
-    _verify_rows(source)
+    _verify_rows(source, readers)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = ProcessLock(target)
     try:
@@ -78,18 +82,18 @@ def restore(source: Path, url: str, *, is_forced: bool = False) -> BackupReport:
     return msgspec.structs.replace(report, path=str(target))
 
 
-def restore_in_place(url: str) -> BackupReport:
+def restore_in_place(url: str, *, readers: Readers = NOTHING) -> BackupReport:
     """Check a database that was restored by other means, and let it count anew; nobody may use it meanwhile."""
     found = database_url(url)
     if found.get_backend_name() != "sqlite":
         from hostler.control.store import postgres_backup
 
-        return postgres_backup.restore_in_place(found, now_ms=_now_ms())
+        return postgres_backup.restore_in_place(found, now_ms=_now_ms(), readers=readers)
     target = _existing(found)
     lock = ProcessLock(target)
     try:
         report = verify(target)
-        _verify_rows(target)
+        _verify_rows(target, readers)
         _begin_anew(target)
     finally:
         lock.release()
@@ -129,22 +133,15 @@ def _checked(connection: sqlite3.Connection, path: Path) -> BackupReport:
     return check_contents(first, str(path)).report(str(path), path.stat().st_size)
 
 
-def _verify_rows(path: Path) -> None:
+def _verify_rows(path: Path, readers: Readers) -> None:
     """Check what only a restore has to be sure of: rows can be read, and nothing runs that is not ours.
 
     A backup is made all the same: of a database that is damaged it is better than none.
     """
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-        _check_no_triggers(connection, path)
-        check_bodies(connection.execute, str(path))
-
-
-def _check_no_triggers(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse what would run inside the service's own transactions; it has none itself."""
-    found = [str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
-    if found:
-        names = ", ".join(found)
-        raise BackupError(f"{path} has triggers that are not ours: {names}", hint="drop them, or take another backup")
+        triggers = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        check_no_triggers([str(row[0]) for row in triggers], str(path))
+        check_bodies(connection.execute, str(path), readers)
 
 
 def _existing(url: URL) -> Path:

@@ -7,15 +7,16 @@ restore.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, Protocol
 
 import msgspec
 
 from hostler.control.store.errors import BackupError
+from hostler.errors import HostlerError
 
-__all__ = ["Found", "Rows", "check_bodies"]
+__all__ = ["Found", "Readers", "Rows", "check_bodies"]
 
 
 class Found(Protocol):
@@ -31,24 +32,33 @@ class Found(Protocol):
 
 
 Rows = Callable[[str], Found]
+Readers = Mapping[str, Callable[..., object]]
+"""By what is read: what reads it, as those who use it do, or raises."""
 
-# Table, column, and what names a row to people.
-_JSON = (
-    ("log", "body", "'entry ' || seq || ' of the log'"),
-    ("projects", "body", "'project ' || name"),
-    ("vms", "spec", "'the spec of VM ' || id"),
-    ("vms", "status", "'the status of VM ' || id"),
-    ("placements", "body", "'a placement of VM ' || vm"),
-    ("hosts", "body", "'host ' || name"),
-    ("api_keys", "body", "'API key ' || id"),
-    ("operations", "body", "'operation ' || id"),
-    ("quotas", "body", "'the quota of project ' || project"),
-    ("reservations", "body", "'reservation ' || name || ' of project ' || project"),
-    ("gangs", "body", "'gang ' || name || ' of project ' || project"),
-    ("settings", "body", "'setting ' || name"),
+_ENTRY = "'entry ' || seq || ' of the log', body FROM log WHERE"
+_SETTING = "'setting ' || name, body FROM settings WHERE"
+# What is read, what names a row to people, where it stands, and which rows are meant.
+_BODIES = (
+    ("fact", f"{_ENTRY} kind = 'fact'"),
+    ("step", f"{_ENTRY} kind = 'step'"),
+    ("news", f"{_ENTRY} kind = 'note' AND subject = 'news'"),
+    ("note", f"{_ENTRY} kind NOT IN ('fact', 'step') AND NOT (kind = 'note' AND subject = 'news')"),
+    ("project", "'project ' || name, body FROM projects"),
+    ("spec", "'the spec of VM ' || id, spec FROM vms"),
+    ("status", "'the status of VM ' || id, status FROM vms"),
+    ("placement", "'a placement of VM ' || vm, body FROM placements"),
+    ("host", "'host ' || name, body FROM hosts"),
+    ("key", "'API key ' || id, body FROM api_keys"),
+    ("operation", "'operation ' || id, body FROM operations"),
+    ("quota", "'the quota of project ' || project, body FROM quotas"),
+    ("reservation", "'reservation ' || name || ' of project ' || project, body FROM reservations"),
+    ("gang", "'gang ' || name || ' of project ' || project, body FROM gangs"),
+    ("secret", f"{_SETTING} project = '' AND name = 'session-secret'"),
+    ("history time", f"{_SETTING} project = '' AND name = 'history-time'"),
+    ("presence", f"{_SETTING} project = 'presence'"),
+    ("setting", _SETTING.removesuffix(" WHERE")),
+    ("checkpoint", "'the checkpoint at ' || seq, format, body FROM checkpoints"),
 )
-_CHECKPOINTS = "SELECT 'the checkpoint at ' || seq, body FROM checkpoints"
-_SECRET = "SELECT 'setting ' || name, body FROM settings WHERE project = '' AND name = 'session-secret'"
 _HINT = "take another backup"
 
 
@@ -58,19 +68,26 @@ class _Secret(msgspec.Struct):
     secret: bytes
 
 
-def check_bodies(rows: Rows, where: str) -> None:
+def _as_msgpack(_form: str, body: bytes) -> object:
+    return msgspec.msgpack.decode(body)
+
+
+_AS_JSON = msgspec.json.Decoder(dict[str, object]).decode
+# For those who bring no readers of their own: whole JSON is all that can be known then.
+_PLAIN: Readers = {"secret": msgspec.json.Decoder(_Secret).decode, "checkpoint": _as_msgpack}
+
+
+def check_bodies(rows: Rows, where: str, readers: Readers) -> None:
     """Read all that rows hold; BackupError names the first that cannot be read. ``rows`` yields those of a query."""
-    as_json = msgspec.json.Decoder(dict[str, object])
-    for table, column, name in _JSON:
-        _check(rows(f"SELECT {name}, {column} FROM {table}"), as_json.decode, where)
-    _check(rows(_CHECKPOINTS), msgspec.msgpack.Decoder().decode, where)
-    _check(rows(_SECRET), msgspec.json.Decoder(_Secret).decode, where)
+    known = {**_PLAIN, **readers}
+    for what, source in _BODIES:
+        _check(rows(f"SELECT {source}"), known.get(what, _AS_JSON), where)
 
 
-def _check(found: Found, decode: Callable[[bytes], object], where: str) -> None:
+def _check(found: Found, read: Callable[..., object], where: str) -> None:
     with closing(found):
-        for name, body in found:
+        for name, *values in found:
             try:
-                decode(body)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError) as error:
+                read(*values)
+            except (msgspec.MsgspecError, HostlerError, UnicodeDecodeError, RecursionError, TypeError) as error:
                 raise BackupError(f"{where} is damaged: {name} cannot be read: {error}", hint=_HINT) from error

@@ -10,7 +10,7 @@ import msgspec
 from hostler.control.store import schema
 from hostler.control.store.errors import BackupError, NewerDatabaseError
 
-__all__ = ["BackupReport", "Contents", "check_contents", "check_revision"]
+__all__ = ["BackupReport", "Contents", "check_contents", "check_no_triggers", "check_revision"]
 
 
 class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,3 +60,10 @@ def check_revision(revision: str, where: str) -> str:
         hint = "use the program that made it, or a newer one"
         raise NewerDatabaseError(f"{where} is at revision {revision}, which is newer than this program", hint=hint)
     return revision
+
+
+def check_no_triggers(names: Sequence[str], where: str) -> None:
+    """Refuse what would run inside the service's own transactions, by its names; it has nothing of the kind itself."""
+    if names:
+        hint = "drop them, or take another backup"
+        raise BackupError(f"{where} has triggers or rules that are not ours: {', '.join(names)}", hint=hint)

@@ -22,8 +22,8 @@ from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 
 from hostler.control.store import lease
 from hostler.control.store.backup_files import check_not_of_sqlite, new_file, sync
-from hostler.control.store.bodies import check_bodies
-from hostler.control.store.contents import BackupReport, Contents, check_contents, check_revision
+from hostler.control.store.bodies import Readers, check_bodies
+from hostler.control.store.contents import BackupReport, Contents, check_contents, check_no_triggers, check_revision
 from hostler.control.store.errors import BackupError, DatabaseInUseError, ForeignDatabaseError, translate
 from hostler.control.store.limits import Limits
 from hostler.control.store.postgres import SCHEMA_LOCK, PostgresBackend
@@ -40,6 +40,13 @@ _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND left(application_name, 7) = 'hostler'
 """
+_TRIGGERS = """
+SELECT tgname FROM pg_trigger JOIN pg_class ON tgrelid = pg_class.oid
+WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace
+UNION ALL SELECT rulename FROM pg_rules WHERE schemaname = current_schema()
+ORDER BY 1
+"""
+_TRIGGER = re.compile(r"^\d+; \d+ \d+ (?:TRIGGER|RULE|EVENT TRIGGER) (?:\S+ \S+|-) (\S+) ", re.MULTILINE)
 _STOP = "stop all replicas first; one that was killed counts for a few seconds more"
 
 
@@ -59,7 +66,7 @@ def backup(url: URL, target: Path) -> BackupReport:
     return found.report(str(target), size_bytes)
 
 
-def restore(source: Path, url: URL, *, is_forced: bool, now_ms: int) -> BackupReport:
+def restore(source: Path, url: URL, *, is_forced: bool, now_ms: int, readers: Readers) -> BackupReport:
     """Load a dump into a database that nobody uses, which must be empty unless forced; its numbers begin anew."""
     if not source.is_file():
         raise BackupError(f"{source} does not exist", hint="name a file that a backup made")
@@ -68,6 +75,7 @@ def restore(source: Path, url: URL, *, is_forced: bool, now_ms: int) -> BackupRe
         tools = PostgresTools(url)
         tools.check(_release(connection))
         revision = check_revision(_revision_of(tools, source), str(source))
+        check_no_triggers(_TRIGGER.findall(tools.read("--list", str(source))), str(source))
         _keep_out(connection, backend.name)
         with connection.begin():
             _check_free(connection, backend.name, is_forced=is_forced)
@@ -75,19 +83,19 @@ def restore(source: Path, url: URL, *, is_forced: bool, now_ms: int) -> BackupRe
         with connection.begin():
             connection.exec_driver_sql(f"INSERT INTO {_REVISION} VALUES (%s)", (revision,))
             found = _contents(connection, backend.name)
-            _check_rows(connection, backend.name)
+            _check_rows(connection, backend.name, readers)
             _renumber(connection, now_ms)
     return found.report(backend.name, source.stat().st_size)
 
 
-def restore_in_place(url: URL, *, now_ms: int) -> BackupReport:
+def restore_in_place(url: URL, *, now_ms: int, readers: Readers) -> BackupReport:
     """Check a database that was restored by other means, and let its numbers begin anew."""
     with _opened(url) as backend, backend.writing.connect() as connection:
         _keep_out(connection, backend.name)
         with connection.begin():
             found = _contents(connection, backend.name)
             _check_unled(connection, backend.name)
-            _check_rows(connection, backend.name)
+            _check_rows(connection, backend.name, readers)
             _renumber(connection, now_ms)
             size_bytes = connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one()
     return found.report(backend.name, size_bytes)
@@ -123,9 +131,10 @@ def _contents(connection: Connection, where: str) -> Contents:
         raise BackupError(f"{where} holds no control plane", hint=hint) from error
 
 
-def _check_rows(connection: Connection, where: str) -> None:
-    """Read all rows, some at a time."""
-    check_bodies(lambda query: connection.execute(text(query).execution_options(yield_per=_AT_ONCE)), where)
+def _check_rows(connection: Connection, where: str, readers: Readers) -> None:
+    """See that nothing runs that is not ours, and read all rows, some at a time."""
+    check_no_triggers([str(name) for name in connection.exec_driver_sql(_TRIGGERS).scalars()], where)
+    check_bodies(lambda query: connection.execute(text(query).execution_options(yield_per=_AT_ONCE)), where, readers)
 
 
 def _revision_of(tools: PostgresTools, source: Path) -> str:
