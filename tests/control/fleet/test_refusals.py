@@ -14,11 +14,13 @@ from hostler.control.access import ForbiddenError, UnauthenticatedError
 from hostler.control.fleet import operating
 from hostler.control.fleet.errors import ConfirmationError, HostDeletedError, StaleReportError, StillNeededError
 from hostler.control.fleet.hosts import read_body
+from hostler.control.fleet.times import times_for
 from hostler.control.vms import wishes
 from hostler.errors import InputError
 from tests.control.fleet.scene import SETTINGS, Scene, is_stopped, scene, until
 from tests.control.fleet.sides import HostSide
 
+QUICK = msgspec.structs.replace(times_for(SETTINGS), publish_s=0.05)
 QUIET = msgspec.structs.replace(SETTINGS, lease_ttl_s=7200.0, renew_s=3600.0)
 
 
@@ -128,6 +130,19 @@ def test_the_agent_of_a_deleted_host_is_told_so_and_ends(url):
             again = await world.join("north")  # the name is free again, for another host
             vm = await world.create_running()
             assert again.power(vm) == "running"
+
+    asyncio.run(story())
+
+
+def test_when_a_deleted_host_was_heard_is_forgotten(url):
+    async def story() -> None:
+        async with scene(url, times=QUICK) as world:
+            north, south = await world.join("north"), await world.join("south")
+            await world.operate(operating.delete_host, north, confirm="north")
+            await north.ended()
+            presence = world.leader.fleet.presence
+            await until(lambda: presence.heard_at(north.id) is None)
+            assert presence.heard_at(south.id) is not None
 
     asyncio.run(story())
 

@@ -273,8 +273,9 @@ class Fleet:
         self.books.watchers.tell((), (host,))
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Tell other replicas whom this one hears, until told to stop."""
+        """Forget who was deleted, and tell other replicas whom this one hears, until told to stop."""
         while not stopping.is_set():
+            self.presence.keep(self.roll.rows)
             if self.database.is_shared and not self.books.is_leader:
                 try:
                     await self._publish()

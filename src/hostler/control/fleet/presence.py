@@ -6,16 +6,16 @@ do no harm: what is known by hearsay is late by as much as it took, which makes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 import msgspec
 
 from hostler.control.store import Connection, documents
 from hostler.control.store.documents import Document
 
-__all__ = ["PRESENCE", "Presence", "forget_hearsay", "publish", "read_hearsay"]
+__all__ = ["Presence", "forget_hearsay", "publish", "read_hearsay"]
 
-PRESENCE = "presence"  # the project under which replicas tell whom they hear
+_PRESENCE = "presence"  # the project under which replicas tell whom they hear
 _MILLISECOND = 1_000_000
 _AGES = msgspec.json.Decoder(dict[str, int])
 
@@ -33,10 +33,10 @@ class Presence:
         """Note that a host was heard just now."""
         self._own[host] = self._steady()
 
-    def forget(self, host: str) -> None:
-        """Forget a host that was deleted."""
-        self._own.pop(host, None)
-        self._told.pop(host, None)
+    def keep(self, hosts: Container[str]) -> None:
+        """Forget all other hosts: they were deleted, and nobody wants to know any more when they were heard."""
+        self._own = {host: at for host, at in self._own.items() if host in hosts}
+        self._told = {host: at for host, at in self._told.items() if host in hosts}
 
     def heard_at(self, host: str) -> int | None:
         """Return when a host was heard last by anybody, as far as we know."""
@@ -62,9 +62,9 @@ class Presence:
 def publish(connection: Connection, replica: str, ages: dict[str, int], now_ns: int) -> None:
     """Tell the others whom this replica heard."""
     body = msgspec.json.encode(ages)
-    known = documents.find(connection, "setting", PRESENCE, replica)
+    known = documents.find(connection, "setting", _PRESENCE, replica)
     if known is None:
-        row = Document(project=PRESENCE, name=replica, created_ns=now_ns, updated_ns=now_ns, body=body)
+        row = Document(project=_PRESENCE, name=replica, created_ns=now_ns, updated_ns=now_ns, body=body)
         documents.insert(connection, "setting", row)
         return
     documents.save(connection, "setting", msgspec.structs.replace(known, body=body, updated_ns=now_ns))
@@ -72,7 +72,7 @@ def publish(connection: Connection, replica: str, ages: dict[str, int], now_ns: 
 
 def read_hearsay(connection: Connection) -> list[Document]:
     """Return what all replicas told."""
-    return documents.list_all(connection, "setting", PRESENCE)
+    return documents.list_all(connection, "setting", _PRESENCE)
 
 
 def forget_hearsay(connection: Connection, before_ns: int) -> int:

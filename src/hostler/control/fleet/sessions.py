@@ -27,7 +27,6 @@ class Session(msgspec.Struct, kw_only=True):
     sequence: int = 0
     refused_teardown: int = 0
     is_watched: bool | None  # as it is written down; None while a report is on its way there, whatever comes of it
-    may_tear_down: int = 0
     must_relearn: bool = False
 
     def is_heartbeat(self, report: Report) -> bool:
