@@ -8,19 +8,17 @@ from hostler.agent.messages import Capabilities, HostSize, Register
 from hostler.control.settings import ControlSettings
 from hostler.control.store.hosts import HostRow
 from hostler.control.vms.guests import CAN_MIGRATE, HAS_BRIDGE, HAS_STORAGE, YES
-from hostler.control.vms.spec import check_labels, check_word
+from hostler.control.vms.spec import HOST_NAME, check_labels, check_word
 from hostler.errors import InputError
-from hostler.model import CPU, MEMORY, Amounts, Device, Host, Taint, amounts, may_give
+from hostler.model import CPU, MEMORY, STORAGE, Amounts, Device, Host, Taint, amounts, may_give
 from hostler.model.hosts import MAX_DEVICES
 from hostler.model.quantities import MAX_AMOUNT
-from hostler.model.resources import STORAGE
 
 __all__ = [
-    "DRIVER", "HOST_NAME", "HostBody", "checked_registration", "checked_size", "described", "host_alone", "host_of",
+    "DRIVER", "HostBody", "checked_registration", "checked_size", "described", "host_alone", "host_of",
     "is_unregistered", "labels_of", "limit_of", "read_body", "sized", "with_body",
 ]  # fmt: skip
 
-HOST_NAME = "kubernetes.io/hostname"  # the topology of a single host
 DRIVER = "hostler/driver"
 
 _MOST_NAMES = 64  # of storages, and of bridges

@@ -22,8 +22,7 @@ from hostler.control.store import Connection, hosts, log
 from hostler.control.store.hosts import HostRow
 from hostler.control.vms.spec import check_labels
 from hostler.errors import InputError
-from hostler.model import CPU, MEMORY, Amounts, HostLeft, Taint, may_give
-from hostler.model.resources import STORAGE
+from hostler.model import CPU, MEMORY, STORAGE, Amounts, HostLeft, Taint, may_give
 
 __all__ = [
     "HostWish", "allow_teardown", "change_host", "confirm_dead", "cordon", "delete_host", "drain", "find_host",

@@ -17,7 +17,7 @@ from hostler.control.store import Connection
 from hostler.control.vms import wishes
 from hostler.control.vms.guests import vm_of_uid
 from hostler.control.vms.reasons import reworded
-from hostler.control.vms.spec import VmSpec
+from hostler.control.vms.spec import HOST_NAME, VmSpec
 from hostler.engine import Engine
 from hostler.errors import InputError
 from hostler.model import (
@@ -43,7 +43,6 @@ from hostler.model.plain_data import without_minus_zero
 
 __all__ = ["Found", "Question", "candidates", "facts_of", "plan", "with_defaults", "would_be"]
 
-_HOST_NAME = "kubernetes.io/hostname"
 _MOST = 2000
 _ROUNDS = 20  # of evictions that make room, one after the other
 
@@ -75,8 +74,8 @@ def facts_of(asked: PlanAsked) -> list[Question]:
     """Return all VMs of a plan; InputError. Done outside the engine's thread."""
     if sum(one.count for one in asked.vms) > _MOST or sum(one.count for one in asked.hosts) > _MOST:
         raise InputError("more than can be planned at once", hint=f"at most {_MOST} VMs and {_MOST} hosts")
-    if any(_HOST_NAME in one.labels for one in asked.hosts):
-        raise InputError(f"hosts: {_HOST_NAME!r} is the name that a host has anyway", hint="leave that label out")
+    if any(HOST_NAME in one.labels for one in asked.hosts):
+        raise InputError(f"hosts: {HOST_NAME!r} is the name that a host has anyway", hint="leave that label out")
     found: list[Question] = []
     for at, one in enumerate(asked.vms):
         first = would_be(f"plan-{at}-0", one.project, one.name, one.spec)
@@ -193,7 +192,7 @@ def _host(one: PlanHost, name: str) -> Host:
         MEMORY: parse_resource(MEMORY, one.memory),
         STORAGE: parse_resource(STORAGE, one.disk),
     }
-    marks: Labels = labels({**one.labels, _HOST_NAME: name})
+    marks: Labels = labels({**one.labels, HOST_NAME: name})
     return Host(name=name, uid=f"plan:{name}", version=1, capacity=amounts(size), labels=marks)
 
 

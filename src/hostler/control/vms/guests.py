@@ -16,6 +16,7 @@ from hostler.control.vms.state import Claim, Vm
 from hostler.model import (
     CPU,
     MEMORY,
+    STORAGE,
     Amounts,
     Expression,
     Guest,
@@ -26,7 +27,6 @@ from hostler.model import (
     Term,
     amounts,
 )
-from hostler.model.resources import STORAGE
 
 __all__ = [
     "CAN_MIGRATE", "HAS_BRIDGE", "HAS_STORAGE", "YES", "arrival", "departure", "departures", "guest_of", "guest_spec",
@@ -40,7 +40,7 @@ YES = "yes"
 
 _STEADY = 2**31 - 1  # nobody is evicted from a disk: what it holds is no room for running
 _SOURCE = "the request"
-_HOST_NAME = "metadata.name"
+_NAME_FIELD = "metadata.name"
 _SEPARATOR = "."
 
 
@@ -99,7 +99,7 @@ def guest_of(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> Guest:
     if vm.grow is not None and claim.uid == vm.grow.uid:
         spec = msgspec.structs.replace(_alone(spec), devices=(), host_name=home)
     elif vm.move is not None and claim.uid == vm.move.uid:
-        here = Term((), (Expression(_HOST_NAME, "NotIn", (home,)),))
+        here = Term((), (Expression(_NAME_FIELD, "NotIn", (home,)),))
         terms = tuple(Term(term.expressions, (*term.names, *here.names)) for term in spec.host_affinity)
         spec = msgspec.structs.replace(spec, host_affinity=terms or (here,))
         if vm.power == "stopped":  # nobody is stopped for one that does not run

@@ -29,8 +29,8 @@ from hostler.model import CPU, MEMORY
 from hostler.model.resources import STORAGE, format_resource, parse_resource
 
 __all__ = [
-    "DiskSpec", "ImageSpec", "NetworkSpec", "Size", "VmSpec", "check_labels", "check_selector", "check_word", "checked",
-    "size_of",
+    "HOST_NAME", "DiskSpec", "ImageSpec", "NetworkSpec", "Size", "VmSpec", "check_labels", "check_selector",
+    "check_word", "checked", "size_of",
 ]  # fmt: skip
 
 _MOST_CPU = 1_000_000
@@ -45,7 +45,7 @@ _LISTS = (
     "preferred_anti_affinity", "spread",
 )  # fmt: skip
 _OURS = "hostler/"  # what keys begin with that only the service gives, to hosts
-_HOST_NAME = "kubernetes.io/hostname"  # the service gives it, too
+HOST_NAME = "kubernetes.io/hostname"  # the topology of a single host; the service gives it, too
 _MAX_LABELS = 64
 _MAX_LABEL = 253
 _HEX = frozenset("0123456789abcdef")
@@ -205,7 +205,7 @@ def check_labels(place: str, labels: dict[str, str]) -> None:
     """Refuse labels that nobody could write down again, and those that the service itself gives to hosts."""
     check_selector(place, labels)
     for key in labels:
-        if key.startswith(_OURS) or key == _HOST_NAME:
+        if key.startswith(_OURS) or key == HOST_NAME:
             hint = "choose another key; host_selector may name those that the service gives to hosts"
             raise InputError(f"{place}: {key[:60]!r} is a label that only the service gives", hint=hint)
 
