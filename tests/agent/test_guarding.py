@@ -51,7 +51,7 @@ def watch(tmp_path, driver, *, lease=None, records=(), until=None, lines=None):
         )
         task = asyncio.get_running_loop().create_task(work)
         async with asyncio.timeout(120):
-            while until is not None and not until():
+            while until is not None and not until() and not task.done():
                 await asyncio.sleep(0.01)
             if until is not None:
                 stopping.set()
