@@ -26,10 +26,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float | None = None
     verdict: Literal["pass", "miss", "info"] = "info"
     note: str = ""
+    spoiled: str = ""  # why the figure counts for nothing, however good it is
     runs: tuple[float, ...] = ()  # all runs, of which the best is ``measured``
 
     def judged(self) -> Row:
         """Return the row with its ratio and verdict."""
+        if self.spoiled:
+            return msgspec.structs.replace(self, verdict="miss")
         if self.target is None:
             return self
         at_least = self.sense == "at least"
@@ -93,6 +96,7 @@ def table(report: Report) -> str:
             "",
             *_columns(lines),
             *[f"{row.name}: {row.note}" for row in report.rows if row.note],
+            *[f"{row.name} counts for nothing: {row.spoiled}" for row in report.rows if row.spoiled],
         ]
     )
 

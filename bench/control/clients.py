@@ -21,6 +21,7 @@ class Outcome(msgspec.Struct):
 
     waits_ms: list[float] = []
     failed: int = 0
+    why: str = ""  # the last that failed did
     took_s: float = 0.0
 
     @property
@@ -33,10 +34,15 @@ class Outcome(msgspec.Struct):
         """Return answers in a second."""
         return len(self.waits_ms) / self.took_s if self.took_s else 0.0
 
+    @property
+    def spoiled(self) -> str:
+        """Say why its figures count for nothing; empty if each call was answered well."""
+        return f"{self.failed} of {self.count} creates failed, {self.why}" if self.failed else ""
+
     def percentile(self, percent: float) -> float:
-        """Return the wait that so many calls did not exceed."""
+        """Return the wait that so many calls did not exceed; there must have been one."""
         ordered = sorted(self.waits_ms)
-        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0.0
+        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 def as_fast_as_possible(plane: Plane, *, clients: int, seconds: float) -> Outcome:
@@ -70,18 +76,27 @@ def paced(plane: Plane, *, rate: int, seconds: float, name: str) -> Outcome:
 
 
 def until_running(plane: Plane, *, count: int) -> Outcome:
-    """Create VMs one after the other and wait each time until it runs."""
+    """Create VMs one after the other and wait each time until it runs; one that does not has failed."""
 
     async def load(create: Callable[[str], Awaitable[None]]) -> None:
         for number in range(count):
             await create(f"single-{number}")
 
-    return _measured(plane, load, query="?wait=30")
+    return _measured(plane, load, query="?wait=30", is_good=_runs)
+
+
+def _runs(status: int, told: bytes) -> bool:
+    return status == 200 and msgspec.json.decode(told)["vm"]["state"] == "running"
 
 
 def _measured(
-    plane: Plane, load: Callable[[Callable[[str], Awaitable[None]]], Awaitable[None]], *, query: str = ""
+    plane: Plane,
+    load: Callable[[Callable[[str], Awaitable[None]]], Awaitable[None]],
+    *,
+    query: str = "",
+    is_good: Callable[[int, bytes], bool] = lambda status, _: status in (200, 202),
 ) -> Outcome:
+    """Measure a load; RuntimeError if not one call was answered well, for then there is nothing to tell."""
     outcome = Outcome(waits_ms=[])
 
     async def run() -> None:
@@ -93,11 +108,12 @@ def _measured(
                 body = msgspec.json.encode({"name": name, "spec": _SPEC})
                 sent = time.perf_counter()
                 async with session.post(f"{plane.url}/v1/vms{query}", data=body) as answer:
-                    await answer.read()
-                    if answer.status in (200, 201, 202):
+                    told = await answer.read()
+                    if is_good(answer.status, told):
                         outcome.waits_ms.append(1000 * (time.perf_counter() - sent))
                     else:
                         outcome.failed += 1
+                        outcome.why = f"{answer.status}: {told[:200].decode(errors='replace')}"
 
             await create(f"first-{time.perf_counter_ns()}")
             outcome.waits_ms.clear()
@@ -106,4 +122,6 @@ def _measured(
             outcome.took_s = time.perf_counter() - began
 
     asyncio.run(run())
+    if not outcome.waits_ms:
+        raise RuntimeError(f"nothing to measure: {outcome.spoiled or 'nobody asked'}")
     return outcome

@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-__all__ = ["Plane", "answers", "free_port", "open_plane", "postgres_url", "start", "stop", "until"]
+__all__ = ["PATIENCE_S", "Plane", "answers", "free_port", "open_plane", "postgres_url", "start", "stop", "until"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PATIENCE_S = 180.0
+PATIENCE_S = 180.0
 
 
 class Plane:
@@ -41,10 +41,12 @@ class Plane:
             found: dict[str, object] = json.loads(answer.read())
             return found
 
-    def wait_until_placed(self) -> float:
-        """Wait until nobody waits for a place; return how long that took."""
+    def wait_until_placed(self, *, patience_s: float = PATIENCE_S) -> float | None:
+        """Wait until nobody waits for a place; return how long that took, None if somebody waits still."""
         began = time.perf_counter()
-        while self.get("/v1/vms?state=pending&limit=1")["items"] and time.perf_counter() - began < _PATIENCE_S:
+        while self.get("/v1/vms?state=pending&limit=1")["items"]:
+            if time.perf_counter() - began >= patience_s:
+                return None
             time.sleep(0.1)
         return time.perf_counter() - began
 
@@ -107,7 +109,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 def until(condition: Callable[[], bool], what: str, process: subprocess.Popen[bytes], *, look_s: float = 0.1) -> None:
     """Wait for something that a process does."""
-    end = time.monotonic() + _PATIENCE_S
+    end = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > end or process.poll() is not None:
             raise RuntimeError(f"never happened: {what}")
