@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from hostler.agent.drivers.allowed import check_bridge, under_roots
 from hostler.agent.drivers.driver import (
     BlockedError,
     DriverError,
@@ -28,8 +29,7 @@ from hostler.agent.drivers.driver import (
 from hostler.agent.drivers.libvirt_storage import find_pool, make_volumes, remove_volumes
 from hostler.agent.drivers.libvirt_thread import Handle, LibvirtThread
 from hostler.agent.drivers.libvirt_xml import NAMESPACE, domain_kind, domain_uuid, domain_xml, marked_vm, pools_of
-from hostler.agent.drivers.qemu_images import under_roots
-from hostler.agent.messages import Capabilities, HostSize, Network, Order
+from hostler.agent.messages import Capabilities, HostSize, Order
 
 __all__ = ["LibvirtDriver"]
 
@@ -182,23 +182,12 @@ class LibvirtDriver:
             raise PermanentError("a VM needs a processor and 1 MiB of memory", hint="order more")
         if order.devices:
             raise UnsupportedError("the driver libvirt gives no devices", hint="order the VM without devices")
-        self._check_network(order.network)
+        check_bridge(order.network, self._bridges)
         if not order.kernel:
             return order
         kernel = str(under_roots(order.kernel, self._roots))
         initrd = str(under_roots(order.initrd, self._roots)) if order.initrd else ""
         return msgspec.structs.replace(order, kernel=kernel, initrd=initrd)
-
-    def _check_network(self, network: Network) -> None:
-        """Refuse bridges that the host's operator did not allow: libvirt would take any, the management's too."""
-        if network.kind != "bridge":
-            return
-        if not self._bridges:
-            raise UnsupportedError("this host has no bridges for VMs", hint="order a user-mode network")
-        if network.bridge not in self._bridges:
-            raise PermanentError(
-                f"VMs may not be put on the bridge {network.bridge!r}", hint=f"allowed: {', '.join(self._bridges)}"
-            )
 
     def _define(self, connection: Handle, order: Order) -> None:
         volumes = make_volumes(connection, order, self._pools, self._roots)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from hostler.agent.drivers.allowed import under_roots
 from hostler.agent.drivers.driver import BlockedError, PermanentError, UnsupportedError
 from hostler.agent.drivers.libvirt_thread import Handle
 from hostler.agent.drivers.libvirt_xml import Volume, domain_name, volume_name, volume_xml
-from hostler.agent.drivers.qemu_images import under_roots
 from hostler.agent.messages import Image, Order
 
 __all__ = ["find_pool", "make_volumes", "remove_volumes"]

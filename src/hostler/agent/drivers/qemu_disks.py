@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
+from hostler.agent.drivers.allowed import under_roots
 from hostler.agent.drivers.driver import BlockedError, DriverError, PermanentError
 from hostler.agent.drivers.qemu_cache import ImageCache
 from hostler.agent.drivers.qemu_command import DiskFile, plain_path
 from hostler.agent.drivers.qemu_folder import VmFolder
-from hostler.agent.drivers.qemu_images import under_roots
 from hostler.agent.drivers.qemu_owner import check_plain, read_owner, remove_owner, write_owner
 from hostler.agent.drivers.qemu_processes import run_tool
 from hostler.agent.drivers.qemu_settings import QemuSettings, Runner

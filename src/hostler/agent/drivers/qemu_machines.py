@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from hostler.agent.drivers.allowed import check_bridge, under_roots
 from hostler.agent.drivers.driver import DriverError, PermanentError, UnsupportedError
 from hostler.agent.drivers.qemu_bridge import can_make_taps, open_tap
 from hostler.agent.drivers.qemu_command import Boot, command_line
 from hostler.agent.drivers.qemu_disks import Disks
 from hostler.agent.drivers.qemu_folder import ProcessId, VmFile, VmFolder, folder_of, vm_folders
-from hostler.agent.drivers.qemu_images import under_roots
 from hostler.agent.drivers.qemu_monitor import Answer, MonitorError, ask, session
 from hostler.agent.drivers.qemu_processes import Seen, end, find_process, is_alive, spawn
 from hostler.agent.drivers.qemu_settings import QemuSettings, Runner
@@ -80,13 +80,7 @@ class Machines:
         """Refuse what this host can never do, before anything is made."""
         if order.devices:
             raise UnsupportedError("QEMU is given no devices here", hint="order the VM without devices")
-        bridge = order.network.bridge
-        if order.network.kind == "bridge" and not self.has_bridges:
-            raise UnsupportedError("this host has no bridges for VMs", hint="order a user-mode network")
-        if order.network.kind == "bridge" and bridge not in self.settings.bridges:
-            raise PermanentError(
-                f"VMs may not be put on the bridge {bridge!r}", hint=f"allowed: {', '.join(self.settings.bridges)}"
-            )
+        check_bridge(order.network, self.settings.bridges if self.has_bridges else ())
         if not 1 <= order.cpu_count <= _MOST_PROCESSORS or order.memory_bytes < _LEAST_MEMORY:
             raise PermanentError(
                 f"{order.vm} cannot have {order.cpu_count} processors and {order.memory_bytes} bytes of memory",

@@ -1,4 +1,7 @@
-"""Where files of VMs may lie: below the configured roots, wherever links lead."""
+"""What an order may name of its host: files below the configured roots, wherever links lead, and bridges of a list.
+
+Used by the drivers of real VMs: whoever orders one must not reach what its host has for itself.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,23 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from hostler.agent.drivers.driver import BlockedError, PermanentError
+from hostler.agent.drivers.driver import BlockedError, PermanentError, UnsupportedError
 from hostler.agent.drivers.qemu_command import plain_path
+from hostler.agent.messages import Network
 
-__all__ = ["under_roots"]
+__all__ = ["check_bridge", "under_roots"]
+
+
+def check_bridge(network: Network, bridges: Sequence[str]) -> None:
+    """Refuse a bridge that the host's operator did not allow: hypervisors would take any, the management's too."""
+    if network.kind != "bridge":
+        return
+    if not bridges:
+        raise UnsupportedError("this host has no bridges for VMs", hint="order a user-mode network")
+    if network.bridge not in bridges:
+        raise PermanentError(
+            f"VMs may not be put on the bridge {network.bridge!r}", hint=f"allowed: {', '.join(bridges)}"
+        )
 
 
 def under_roots(text: str, roots: Sequence[Path]) -> Path:

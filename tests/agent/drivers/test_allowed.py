@@ -1,4 +1,4 @@
-"""Where files of VMs lie: below the roots, and nowhere else."""
+"""What orders may name of a host: files below the roots and nowhere else, and bridges that its operator allows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from hostler.agent.drivers.driver import BlockedError, PermanentError
-from hostler.agent.drivers.qemu_images import under_roots
+from hostler.agent.drivers.allowed import check_bridge, under_roots
+from hostler.agent.drivers.driver import BlockedError, PermanentError, UnsupportedError
+from hostler.agent.messages import Network
 
 
 @pytest.fixture
@@ -79,3 +80,14 @@ def test_what_is_no_file_is_not_taken(roots):
 def test_without_roots_no_path_is_taken():
     with pytest.raises(PermanentError):
         under_roots("/etc/passwd", ())
+
+
+@pytest.mark.parametrize(
+    ("bridges", "error"), [((), UnsupportedError), (("br1",), PermanentError)], ids=["there are none", "another one"]
+)
+def test_a_bridge_that_the_operator_did_not_allow_is_refused(bridges, error):
+    with pytest.raises(error) as caught:
+        check_bridge(Network(kind="bridge", bridge="br0"), bridges)
+    assert type(caught.value) is error
+    check_bridge(Network(kind="bridge", bridge="br0"), (*bridges, "br0"))
+    check_bridge(Network(kind="user"), bridges)
