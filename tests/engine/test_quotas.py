@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from hostler.engine import Engine
+from hostler.engine.quotas import Quotas
 from hostler.errors import FactError
 from hostler.model import (
     BindFailed,
     Evict,
     EvictFailed,
     GuestChanged,
+    GuestSpec,
     GuestTerm,
     HostJoined,
     HostLeft,
@@ -82,6 +84,16 @@ def test_a_tenant_never_gets_more_than_its_maximum():
     actions = tried(engine, *of("t", 3))
     assert len(binds(actions)) == 2
     assert reasons(engine.decision("t2")) == {"quota: quota exceeded: cpu beyond the maximum of t": 1}
+
+
+def test_the_resource_that_is_exceeded_is_a_fact_whatever_it_is_called():
+    books = Quotas()
+    odd = "odd name"
+    books.set([Quota(tenant="red", min=((odd, 2),), max=((odd, 4),)), Quota(tenant="blue", min=((odd, 2),))], [])
+    assert books.exceeded(GuestSpec(requests=((odd, 4),), tenant="red")) is None
+    assert books.exceeded(GuestSpec(requests=((odd, 5),), tenant="red")) == (odd, True)
+    assert books.exceeded(GuestSpec(requests=((odd, 5),), tenant="blue")) == (odd, False)
+    assert books.exceeded(GuestSpec(requests=((odd, 5),))) is None
 
 
 def test_a_tenant_without_a_quota_is_not_bound_by_those_of_others():

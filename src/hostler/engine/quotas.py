@@ -53,10 +53,18 @@ class Quotas:
                 used[name] = used.get(name, 0) + by * wants(spec, name)
 
     def beyond(self, spec: GuestSpec, more: Iterable[GuestSpec] = ()) -> str:
-        """Return what a guest would take beyond its tenant's quota, or nothing; ``more`` count as placed already."""
+        """Say what a guest would take beyond its tenant's quota, or nothing; ``more`` count as placed already."""
+        found = self.exceeded(spec, more)
+        if found is None:
+            return ""
+        name, is_maximum = found
+        return f"{name} {'beyond the maximum of' if is_maximum else 'that others leave for'} {spec.tenant}"
+
+    def exceeded(self, spec: GuestSpec, more: Iterable[GuestSpec] = ()) -> tuple[str, bool] | None:
+        """Return the first resource that is beyond, and whether by the tenant's maximum or by what others leave."""
         quota = self.quotas.get(spec.tenant)
         if quota is None:
-            return ""
+            return None
         others = [other for other in more if other.tenant in self.quotas]
         for name in self._names:
             if not wants(spec, name):
@@ -65,11 +73,11 @@ class Quotas:
             own = wants(spec, name) + sum(wants(other, name) for other in others if other.tenant == spec.tenant)
             then = self._of(spec.tenant, name) + own
             if then > _most(quota.max, name):
-                return f"{name} beyond the maximum of {spec.tenant}"
+                return name, True
             borrows = then > amount_of(quota.min, name) and self.is_guaranteed(name)
             if borrows and self._total(name) + asked > self._guaranteed(name):
-                return f"{name} that others leave for {spec.tenant}"
-        return ""
+                return name, False
+        return None
 
     def is_owed(self, spec: GuestSpec, more: Iterable[GuestSpec] = ()) -> bool:
         """Say whether a guest's tenant would stay within what it is guaranteed; ``more`` count as placed already."""

@@ -103,14 +103,30 @@ def test_a_cure_says_no_reservation_of_another_project(
     kind: ChangeKind, subject: str, text: str, told_subject: str, told: str
 ) -> None:
     change = Change(kind=kind, subject=subject, text=text, relative=1.0)
+    reason = Reason("resources", "insufficient", "cpu")
+    near = Failure(reason=reason, needed=3000, free=2000, missing=1000, by=("reservation:blue/secret",))
+    far = Failure(reason=reason, needed=3000, free=0, by=("reservation:blue/x", "reservation:red/z"))
     found = Explanation(
         decision=Decision(guest="red/web", uid="u", seq=1, at=1, policy="p", state="held"),
         as_of="now",
+        verdicts=(HostVerdict(host="a", failures=(near,)), HostVerdict(host="b", failures=(far,))),
         cure=Cure(host="a", changes=(change,)),
-        wakes=("a host joins", "reservation blue/x ends", "reservation blue/y ends", "reservation red/z ends"),
+        wakes=("a host joins", "reservation blue/secret ends", "reservation blue/x ends", "reservation red/z ends"),
     )
     seen = discreet(found, RED)
     assert seen.cure is not None
     assert (seen.cure.changes[0].subject, seen.cure.changes[0].text) == (told_subject, told)
     assert seen.wakes == ("a host joins", "a reservation of another project ends", "reservation red/z ends")
+    assert "blue" not in msgspec.json.encode(seen).decode()
     assert discreet(found, lambda project: True) == found
+
+
+def test_names_that_look_like_a_sentence_of_the_engine_stay() -> None:
+    text = "label a with reservation ends, or let it hold less"
+    found = Explanation(
+        decision=Decision(guest="red/web", uid="u", seq=1, at=1, policy="p", state="held"),
+        as_of="now",
+        verdicts=(verdict("red/web"),),
+        cure=Cure(host="a", changes=(Change(kind="other", subject="a", text=text, relative=1.0),)),
+    )
+    assert discreet(found, RED) == found

@@ -6,17 +6,17 @@ there, and neither who nor in which project; everything else of an answer stays 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from hostler.control.access.principals import Principal
 from hostler.control.api.shapes import Victim
-from hostler.model import Change, Cure, EvictionAdvice, Explanation, HostVerdict
+from hostler.engine.reservations import RESERVATION
+from hostler.model import Change, Cure, EvictionAdvice, Explanation, Failure, HostVerdict, format_resource
 
-__all__ = ["STRANGER", "UNKNOWN_RESERVATION", "MayRead", "discreet", "only", "readable", "seen_as"]
+__all__ = ["STRANGER", "UNKNOWN_RESERVATION", "MayRead", "discreet", "less_of", "only", "readable", "seen_as"]
 
 MayRead = Callable[[str], bool]
 Found = TypeVar("Found", Victim, HostVerdict, Explanation)
@@ -25,7 +25,6 @@ UNKNOWN_RESERVATION = "a reservation of another project"
 _WORDS = {"gang": "a gang of another project", "reservation": UNKNOWN_RESERVATION}
 STRANGER = "a VM of another project"
 _ELSEWHERE = "another project"
-_RESERVATION = re.compile(r"\breservation (\S+?)(?= ends$| holds the rest|, or let it hold less$)")
 _replace = msgspec.structs.replace
 
 
@@ -49,9 +48,9 @@ def discreet(found: Found, may_read: MayRead) -> Found:
     return _replace(
         found,
         verdicts=tuple(discreet(one, may_read) for one in found.verdicts),
-        cure=None if found.cure is None else _cure(found.cure, may_read),
+        cure=None if found.cure is None else _cure(found.cure, found, may_read),
         eviction=None if found.eviction is None else _advice(found.eviction, may_read),
-        wakes=tuple(dict.fromkeys(_said(text, may_read) for text in found.wakes)),
+        wakes=_wakes(found, may_read),
     )
 
 
@@ -68,31 +67,54 @@ def _all_seen(names: tuple[str, ...], may_read: MayRead) -> tuple[str, ...]:
     return tuple(seen_as(name, may_read) for name in names)
 
 
-def _cure(cure: Cure, may_read: MayRead) -> Cure:
+def _cure(cure: Cure, found: Explanation, may_read: MayRead) -> Cure:
     """Return a cure that says of what is in the way no more than where it is."""
-    return _replace(cure, changes=tuple(_change(one, cure.host, may_read) for one in cure.changes))
+    there = [one for one in found.verdicts if one.host == cure.host]
+    return _replace(cure, changes=tuple(_change(one, cure.host, there, may_read) for one in cure.changes))
 
 
-def _change(change: Change, host: str, may_read: MayRead) -> Change:
+def _change(change: Change, host: str, there: Sequence[HostVerdict], may_read: MayRead) -> Change:
     if change.kind == "evict":
         seen = seen_as(change.subject, may_read)
         is_hidden = seen != change.subject
         return _replace(change, subject=seen, text=f"move or stop {seen} on {host} by hand") if is_hidden else change
-    text = _said(change.text, may_read)
-    # Where all of the room is held, the change is about the reservation itself, not about a resource or a host.
-    is_about_it = text != change.text and change.kind == "other"
-    return _replace(change, text=text, subject=UNKNOWN_RESERVATION if is_about_it else change.subject)
+    hidden = _hidden(there, may_read)
+    if change.kind == "other" and change.subject in hidden:
+        # All of the room is held: the change is about the reservation itself, not about a resource or a host.
+        text = f"end {UNKNOWN_RESERVATION}, or let it hold less"
+        return _replace(change, subject=UNKNOWN_RESERVATION, text=text)
+    if change.kind == "reduce_request":
+        for failure in (one for verdict in there for one in verdict.failures if one.reason.subject == change.subject):
+            if hidden.intersection(map(_reservation, failure.by)):
+                return _replace(change, text=less_of(_replace(failure, by=_all_seen(failure.by, may_read))))
+    return change
 
 
-def _said(text: str, may_read: MayRead) -> str:
-    """Return a sentence of the engine's without the names of reservations that the caller may not know."""
+def less_of(failure: Failure) -> str:
+    """Say how much less of an amount would fit, as the engine does, and which reservation holds the rest."""
+    resource = failure.reason.subject
+    less, most = format_resource(resource, failure.missing or 0), format_resource(resource, failure.free or 0)
+    kept = [one for one in failure.by if one.startswith(RESERVATION) or one == UNKNOWN_RESERVATION]
+    held = "".join(f"; {one.replace(':', ' ', 1)} holds the rest" for one in kept[:1])
+    return f"ask for {less} {resource} less (at most {most}{held})"
 
-    def seen(found: re.Match[str]) -> str:
-        name = f"reservation:{found[1]}"
-        shown = seen_as(name, may_read)
-        return found[0] if shown == name else shown
 
-    return _RESERVATION.sub(seen, text)
+def _wakes(found: Explanation, may_read: MayRead) -> tuple[str, ...]:
+    """Return what would wake a guest; of all reservations that it may not know the end is said once."""
+    unnamed = dict.fromkeys(
+        (f"reservation {name} ends" for name in _hidden(found.verdicts, may_read)), f"{UNKNOWN_RESERVATION} ends"
+    )
+    return tuple(dict.fromkeys(unnamed.get(text, text) for text in found.wakes))
+
+
+def _hidden(verdicts: Iterable[HostVerdict], may_read: MayRead) -> set[str]:
+    """Return the names of reservations that hold room there and that the caller may not know."""
+    holders = {name for verdict in verdicts for failure in verdict.failures for name in failure.by}
+    return {_reservation(name) for name in holders if seen_as(name, may_read) == UNKNOWN_RESERVATION}
+
+
+def _reservation(holder: str) -> str:
+    return holder.removeprefix(RESERVATION)
 
 
 def _advice(advice: EvictionAdvice, may_read: MayRead) -> EvictionAdvice:

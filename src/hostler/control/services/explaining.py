@@ -48,7 +48,8 @@ def explain_vm(
         claim = change.vm.run
     if claim is None or claim.uid not in engine.state.guests:
         raise NotFoundError(f"nothing is decided about VM {vm.name}", hint="it is going, or has just come")
-    found = told(engine, claim.uid, may_read or only(vm.project), standings)
+    asked = "more asked" if claim is vm.grow else "asked"
+    found = told(engine, claim.uid, may_read or only(vm.project), standings, asked=asked)
     if claim is not vm.move:
         found = staying(found, vm)
     if claim is vm.grow:
@@ -87,9 +88,11 @@ def explain_refusal(
     return explanation_as_data(told(engine, uid, may_read or only(project), standings), project, None)
 
 
-def told(engine: Engine, uid: str, may_read: MayRead, standings: Standings | None) -> Explanation:
+def told(
+    engine: Engine, uid: str, may_read: MayRead, standings: Standings | None, *, asked: str = "asked"
+) -> Explanation:
     """Return an explanation in the words of whoever reads it, with the names that he may know."""
-    found = _of_vms(discreet(counted(engine, engine.explain(uid)), may_read))
+    found = _of_vms(discreet(counted(engine, engine.explain(uid), asked=asked), may_read))
     found = _as_asked(found, engine.state.guests[uid].guest.spec)
     return found if standings is None else restated(found, standings)
 

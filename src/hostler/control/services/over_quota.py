@@ -6,38 +6,39 @@ import msgspec
 
 from hostler.engine import Engine
 from hostler.engine.quotas import wants
-from hostler.model import Explanation, amount_of, format_resource
-from hostler.model.tenancy import Quota
+from hostler.model import Explanation, GuestSpec, amount_of, format_resource
 
 __all__ = ["counted"]
 
 _replace = msgspec.structs.replace
 
 
-def counted(engine: Engine, found: Explanation) -> Explanation:
-    """Return an explanation that says by how much a quota is exceeded, and in the decision that it is."""
-    if not found.quota:
-        return found
+def counted(engine: Engine, found: Explanation, *, asked: str = "asked") -> Explanation:
+    """Return an explanation that says by how much a quota is exceeded, and in the decision that it is.
+
+    ``asked`` is the word for what counts against it: of a VM that grows, what is asked comes on top.
+    """
     spec = engine.state.guests[found.decision.uid].guest.spec
-    resource = found.quota.partition(" ")[0]
-    quota = engine.state.quotas.quotas[spec.tenant]
-    text = f"{found.quota} ({_amounts(engine, quota, resource, wants(spec, resource))})"
+    exceeded = engine.state.quotas.exceeded(spec) if found.quota else None
+    if exceeded is None:
+        return found
+    text = f"{found.quota} ({_amounts(engine, spec, *exceeded, asked)})"
     note = found.decision.note or f"the quota of {spec.tenant} has no room for it"
     return _replace(found, quota=text, decision=_replace(found.decision, note=note))
 
 
-def _amounts(engine: Engine, quota: Quota, resource: str, asked: int) -> str:
+def _amounts(engine: Engine, spec: GuestSpec, resource: str, is_maximum: bool, asked: str) -> str:
     """Write what counts against a VM; beyond what is guaranteed, that is what all others have as well."""
 
     def text(amount: int) -> str:
         return format_resource(resource, amount)
 
     books = engine.state.quotas
-    used = books.used.get(quota.tenant, {}).get(resource, 0)
-    most = dict(quota.max).get(resource)
-    told = f"{text(used)} used, {text(asked)} asked"
-    if most is not None and used + asked > most:
-        return f"{told}, {text(most)} at most"
+    quota = books.quotas[spec.tenant]
+    used = books.used.get(spec.tenant, {}).get(resource, 0)
+    told = f"{text(used)} used, {text(wants(spec, resource))} {asked}"
+    if is_maximum:
+        return f"{told}, {text(amount_of(quota.max, resource))} at most"
     guaranteed = sum(amount_of(one.min, resource) for one in books.quotas.values())
     total = sum(one.get(resource, 0) for one in books.used.values())
     least = amount_of(quota.min, resource)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import msgspec
 
-from hostler.control.services.discretion import UNKNOWN_RESERVATION
+from hostler.control.services.discretion import less_of
 from hostler.control.vms.state import Booking, Vm
-from hostler.model import CPU, MEMORY, Change, Cure, Explanation, Failure, HostVerdict, Reason, format_resource
+from hostler.model import CPU, MEMORY, Change, Cure, Explanation, Failure, HostVerdict, Reason
 
 __all__ = ["NOT_ITS_HOST", "in_total", "staying"]
 
 NOT_ITS_HOST = "not_its_host"
 _NAMED = "not_the_named_host"
 _IN_TOTAL = "it grows on its host; amounts are all that it would have there"
-_RESERVATION = "reservation:"  # before the name of one that keeps room from a VM
 _replace = msgspec.structs.replace
 
 
@@ -55,7 +54,6 @@ def in_total(found: Explanation, vm: Vm) -> Explanation:
         decision=_replace(found.decision, note=f"{note}; {_IN_TOTAL}" if note else _IN_TOTAL),
         verdicts=verdicts,
         cure=None if found.cure is None else _cure(found.cure, verdicts),
-        quota=found.quota.replace(" asked", " more asked", 1),
     )
 
 
@@ -92,14 +90,5 @@ def _change(change: Change, failures: list[Failure]) -> Change:
     for failure in failures:
         is_same = change.kind == "reduce_request" and change.subject == failure.reason.subject
         if is_same and failure.free is not None and failure.needed and failure.missing is not None:
-            return _replace(change, text=_less(failure), relative=failure.missing / failure.needed)
+            return _replace(change, text=less_of(failure), relative=failure.missing / failure.needed)
     return change
-
-
-def _less(failure: Failure) -> str:
-    """Say how much less would fit, as the engine does."""
-    resource = failure.reason.subject
-    less, most = format_resource(resource, failure.missing or 0), format_resource(resource, failure.free or 0)
-    kept = [one for one in failure.by if one.startswith(_RESERVATION) or one == UNKNOWN_RESERVATION]
-    held = "".join(f"; {one.replace(':', ' ', 1)} holds the rest" for one in kept[:1])
-    return f"ask for {less} {resource} less (at most {most}{held})"
