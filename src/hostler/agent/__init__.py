@@ -3,6 +3,6 @@
 ``messages`` is what both sides say. ``core`` decides what to do next and does nothing itself; its parts, all pure, are
 ``state``, ``choosing``, ``settling``, ``planning``, ``admission`` and ``reporting``. ``process`` puts an agent
 together: on the host ``worker`` with ``executor`` and ``manifest``, to the control plane ``link`` with ``transport``
-and ``http``. ``watchdog`` runs beside it; ``drivers`` are the hypervisors. Installed on every host, so it needs neither
-numpy nor the engine.
+and ``http``. ``running`` makes it a process; ``guarding`` keeps another beside it, the ``watchdog``, whose ``pulse`` it
+looks for. ``drivers`` are the hypervisors. Installed on every host, so it needs neither numpy nor the engine.
 """
