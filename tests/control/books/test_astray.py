@@ -91,6 +91,30 @@ def test_a_leader_that_cannot_follow_the_log_leaves_leading_to_one_that_can(data
     asyncio.run(scene())
 
 
+def test_a_replica_that_understands_a_step_otherwise_goes_on_from_what_its_leader_leaves(database):
+    """As in an upgrade: the new program cannot follow the old one, until that is stopped."""
+
+    async def scene() -> None:
+        town = Town(database)
+        foreign = Foreign(database)
+        await town.build(2)
+        old = await Replica(town.books("old")).start()
+        await town.create("first")
+        await all_placed(town, "first")
+        new = await Replica(town.books("new", database=foreign)).start()
+        await at_rest(town, old.books, new.books)
+        await a_step_with_another_digest(town, foreign)
+        await until_so(lambda: bool(new.books.trouble))
+        await old.stop()
+        await town.create("second")
+        await all_placed(town, "second")
+        assert new.books.is_leader
+        assert new.books.is_ready
+        await new.stop()
+
+    asyncio.run(scene())
+
+
 @pytest.mark.parametrize(("forge", "word"), CASES)
 def test_a_replica_alone_that_cannot_follow_the_log_does_not_keep_the_lease(database, forge, word):
     async def scene() -> None:

@@ -199,11 +199,16 @@ class Books:
             await asyncio.to_thread(one.close)
 
     async def _leave(self) -> None:
-        """Save where we are and give the lease back, so that nobody waits for us."""
+        """Save where we are and give the lease back, so that nobody waits for us.
+
+        A successor of another version may understand our steps otherwise: behind the checkpoint there must be none.
+        """
         held = self.leadership.held
         if held is None:
             return
         try:
+            if not self._follower.is_whole:  # we were stopped in the middle of a step
+                await self._rebuild()
             await self._save_checkpoint(held)
             await self.leadership.release()
         except HostlerError as error:
