@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from hostler.agent.drivers.qemu import QemuDriver
 from hostler.agent.drivers.qemu_processes import end, scan
 from hostler.agent.drivers.qemu_settings import QemuSettings
 from hostler.agent.messages import Disk, Network, Order
+from tests.agent.drivers.contract import opened
 
 ROOT = Path(__file__).resolve().parents[3]
 MIB = 2**20
@@ -101,3 +104,27 @@ class QemuLab:
             if one.pid_file.startswith(f"{self.folder}/"):
                 await end(one.id)
         shutil.rmtree(self.folder)
+
+
+def in_a_lab(scenario: Callable[[QemuLab], Awaitable[None]], **settings: object) -> None:
+    """Run a scenario in a lab of its own, of which nothing stays behind."""
+
+    async def run() -> None:
+        lab = QemuLab(Path(), **settings)
+        try:
+            await scenario(lab)
+        finally:
+            await lab.clean()
+
+    asyncio.run(run())
+
+
+def on_hosts(scenario: Callable[..., Awaitable[None]], *names: str, **settings: object) -> None:
+    """Run a scenario with the drivers of some hosts, which are open; of one, where none is named."""
+
+    async def with_drivers(lab: QemuLab) -> None:
+        async with AsyncExitStack() as stack:
+            drivers = [await stack.enter_async_context(opened(lab, name)) for name in names or ("one",)]
+            await scenario(lab, *drivers)
+
+    in_a_lab(with_drivers, **settings)

@@ -20,18 +20,7 @@ from hostler.agent.drivers.qemu_processes import end, is_alive, scan
 from hostler.agent.drivers.qemu_settings import QemuSettings, check, runner_of
 from hostler.errors import InputError, UnavailableError
 from tests.agent.drivers.contract import opened, power_of
-from tests.agent.drivers.qemu_lab import QemuLab
-
-
-def in_a_lab(scenario):
-    async def run():
-        lab = QemuLab(Path())
-        try:
-            await scenario(lab)
-        finally:
-            await lab.clean()
-
-    asyncio.run(run())
+from tests.agent.drivers.qemu_lab import in_a_lab
 
 
 def folder_of(lab, vm="a"):

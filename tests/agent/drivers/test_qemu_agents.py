@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import msgspec
 
@@ -14,7 +13,7 @@ from hostler.agent.manifest import FileManifest
 from hostler.agent.messages import HostSize, Migration
 from hostler.agent.process import Agent
 from hostler.agent.settings import Settings
-from tests.agent.drivers.qemu_lab import QemuLab
+from tests.agent.drivers.qemu_lab import QemuLab, in_a_lab
 from tests.agent.plane import TOKEN, Plane
 
 ROOM = HostSize(cpu_millis=64_000, memory_bytes=2**40)  # whatever else runs on this machine
@@ -108,7 +107,7 @@ def test_a_vm_lives_through_restarts_of_agents_and_a_migration():
                 two.order(6, power="absent")
                 await two.reports("a", "absent")
 
-    run(scenario)
+    in_a_lab(scenario)
 
 
 async def migrate(lab: QemuLab, one: Host, two: Host) -> None:
@@ -142,15 +141,4 @@ def test_an_agent_that_is_killed_while_it_boots_a_vm_is_followed_by_one_that_fin
             host.order(2, power="absent")
             await host.reports("a", "absent")
 
-    run(scenario)
-
-
-def run(scenario) -> None:
-    async def with_a_lab():
-        lab = QemuLab(Path())
-        try:
-            await scenario(lab)
-        finally:
-            await lab.clean()
-
-    asyncio.run(with_a_lab())
+    in_a_lab(scenario)

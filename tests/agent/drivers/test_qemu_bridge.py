@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -13,8 +12,7 @@ import pytest
 from hostler.agent.drivers.driver import UnsupportedError
 from hostler.agent.messages import Network
 from tests.agent.drivers import qemu_bridged
-from tests.agent.drivers.contract import opened
-from tests.agent.drivers.qemu_lab import ROOT, QemuLab, real_parts
+from tests.agent.drivers.qemu_lab import ROOT, on_hosts, real_parts
 
 
 @pytest.mark.skipif(os.getuid() != 0 or not Path("/dev/net/tun").exists(), reason="only root may make taps")
@@ -26,14 +24,9 @@ def test_a_vm_is_put_on_an_allowed_bridge_and_its_tap_goes_with_it():
 
 
 def test_a_host_without_bridges_says_that_it_has_none():
-    async def scenario():
-        lab = QemuLab(Path())
-        try:
-            async with opened(lab) as driver:
-                assert not driver.capabilities.bridges
-                with pytest.raises(UnsupportedError):
-                    await driver.create(lab.order("a", network=Network(kind="bridge", bridge="br0")))
-        finally:
-            await lab.clean()
+    async def scenario(lab, driver):
+        assert not driver.capabilities.bridges
+        with pytest.raises(UnsupportedError):
+            await driver.create(lab.order("a", network=Network(kind="bridge", bridge="br0")))
 
-    asyncio.run(scenario())
+    on_hosts(scenario)

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import pwd
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from hostler.agent.drivers.driver import BlockedError, PermanentError
 from hostler.agent.messages import Disk, Image
-from tests.agent.drivers.qemu_lab import MIB, QemuLab
-
-
-def on_hosts(scenario, *names, **settings):
-    async def run():
-        lab = QemuLab(Path(), **settings)
-        drivers = [lab.driver(name) for name in names or ("one",)]
-        try:
-            for driver in drivers:
-                await driver.open()
-            await scenario(lab, *drivers)
-        finally:
-            for driver in drivers:
-                await driver.close()
-            await lab.clean()
-
-    asyncio.run(run())
+from tests.agent.drivers.qemu_lab import MIB, on_hosts
 
 
 def image(lab, name, *arguments, kind="qcow2", size="4M"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -19,29 +18,7 @@ from hostler.agent.drivers.qemu_processes import scan
 from hostler.agent.drivers.qemu_settings import Runner
 from hostler.agent.messages import Disk, Image, Network
 from tests.agent.drivers.contract import power_of
-from tests.agent.drivers.qemu_lab import CHATTY, MIB, QemuLab
-
-
-@asynccontextmanager
-async def host(lab, name="one"):
-    driver = lab.driver(name)
-    await driver.open()
-    try:
-        yield driver
-    finally:
-        await driver.close()
-
-
-def on_a_host(scenario, **settings):
-    async def run():
-        lab = QemuLab(Path(), **settings)
-        try:
-            async with host(lab) as driver:
-                await scenario(lab, driver)
-        finally:
-            await lab.clean()
-
-    asyncio.run(run())
+from tests.agent.drivers.qemu_lab import CHATTY, MIB, on_hosts
 
 
 def folder_of(lab, vm="a", name="one"):
@@ -71,7 +48,7 @@ def test_a_guest_boots_reads_its_disk_hears_the_power_button_and_is_found_stoppe
         await driver.start("a")
         assert await power_of(driver, "a") == "running"
 
-    on_a_host(scenario)
+    on_hosts(scenario)
 
 
 def test_qemu_has_no_privileges_and_its_sandbox_is_on():
@@ -83,7 +60,7 @@ def test_qemu_has_no_privileges_and_its_sandbox_is_on():
         assert status["CapEff"] == ["0" * 16]
         assert status["Seccomp"] == ["2"]
 
-    on_a_host(scenario)
+    on_hosts(scenario)
 
 
 def test_the_monitor_is_closed_to_others():
@@ -95,7 +72,7 @@ def test_the_monitor_is_closed_to_others():
         assert folder.disks.stat().st_mode & 0o777 == 0o700
         assert (folder.path / "vm.json").stat().st_mode & 0o777 == 0o600
 
-    on_a_host(scenario)
+    on_hosts(scenario)
 
 
 def test_a_long_console_is_cut_and_goes_on():
@@ -114,7 +91,7 @@ def test_a_long_console_is_cut_and_goes_on():
                 await asyncio.sleep(0.01)
         assert "\0" not in lab.console("a")
 
-    on_a_host(scenario, console_bytes=10_000)
+    on_hosts(scenario, console_bytes=10_000)
 
 
 def test_a_link_in_the_place_of_the_console_is_not_followed():
@@ -129,7 +106,7 @@ def test_a_link_in_the_place_of_the_console_is_not_followed():
         await driver.find()
         assert precious.read_bytes() == b"x" * 10_000
 
-    on_a_host(scenario, console_bytes=1000)
+    on_hosts(scenario, console_bytes=1000)
 
 
 def test_a_guest_cannot_fill_the_disk_through_its_console():
@@ -142,7 +119,7 @@ def test_a_guest_cannot_fill_the_disk_through_its_console():
         ignored = int(status_of_process(lab)["SigIgn"][0], 16)
         assert ignored & 1 << 24, "it would die of a file that is too large"
 
-    on_a_host(scenario)
+    on_hosts(scenario)
 
 
 def test_a_vm_whose_qemu_hangs_counts_as_running_and_can_be_stopped():
@@ -156,7 +133,7 @@ def test_a_vm_whose_qemu_hangs_counts_as_running_and_can_be_stopped():
         await driver.stop("a", grace_s=0)
         assert await power_of(driver, "a") == "stopped"
 
-    on_a_host(scenario)
+    on_hosts(scenario)
 
 
 def test_a_vm_that_is_paused_cannot_hear_the_button_and_is_not_waited_for():
@@ -168,7 +145,7 @@ def test_a_vm_that_is_paused_cannot_hear_the_button_and_is_not_waited_for():
             await driver.stop("a", grace_s=3600)
         assert await power_of(driver, "a") == "stopped"
 
-    on_a_host(scenario)
+    on_hosts(scenario)
 
 
 def test_a_running_vm_in_its_size_may_be_resized_to_that_and_no_other():
@@ -184,7 +161,7 @@ def test_a_running_vm_in_its_size_may_be_resized_to_that_and_no_other():
         (seen,) = [one for one in scan() if one.id == folder_of(lab).read_process()]
         assert size_from_arguments(seen.arguments)[0] == 2
 
-    on_a_host(scenario)
+    on_hosts(scenario)
 
 
 @pytest.mark.parametrize("flags", ["fpu sse2", ""])

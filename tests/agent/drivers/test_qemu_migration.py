@@ -7,7 +7,6 @@ import os
 import random
 import sys
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,18 +16,7 @@ from hostler.agent.drivers.qemu_folder import VmFolder
 from hostler.agent.drivers.qemu_monitor import ask
 from tests.agent.drivers import qemu_sender
 from tests.agent.drivers.contract import opened, power_of
-from tests.agent.drivers.qemu_lab import CHATTY, ROOT, QemuLab
-
-
-def in_a_lab(scenario):
-    async def run():
-        lab = QemuLab(Path())
-        try:
-            await scenario(lab)
-        finally:
-            await lab.clean()
-
-    asyncio.run(run())
+from tests.agent.drivers.qemu_lab import CHATTY, ROOT, in_a_lab
 
 
 def folder_of(lab, host, vm="a"):
