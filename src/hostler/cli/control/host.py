@@ -22,6 +22,7 @@ COMMANDS: Table = {
     "drain": ("hostler.cli.control.host_drain", "drain", "Move VMs away from hosts."),
     "undrain": (_CHANGE, "undrain", "End the draining of hosts."),
     "label": (_CHANGE, "label", "Set labels of a host, or take them away."),
+    "edit": ("hostler.cli.control.host_edit", "edit", "Change how much of a host VMs may have."),
     "force-offline": (_CHANGE, "force_offline", "Treat a host as offline until its agent registers."),
     "confirm-dead": (_CHANGE, "confirm_dead", "Give your word that nothing runs on a host any more."),
     "allow-teardown": (_CHANGE, "allow_teardown", "Let a host tear down many VMs at once."),

@@ -18,9 +18,10 @@ from hostler.cli.wording import readable_amount
 from hostler.model.resources import add_amounts, parse_amounts
 
 if TYPE_CHECKING:
+    from hostler.config.fleet_file_terms import TaintEntry
     from hostler.control.api.shapes import Host, HostStuck, HostUse
 
-__all__ = ["get", "host_state", "list_", "scheduling", "show_changed", "stuck_name"]
+__all__ = ["get", "host_state", "list_", "scheduling", "show_changed", "stuck_name", "taint_text"]
 
 
 def host_state(host: Host) -> str:
@@ -34,6 +35,11 @@ def host_state(host: Host) -> str:
 def stuck_name(one: HostStuck) -> str:
     """Name a VM that cannot leave a host, as far as the caller may know it."""
     return f"{one.project}/{one.name}" if one.project else one.name
+
+
+def taint_text(taint: TaintEntry) -> str:
+    """Write a taint as kubectl does: ``gpu=yes:NoSchedule``, ``gpu:NoSchedule``."""
+    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
 def show_changed(found: list[Host], output: str, state: Callable[[Host], str], *, with_stuck: bool = True) -> None:
@@ -118,9 +124,9 @@ def _details() -> list[Field[Host]]:
         Field("Storages", lambda host: ", ".join(host.storages)),
         Field("Bridges", lambda host: ", ".join(host.bridges)),
         Field("Labels", lambda host: "\n".join(f"{key}={value}" for key, value in sorted(host.labels.items()))),
-        Field("Taints", lambda host: ", ".join(f"{one.key}={one.value}:{one.effect}" for one in host.taints)),
+        Field("Taints", lambda host: ", ".join(taint_text(one) for one in host.taints)),
         Field("Overcommit", lambda host: amounts_text(host.overcommit) if host.overcommit else ""),
-        Field("Reserve", lambda host: amounts_text(host.reserve) if host.reserve else ""),
+        Field("Kept back", lambda host: amounts_text(host.reserve) if host.reserve else ""),
         Field("Unknown VMs", lambda host: ", ".join(host.unknown_vms)),
         Field("They take", _unknown_use),
         Field("Keeps", lambda host: f"{host.refused_teardown} VMs until 'hostler host allow-teardown'"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import UNSET
 
 from hostler.config.documents import Document as Source
-from hostler.config.entries import Quantities
+from hostler.config.entries import Quantities, Quantity
 from hostler.config.fleet_constraints import read_taints
 from hostler.config.fleet_file_terms import TaintEntry
 from hostler.control.access import tokens
@@ -32,7 +33,7 @@ from hostler.control.store import Connection, hosts, placements
 from hostler.control.store.hosts import HostFilter, HostRow
 from hostler.control.store.placements import HostUse as Used
 from hostler.control.vms.guests import HAS_BRIDGE, YES
-from hostler.errors import InputError
+from hostler.errors import InputError, QuantityError
 from hostler.model import (
     CPU,
     MEMORY,
@@ -217,12 +218,20 @@ def delete(connection: Connection, identity: str, confirm: str, caller: Caller, 
 
 def _ratios(values: Quantities) -> Amounts:
     _check_names("overcommit", values)
-    return amounts({name: parse_ratio(value) for name, value in values.items()})
+    return amounts({name: _parsed(f"overcommit.{name}", parse_ratio, value) for name, value in values.items()})
 
 
 def _reserve(values: Quantities) -> Amounts:
     _check_names("reserve", values)
-    return tuple(sorted((name, parse_resource(name, value)) for name, value in values.items()))
+    parsers = {name: partial(parse_resource, name) for name in values}
+    return tuple(sorted((name, _parsed(f"reserve.{name}", parsers[name], value)) for name, value in values.items()))
+
+
+def _parsed(place: str, parse: Callable[[Quantity], int], value: Quantity) -> int:
+    try:
+        return parse(value)
+    except QuantityError as error:
+        raise QuantityError(f"{place}: {error.message}", hint=error.hint) from None
 
 
 def _check_names(place: str, values: Quantities) -> None:
