@@ -29,7 +29,6 @@ class ControlSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one process. Times in seconds."""
 
     strategy: str = DEFAULT_STRATEGY
-    seed: int = 0
     listen: str = "127.0.0.1:8470"
     names: tuple[str, ...] = ()  # by which clients may call us, beside loopback's
     heartbeat_s: float = 5.0

@@ -16,7 +16,20 @@ from hostler.control.store.errors import DatabaseUnavailableError, OutcomeUnknow
 from hostler.control.vms import wishes
 from hostler.control.vms.spec import VmSpec
 from hostler.model import GuestLeft
-from tests.control.books.town import SETTINGS, Faulty, Replica, Slow, Town, all_placed, at_rest, deposed, until
+from tests.control.books.town import (
+    SETTINGS,
+    Faulty,
+    Replica,
+    Slow,
+    Town,
+    all_placed,
+    at_rest,
+    deposed,
+    until,
+    until_so,
+)
+
+PACKING = msgspec.structs.replace(SETTINGS, strategy="best_fit")
 
 
 def test_a_vm_is_placed_and_its_room_is_kept_in_the_same_breath(database):
@@ -186,21 +199,42 @@ async def _take(town: Town):
     return held
 
 
-def test_policies_that_change_between_two_lives_count_from_the_new_start(database):
+@pytest.mark.parametrize("end", [Replica.stop, Replica.kill])
+def test_policies_that_change_between_two_lives_count_from_the_new_start(database, end):
     async def scene() -> None:
         town = Town(database)
         await town.build(2, cpu=8)
         one = await Replica(town.books("a")).start()
         await town.create("first", cpu=2)
         await all_placed(town, "first")
-        await one.stop()
-        packing = msgspec.structs.replace(SETTINGS, strategy="best_fit")
-        two = await Replica(town.books("b", packing)).start()
+        await end(one)
+        await town.run_out()
+        two = await Replica(town.books("b", PACKING)).start()
         await town.create("second", cpu=1)
         await all_placed(town, "second")
         found = await town.where("first", "second")
         assert found["first"] == found["second"], "best_fit fills the host that has less left"
         await two.stop()
+
+    asyncio.run(scene())
+
+
+def test_a_replica_with_other_policies_follows_those_of_the_leader(database):
+    async def scene() -> None:
+        town = Town(database)
+        await town.build(2, cpu=8)
+        leader = await Replica(town.books("a")).start()
+        await town.create("first", cpu=2)
+        await all_placed(town, "first")
+        other = await Replica(town.books("b", PACKING)).start()
+        await town.create("second", cpu=1)
+        await all_placed(town, "second")
+        found = await town.where("first", "second")
+        assert found["first"] != found["second"], "least_loaded takes the host that is empty"
+        await until_so(lambda: other.books.seq == leader.books.seq)
+        assert other.books.trouble == ""
+        await other.stop()
+        await leader.stop()
 
     asyncio.run(scene())
 

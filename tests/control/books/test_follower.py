@@ -6,9 +6,7 @@ import msgspec
 import pytest
 
 from hostler.control.books.follower import Follower
-from hostler.control.settings import ControlSettings, policies_for
 from hostler.control.store.log import Entry
-from hostler.engine import Engine
 from hostler.errors import InternalError
 from hostler.model import (
     Action,
@@ -35,7 +33,7 @@ FACTS = [
 
 
 def fresh() -> Follower:
-    return Follower(Engine(policies_for(ControlSettings()), seed=0))
+    return Follower.begin()
 
 
 def entry(seq: int, kind: str, body: object, at_ns: int = 0) -> Entry:

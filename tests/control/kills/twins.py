@@ -37,8 +37,7 @@ class Twin:
     """An engine of its own, and what it decided so far."""
 
     def __init__(self) -> None:
-        settings = ControlSettings()
-        self.engine = Engine(policies_for(settings), seed=settings.seed)
+        self.engine = Engine(policies_for(ControlSettings()))
         self.decided: list[Decision] = []
         self._seq = 0
         self._waiting: deque[tuple[int, Event]] = deque()

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+from itertools import groupby
 from typing import Any
 
 import msgspec
 import psycopg
 
 from hostler.control.books.follower import Follower
-from hostler.control.settings import ControlSettings, policies_for
 from hostler.control.store.log import Checkpoint, Entry
-from hostler.engine import Engine
 from hostler.model import Event, GuestArrived, GuestBound, GuestChanged, GuestLeft, HostChanged, HostJoined, HostLeft
 
 __all__ = ["Eyes", "audit", "twin_of"]
 
 _EVENT = msgspec.json.Decoder(Event)
-_USE = "SELECT host, SUM(cpu_millis), SUM(memory_bytes) FROM placements GROUP BY host"
+_USE = "SELECT host, SUM(cpu_millis), SUM(memory_bytes), SUM(disk_bytes) FROM placements GROUP BY host"
 _LOG = f"SELECT {', '.join(Entry.__struct_fields__)} FROM log ORDER BY seq"
 _CHECKPOINT = f"SELECT {', '.join(Checkpoint.__struct_fields__)} FROM checkpoints ORDER BY seq DESC LIMIT 1"
 
@@ -46,9 +45,9 @@ class Eyes:
         """Return what a statement finds."""
         return self._connection.execute(statement).fetchall()
 
-    def use(self) -> dict[str, tuple[int, int]]:
-        """Return what is kept on each host: cpu and memory."""
-        return {host: (int(cpu), int(memory)) for host, cpu, memory in self.rows(_USE)}
+    def use(self) -> dict[str, tuple[int, int, int]]:
+        """Return what is kept on each host: cpu, memory and disk."""
+        return {host: (int(cpu), int(memory), int(disk)) for host, cpu, memory, disk in self.rows(_USE)}
 
     def entries(self) -> list[Entry]:
         """Return the whole log."""
@@ -67,8 +66,7 @@ class Eyes:
 
 def twin_of(entries: list[Entry], upto: int | None = None) -> Follower:
     """Return an engine that lived through the log from its beginning and never stopped."""
-    settings = ControlSettings()
-    twin = Follower(Engine(policies_for(settings), seed=settings.seed))
+    twin = Follower.begin()
     twin.read([entry for entry in entries if upto is None or entry.seq <= upto])
     twin.catch_up(max((entry.at_ns for entry in entries), default=0))
     return twin
@@ -77,39 +75,55 @@ def twin_of(entries: list[Entry], upto: int | None = None) -> Follower:
 def audit(entries: list[Entry]) -> int:
     """Count for each moment of the log what is promised of each host; return how many placements there were.
 
-    AssertionError for the first entry after which a host has promised more than it has. Knows nothing of the engine.
+    AssertionError for the first moment after which a host has promised more than it has. What was written at once is
+    one moment: a VM that grew is told in its new size before the claim by which it grew is gone. Knows nothing of the
+    engine.
     """
-    capacity: dict[str, dict[str, int]] = {}
-    size: dict[str, dict[str, int]] = {}
-    where: dict[str, str] = {}
-    bound = 0
-    for entry in entries:
-        if entry.kind != "fact":
-            continue
-        fact = _EVENT.decode(entry.body)
-        touched = ""
+    books = _Promises()
+    facts = [entry for entry in entries if entry.kind == "fact"]
+    for _, moment in groupby(facts, lambda entry: entry.at_ns):
+        touched: dict[str, int] = {}
+        for entry in moment:
+            touched[books.take(_EVENT.decode(entry.body))] = entry.seq
+        for host, seq in touched.items():
+            books.check(seq, host)
+    return books.bound
+
+
+class _Promises:
+    """What is promised of each host, by the facts so far."""
+
+    def __init__(self) -> None:
+        self.bound = 0
+        self._capacity: dict[str, dict[str, int]] = {}
+        self._size: dict[str, dict[str, int]] = {}
+        self._where: dict[str, str] = {}
+
+    def take(self, fact: Event) -> str:
+        """Note a fact; return the host of which it may promise more."""
         match fact:
             case HostJoined(host=host) | HostChanged(host=host):
-                capacity[host.name] = dict(host.capacity)
+                self._capacity[host.name] = dict(host.capacity)
             case HostLeft():
-                capacity.pop(fact.name, None)
+                self._capacity.pop(fact.name, None)
             case GuestArrived(guest=guest) | GuestChanged(guest=guest):
-                size[guest.uid] = dict(guest.spec.requests)
+                self._size[guest.uid] = dict(guest.spec.requests)
                 if guest.host:
-                    where[guest.uid] = touched = guest.host
+                    self._where[guest.uid] = guest.host
+                return self._where.get(guest.uid, "")
             case GuestBound():
-                bound += 1
-                where[fact.uid] = touched = fact.host
+                self.bound += 1
+                self._where[fact.uid] = fact.host
+                return fact.host
             case GuestLeft():
-                where.pop(fact.uid, None)
-                size.pop(fact.uid, None)
-        if touched:
-            _check_host(entry.seq, touched, capacity, [size[uid] for uid, at in where.items() if at == touched])
-    return bound
+                self._where.pop(fact.uid, None)
+                self._size.pop(fact.uid, None)
+        return ""
 
-
-def _check_host(seq: int, host: str, capacity: dict[str, dict[str, int]], guests: list[dict[str, int]]) -> None:
-    assert host in capacity, f"entry {seq}: there is no {host}"
-    for resource in ("cpu", "memory"):
-        has, promised = capacity[host][resource], sum(guest.get(resource, 0) for guest in guests)
-        assert promised <= has, f"entry {seq}: {host} has {has} of {resource} and promised {promised}"
+    def check(self, seq: int, host: str) -> None:
+        """Compare all that is promised of a host with what it has."""
+        guests = [self._size[uid] for uid, at in self._where.items() if at == host]
+        assert not guests or host in self._capacity, f"entry {seq}: there is no {host}"
+        for resource in sorted({resource for guest in guests for resource in guest}):
+            has, promised = self._capacity[host].get(resource, 0), sum(guest.get(resource, 0) for guest in guests)
+            assert promised <= has, f"entry {seq}: {host} has {has} of {resource} and promised {promised}"

@@ -78,7 +78,7 @@ class Books:
         self._thread = EngineThread()
         self._looks = AskingLine(self._thread, "hostler-look")
         self._what_ifs = AskingLine(self._thread, "hostler-what-if", most=_MOST_WHAT_IFS)
-        self._follower = Follower(Engine(policies_for(settings), seed=settings.seed))
+        self._follower = Follower.begin()
         self._is_sound = False  # what the follower knows is what the log says
         self.leadership = Leadership(
             database,
@@ -381,12 +381,9 @@ class Books:
         """Make the engine anew from what the database has."""
         self.rebuilds += 1
         checkpoint = await self._database.read(log.latest_checkpoint)
-        settings = self._settings
 
         def make() -> Follower:
-            if checkpoint is None:
-                return Follower(Engine(policies_for(settings), seed=settings.seed))
-            return Follower.restore(checkpoint)
+            return Follower.begin() if checkpoint is None else Follower.restore(checkpoint)
 
         async with self._reading:
             self._follower = await self._thread.run(make)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hostler.control.settings import ControlSettings, policies_for
 from hostler.control.store.log import Checkpoint, Entry
 from hostler.engine import Engine
 from hostler.errors import HostlerError, InternalError
@@ -92,6 +93,11 @@ class Follower:
         self._done = 0  # steps up to this entry were made before the checkpoint from which it began
         self.is_torn = False  # it made a step that it has not read in the log
         self._astray: AstrayError | None = None  # once an entry could not be followed, none behind it can be
+
+    @classmethod
+    def begin(cls) -> Follower:
+        """Begin before the first entry, as every replica does: what is set for whoever leads stands in the log."""
+        return cls(Engine(policies_for(ControlSettings())))
 
     @classmethod
     def restore(cls, checkpoint: Checkpoint) -> Follower:
