@@ -205,8 +205,9 @@ def test_policies_that_change_between_two_lives_count_from_the_new_start(databas
         town = Town(database)
         await town.build(2, cpu=8)
         one = await Replica(town.books("a")).start()
-        await town.create("first", cpu=2)
-        await all_placed(town, "first")
+        for name, cpu in (("small", 1), ("first", 2)):
+            await town.create(name, cpu=cpu)
+            await all_placed(town, name)
         await end(one)
         await town.run_out()
         two = await Replica(town.books("b", PACKING)).start()
