@@ -11,7 +11,7 @@ import pytest
 from hostler.agent.boot import boot_id
 from hostler.agent.drivers.driver import DriverError
 from hostler.agent.drivers.fake import FakeDriver, FakeVm, Fault
-from hostler.agent.guarding import run_watchdog
+from hostler.agent.guarding import keep_watchdog, run_watchdog
 from hostler.agent.messages import Order
 from hostler.agent.running import Home
 from hostler.agent.state import Record
@@ -172,6 +172,25 @@ def test_a_watchdog_that_is_killed_or_stands_still_counts_no_longer(tmp_path):
         await asyncio.gather(story(signal.SIGKILL, may_go_on=False), story(signal.SIGSTOP, may_go_on=True))
 
     asyncio.run(both())
+
+
+def test_an_agent_that_cannot_read_its_lease_starts_a_watchdog_as_soon_as_it_can(tmp_path):
+    home = Home(tmp_path)
+    (tmp_path / "lease.json").mkdir()
+    said, warned = [], []
+
+    async def scenario():
+        keeping = asyncio.create_task(keep_watchdog(home, ["version"], say=said.append, warn=warned.append))
+        await until(lambda: bool(warned) or keeping.done())
+        (tmp_path / "lease.json").rmdir()
+        home.lease.write(silent())
+        await until(lambda: "watchdog started" in said or keeping.done())
+        keeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await keeping
+
+    asyncio.run(scenario())
+    assert "no watchdog can be started" in warned[0]
 
 
 def test_one_watchdog_per_folder(tmp_path):

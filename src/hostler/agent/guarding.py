@@ -42,12 +42,13 @@ async def keep_watchdog(
     Before the first lease the control plane was promised nothing, so there is nothing to watch.
     """
     watchdog: subprocess.Popen[bytes] | None = None
+    has_lease = False
     try:
         while True:
             if watchdog is not None and watchdog.poll() is not None:
                 watchdog = None
-            has_lease = home.lease.read() is not None
             try:
+                has_lease = home.lease.read() is not None
                 if has_lease and watchdog is None and not _is_held(home.folder / "watchdog.lock"):
                     watchdog = _spawn(home.folder / "watchdog.log", words)
                     say("watchdog started")
