@@ -11,7 +11,7 @@ from hostler.agent.messages import REGISTER_PATH, Join, Register
 from hostler.control.access import UnauthenticatedError, tokens
 from hostler.control.fleet.errors import HostDeletedError
 from hostler.control.fleet.hosts import read_body
-from hostler.control.fleet.locking import lock_out
+from hostler.control.fleet.lockout import lock_out
 from hostler.control.fleet.operating import delete_host
 from hostler.control.fleet.times import times_for
 from hostler.control.store import Connection

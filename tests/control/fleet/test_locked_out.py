@@ -13,7 +13,7 @@ from hostler.agent.messages import REGISTER_PATH, REPORT_PATH, Join, Register, R
 from hostler.agent.transport import Request, Response, TransportError
 from hostler.control.access import UnauthenticatedError, tokens
 from hostler.control.fleet import operating
-from hostler.control.fleet.locking import lock_out
+from hostler.control.fleet.lockout import lock_out
 from hostler.control.store import Connection, hosts
 from hostler.control.vms.state import state_of
 from tests.control.fleet.scene import ADMIN, Scene, is_running, scene, spec, until, until_some

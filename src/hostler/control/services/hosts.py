@@ -19,7 +19,7 @@ from hostler.control.fleet import operating
 from hostler.control.fleet.devices import taken_devices
 from hostler.control.fleet.draining import Staying, staying
 from hostler.control.fleet.hosts import HostBody, is_unregistered, labels_of, limit_of, read_body
-from hostler.control.fleet.locking import lock_out
+from hostler.control.fleet.lockout import lock_out
 from hostler.control.fleet.operating import HostWish
 from hostler.control.fleet.troubles import trouble_of
 from hostler.control.services.callers import Caller, note
