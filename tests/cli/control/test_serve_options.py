@@ -10,12 +10,18 @@ import pytest
 
 from hostler.cli.control.serve import serve
 from hostler.cli.control.serve_limits import read_limits
+from hostler.cli.control.serving import Options, settings_of
 from hostler.config import prepare_kernel_cache
 from hostler.control.access.limits import Limits, Rate
 from hostler.control.settings import ControlSettings
 from hostler.errors import InputError
 from tests.cli.control.test_serve_command import answers, run, running, until
 from tests.ports import free_port
+
+# How fast replicas take turns and streams are looked after: others than these were never tried.
+PACE = ("lease_ttl_s", "renew_s", "checkpoint_every", "decide_at_once", "verdict_s", "alive_s", "stream_look_s")
+# 'hostler host edit' says it of each host. In the engine it would be the same for all replicas from the first start on.
+SAID_OF_HOSTS = ("overcommit", "reserve")
 
 
 def default(name: str) -> Any:
@@ -28,6 +34,23 @@ def test_the_defaults_in_help_are_those_of_the_service():
     settings = ControlSettings()
     assert (default("streams"), default("streams_per_key")) == (settings.streams, settings.streams_each)
     assert (default("head_s"), default("read_s")) == (settings.head_s, settings.read_s)
+
+
+def set_by(*words: str) -> ControlSettings:
+    return settings_of({}, Options(**serve.make_context("serve", list(words)).params))
+
+
+def test_every_setting_has_an_option_or_is_known_to_have_none():
+    options = (
+        "--listen", "127.0.0.1:1", "--name", "db.example.com", "--strategy", "best_fit", "--heartbeat", "1",
+        "--silent-after", "60", "--keep-events", "1h", "--keep-operations", "1h", "--keep-idempotency-keys", "1h",
+        "--fence-command", "fence now", "--streams", "7", "--streams-per-key", "7", "--head-timeout", "7",
+        "--body-timeout", "7",
+    )  # fmt: skip
+    found, usual = set_by(*options), ControlSettings()
+    assert set_by() == usual
+    unset = {name for name in usual.__struct_fields__ if getattr(found, name) == getattr(usual, name)}
+    assert unset == {*PACE, *SAID_OF_HOSTS}
 
 
 def test_rates_are_read_and_can_be_switched_off_one_by_one():

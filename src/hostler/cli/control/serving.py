@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hostler.control.settings import ControlSettings
     from hostler.telemetry.log import Log
 
-__all__ = ["COMPILING", "Options", "check_secret_file", "run_service", "write_secret"]
+__all__ = ["COMPILING", "Options", "check_secret_file", "run_service", "settings_of", "write_secret"]
 
 COMPILING = "compiling kernels (once, this may take a minute or two) …"
 
@@ -91,7 +91,7 @@ def _how(environment: Mapping[str, str], options: Options, cache: KernelCache, l
 
     if options.admin_key_file is not None:
         check_secret_file(options.admin_key_file)
-    settings, tls = _settings(environment, options), _tls(options)
+    settings, tls = settings_of(environment, options), _tls(options)
     rates = read_limits(reads=options.read_limit, changes=options.change_limit, failures=options.failure_limit)
 
     def on_admin_key(secret: str) -> None:
@@ -119,7 +119,8 @@ def _how(environment: Mapping[str, str], options: Options, cache: KernelCache, l
     )
 
 
-def _settings(environment: Mapping[str, str], options: Options) -> ControlSettings:
+def settings_of(environment: Mapping[str, str], options: Options) -> ControlSettings:
+    """Return what can be set about the service; InputError."""
     from hostler.control.settings import ControlSettings, check_strategy, default_strategy
 
     return ControlSettings(
