@@ -122,6 +122,16 @@ class PostgresServer:
         """Kill the server at once; what was committed is recovered at the next start."""
         self._end(signal.SIGKILL)
 
+    def become_standby(self) -> None:
+        """Start again as a server that follows another one, as which it can only be read."""
+        self.stop()
+        signal_file = self._data / "standby.signal"
+        signal_file.touch()
+        if self._user:
+            account = pwd.getpwnam(self._user)
+            os.chown(signal_file, account.pw_uid, account.pw_gid)
+        self.start()
+
     def close(self) -> None:
         """End the server and remove all of it."""
         self.stop()

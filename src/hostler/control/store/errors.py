@@ -25,7 +25,11 @@ __all__ = [
     "own_copy", "translate",
 ]  # fmt: skip
 
-_DISK_FULL = "53100"  # PostgreSQL's code
+# PostgreSQL's codes
+_DISK_FULL = "53100"
+_READ_ONLY = "25006"
+_NOT_SUPPORTED = "0A000"
+_NOT_ALLOWED = ("42501", "3F000")  # no right; no schema that tables could be in
 
 
 class DatabaseUnavailableError(UnavailableError):
@@ -167,6 +171,12 @@ def translate(error: BaseException) -> BaseException:
     elif _is_damaged(error):
         hint = "stop the service, and restore a backup: hostler restore FILE --force"
         found = DamagedDatabaseError(f"the database is damaged: {what}", hint=hint)
+    elif _is_read_only(error):
+        hint = "name the server that may be written to; of several in the URL target_session_attrs=read-write finds it"
+        found = DatabaseUnavailableError("the database can only be read: its server is a standby", hint=hint)
+    elif _state_of(error) in _NOT_ALLOWED:
+        hint = "let the user of Hostler own its database: ALTER DATABASE name OWNER TO user; and set it no search_path"
+        found = DatabaseUnavailableError(f"the user of the database may not do what is needed: {what}", hint=hint)
     elif isinstance(error, IntegrityError):
         found = StillUsedError(f"the change contradicts other rows: {what}", hint="read again what it depends on")
     elif isinstance(error, DataError):
@@ -188,9 +198,19 @@ def cause_of(error: SQLAlchemyError) -> str:
 def is_full(error: BaseException) -> bool:
     """Say whether there was no room: both databases then take back what was not committed."""
     return isinstance(error, DBAPIError) and (
-        getattr(error.orig, "sqlite_errorname", "") == "SQLITE_FULL"
-        or getattr(error.orig, "sqlstate", "") == _DISK_FULL
+        getattr(error.orig, "sqlite_errorname", "") == "SQLITE_FULL" or _state_of(error) == _DISK_FULL
     )
+
+
+def _state_of(error: BaseException) -> str:
+    """Return PostgreSQL's code for what went wrong, if it is PostgreSQL's."""
+    return str(getattr(error.orig, "sqlstate", "") or "") if isinstance(error, DBAPIError) else ""
+
+
+def _is_read_only(error: SQLAlchemyError) -> bool:
+    # What a standby says to BEGIN READ WRITE bears a code of many meanings.
+    state = _state_of(error)
+    return state == _READ_ONLY or (state == _NOT_SUPPORTED and "during recovery" in str(error))
 
 
 def _is_damaged(error: SQLAlchemyError) -> bool:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from hostler.control.store.limits import Limits
 from hostler.control.store.listener import CHANNEL, PostgresNotifier
 from hostler.control.store.postgres_refusals import why_unopened
-from hostler.errors import HostlerError
+from hostler.errors import HostlerError, InputError
 
 __all__ = ["SCHEMA_LOCK", "PostgresBackend"]
 
@@ -26,6 +26,7 @@ SCHEMA_LOCK = 0x686F73746C6572  # "hostler": any number that nobody else uses
 # Statements go by keys: a plan that was made when a table was small must not read all of it for ever. They are short:
 # compiling one costs many times what it takes.
 _PLANS = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
+_ENCODING = "UTF8"
 # Answers that may come when COMMIT was carried out already, or when the server no longer knows.
 _UNCERTAIN = ("08", "57P", "XX", "40003", "F0")
 
@@ -92,6 +93,7 @@ def _connect_arguments(limits: Limits) -> dict[str, Any]:
     return {
         "connect_timeout": max(2, round(limits.connect_s)),
         "application_name": "hostler",
+        "client_encoding": _ENCODING,
         "keepalives_idle": 5,
         "keepalives_interval": 2,
         "keepalives_count": 3,
@@ -111,6 +113,10 @@ def _engine(url: URL, limits: Limits, options: dict[str, Any]) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _prepare(raw: psycopg.Connection[Any], _record: object) -> None:
+        _check_encoding(raw)
+        # Whatever is the default of a role or a database: who waits for the row that all lock must see what others
+        # wrote meanwhile.
+        raw.isolation_level, raw.read_only = psycopg.IsolationLevel.READ_COMMITTED, False
         raw.autocommit = True
         for name, value in settings.items():
             raw.execute(f"SET {name} = {value}".encode())
@@ -120,3 +126,11 @@ def _engine(url: URL, limits: Limits, options: dict[str, Any]) -> Engine:
         raw.autocommit = False
 
     return engine
+
+
+def _check_encoding(raw: psycopg.Connection[Any]) -> None:
+    """Refuse a database that cannot keep every letter, before a name has one of those."""
+    found = raw.info.parameter_status("server_encoding")
+    if found != _ENCODING:
+        hint = f"make one that can: createdb --encoding {_ENCODING} --template template0 NAME"
+        raise InputError(f"the database {raw.info.dbname} keeps texts as {found}, not as {_ENCODING}", hint=hint)
