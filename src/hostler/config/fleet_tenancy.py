@@ -21,7 +21,7 @@ from hostler.config.tenancy import Tenancy, merge_tenancies
 from hostler.config.wording import Path
 from hostler.model import GUESTS, Budget, Expression, Gang, Labels, Quota, Reservation, Term, amount_of
 
-__all__ = ["read_tenancy"]
+__all__ = ["read_reservation", "read_tenancy"]
 
 E = TypeVar("E")
 M = TypeVar("M")
@@ -42,7 +42,7 @@ def read_tenancy(document: Document, file: FleetFile) -> Tenancy:
         parts.append(Tenancy(budgets=(budget,), places={("budget", budget.key): place}))
     for place, quota in read("quotas", file.quotas, _read_quota):
         parts.append(Tenancy(quotas=(quota,), places={("quota of tenant", quota.tenant): place}))
-    for place, reservation in read("reservations", file.reservations, _read_reservation):
+    for place, reservation in read("reservations", file.reservations, read_reservation):
         parts.append(Tenancy(reservations=(reservation,), places={("reservation", reservation.name): place}))
     return merge_tenancies(parts)
 
@@ -101,7 +101,8 @@ def _read_quota(document: Document, path: Path, entry: QuotaEntry) -> Quota:
     return Quota(tenant=entry.tenant, version=entry.version, min=least, max=most)
 
 
-def _read_reservation(document: Document, path: Path, entry: ReservationEntry) -> Reservation:
+def read_reservation(document: Document, path: Path, entry: ReservationEntry) -> Reservation:
+    """Read a reservation, which stands at a place of a document; InputError."""
     check_name(document, (*path, "name"), entry.name)
     amounts = read_amounts(document, (*path, "amounts"), entry.amounts)
     if not amounts:

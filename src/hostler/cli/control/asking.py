@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 import click
 
 from hostler.cli.control.agent_options import read_pairs
+from hostler.cli.terminal import printable
 from hostler.errors import InputError
 
 __all__ = [
     "DURATIONS",
     "confirm",
     "confirm_by_name",
+    "life_of",
     "read_amounts",
     "read_changes",
     "read_pairs",
@@ -25,6 +27,8 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_DAY_S = 86_400
+_SHORTEST_S = 60
 DURATIONS = "seconds, or a duration such as 90s, 5m or 1h30m"
 _NS = 1_000_000_000
 
@@ -40,7 +44,7 @@ def confirm(question: str, *, is_sure: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise InputError(f"{question} Nobody can be asked here", hint="--yes does it without asking")
-    if not click.confirm(question, err=True):
+    if not click.confirm(printable(question), err=True):
         raise click.Abort
 
 
@@ -50,7 +54,7 @@ def confirm_by_name(name: str, what: str, given: str) -> str:
         return given
     if not sys.stdin.isatty():
         raise InputError(f"{what}. Nobody can be asked here for the host's name", hint=f"--confirm {name}")
-    return str(click.prompt(f"{what}. Write the host's name to go on", err=True))
+    return str(click.prompt(printable(f"{what}. Write the host's name to go on"), err=True))
 
 
 def read_amounts(option: str, words: Sequence[str]) -> dict[str, str | int | float]:
@@ -89,3 +93,12 @@ def seconds_of(option: str, text: str) -> int:
     if nanoseconds % _NS:
         raise QuantityError(f"{option}: {text!r} is no whole number of seconds", hint=f"give {option} {DURATIONS}")
     return nanoseconds // _NS
+
+
+def life_of(option: str, text: str, *, longest_d: int) -> int:
+    """Read for how long a secret is good: a minute at least, and no longer than that many days."""
+    seconds = seconds_of(option, text)
+    if _SHORTEST_S <= seconds <= longest_d * _DAY_S:
+        return seconds
+    what = "short" if seconds < _SHORTEST_S else "long"
+    raise InputError(f"{option}: {text} is too {what}", hint=f"give {option} 1m to {longest_d * 24}h")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hostler.control.api.shapes import Vm, VmChanged
     from hostler.control.client import Client
 
-__all__ = ["change_each", "change_vms", "show_changes"]
+__all__ = ["change_each", "change_vms", "find_all", "show_changes"]
 
 _AT_ONCE = {"protect": "protected from deletion", "unprotect": "no longer protected from deletion"}
 
@@ -26,9 +26,15 @@ def change_vms(
 ) -> None:
     """Change VMs by their names, and say how they are. All are looked up before the first is changed."""
     with there.open() as client:
-        vms = [client.vms.find(word, client.reach.project) for word in words]
+        vms = find_all(client, words)
         changes = follow(client, change_each(vms, lambda vm: change(client, vm), output), wait_s)
     show_changes(changes, output, wait_s, before=vms)
+
+
+def find_all(client: Client, words: Sequence[str]) -> list[Vm]:
+    """Look VMs up by their names; one that is named twice is there once. UnknownNameError."""
+    found = [client.vms.find(word, client.reach.project) for word in words]
+    return list({vm.id: vm for vm in found}.values())
 
 
 def change_each(vms: Sequence[Vm], change: Callable[[Vm], VmChanged], output: str) -> list[VmChanged]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from hostler.cli.control.asking import confirm, seconds_of, yes_option
+from hostler.cli.control.asking import confirm, life_of, seconds_of, yes_option
 from hostler.cli.control.connecting import There, connects_fleet_wide
 from hostler.cli.control.shaping import valid
 from hostler.cli.control.showing import Field, age, output, shape_output, show_lines, show_list
@@ -58,7 +58,7 @@ def create(there: There, name: str, role: str, in_project: str, scopes: tuple[st
     from hostler.control.api.shapes import KeyCreate
 
     words = {"name": name, "role": role, "project": in_project, "scopes": list(scopes) or None}
-    wish = valid(KeyCreate, {**words, "ttl_s": seconds_of("--ttl", ttl) if ttl else None})
+    wish = valid(KeyCreate, {**words, "ttl_s": life_of("--ttl", ttl, longest_d=3650) if ttl else None})
     with there.open() as client:
         _tell(client.keys.create(wish), output)
 

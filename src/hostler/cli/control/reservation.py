@@ -28,6 +28,7 @@ from hostler.errors import InputError
 
 if TYPE_CHECKING:
     from hostler.control.api.shapes import Reservation
+    from hostler.control.client import Client
 
 __all__ = ["reservation"]
 
@@ -93,6 +94,7 @@ def create(
             "host_selector": read_pairs("--selector", selectors), "since": since, "until": until,
         }  # fmt: skip
         made = client.reservations.create(valid(ReservationCreate, words))
+        _note_gang(client, made)
     _tell(made, output)
 
 
@@ -147,7 +149,23 @@ def edit(
         raise InputError("nothing is to be changed", hint="give --amounts, --until or another option")
     with there.open() as client:
         after = client.reservations.edit(valid(ReservationEdit, words), *client.named(name))
+        _note_gang(client, after)
     _tell(after, output)
+
+
+def _note_gang(client: Client, one: Reservation) -> None:
+    """Say that the gang is not there yet: it may come later, and whoever mistyped its name keeps room for nobody."""
+    from hostler.control.client.errors import NotAllowedError, UnknownThereError
+
+    if not one.gang:
+        return
+    try:
+        client.gangs.get(one.project, one.gang)
+    except UnknownThereError:
+        gang = f"{one.project}/{one.gang}"
+        note(f"gang {gang} does not exist yet, so nobody may use that room: 'hostler gang create' makes it")
+    except NotAllowedError:
+        return  # this key may keep room and read no gangs
 
 
 def _tell(one: Reservation, form: str) -> None:

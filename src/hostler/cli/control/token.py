@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from hostler.cli.control.asking import seconds_of
+from hostler.cli.control.asking import life_of
 from hostler.cli.control.connecting import There, connects_fleet_wide
 from hostler.cli.control.shaping import valid
 from hostler.cli.control.showing import Field, age, output, shape_output, show_list
@@ -53,8 +53,9 @@ def create(there: There, host_name: str, ttl: str, output: str) -> None:
     """
     from hostler.control.api.shapes import TokenCreate
 
+    words = {"ttl_s": life_of("--ttl", ttl, longest_d=7), "host_name": host_name}
     with there.open() as client:
-        made = client.tokens.create(valid(TokenCreate, {"ttl_s": seconds_of("--ttl", ttl), "host_name": host_name}))
+        made = client.tokens.create(valid(TokenCreate, words))
     if output != "table":
         print_data(msgspec.to_builtins(made), output)
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.control.asking import confirm, yes_option
-from hostler.cli.control.changing import change_each, change_vms, show_changes
+from hostler.cli.control.changing import change_each, change_vms, find_all, show_changes
 from hostler.cli.control.connecting import There, complete_host, connects
 from hostler.cli.control.showing import shape_output
 from hostler.cli.control.vm_fields import complete_vm
@@ -88,7 +88,7 @@ def delete(
     if bool(vms) == bool(labels):
         raise InputError("VMs are named, or chosen by a label", hint="give VM… or -l KEY=VALUE, not both and not none")
     with there.open() as client:
-        found = [client.vms.find(word, client.reach.project) for word in vms] if vms else _labelled(client, labels)
+        found = find_all(client, vms) if vms else _labelled(client, labels)
         names = [f"{vm.project}/{vm.name}" for vm in found]
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         confirm(f"Delete {plural(len(names), 'VM')} ({', '.join(names[:_SHOWN])}{more}) with all disks?", is_sure=yes)

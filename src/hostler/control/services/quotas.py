@@ -15,7 +15,7 @@ from hostler.control.services.times import at
 from hostler.control.services.versions import Versions, check_version
 from hostler.control.store import Connection, documents
 from hostler.control.store.documents import Document
-from hostler.errors import InputError
+from hostler.errors import InputError, QuantityError
 from hostler.model import (
     CPU,
     GUESTS,
@@ -126,7 +126,10 @@ def _read(place: str, values: Quantities) -> Amounts:
         if name not in _RESOURCES:
             hint = "cpu, memory, storage (disks on hosts) and guests (how many VMs) are; devices are not"
             raise InputError(f"{place}: {name[:40]!r} is not counted by quotas", hint=hint)
-        amount = parse_resource(name, value)
+        try:
+            amount = parse_resource(name, value)
+        except QuantityError as error:
+            raise QuantityError(f"{place}.{name}: {error.message}", hint=error.hint) from None
         if not 0 <= amount <= MAX_AMOUNT:
             raise InputError(f"{place}.{name}: out of range", hint="0 to 2^62 units")
         found[name] = amount

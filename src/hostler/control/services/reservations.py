@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from hostler.config.documents import Document as Source
-from hostler.config.fleet_file import FleetFile
 from hostler.config.fleet_file_tenancy import ReservationEntry
-from hostler.config.fleet_tenancy import read_tenancy
+from hostler.config.fleet_tenancy import read_reservation
 from hostler.control.api.shapes import Page, Reservation, ReservationCreate, ReservationEdit
 from hostler.control.services.callers import Caller, note, tell_engine
 from hostler.control.services.covering import covering, said
@@ -122,8 +121,7 @@ def _model(asked: ReservationCreate, version: int) -> model.Reservation:
         tenant="" if asked.gang else asked.project,
         gang=f"{asked.project}/{asked.gang}" if asked.gang else "",
     )
-    file = FleetFile(apiVersion="hostler/v1", kind="Fleet", reservations=[entry])
-    found = read_tenancy(Source(None, "the request"), file).reservations[0]
+    found = read_reservation(Source(None, "the request"), (), entry)
     return msgspec.structs.replace(found, version=version, since=since, until=until)
 
 

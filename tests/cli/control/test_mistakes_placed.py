@@ -1,0 +1,61 @@
+"""Mistakes in amounts, times and names: each is told by the option or field that has it, with what would be right."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.running import hostler
+
+pytestmark = pytest.mark.usefixtures("project")
+
+AMOUNT = "amount '2x' is not a quantity"
+CPU = 'write it as 2, "1500m" or "0.5"'
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        (("token", "create", "--ttl", "5"), "--ttl: 5 is too short", "give --ttl 1m to 168h"),
+        (("token", "create", "--ttl", "200h"), "--ttl: 200h is too long", "give --ttl 1m to 168h"),
+        (
+            ("key", "create", "ci", "--role", "viewer", "--ttl", "5s"),
+            "--ttl: 5s is too short",
+            "give --ttl 1m to 87600h",
+        ),
+        (("reservation", "create", "night", "--amounts", "cpu=2x"), f"the request: amounts.cpu: {AMOUNT}", CPU),
+        (
+            ("reservation", "create", "night", "--amounts", "cpu=0"),
+            "the request: amounts reserves nothing",
+            "name amounts, such as {cpu: 4}",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_place(words, error, hint):
+    result = hostler(*words)
+    assert (result.code, result.error, result.hint) == (2, error, hint)
+
+
+@pytest.mark.parametrize("which", ["min", "max"])
+def test_an_amount_of_a_quota_is_named_by_its_place(project, which):
+    result = hostler("quota", "set", project, f"--{which}", "cpu=2x")
+    assert (result.code, result.error, result.hint) == (2, f"{which}.cpu: {AMOUNT}", CPU)
+
+
+def test_a_reservation_for_a_gang_that_is_not_there_says_so(project):
+    said = f"note: gang {project}/crew does not exist yet, so nobody may use that room: 'hostler gang create' makes it"
+    try:
+        made = hostler("reservation", "create", "night", "--amounts", "cpu=1", "--gang", "crew")
+        assert (made.code, made.err.splitlines()[0]) == (0, said)
+        assert hostler("gang", "create", "crew").code == 0
+        assert "does not exist" not in hostler("reservation", "edit", "night", "--amounts", "cpu=2").err
+    finally:
+        hostler("reservation", "delete", "night", "--yes")
+        hostler("gang", "delete", "crew", "--yes")
+
+
+def test_a_vm_that_is_named_twice_is_changed_once(project):
+    assert hostler("vm", "create", "web", "--cpu", "1", "--memory", "1Gi", "--wait", "300").code == 0
+    stopped = hostler("vm", "stop", "web", f"{project}/web", "--wait", "300")
+    assert (stopped.code, len(stopped.lines)) == (0, 1)
+    deleted = hostler("vm", "delete", "web", "web", "--yes", "--wait", "300")
+    assert (deleted.code, deleted.lines) == (0, [f"{project}/web: delete done"])
