@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -33,10 +33,3 @@ async def watchdog_process(folder: Path, hypervisor: str) -> AsyncIterator[async
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGKILL)
         await process.wait()
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Look until something is so."""
-    async with asyncio.timeout(120):
-        while not is_so():
-            await asyncio.sleep(0.01)

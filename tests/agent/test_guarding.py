@@ -17,7 +17,8 @@ from hostler.agent.running import Home
 from hostler.agent.state import Record
 from hostler.agent.watchdog import Lease
 from hostler.errors import ConflictError
-from tests.agent.guard import until, watchdog_process
+from tests.agent.guard import watchdog_process
+from tests.agent.waiting import until
 
 HYPERVISOR = "qemu /here"
 
@@ -177,7 +178,8 @@ def test_a_watchdog_that_is_killed_or_stands_still_counts_no_longer(tmp_path):
 def test_an_agent_that_cannot_read_its_lease_starts_a_watchdog_as_soon_as_it_can(tmp_path):
     home = Home(tmp_path)
     (tmp_path / "lease.json").mkdir()
-    said, warned = [], []
+    said: list[str] = []
+    warned: list[str] = []
 
     async def scenario():
         keeping = asyncio.create_task(keep_watchdog(home, ["version"], say=said.append, warn=warned.append))

@@ -21,8 +21,8 @@ from hostler.agent.settings import Settings
 from hostler.agent.state import Action, Verb
 from hostler.agent.telling import Telling, difference
 from hostler.testing.loop import SimClock, run_simulation
-from tests.agent.guard import until
 from tests.agent.plane import TOKEN, Plane
+from tests.agent.waiting import until
 
 ORDER = Order(vm="a", generation=1, power="running", memory_bytes=2**28)
 ACTION = Action(verb=Verb.START, vm="a", order=ORDER)

@@ -12,6 +12,7 @@ from hostler.agent.drivers.driver import BlockedError, PermanentError
 from hostler.agent.messages import Network
 from tests.agent.drivers.contract import opened
 from tests.agent.drivers.qemu_lab import QemuLab
+from tests.agent.waiting import until
 
 ADD_BRIDGE, LEAVE_BRIDGE, INDEX = 0x89A0, 0x89A3, 0x8933
 
@@ -58,9 +59,7 @@ async def main() -> None:
             (tap,) = taps()
             assert is_on_bridge(tap)
             await driver.stop("a", grace_s=0)
-            async with asyncio.timeout(120):  # it goes with its VM, whose last thread may still close its files
-                while taps():
-                    await asyncio.sleep(0.01)
+            await until(lambda: not taps())  # it goes with its VM, whose last thread may still close its files
     finally:
         await lab.clean()
 

@@ -21,6 +21,7 @@ from hostler.agent.drivers.qemu_settings import QemuSettings, check, runner_of
 from hostler.errors import InputError, UnavailableError
 from tests.agent.drivers.contract import opened, power_of
 from tests.agent.drivers.qemu_lab import in_a_lab
+from tests.agent.waiting import until
 
 
 def folder_of(lab, vm="a"):
@@ -113,8 +114,7 @@ def test_somebody_elses_qemu_is_told_with_what_it_takes_and_left_alone():
         stray = await asyncio.create_subprocess_exec("qemu-system-x86_64", *command)
         try:
             async with opened(lab) as driver:
-                while not any(one.guest == "stray" and one.id.pid == stray.pid for one in scan()):
-                    await asyncio.sleep(0.01)
+                await until(lambda: any(one.guest == "stray" and one.id.pid == stray.pid for one in scan()))
                 (found,) = [vm for vm in await driver.find() if vm.vm == f"stray@{stray.pid}"]
                 assert (found.is_ours, found.cpu_count, found.memory_bytes) == (False, 1, 16 * 2**20)
             assert stray.returncode is None
@@ -131,8 +131,7 @@ def test_a_vm_that_died_is_found_stopped_whatever_its_files_say():
             await driver.create(lab.order("a"))
             await driver.start("a")
             os.kill(folder_of(lab).read_process().pid, 9)
-            while is_alive(folder_of(lab).read_process()):
-                await asyncio.sleep(0.01)
+            await until(lambda: not is_alive(folder_of(lab).read_process()))
             assert await power_of(driver, "a") == "stopped"
             await driver.start("a")
             assert await power_of(driver, "a") == "running"

@@ -15,6 +15,7 @@ from hostler.agent.process import Agent
 from hostler.agent.settings import Settings
 from tests.agent.drivers.qemu_lab import QemuLab, in_a_lab
 from tests.agent.plane import TOKEN, Plane
+from tests.agent.waiting import until
 
 ROOM = HostSize(cpu_millis=64_000, memory_bytes=2**40)  # whatever else runs on this machine
 
@@ -111,9 +112,7 @@ def test_a_vm_lives_through_restarts_of_agents_and_a_migration():
 
 
 async def migrate(lab: QemuLab, one: Host, two: Host) -> None:
-    async with asyncio.timeout(120):
-        while lab.console("a").count("guest: up") < 2 or len(ticks(lab.console("a"))) < 2:  # it was booted twice
-            await asyncio.sleep(0.1)
+    await until(lambda: lab.console("a").count("guest: up") >= 2 and len(ticks(lab.console("a"))) >= 2)  # booted twice
     two.order(4, migration=Migration(is_source=False))
     await two.reports("a", "landing")
     landing = two.plane.vms["a"]
@@ -121,9 +120,8 @@ async def migrate(lab: QemuLab, one: Host, two: Host) -> None:
     await one.reports("a", "left", 4)
     await two.reports("a", "running", 4)
     before = lab.console("a", "one")  # which may end in the middle of a line
-    async with asyncio.timeout(120):
-        while len(whole := ticks(before + lab.console("a", "two"))) < len(ticks(before)) + 2:
-            await asyncio.sleep(0.1)
+    await until(lambda: len(ticks(before + lab.console("a", "two"))) >= len(ticks(before)) + 2)
+    whole = ticks(before + lab.console("a", "two"))
     assert whole == list(range(1, len(whole) + 1)), "it went on from where it was"
     assert "guest: up" not in lab.console("a", "two"), "it did not boot"
 
@@ -133,8 +131,7 @@ def test_an_agent_that_is_killed_while_it_boots_a_vm_is_followed_by_one_that_fin
         host = Host(lab, "one")
         async with host.agent(is_killed=True):
             host.order(1)
-            while not (lab.folder / "one" / "vms" / "a" / "vm.json").exists():
-                await asyncio.sleep(0.001)
+            await until((lab.folder / "one" / "vms" / "a" / "vm.json").exists)
         async with host.agent():
             await host.reports("a", "running", 1)
             assert f"a@{host.process()}" not in host.plane.unknown

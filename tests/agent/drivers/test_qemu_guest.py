@@ -19,6 +19,7 @@ from hostler.agent.drivers.qemu_settings import Runner
 from hostler.agent.messages import Disk, Image, Network
 from tests.agent.drivers.contract import power_of
 from tests.agent.drivers.qemu_lab import CHATTY, MIB, on_hosts
+from tests.agent.waiting import until
 
 
 def folder_of(lab, vm="a", name="one"):
@@ -86,9 +87,7 @@ def test_a_long_console_is_cut_and_goes_on():
         assert folder_of(lab).console.stat().st_size < 100_000
         before, _, after = lab.console("a").partition("said before")
         assert before
-        async with asyncio.timeout(120):
-            while len(lab.console("a").partition("said before")[2]) <= len(after):
-                await asyncio.sleep(0.01)
+        await until(lambda: len(lab.console("a").partition("said before")[2]) > len(after))
         assert "\0" not in lab.console("a")
 
     on_hosts(scenario, console_bytes=10_000)

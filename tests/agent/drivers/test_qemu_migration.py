@@ -17,6 +17,7 @@ from hostler.agent.drivers.qemu_monitor import ask
 from tests.agent.drivers import qemu_sender
 from tests.agent.drivers.contract import opened, power_of
 from tests.agent.drivers.qemu_lab import CHATTY, ROOT, in_a_lab
+from tests.agent.waiting import until
 
 
 def folder_of(lab, host, vm="a"):
@@ -294,9 +295,7 @@ def test_the_last_word_is_repeated_until_it_is_answered_by_agents_that_come_late
             await one.find()
             async with opened(lab, "two") as two:
                 await two.find()
-                async with asyncio.timeout(120):
-                    while not folder.read().is_taken:
-                        await asyncio.sleep(0.05)
+                await until(lambda: folder.read().is_taken)
                 assert await power_of(two, "a") == "running"
 
     in_a_lab(scenario)
