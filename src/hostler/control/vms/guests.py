@@ -129,7 +129,7 @@ def arrival(vm: Vm, claim: Claim) -> GuestArrived:
 
 
 def regrown(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> GuestChanged:
-    """Tell the engine that a bound claim changed; its version must be a new one."""
+    """Tell the engine that a claim changed, in size or otherwise; its version must be a new one."""
     return GuestChanged(guest=guest_of(vm, claim, is_leaving=is_leaving))
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import msgspec
 
-from hostler.control.vms.guests import departure, departures, guest_of
+from hostler.control.vms.guests import departure, departures, regrown
 from hostler.control.vms.moving import rehomed
 from hostler.control.vms.settling import settled
 from hostler.control.vms.state import Booking, Change, Claim, Vm
-from hostler.model import BindFailed, EvictFailed, GuestBound, GuestChanged
+from hostler.model import BindFailed, EvictFailed, GuestBound
 
 __all__ = ["bound", "evicted", "held"]
 
@@ -51,9 +51,10 @@ def bound(vm: Vm, uid: str, version: int, home: Booking, devices: tuple[int, ...
     return Change(vm=vm, facts=(fact,), hosts=(home.host,))
 
 
-def held(vm: Vm, uid: str, why: str, *, is_promised: bool = False) -> Change:
+def held(vm: Vm, uid: str, why: str, *, at_home: str = "", is_promised: bool = False) -> Change:
     """Note why a claim waits. A VM that was to be placed at once or not at all goes; a move is given up.
 
+    ``at_home`` is the same in words for an owner who named no host: the VM just stays on its own.
     Neither as long as room is promised: others are being stopped for it then, and for nothing if it went.
     """
     claim = _claim(vm, uid)
@@ -71,7 +72,7 @@ def held(vm: Vm, uid: str, why: str, *, is_promised: bool = False) -> Change:
     if vm.fails_unplaced and vm.home is None:
         vm = _replace(vm, run=None, why=why, power="absent", is_gone=True)
         return Change(vm=vm, facts=(departure(claim),), failed=f"not placed: {why}")
-    return Change(vm=_replace(vm, why=_of_its_host(vm, why)))
+    return Change(vm=_replace(vm, why=at_home if at_home and not vm.spec.host_name else why))
 
 
 def evicted(vm: Vm, uid: str, why: str) -> Change:
@@ -87,11 +88,6 @@ def evicted(vm: Vm, uid: str, why: str) -> Change:
     home = _replace(vm.home, generation=generation)
     vm = _replace(vm, is_evicted=True, made_way=why, generation=generation, home=home, grow=None, why=why)
     return Change(vm=vm, facts=facts, hosts=(home.host,), notes=(why,))
-
-
-def _of_its_host(vm: Vm, why: str) -> str:
-    """Return why a claim waits in words of its owner: he named no host, the VM just stays on its own."""
-    return why if vm.spec.host_name else why.replace(" not the named host", " not its host")
 
 
 def _claim(vm: Vm, uid: str) -> Claim | None:
@@ -112,7 +108,7 @@ def _grown(vm: Vm, grow: Claim, fact: GuestBound) -> Change:
     generation = vm.generation + 1
     home = _replace(vm.home, generation=generation)
     vm = _replace(vm, run=run, grow=None, home=home, generation=generation, resized=generation, why="")
-    facts = (fact, GuestChanged(guest=guest_of(vm, run)), departure(grow))
+    facts = (fact, regrown(vm, run), departure(grow))
     return Change(vm=vm, facts=facts, hosts=(home.host,))
 
 
