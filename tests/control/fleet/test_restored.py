@@ -141,5 +141,21 @@ def test_a_vm_that_was_moving_when_the_backup_was_made_ends_up_on_one_host(url, 
     asyncio.run(story())
 
 
+def test_a_host_takes_new_vms_only_after_it_has_registered_since_the_restore(either_url, tmp_path):
+    async def story() -> None:
+        async with scene(either_url) as world:
+            for name in ("north", "south"):
+                await world.join(name)
+            await asyncio.to_thread(backup, either_url, tmp_path / "saved")
+            await restored(world, tmp_path / "saved")
+            vm = await world.create()
+            waiting = await world.until_vm(vm, lambda one: bool(one.why))
+            assert (waiting.home, "not taking VMs" in waiting.why) == (None, True), waiting.why
+            hear(world, "south")
+            assert (await world.until_vm(vm, is_running)).home.name == "south"
+
+    asyncio.run(story())
+
+
 async def registered(world: Scene, name: str) -> bool:
     return bool((await world.row(name)).agent)

@@ -100,6 +100,7 @@ class Books:
         self.refused = 0  # facts that the engine did not take
         self._refused_upto = 0
         self._waits = Waits()
+        self.before_leading: Callable[[Connection], None] = _nothing  # writes what must be known before we decide
         self.on_placed: Callable[[float], None] = lambda seconds: None  # told how long each VM waited, while we lead
 
     # -- looking ---------------------------------------------------------------------------------------------------
@@ -215,19 +216,19 @@ class Books:
             self._tell(f"the lease was not given back: {error.message}")
 
     async def _begin_to_lead(self, held: lease.Lease) -> None:
-        """Read what the leader before wrote last, and tell all replicas which policies count from now on."""
+        """Read what the leader before wrote last, and write what all replicas must know of from now on."""
         await self._read_log()
         policies = policies_for(self._settings)
         known = await self._thread.run(lambda: self._follower.engine.policies)
-        if known != policies:
-            body = msgspec.json.encode(PolicyChanged(policies=policies))
-            entry = log.NewEntry(at_ns=self._clock(), kind="fact", body=body, actor=LEADER)
+        body = msgspec.json.encode(PolicyChanged(policies=policies))
+        entry = log.NewEntry(at_ns=self._clock(), kind="fact", body=body, actor=LEADER)
 
-            def work(connection: Connection) -> None:
-                lease.check_epoch(connection, held.epoch)
-                log.append(connection, [entry])
+        def work(connection: Connection) -> None:
+            lease.check_epoch(connection, held.epoch)
+            log.append(connection, [entry] if known != policies else [])
+            self.before_leading(connection)
 
-            await self._database.write(work)
+        await self._database.write(work)
         self.led_since = self._clock()
         self.nudge()
 

@@ -50,6 +50,7 @@ from hostler.control.fleet.hosts import HostBody, limit_of, read_body
 from hostler.control.fleet.ordering import Asked, read_orders
 from hostler.control.fleet.presence import Presence
 from hostler.control.fleet.registering import take_registration
+from hostler.control.fleet.restored import set_aside
 from hostler.control.fleet.roll import Roll
 from hostler.control.fleet.sessions import Session, Sessions
 from hostler.control.fleet.taking import Told, take_reports
@@ -86,6 +87,7 @@ class Fleet:
     ) -> None:
         self.database = database
         self.books = books
+        books.before_leading = lambda connection: set_aside(connection, now_ns=self.clock())
         self.settings = settings
         self.times = times or times_for(settings)
         self.clock = clock

@@ -147,7 +147,8 @@ def host_of(row: HostRow, body: HostBody) -> Host:
 
 def host_alone(row: HostRow, body: HostBody) -> Host:
     """Return the host with all that it may give: it takes VMs only while it reports and nobody keeps them away."""
-    is_taking = row.state == "ready" and body.is_inventory_known and not (row.is_cordoned or row.is_draining)
+    is_there = row.state == "ready" and body.is_inventory_known and not is_unregistered(row)
+    is_taking = is_there and not (row.is_cordoned or row.is_draining)
     return Host(
         name=row.name,
         uid=row.id,

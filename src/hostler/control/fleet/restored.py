@@ -11,15 +11,16 @@ import msgspec
 
 from hostler.control.books import ledger
 from hostler.control.books.deciding import LEADER
-from hostler.control.fleet.announcing import write_changes
+from hostler.control.fleet.announcing import announce, write_changes
 from hostler.control.fleet.hosts import is_unregistered, read_body
 from hostler.control.store import Connection, hosts, placements
 from hostler.control.vms.moving import given_up
 from hostler.control.vms.orders import is_of_a_backup
 from hostler.control.vms.state import Booking, Change, Vm
 
-__all__ = ["has_waiting", "missing_hosts", "order_again"]
+__all__ = ["has_waiting", "missing_hosts", "order_again", "set_aside"]
 
+_OF_THEN = "of then"  # stands for the agent that had registered when the backup was made
 _replace = msgspec.structs.replace
 
 
@@ -31,6 +32,14 @@ def has_waiting(connection: Connection) -> bool:
 def missing_hosts(connection: Connection) -> list[str]:
     """Return the names of the hosts that have not registered since the restore."""
     return sorted(row.name for row in hosts.all_alive(connection) if is_unregistered(row))
+
+
+def set_aside(connection: Connection, *, now_ns: int) -> None:
+    """Keep VMs away from hosts that have not registered since the restore: by the log of the backup they take some."""
+    for row in hosts.all_alive(connection):
+        if is_unregistered(row):
+            as_known = _replace(row, agent=_OF_THEN)
+            announce(connection, as_known, row, read_body(row), actor=LEADER, now_ns=now_ns)
 
 
 def order_again(connection: Connection, *, now_ns: int) -> int:
