@@ -20,7 +20,7 @@ from sqlalchemy import NullPool, create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from hostler.control.store.backup_files import check_not_of_postgres, file_beside, new_file, sync
+from hostler.control.store.backup_files import check_not_of_postgres, file_beside, make_folder, new_file, sync
 from hostler.control.store.bodies import Readers, check_bodies
 from hostler.control.store.contents import BackupReport, check_contents, check_no_triggers
 from hostler.control.store.database import database_url
@@ -64,7 +64,7 @@ def restore(source: Path, url: str, *, is_forced: bool = False, readers: Readers
     check_regular(target)
     verify(source)
     _verify_rows(source, readers)
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(target.parent)
     lock = ProcessLock(target)
     try:
         if target.exists() and target.stat().st_size and not is_forced:
@@ -161,7 +161,8 @@ def _copy(source: Path, target: Path) -> None:
             old.backup(new, pages=_PAGES)
             new.execute("PRAGMA journal_mode=DELETE")  # no files beside it
     except sqlite3.Error as error:
-        raise BackupError(f"{source} cannot be copied: {error}", hint="check the disk and the file") from error
+        where = f"{source} cannot be copied to {target.parent}"
+        raise BackupError(f"{where}: {error}", hint="check the disk and the file") from error
     sync(target)
 
 

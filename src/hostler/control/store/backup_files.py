@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from hostler.control.store.errors import BackupError
 
-__all__ = ["check_not_of_postgres", "check_not_of_sqlite", "file_beside", "new_file", "sync"]
+__all__ = ["check_not_of_postgres", "check_not_of_sqlite", "file_beside", "make_folder", "new_file", "sync"]
 
 _OF_POSTGRES = b"PGDMP"
 _OF_SQLITE = b"SQLite format 3\0"
@@ -39,19 +40,48 @@ def _beginning(path: Path) -> bytes:
         raise BackupError(f"{path} cannot be read: {problem}", hint="check the path and its owner") from error
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder for its owner only, unless it is there."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
     """Give an empty file to fill, which becomes the target when the block ends well, unless that exists by then."""
-    taken = BackupError(f"{target} exists already", hint="name a new file")
-    if target.exists():
-        raise taken
+    if os.path.lexists(target):
+        raise _taken(target)
     with file_beside(target) as path:
         yield path
-        try:
-            os.link(path, target)  # unlike a rename, it never replaces a file that appeared meanwhile
-        except FileExistsError as error:
-            raise taken from error
+        _name(path, target)
     sync(target.parent)
+
+
+def _name(path: Path, target: Path) -> None:
+    """Give a file its name, unless that appeared meanwhile."""
+    try:
+        try:
+            os.link(path, target)  # unlike a rename, it never replaces anything
+        except FileExistsError:
+            raise
+        except OSError:  # file systems of memory cards, and some of networks, have no hard links
+            target.touch(mode=0o600, exist_ok=False)
+            path.replace(target)
+    except FileExistsError as error:
+        raise _taken(target) from error
+    except OSError as error:
+        raise _unwritable(target.parent, error) from error
+
+
+def _taken(target: Path) -> BackupError:
+    return BackupError(f"{target} exists already", hint="name a new file")
+
+
+def _unwritable(folder: Path, error: OSError) -> BackupError:
+    problem = (error.strerror or str(error)).lower()
+    return BackupError(f"{folder} cannot be written to: {problem}", hint="name another folder")
 
 
 @contextmanager
@@ -60,20 +90,24 @@ def file_beside(target: Path) -> Iterator[Path]:
     try:
         file, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # for its owner only
     except OSError as error:
-        problem = (error.strerror or str(error)).lower()
-        raise BackupError(f"{target.parent} cannot be written to: {problem}", hint="name another folder") from error
+        raise _unwritable(target.parent, error) from error
     os.close(file)
     path = Path(name)
     try:
         yield path
     finally:
-        path.unlink(missing_ok=True)
+        for suffix in ("", "-journal", "-wal", "-shm"):  # SQLite leaves its own beside a copy that failed
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk."""
+    """Wait until a file, or the names in a folder, are on disk; BackupError."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # which says that there is nothing to wait for
+            problem = (error.strerror or str(error)).lower()
+            raise BackupError(f"{path} does not reach the disk: {problem}", hint="check the disk") from error
     finally:
         os.close(file)

@@ -52,11 +52,15 @@ class ProcessLock:
         self._files.append(file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             holder = os.read(file, 32).decode(errors="replace").strip()
             who = f"process {holder}" if holder.isdigit() else "another process"
             hint = "stop that process first, or use PostgreSQL, which several processes can share"
             raise DatabaseInUseError(f"{database} is in use by {who}", hint=hint) from error
+        except OSError as error:
+            problem = (error.strerror or str(error)).lower()
+            hint = "put it on a local file system, where one process can keep others out"
+            raise InputError(f"{path} cannot be locked: {problem}", hint=hint) from error
         return file
 
     def _close(self) -> None:

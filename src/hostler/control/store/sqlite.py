@@ -32,8 +32,12 @@ def sqlite_path(url: URL) -> Path:
     """Return the file of a URL; a database in memory is refused, since it would not last."""
     if not url.database or url.database == ":memory:":
         raise InputError(f"{url}: a database in memory does not last", hint="name a file: sqlite:////var/lib/x.db")
-    # The lock belongs to the file, whatever links lead to it.
-    return Path(url.database).expanduser().resolve()
+    try:
+        # The lock belongs to the file, whatever links lead to it.
+        return Path(url.database).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a home of nobody
+        hint = "name a file: sqlite:////var/lib/x.db"
+        raise InputError(f"{url.database} leads to no file: {error}", hint=hint) from error
 
 
 class SqliteBackend:
