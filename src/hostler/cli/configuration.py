@@ -54,9 +54,9 @@ def validate(files: tuple[str, ...], lenient: bool) -> None:
     found = find_problems(documents, lambda wanted: _check(wanted, lenient=lenient))
     problems += found.problems
     for error in problems[:-1]:
-        click.echo(f"error: {error.message}", err=True)
+        note(error.message, label="error: ")
         if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
+            note(error.hint, label="hint: ")
     if problems:
         if found.is_cut:
             note("there may be more: mend these first")

@@ -19,6 +19,7 @@ from hostler._version import __version__
 from hostler.cli.lazy import LazyGroup, Table
 from hostler.cli.options import examples
 from hostler.cli.streams import ReaderGone, guarded_streams
+from hostler.cli.terminal import printable, printable_lines
 from hostler.errors import HostlerError, InputError, PluginError
 
 __all__ = ["COMMANDS", "TRACEBACK_VARIABLE", "cli", "main"]
@@ -120,8 +121,13 @@ def _run(words: list[str]) -> int:
 
 
 def _complain(message: str, hint: str) -> None:
-    click.echo(f"error: {message}", err=True)
-    click.echo(f"hint: {hint}", err=True)
+    click.echo(f"error: {_one_line(message)}", err=True)
+    click.echo(f"hint: {_one_line(hint)}", err=True)
+
+
+def _one_line(text: str) -> str:
+    """Write words that may be a server's, or a host's behind it, so that they forge no line and move no cursor."""
+    return printable(" ".join(line.strip() for line in text.splitlines()))
 
 
 def _usage(error: click.ClickException, words: Sequence[str]) -> int:
@@ -198,7 +204,7 @@ def _bug(error: Exception) -> int:
 
 def _trace() -> None:
     if os.environ.get(TRACEBACK_VARIABLE):
-        click.echo(traceback.format_exc(), err=True, nl=False)
+        click.echo(printable_lines(traceback.format_exc()), err=True, nl=False)
 
 
 def _with_traceback(error: HostlerError, hint: str) -> str:

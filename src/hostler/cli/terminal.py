@@ -14,7 +14,10 @@ from contextlib import contextmanager
 
 import click
 
-__all__ = ["Column", "note", "print_data", "print_table", "printable", "progress", "say", "say_parts"]
+__all__ = [
+    "Column", "note", "print_data", "print_data_line", "print_table", "printable", "printable_lines", "progress", "say",
+    "say_parts",
+]  # fmt: skip
 
 MAX_RICH_ROWS = 500  # rich needs about a millisecond for a row
 
@@ -27,8 +30,8 @@ _NO_ASCII = re.compile(r"[^\n -~]")
 
 
 def say(text: str = "") -> None:
-    """Write a line of the answer."""
-    click.echo(text)
+    """Write a line of the answer, or several."""
+    click.echo(printable_lines(text))
 
 
 def say_parts(text: str) -> None:
@@ -64,6 +67,13 @@ def print_data(data: object, output: str) -> None:
     import msgspec
 
     click.echo(_NO_ASCII.sub(_escaped, msgspec.json.format(msgspec.json.encode(data), indent=2).decode()))
+
+
+def print_data_line(data: object) -> None:
+    """Write plain values as one line of JSON, of a list that goes on."""
+    import msgspec
+
+    click.echo(_NO_ASCII.sub(_escaped, msgspec.json.encode(data).decode()))
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
@@ -116,6 +126,11 @@ def progress(label: str, total: int | None, *, is_long: bool = True) -> Iterator
 def printable(text: str) -> str:
     """Replace what could move a terminal's cursor: names may come from strangers."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """Replace what could move a terminal's cursor, but for the ends of lines: our own text may have several."""
+    return text if text.isprintable() else "\n".join(printable(line) for line in text.split("\n"))
 
 
 def _escaped(found: re.Match[str]) -> str:

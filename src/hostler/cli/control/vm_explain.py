@@ -11,7 +11,7 @@ from hostler.cli.control.connecting import There, connects
 from hostler.cli.control.showing import Field, output, show_list
 from hostler.cli.control.vm_fields import complete_vm
 from hostler.cli.options import examples
-from hostler.cli.terminal import print_data, printable, say
+from hostler.cli.terminal import print_data, print_data_line, printable, say
 
 if TYPE_CHECKING:
     from hostler.cli.explaining import Explained
@@ -102,7 +102,7 @@ def _decision(client: Client, vm: Vm) -> dict[str, Any]:
 def write_event(event: Event, form: str) -> None:
     """Write an event of a list that goes on."""
     if form in ("json", "yaml"):
-        say(msgspec.json.encode(event).decode())
+        print_data_line(event)
     else:
         say(printable(f"{event.at}  {event.kind:<12}  {event.text}{f'  by {event.by}' if event.by else ''}"))
 

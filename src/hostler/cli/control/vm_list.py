@@ -12,9 +12,9 @@ from hostler.cli.control.connecting import There, complete_host, connects
 from hostler.cli.control.hints import none_in, none_yet
 from hostler.cli.control.listing import listed
 from hostler.cli.control.showing import Field, age, output, show_list, show_one
-from hostler.cli.control.vm_fields import DETAILS, FIELDS, complete_vm
+from hostler.cli.control.vm_fields import DETAILS, FIELDS, complete_vm, why_text
 from hostler.cli.options import examples
-from hostler.cli.terminal import note
+from hostler.cli.terminal import note, print_data_line, printable
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["get", "list_", "queue"]
 
 _MAKE = "'hostler vm create NAME --cpu 2 --memory 4Gi' makes one"
+_MOST_WHY = 72  # letters of a reason in a narrow table
 _LEAST_S = 0.25  # between two looks
 _STATES = (
     "pending", "creating", "starting", "running", "paused", "stopping", "stopped", "migrating", "resizing", "deleting",
@@ -67,8 +68,8 @@ def list_(
         if watch:
             _watch(client, chosen, output)
             return
-        found = client.vms.list(**msgspec.structs.asdict(chosen), limit=limit or 0)
-        show_list(listed(client, chosen.project, found), FIELDS, output, nothing=chosen.nothing())
+        found = listed(client, chosen.project, client.vms.list(**msgspec.structs.asdict(chosen), limit=limit or 0))
+        show_list(found, _fields(found, output), output, nothing=chosen.nothing())
 
 
 @click.command(
@@ -130,6 +131,16 @@ class _Chosen(msgspec.Struct, frozen=True, kw_only=True):
         return none_in(self.project, "such VMs") if is_some else none_yet(self.project, "VMs", _MAKE)
 
 
+def _fields(found: list[Vm], form: str) -> list[Field[Vm]]:
+    """Return the columns of a list; where something is in the way of a VM, the narrow table says so too, in short."""
+    is_hindered = form == "table" and any(map(why_text, found))
+    return [*FIELDS, Field("WHY", lambda vm: _short(why_text(vm)))] if is_hindered else FIELDS
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_WHY else f"{text[: _MOST_WHY - 1].rstrip()}…"
+
+
 def _watch(client: Client, chosen: _Chosen, form: str) -> None:
     """Write the VMs that there are, then each that changes; one that is not chosen any more is shown a last time.
 
@@ -165,7 +176,7 @@ def _look(client: Client, chosen: _Chosen, shown: dict[str, Vm], table: _Rows) -
 
 
 def _seen(vm: Vm) -> tuple[object, ...]:
-    return vm.state, vm.host, vm.power, vm.why, vm.spec
+    return vm.state, vm.host, vm.power, why_text(vm), vm.spec
 
 
 class _Rows:
@@ -179,11 +190,9 @@ class _Rows:
         """Write one VM."""
         if self._form == "json":
             data = {**msgspec.to_builtins(vm), **({"state": state} if state else {})}
-            click.echo(msgspec.json.encode(data).decode())
+            print_data_line(data)
             return
-        from hostler.cli.terminal import printable
-
-        cells = [vm.project, vm.name, state or vm.state, vm.host or "-", vm.why]
+        cells = [vm.project, vm.name, state or vm.state, vm.host or "-", why_text(vm)]
         if not self._is_begun:
             self._is_begun = True
             click.echo(_line(["PROJECT", "NAME", "STATE", "HOST", "WHY"]))
