@@ -175,6 +175,13 @@ def test_being_held_is_told_and_is_nothing_where_the_claim_is_gone_or_bound():
         assert placing.held(late, "vm", "no room").vm == late
 
 
+def test_a_vm_that_stays_on_its_host_waits_in_words_for_whether_its_owner_named_one():
+    vm, words = made(), {"why": "2 not the named host", "at_home": "2 not its host"}
+    assert placing.held(vm, "vm", **words).vm.why == "2 not its host"
+    named = msgspec.structs.replace(vm, spec=msgspec.structs.replace(vm.spec, host_name="h9"))
+    assert placing.held(named, "vm", **words).vm.why == "2 not the named host"
+
+
 def test_a_vm_that_was_to_be_placed_at_once_goes_when_it_is_held_and_stays_when_it_was_placed():
     vm = wishes.create("vm", "p", "name", DISKLESS, fails_unplaced=True).vm
     change = placing.held(vm, "vm", "no room")

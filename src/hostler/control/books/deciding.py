@@ -24,13 +24,14 @@ _ENCODER = msgspec.json.Encoder()
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """What a step decided, with what was known of each guest then: its version, and why it waits in words.
 
-    For those in ``promised`` others make way.
+    ``at_home`` says it in words for those who stay on their own hosts. For those in ``promised`` others make way.
     """
 
     step: Step
     actions: Sequence[Action]
     versions: Mapping[str, int]
     reasons: Mapping[str, str]
+    at_home: Mapping[str, str] = {}
     evictions: Mapping[str, str] = {}
     promised: Set[str] = frozenset()
 
@@ -82,7 +83,8 @@ def _change(vm: Vm, action: Action, decided: Decided, home: Booking | None) -> C
             return placing.evicted(vm, action.uid, decided.evictions.get(action.uid, "it makes room for another VM"))
         case _:
             why = decided.reasons.get(action.uid, "")
-            return placing.held(vm, action.uid, why, is_promised=action.uid in decided.promised)
+            at_home, is_promised = decided.at_home.get(action.uid, ""), action.uid in decided.promised
+            return placing.held(vm, action.uid, why, at_home=at_home, is_promised=is_promised)
 
 
 def _joined(first: Change | None, second: Change) -> Change:

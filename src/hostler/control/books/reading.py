@@ -11,7 +11,7 @@ import msgspec
 
 from hostler.control.books.deciding import Decided
 from hostler.control.books.follower import Step
-from hostler.control.vms.reasons import NOT_TAKING, in_words, uncaused
+from hostler.control.vms.reasons import NOT_TAKING, in_words, of_its_host, uncaused
 from hostler.engine import Engine
 from hostler.engine.gang_book import GANG
 from hostler.model import Action, Bind, Evict, Guest, GuestSpec, Hold, Reason
@@ -30,6 +30,7 @@ def remembered(engine: Engine, step: Step, actions: Sequence[Action]) -> Decided
     """Return what a step decided, with what only the engine knows."""
     versions: dict[str, int] = {}
     reasons: dict[str, str] = {}
+    at_home: dict[str, str] = {}
     evictions: dict[str, str] = {}
     promised: set[str] = set()
     for action in actions:
@@ -38,15 +39,29 @@ def remembered(engine: Engine, step: Step, actions: Sequence[Action]) -> Decided
                 versions[action.uid] = engine.state.guests[action.uid].guest.version
             case Hold():
                 guest = engine.state.guests[action.uid].guest
-                reasons[action.uid] = why_held(_replace(action, reasons=uncaused(action.reasons)), guest.spec)
                 if nominated := _nominated(engine, guest):
                     promised.add(action.uid)
-                reasons[action.uid] = nominated or _kept(engine, guest) or reasons[action.uid]
+                reasons[action.uid] = nominated or _kept(engine, guest)
+                if not reasons[action.uid]:
+                    hold = _replace(action, reasons=uncaused(action.reasons))
+                    reasons[action.uid] = why_held(hold, guest.spec)
+                    if (home := _at_home(hold)) != hold:
+                        at_home[action.uid] = why_held(home, guest.spec)
             case Evict():
                 evictions[action.uid] = _named(engine, action) or _unnamed(action)
     return Decided(
-        step=step, actions=actions, versions=versions, reasons=reasons, evictions=evictions, promised=promised
+        step=step,
+        actions=actions,
+        versions=versions,
+        reasons=reasons,
+        at_home=at_home,
+        evictions=evictions,
+        promised=promised,
     )
+
+
+def _at_home(hold: Hold) -> Hold:
+    return _replace(hold, reasons=tuple(_replace(one, reason=of_its_host(one.reason)) for one in hold.reasons))
 
 
 def _named(engine: Engine, action: Evict) -> str:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import msgspec
 
 from hostler.control.services.discretion import less_of
+from hostler.control.vms.reasons import NOT_ITS_HOST, of_its_host
 from hostler.control.vms.state import Booking, Vm
-from hostler.model import CPU, MEMORY, Change, Cure, Explanation, Failure, HostVerdict, Reason
+from hostler.model import CPU, MEMORY, Change, Cure, Explanation, Failure, HostVerdict
 
-__all__ = ["NOT_ITS_HOST", "in_total", "staying"]
+__all__ = ["in_total", "staying"]
 
-NOT_ITS_HOST = "not_its_host"
-_NAMED = "not_the_named_host"
 _IN_TOTAL = "it grows on its host; amounts are all that it would have there"
 _replace = msgspec.structs.replace
 
@@ -33,7 +32,7 @@ def staying(found: Explanation, vm: Vm) -> Explanation:
     if vm.spec.host_name:
         return found
     decision = found.decision
-    reasons = tuple(_replace(one, reason=_reason(one.reason)) for one in decision.reasons)
+    reasons = tuple(_replace(one, reason=of_its_host(one.reason)) for one in decision.reasons)
     return _replace(
         found,
         decision=_replace(decision, reasons=reasons),
@@ -57,13 +56,9 @@ def in_total(found: Explanation, vm: Vm) -> Explanation:
     )
 
 
-def _reason(reason: Reason) -> Reason:
-    return _replace(reason, code=NOT_ITS_HOST) if reason.code == _NAMED else reason
-
-
 def _verdict(verdict: HostVerdict) -> HostVerdict:
     """Return a verdict in those words; whatever else another host lacks does not matter."""
-    failures = tuple(_replace(one, reason=_reason(one.reason)) for one in verdict.failures)
+    failures = tuple(_replace(one, reason=of_its_host(one.reason)) for one in verdict.failures)
     elsewhere = tuple(one for one in failures if one.reason.code == NOT_ITS_HOST)
     return _replace(verdict, failures=elsewhere or failures)
 

@@ -12,12 +12,14 @@ from hostler.control.vms.guests import CAN_MIGRATE, HAS_BRIDGE, HAS_STORAGE, YES
 from hostler.model import Change, GuestSpec, Reason, ReasonCount
 
 __all__ = [
-    "IT_LEAVES", "NOT_TAKING", "NO_BRIDGE", "NO_MIGRATION", "NO_STORAGE", "in_words", "is_cordon", "left_by", "mended",
-    "reworded", "uncaused",
+    "IT_LEAVES", "NOT_ITS_HOST", "NOT_TAKING", "NO_BRIDGE", "NO_MIGRATION", "NO_STORAGE", "in_words", "is_cordon",
+    "left_by", "mended", "of_its_host", "reworded", "uncaused",
 ]  # fmt: skip
 
 NOT_TAKING = Reason("cordon", "not_taking_vms")
 IT_LEAVES = "it_is_to_leave"
+NOT_ITS_HOST = "not_its_host"
+_NAMED = "not_the_named_host"
 NO_MIGRATION = "no_live_migration"
 NO_STORAGE = "no_storage"
 NO_BRIDGE = "no_bridge"
@@ -71,6 +73,11 @@ def uncaused(counts: tuple[ReasonCount, ...]) -> tuple[ReasonCount, ...]:
 def reworded(counts: tuple[ReasonCount, ...], spec: GuestSpec) -> tuple[ReasonCount, ...]:
     """Return how many hosts refuse for which reason, in those words."""
     return tuple(_replace(count, reason=in_words(count.reason, spec)) for count in counts)
+
+
+def of_its_host(reason: Reason) -> Reason:
+    """Return a reason as for a VM that stays on its own host, although its owner named none."""
+    return _replace(reason, code=NOT_ITS_HOST) if reason.code == _NAMED else reason
 
 
 def mended(change: Change, host: str) -> Change:
