@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from hostler.control.store import Database, log, open_database
+from hostler.control.store import Connection, Database, log, open_database
 from hostler.control.store.backup import backup, restore, restore_in_place
 from hostler.control.store.errors import DatabaseUnavailableError
 from hostler.control.store.postgres import SCHEMA_LOCK
@@ -85,6 +85,19 @@ def test_a_default_of_reading_only_keeps_nobody_from_writing(postgres, postgres_
     postgres.sql(f"ALTER DATABASE {name_of(postgres_url)} SET default_transaction_read_only = on")
     database = open_database(postgres_url, limits=PATIENT)
     assert write(database).result(60) == [1]
+    database.close()
+
+
+def test_limits_of_a_role_are_not_those_of_our_sessions(postgres, postgres_url):
+    for name in ("idle_session_timeout", "statement_timeout", "lock_timeout"):
+        postgres.sql(f"ALTER DATABASE {name_of(postgres_url)} SET {name} = '100s'")
+    database = open_database(postgres_url, limits=PATIENT)
+
+    def limits(connection: Connection) -> list[str]:
+        names = ("idle_session_timeout", "statement_timeout", "lock_timeout")
+        return [connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in names]
+
+    assert database.read_now(limits) == database.submit(limits).result(60) == ["0", "5min", "5min"]
     database.close()
 
 

@@ -26,6 +26,11 @@ SCHEMA_LOCK = 0x686F73746C6572  # "hostler": any number that nobody else uses
 # Statements go by keys: a plan that was made when a table was small must not read all of it for ever. They are short:
 # compiling one costs many times what it takes.
 _PLANS = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
+# Limits that a role may have, of those that its server knows: one on transactions would cut off every long backup.
+_UNLIMITED = (
+    b"SELECT set_config(name, '0', false) FROM pg_settings "
+    b"WHERE name IN ('idle_session_timeout', 'transaction_timeout')"
+)
 _ENCODING = "UTF8"
 # Answers that may come when COMMIT was carried out already, or when the server no longer knows.
 _UNCERTAIN = ("08", "57P", "XX", "40003", "F0")
@@ -120,6 +125,7 @@ def _engine(url: URL, limits: Limits, options: dict[str, Any]) -> Engine:
         raw.autocommit = True
         for name, value in settings.items():
             raw.execute(f"SET {name} = {value}".encode())
+        raw.execute(_UNLIMITED)
         raw.execute(
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
         )
