@@ -43,6 +43,10 @@ class Lab(Protocol):
         """Say whether that disk of a VM is there."""
         ...
 
+    def given(self, vm: str) -> tuple[str, tuple[str, ...]]:
+        """Return the bridge and the devices that a VM of the host "one" has, by its hypervisor and not its driver."""
+        ...
+
     async def clean(self) -> None:
         """Leave nothing running."""
         ...
@@ -93,6 +97,20 @@ async def power_of(driver: Driver, vm: str) -> str:
             await asyncio.sleep(0.1)
 
 
+def sizes(order: Order) -> list[Order]:
+    """Return an order with more processors, with more memory too, and as it was."""
+    more = {"cpu_count": order.cpu_count + 1, "cpu_millis": order.cpu_millis + 1000}
+    larger = msgspec.structs.replace(order, generation=2, **more)
+    largest = msgspec.structs.replace(larger, generation=3, memory_bytes=order.memory_bytes * 2)
+    return [larger, largest, msgspec.structs.replace(order, generation=4)]
+
+
+async def size_of(driver: Driver, vm: str) -> tuple[int, int]:
+    """Return the processors and the memory with which a VM is found."""
+    (found,) = [found for found in await driver.find() if found.vm == vm]
+    return found.cpu_count, found.memory_bytes
+
+
 @contract
 async def an_empty_host_has_a_size_and_no_vms(lab: Lab) -> None:
     async with opened(lab) as driver:
@@ -124,8 +142,7 @@ async def what_was_made_is_found_as_ours_and_in_its_size(lab: Lab) -> None:
         await driver.create(order)
         (found,) = [found for found in await driver.find() if found.vm == "a"]
         assert found.is_ours
-        assert found.cpu_count in (0, order.cpu_count)
-        assert found.memory_bytes in (0, order.memory_bytes)
+        assert (found.cpu_count, found.memory_bytes) == (order.cpu_count, order.memory_bytes)
 
 
 @contract
@@ -226,12 +243,13 @@ async def a_stopped_vm_can_be_resized(lab: Lab) -> None:
     async with opened(lab) as driver:
         order = lab.order("a")
         await driver.create(order)
-        larger = msgspec.structs.replace(order, generation=2, memory_bytes=order.memory_bytes * 2)
-        await driver.resize("a", larger)
-        (found,) = [found for found in await driver.find() if found.vm == "a"]
-        assert found.memory_bytes in (0, larger.memory_bytes)
-        await driver.start("a")
-        assert await power_of(driver, "a") == "running"
+        for sized in sizes(order):
+            await driver.resize("a", sized)
+            assert await size_of(driver, "a") == (sized.cpu_count, sized.memory_bytes)
+            await driver.start("a")
+            assert await power_of(driver, "a") == "running"
+            assert await size_of(driver, "a") == (sized.cpu_count, sized.memory_bytes)
+            await driver.stop("a", grace_s=0)
 
 
 @contract
@@ -240,13 +258,18 @@ async def a_running_vm_is_resized_or_refused(lab: Lab) -> None:
         order = lab.order("a")
         await driver.create(order)
         await driver.start("a")
-        larger = msgspec.structs.replace(order, generation=2, memory_bytes=order.memory_bytes * 2)
-        if driver.capabilities.resize_running:
-            await driver.resize("a", larger)
-        else:
-            with pytest.raises(UnsupportedError):
-                await driver.resize("a", larger)
-        assert await power_of(driver, "a") == "running"
+        has = order
+        for sized in sizes(order):
+            if driver.capabilities.resize_running:
+                await driver.resize("a", sized)
+                has = sized
+            elif sized.cpu_count != order.cpu_count:
+                with pytest.raises(UnsupportedError):
+                    await driver.resize("a", sized)
+            assert await power_of(driver, "a") == "running"
+            assert await size_of(driver, "a") == (has.cpu_count, has.memory_bytes)
+    async with opened(lab) as driver:
+        assert await size_of(driver, "a") == (has.cpu_count, has.memory_bytes), "and so the next driver finds it"
 
 
 @contract
@@ -263,6 +286,39 @@ async def what_is_not_declared_is_refused_before_anything_is_made(lab: Lab) -> N
                 with pytest.raises(UnsupportedError):
                     await driver.create(wanting)
                 assert await power_of(driver, "a") == "absent"
+
+
+@contract
+async def a_vm_is_on_the_bridge_that_it_was_ordered(lab: Lab) -> None:
+    order = msgspec.structs.replace(lab.order("a"), network=Network(kind="bridge", bridge="br0"))
+    async with opened(lab) as driver:
+        if driver.capabilities.bridges:
+            await check_given(lab, driver, order)
+
+
+@contract
+async def a_vm_has_the_devices_that_it_was_ordered(lab: Lab) -> None:
+    order = msgspec.structs.replace(lab.order("a"), devices=("gpu/0", "gpu/1"))
+    async with opened(lab) as driver:
+        if driver.capabilities.devices:
+            await check_given(lab, driver, order)
+
+
+async def check_given(lab: Lab, driver: Driver, order: Order) -> None:
+    """Let a VM live, and see that it has what it was ordered also after a restart and in another size."""
+    given = order.network.bridge, order.devices
+    await driver.create(lab.order("other"))
+    await driver.create(order)
+    for sized in sizes(order):
+        await driver.start("a")
+        assert await power_of(driver, "a") == "running"
+        assert lab.given("a") == given
+        await driver.stop("a", grace_s=0)
+        await driver.resize("a", sized)
+        assert lab.given("a") == given
+    assert lab.given("other") == ("", ()), "what is one VM's is no other's"
+    await driver.delete("a")
+    assert await power_of(driver, "a") == "absent"
 
 
 @contract

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from hostler.agent.drivers.libvirt import LibvirtDriver
 from hostler.agent.drivers.libvirt_xml import domain_name
@@ -49,6 +50,11 @@ class LibvirtLab:
 
     def has_shared(self, vm: str) -> bool:
         return any(name.startswith(f"{domain_name(vm)}-") for name in self.volumes(SHARED_POOL))
+
+    def given(self, vm: str) -> tuple[str, tuple[str, ...]]:
+        domain = ElementTree.fromstring(self.connection.lookupByName(domain_name(vm)).XMLDesc(0))
+        bridges = [source.get("bridge", "") for source in domain.iterfind("devices/interface/source")]
+        return "".join(bridges), tuple(device.tag for device in domain.iterfind("devices/hostdev"))
 
     async def clean(self) -> None:
         self._wipe()

@@ -86,6 +86,9 @@ class QemuLab:
     def has_shared(self, vm: str) -> bool:
         return any(self.shared.glob(f"{vm}-disk*.qcow2"))
 
+    def given(self, vm: str) -> tuple[str, tuple[str, ...]]:
+        raise AssertionError("its hosts have neither bridges nor devices; test_qemu_bridge.py has one with a bridge")
+
     def console(self, vm: str, host: str = "one") -> str:
         path = self.folder / host / "vms" / vm / "run" / "console"
         return path.read_text(errors="replace") if path.exists() else ""

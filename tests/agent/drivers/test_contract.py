@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hostler.agent.drivers.driver import Driver
-from hostler.agent.drivers.fake import FakeDriver, FakeWires
+from hostler.agent.drivers.fake import FakeDriver, FakeVm, FakeWires
 from hostler.agent.messages import Capabilities, Disk, Order
 from tests.agent.drivers.contract import CHECKS, Check, Lab, names, run_check
 from tests.agent.drivers.qemu_lab import QemuLab
@@ -31,6 +32,10 @@ class FakeLab:
 
     def has_shared(self, vm: str) -> bool:
         return vm in self._wires.disks
+
+    def given(self, vm: str) -> tuple[str, tuple[str, ...]]:
+        vms = msgspec.json.decode((self._folder / "one.json").read_bytes(), type=dict[str, FakeVm])
+        return vms[vm].order.network.bridge, vms[vm].order.devices
 
     async def clean(self) -> None:
         pass

@@ -27,7 +27,7 @@ from hostler.agent.drivers.driver import Power as FoundPower
 from hostler.agent.files import write_whole
 from hostler.agent.messages import Capabilities, HostSize, Order
 
-__all__ = ["DEEDS", "FakeDriver", "FakeWires", "Fault"]
+__all__ = ["DEEDS", "FakeDriver", "FakeVm", "FakeWires", "Fault"]
 
 DEEDS = ("create", "start", "stop", "pause", "resume", "resize", "delete", "await_landing", "send")
 """The verbs that change something."""
