@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cli.control.serving import secret
 from tests.cli.running import hostler
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -59,3 +60,16 @@ def test_a_vm_that_is_named_twice_is_changed_once(project):
     assert (stopped.code, len(stopped.lines)) == (0, 1)
     deleted = hostler("vm", "delete", "web", "web", "--yes", "--wait", "300")
     assert (deleted.code, deleted.lines) == (0, [f"{project}/web: delete done"])
+
+
+def test_vms_of_a_host_that_is_not_there_are_no_empty_list(project, tmp_path):
+    refused = hostler("vm", "list", "--host", "node-9")
+    assert (refused.code, refused.error) == (2, "host node-9 does not exist")
+    assert hostler("vm", "list", "--host", "node-1").err.startswith("there are no such VMs")
+    made = hostler("key", "create", "mine", "--role", "viewer", "--in-project", project)
+    key = secret(tmp_path / "mine.key", made.lines[0])
+    blind = hostler("vm", "list", "--host", "node-9", "--key-file", str(key))  # it may know of no host
+    assert (blind.code, blind.err) == (
+        0,
+        f"there are no such VMs in project {project}; -p names another project, -A means all\n",
+    )

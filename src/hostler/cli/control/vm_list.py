@@ -10,7 +10,7 @@ import msgspec
 
 from hostler.cli.control.connecting import There, complete_host, connects
 from hostler.cli.control.hints import none_in, none_yet
-from hostler.cli.control.listing import listed
+from hostler.cli.control.listing import check_host, listed
 from hostler.cli.control.showing import Field, age, output, show_list, show_one
 from hostler.cli.control.vm_fields import DETAILS, FIELDS, complete_vm, why_text
 from hostler.cli.options import examples
@@ -69,6 +69,8 @@ def list_(
             _watch(client, chosen, output)
             return
         found = listed(client, chosen.project, client.vms.list(**msgspec.structs.asdict(chosen), limit=limit or 0))
+        if chosen.host and not found:
+            check_host(client, chosen.host)
         show_list(found, _fields(found, output), output, nothing=chosen.nothing())
 
 
