@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 import uvicorn
 
-from hostler.agent.messages import Capabilities, HostSize, VmReport
+from hostler.agent.messages import Capabilities, HostSize, Trouble, VmReport
 from hostler.control.access import Doorkeeper, Limiter, Limits, Principal
 from hostler.control.access.keys import create_key
 from hostler.control.api.app import make_app
@@ -90,14 +90,17 @@ class Lab:
         found = self.vm(identity).vm
         return found.home is not None or bool(found.why)
 
-    def report(self, identity: str, state: str = "running") -> None:
-        """Say as its agent would that a VM is as ordered."""
+    def report(self, identity: str, state: str = "running", trouble: Trouble | None = None) -> None:
+        """Say as its agent would that a VM is as ordered, or what is in the way."""
 
         def work(connection: Connection) -> None:
             stored = ledger.load(connection, identity)
             assert stored.vm.home is not None
             home = stored.vm.home
-            told = VmReport(vm=identity, state=state, generation=home.generation, restarts=stored.vm.restarts)
+            generation = home.generation if trouble is None else 0
+            told = VmReport(
+                vm=identity, state=state, generation=generation, restarts=stored.vm.restarts, trouble=trouble
+            )
             change = reports.reported(stored.vm, home.host, told)
             ledger.write(connection, stored, change, actor="agent", now_ns=time.time_ns())
 

@@ -12,6 +12,7 @@ from hostler.control.api.shapes import Vm
 from hostler.control.books import ledger
 from hostler.control.services import hosts
 from hostler.control.services.gangs import counting_stopped
+from hostler.control.services.hindered import list_hindered
 from hostler.control.services.showing import Gathers, show_vm
 from hostler.control.store import Connection, lease, vms
 from hostler.control.store.hosts import HostFilter
@@ -100,6 +101,7 @@ def _read(connection: Connection, visit: Visit) -> _Read:
 def _looked(connection: Connection, gathers: Gathers) -> Looked:
     said = counting_stopped(connection, gathers)
     troubled = [vm for state in _TROUBLES for vm in _some(connection, state, said)]
+    troubled += [show_vm(ledger.stored(row), said) for row in list_hindered(connection)[:_SOME]]
     return Looked(_some(connection, "pending", said), troubled[:_SOME])
 
 

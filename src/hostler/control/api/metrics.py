@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from hostler.control.api.context import Context
 from hostler.control.api.metering import PREFIX
+from hostler.control.services.hindered import count_hindered
 from hostler.control.store import Connection, hosts, log, vms
 from hostler.engine import Engine
 from hostler.engine.queue import QUEUE_NAMES
@@ -26,6 +27,7 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     """One look at a replica."""
 
     vms: Mapping[str, int]
+    hindered: Mapping[str, int]
     hosts: Mapping[str, int]
     head: int
     queues: Mapping[str, int]
@@ -41,10 +43,11 @@ async def metrics_text(context: Context) -> bytes:
 
 
 async def _look(context: Context) -> Numbers:
-    def work(connection: Connection) -> tuple[dict[str, int], list[hosts.RollRow], int]:
-        return vms.count_by_state(connection), hosts.roll(connection), log.head(connection)
+    def work(connection: Connection) -> tuple[dict[str, int], dict[str, int], list[hosts.RollRow], int]:
+        found = vms.count_by_state(connection), count_hindered(connection)
+        return *found, hosts.roll(connection), log.head(connection)
 
-    by_state, rows, head = await context.database.read(work)
+    by_state, hindered, rows, head = await context.database.read(work)
     states: dict[str, int] = {}
     for row in rows:
         states[row.state or "joined"] = states.get(row.state or "joined", 0) + 1
@@ -53,6 +56,7 @@ async def _look(context: Context) -> Numbers:
     queues, _ = await context.books.ask(_queues)
     return Numbers(
         vms=by_state,
+        hindered=hindered,
         hosts=states,
         head=head,
         queues=queues,
@@ -79,6 +83,8 @@ class _Now(Collector):
         """Yield everything that is read, not counted."""
         numbers, books, database = self._numbers, self._context.books, self._context.database
         yield _by("vms", "VMs by state.", "state", numbers.vms)
+        text = "VMs that are not yet as ordered because something is in the way, by kind of trouble."
+        yield _by("vms_hindered", text, "kind", numbers.hindered)
         yield _by("hosts", "Hosts by state.", "state", numbers.hosts)
         yield _by("queue_length", "What waits for a decision, by queue.", "queue", numbers.queues)
         yield _one("leader", "1 while this replica decides.", int(books.is_leader))

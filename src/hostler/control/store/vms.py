@@ -41,11 +41,13 @@ from hostler.errors import HostlerError
 
 __all__ = [
     "VmFilter", "VmRow", "count", "count_by_project", "count_by_state", "find", "find_by_name", "find_many",
-    "forget_deleted", "insert_many", "list_page", "list_waiting", "of_hosts", "save_many", "set_labels",
+    "forget_deleted", "insert_many", "list_page", "list_waiting", "of_hosts", "save_many", "set_labels", "under_way",
 ]  # fmt: skip
 
 _Priority = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _WAITING = "waiting"  # the list of those that wait, as its cursors name it
+_AT_WORK = ("creating", "starting", "stopping", "migrating", "resizing", "deleting")
+_AT_REST = ("running", "paused", "stopped")
 _OF_HOSTS = (
     select(vms).where(vms.c.id.in_(select(placements.c.vm).where(is_among(placements.c.host)))).order_by(vms.c.id)
 )
@@ -194,6 +196,16 @@ def list_waiting(connection: Connection, project: str = "", *, after: str = "", 
     last = rows[limit - 1] if len(rows) > limit else None
     cursor = "" if last is None else write_cursor(_WAITING, last.priority, last.created_ns, last.id)
     return Page(items=tuple(rows[:limit]), next=cursor)
+
+
+def under_way(connection: Connection) -> list[VmRow]:
+    """Return VMs that hosts are at work on, oldest first, without their labels.
+
+    Not every order shows in the state: a VM that is to be paused runs until it is.
+    """
+    is_asked = and_(vms.c.state.in_(_AT_REST), vms.c.observed_generation < vms.c.generation)
+    query = select(vms).where(vms.c.deleted_ns.is_(None), or_(vms.c.state.in_(_AT_WORK), is_asked))
+    return [_make(row) for row in connection.execute(query.order_by(vms.c.created_ns, vms.c.id)).mappings()]
 
 
 def _waits_behind(priority: int, created_ns: int, identity: str) -> ColumnElement[bool]:
