@@ -72,6 +72,12 @@ def test_a_rejected_identity_is_the_end(status):
     assert caught.value.hint
 
 
+def test_a_name_that_another_host_joined_with_is_the_end():
+    with pytest.raises(RejectedError, match="host node-1 joined before") as caught:
+        report(Response(status=409, body=b'{"code": "host_exists", "detail": "host node-1 joined before"}'))
+    assert "hostler token create --host" in caught.value.hint
+
+
 @pytest.mark.parametrize("status", [302, 429, 500, 502, 503])
 def test_a_server_that_cannot_answer_now_is_asked_again(status):
     with pytest.raises(BusyError) as caught:

@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 _FIRST_S, _LAST_S, _JITTER = 1.0, 30.0, 0.3
 _OUTDATED = 426  # Upgrade Required
+_TAKEN = "host_exists"  # a host of this name joined before, and the token is not for it: no other try would help
 _SLACK_S = 10.0  # a long poll is answered that much later than asked for, at most
 
 
@@ -167,7 +168,7 @@ def _failure(response: Response) -> HostlerError:
     rejection = f"the control plane rejects this agent ({response.status}): {said}"
     if response.status == _OUTDATED:
         return OutdatedError(rejection, hint="bring the agent to the control plane's version")
-    if response.status in (401, 403, 410):
+    if response.status in (401, 403, 410) or problem.code == _TAKEN:
         return RejectedError(rejection, hint="join again with a new token: 'hostler token create --host NAME'")
     if response.status in (408, 425, 429) or response.status >= 500 or response.status < 400:
         return BusyError(
