@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.cli.control.serve import serve
-from hostler.cli.control.serving import Options, _settings
+from hostler.cli.control.serving import Options, settings_of
 from hostler.cli.main import main
 from hostler.control.fleet.tidying import tidy
 from hostler.control.settings import ControlSettings
@@ -21,7 +21,7 @@ NOON = 1_700_000_000 * 1_000_000_000
 
 def settings_of(*words: str) -> ControlSettings:
     """Return what a service that is started with these options would be told."""
-    return _settings({}, Options(**serve.make_context("serve", list(words)).params))
+    return settings_of({}, Options(**serve.make_context("serve", list(words)).params))
 
 
 @pytest.mark.parametrize("option", ["--keep-events", "--keep-operations", "--keep-idempotency-keys"])
