@@ -42,3 +42,29 @@ def test_that_the_quota_is_used_up_is_explained_of_the_project(project):
     said = hostler("vm", "explain", "large").out
     assert "Its project's quota has no room for it: " in said
     assert "tenant" not in said
+
+
+def test_a_maximum_that_guarantees_keep_out_of_reach_is_told_with_what_reaches_it(project):
+    assert hostler("quota", "set", project, "--max", "guests=3").err == ""
+    result = hostler("quota", "set", project, "--min", "guests=1")
+    assert result.code == 0
+    assert result.err == (
+        f"note: {project} does not get to guests 3: beyond what it is guaranteed it borrows what others leave of "
+        f"theirs, and guests 1 is guaranteed in all. 'hostler quota set {project} --min guests=3' guarantees it\n"
+    )
+    assert hostler("quota", "set", project, "--min", "guests=3").err == ""
+    assert hostler("quota", "delete", project, "--yes").code == 0
+
+
+@pytest.mark.parametrize(("limit", "option"), [(("--max", "guests=1"), "max"), (("--min", "guests=1"), "min")])
+def test_what_an_explanation_says_to_set_lets_a_vm_in_that_its_quota_kept_waiting(project, limit, option):
+    small = ("--cpu", "1", "--memory", "1Gi")
+    assert hostler("quota", "set", project, *limit).code == 0
+    assert hostler("vm", "create", "one", *small, "--wait", "300").code == 0
+    assert hostler("vm", "create", "two", *small).code == 0
+    wait_until(lambda: "quota" in hostler("vm", "get", "two", "-o", "json").json["why"])
+    command = f"hostler quota set {project} --{option} guests=2"
+    assert f"'{command}' would let it in" in hostler("vm", "explain", "two").out
+    assert hostler(*command.split()[1:]).code == 0
+    wait_until(lambda: hostler("vm", "get", "two", "-o", "json").json["state"] == "running")
+    assert hostler("quota", "delete", project, "--yes").code == 0

@@ -94,7 +94,7 @@ def test_a_vm_beyond_its_quota_is_told_by_how_much(quota, expected):
             told = (await house.ask("GET", f"/v1/vms/{made}/decision")).json()
             assert told["chosen"] is None
             assert told["quota"].startswith("cpu ")
-            assert told["quota"].endswith(expected)
+            assert f"{expected}; 'hostler quota set red --" in told["quota"]
             assert told["decision"]["note"] == "the quota of red has no room for it"
             shown = (await house.ask("GET", f"/v1/vms/{made}")).json()
             assert shown["why"].startswith("the project's quota has no room for it: cpu ")

@@ -14,8 +14,9 @@ from hostler.cli.control.rereading import edit_as_read
 from hostler.cli.control.shaping import valid
 from hostler.cli.control.showing import Field, age, amounts_text, output, shape_output, show_list, show_one, told
 from hostler.cli.options import examples
-from hostler.cli.terminal import printable, say
+from hostler.cli.terminal import note, printable, say
 from hostler.errors import InputError
+from hostler.model.resources import format_resource, parse_resource
 
 if TYPE_CHECKING:
     from hostler.control.api.shapes import Quota
@@ -88,11 +89,29 @@ def set_(there: There, name: str, least: tuple[str, ...], most: tuple[str, ...],
         except UnknownThereError:
             words = {place: _changed({}, change) for place, change in changes.items()}
             after = client.quotas.create(valid(QuotaCreate, {"project": name, **words}))
+        lines = _out_of_reach(after, list(client.quotas.list()))
     told(
         after,
         output,
         f"quota of {after.project}: {amounts_text(after.min)} guaranteed, at most {amounts_text(after.max)}",
     )
+    for line in lines:
+        note(line)
+
+
+def _out_of_reach(one: Quota, quotas: list[Quota]) -> list[str]:
+    """Say which maximum can never be reached: whoever borrows does so from what projects are guaranteed in all."""
+    lines = []
+    for resource, most in sorted(one.max.items()):
+        guaranteed = sum(parse_resource(resource, other.min.get(resource, "0")) for other in quotas)
+        if 0 < guaranteed < parse_resource(resource, most):
+            amount = format_resource(resource, guaranteed)
+            lines.append(
+                f"{one.project} does not get to {resource} {most}: beyond what it is guaranteed it borrows what others "
+                f"leave of theirs, and {resource} {amount} is guaranteed in all. "
+                f"'hostler quota set {one.project} --min {resource}={most}' guarantees it"
+            )
+    return lines
 
 
 def _changes(option: str, words: tuple[str, ...]) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""What a VM would take beyond its project's quota, with the amounts: of which resource, used, asked, and the limit."""
+"""What a VM would take beyond its project's quota: of which resource, used, asked, the limit, and what lets it in."""
 
 from __future__ import annotations
 
@@ -22,9 +22,16 @@ def counted(engine: Engine, found: Explanation, *, asked: str = "asked") -> Expl
     exceeded = engine.state.quotas.exceeded(spec) if found.quota else None
     if exceeded is None:
         return found
-    text = f"{found.quota} ({_amounts(engine, spec, *exceeded, asked)})"
+    text = f"{found.quota} ({_amounts(engine, spec, *exceeded, asked)}); {_cure(engine, spec, *exceeded)}"
     note = found.decision.note or f"the quota of {spec.tenant} has no room for it"
     return _replace(found, quota=text, decision=_replace(found.decision, note=note))
+
+
+def _cure(engine: Engine, spec: GuestSpec, resource: str, is_maximum: bool) -> str:
+    """Say by which command an admin lets it in: what is guaranteed is within the quota, whatever others have."""
+    used = engine.state.quotas.used.get(spec.tenant, {}).get(resource, 0)
+    enough = format_resource(resource, used + wants(spec, resource))
+    return f"'hostler quota set {spec.tenant} --{'max' if is_maximum else 'min'} {resource}={enough}' would let it in"
 
 
 def _amounts(engine: Engine, spec: GuestSpec, resource: str, is_maximum: bool, asked: str) -> str:
