@@ -25,6 +25,9 @@ class Foreign:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
 
+    def written_after(self, seq: int) -> list[log.Entry]:
+        return []  # that replica is another process
+
     async def read(self, work: Any) -> Any:
         found = await self._database.read(work)
         return [self._seen(one) for one in found] if isinstance(found, list) else found

@@ -13,6 +13,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -217,7 +218,8 @@ class Books:
 
     async def _begin_to_lead(self, held: lease.Lease) -> None:
         """Read what the leader before wrote last, and write what all replicas must know of from now on."""
-        await self._read_log()
+        async with self._reading:
+            await self._read_database()
         policies = policies_for(self._settings)
         known = await self._thread.run(lambda: self._follower.engine.policies)
         body = msgspec.json.encode(PolicyChanged(policies=policies))
@@ -256,26 +258,38 @@ class Books:
                 await asyncio.sleep(_AGAIN_S)
                 await self._rebuild_patiently()
                 continue
-            self._seen = await self._database.notifier.wait(min(_LOOK_S, idle_s), since=self._seen)
+            await self._database.notifier.wait(min(_LOOK_S, idle_s), since=self._seen)
 
     async def _read_log(self) -> None:
-        """Read what is new, and tell those who wait for it."""
+        """Read what is new: what this process wrote from memory, which is most of it where it leads."""
         async with self._reading:
-            while await self._read_page():
-                pass
+            told = self._database.notifier.count
+            written = self._database.written_after(self._follower.seq)
+            if written:
+                await self._take_in(written)
+            else:
+                await self._read_database()
+            if not (written and self._database.is_shared):  # else it may have been told of what others wrote, too
+                self._seen = told
 
-    async def _read_page(self) -> bool:
-        """Read some entries; say whether there are more."""
+    async def _read_database(self) -> None:
+        """Read all that there is, whoever wrote it."""
+        while True:
+            entries = await self._database.read(partial(log.read_after, seq=self._follower.seq, limit=_PAGE))
+            if entries:
+                await self._take_in(entries)
+            if len(entries) < _PAGE:
+                return
+
+    async def _take_in(self, entries: list[log.Entry]) -> None:
+        """Follow the next entries, and tell those who wait for them."""
         follower = self._follower
-        entries = await self._database.read(lambda connection: log.read_after(connection, follower.seq, _PAGE))
-        if entries:
-            await self._thread.run(lambda: follower.read(entries))
-            self._announce(entries)
-            self._tell_refusals(follower)
-            for waited_s in self._waits.read(entries, self._clock()):
-                if self.is_leader:
-                    self.on_placed(waited_s)
-        return len(entries) == _PAGE
+        await self._thread.run(lambda: follower.read(entries))
+        self._announce(entries)
+        self._tell_refusals(follower)
+        for waited_s in self._waits.read(entries, self._clock()):
+            if self.is_leader:
+                self.on_placed(waited_s)
 
     def _announce(self, entries: list[log.Entry]) -> None:
         vms: dict[str, None] = {}
@@ -389,8 +403,7 @@ class Books:
         async with self._reading:
             self._follower = await self._thread.run(make)
             self._checkpoint_at = self._follower.seq
-            while await self._read_page():
-                pass
+            await self._read_database()
             self._is_sound = True
 
 

@@ -22,6 +22,7 @@ from hostler.control.store.errors import DatabaseClosedError, translate
 from hostler.control.store.jobs import Job
 from hostler.control.store.joint import Gatherer, JointWork, alone
 from hostler.control.store.limits import Limits
+from hostler.control.store.log import Entry
 from hostler.control.store.notifier import Notifier
 from hostler.control.store.sqlite import SqliteBackend
 from hostler.control.store.writer import Work, Writer
@@ -122,6 +123,13 @@ class Database:
     def failures(self) -> Mapping[str, int]:
         """Return how many writes failed by the database, not by what they asked for, by the code of the error."""
         return self._writer.failures
+
+    def written_after(self, seq: int) -> list[Entry]:
+        """Return entries of the log that follow a number, as far as this process wrote them lately and nobody between.
+
+        Nothing says nothing: others may have written.
+        """
+        return self._writer.recent.after(seq)
 
     async def write(self, work: Work[T]) -> T:
         """Run a work that may write; returns when it is on disk. Cancelled before its turn, it is not run.

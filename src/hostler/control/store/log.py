@@ -99,12 +99,12 @@ def go_back(connection: Connection, to: tuple[int, int]) -> None:
     tail.written = to[1]
 
 
-def close_tail(connection: Connection) -> bool:
-    """Write what was kept aside; say whether the log grew in this transaction."""
+def close_tail(connection: Connection) -> list[Entry]:
+    """Write what was kept aside; return all by which the log grew in this transaction."""
     tail = _tail(connection)
     _flush(connection)
     del connection.info[_TAIL]
-    return bool(tail.entries)
+    return [Entry(seq=seq, **msgspec.structs.asdict(entry)) for seq, entry in enumerate(tail.entries, tail.base + 1)]
 
 
 def _tail(connection: Connection) -> _Tail:

@@ -32,6 +32,7 @@ from hostler.control.store.errors import (
 )
 from hostler.control.store.jobs import Job, run_all, settle
 from hostler.control.store.limits import Limits
+from hostler.control.store.recent import Recent
 from hostler.errors import InternalError
 
 __all__ = ["Work", "Writer"]
@@ -52,6 +53,7 @@ class Writer:
         self._connection: Connection | None = None
         self._is_committing = False
         self.commits = 0
+        self.recent = Recent()
         self.failures = dict.fromkeys((kind.code for kind in FAILURES), 0)
         event.listen(backend.writing, "commit", self._check_commit)
         self._thread = threading.Thread(target=self._run, name="hostler-writer", daemon=True)
@@ -122,15 +124,16 @@ class Writer:
                     connection, transaction = self._begin()
                 for job in jobs:
                     self._attempt(connection, transaction, job)
-            has_grown = log.close_tail(connection)
-            if has_grown:
+            entries = log.close_tail(connection)
+            if entries:
                 self._backend.announce(connection)
         except BaseException as error:
             self._drop()
             raise translate(error) from error
         self._commit(connection, transaction)
         self.commits += 1
-        if has_grown:
+        if entries:
+            self.recent.add(entries)
             self._backend.notifier.poke()
         self._backend.after_commit(connection)
 

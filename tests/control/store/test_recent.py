@@ -1,0 +1,74 @@
+"""What this process wrote to the log last is known without reading it, as the database has it, and never more."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostler.control.store import Connection, Database, log, open_database
+from hostler.control.store.log import Entry
+from hostler.control.store.recent import Recent
+from hostler.errors import ConflictError
+from tests.control.databases import PATIENT
+from tests.control.store.making import fact, note
+
+
+def entries(*numbers: int) -> list[Entry]:
+    return [Entry(seq=number, at_ns=number, kind="fact", body=b"{}") for number in numbers]
+
+
+def append(database: Database, *new: log.NewEntry) -> None:
+    database.submit(lambda connection: log.append(connection, new)).result(30)
+
+
+def read(database: Database, seq: int) -> list[Entry]:
+    return database.read_now(lambda connection: log.read_after(connection, seq, 100))
+
+
+def test_what_was_written_is_known_as_it_is_read(database):
+    append(database, fact(b'{"a":"\xc3\xbc"}', project="shop", subject="vm-1"), note(b"b"))
+    append(database)
+    append(database, fact(b"c"))
+    for seq in range(5):
+        assert database.written_after(seq) == read(database, seq)
+    assert len(database.written_after(0)) == 3
+
+
+def test_of_a_work_that_failed_nothing_is_known(database):
+    def fails(connection: Connection) -> None:
+        log.append(connection, [fact(b"never")])
+        raise ConflictError("changed its mind", hint="")
+
+    append(database, fact(b"before"))
+    with pytest.raises(ConflictError):
+        database.submit(fails).result(30)
+    append(database, fact(b"after"))
+    assert [entry.body for entry in database.written_after(0)] == [b"before", b"after"]
+    assert database.written_after(0) == read(database, 0)
+
+
+def test_where_others_wrote_between_only_the_database_knows(postgres_url):
+    ours, theirs = (open_database(postgres_url, limits=PATIENT) for _ in range(2))
+    try:
+        append(ours, fact(b"1"))
+        append(theirs, fact(b"2"))
+        append(ours, fact(b"3"), fact(b"4"))
+        assert ours.written_after(0) == ours.written_after(1) == []
+        assert ours.written_after(2) == read(ours, 2)
+        assert ours.written_after(3) == read(ours, 3)
+    finally:
+        theirs.close()
+        ours.close()
+
+
+def test_only_the_newest_are_kept():
+    recent = Recent(most=3)
+    assert recent.after(0) == []
+    recent.add(entries(1, 2))
+    recent.add(entries(3, 4, 5))
+    assert recent.after(1) == []
+    assert recent.after(2) == entries(3, 4, 5)
+    assert recent.after(4) == entries(5)
+    assert recent.after(5) == []
+    recent.add(entries(6, 7, 8, 9))
+    assert recent.after(5) == []
+    assert recent.after(6) == entries(7, 8, 9)
