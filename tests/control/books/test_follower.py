@@ -82,6 +82,61 @@ def test_no_checkpoint_is_taken_before_an_own_step_was_read():
     assert again.checkpoint(0) == leader.checkpoint(0)
 
 
+class Placed:
+    """A leader that has placed a guest, and the replica that follows it."""
+
+    def __init__(self) -> None:
+        self.leader, self.replica = fresh(), fresh()
+        self.read(*FACTS[:2])
+        self.step()
+
+    def read(self, *facts: object) -> None:
+        self._tell(*[entry(seq, "fact", fact, SECOND) for seq, fact in enumerate(facts, self.leader.seq + 1)])
+
+    def step(self) -> list[Action]:
+        made, actions = self.leader.step(2 * SECOND, 100)
+        self.leader.stepped(self.leader.seq + 1)
+        self._tell(entry(self.leader.seq + 1, "step", made, 2 * SECOND))
+        return actions
+
+    def _tell(self, *entries: Entry) -> None:
+        for follower in (self.leader, self.replica):
+            follower.read(entries)
+            assert follower.due == follower.next_due()
+
+
+def test_a_placement_that_is_confirmed_waits_a_moment_for_the_step_of_whoever_comes_next():
+    placed = Placed()
+    leader = placed.leader
+    assert leader.due is None
+    placed.read(GuestBound(uid="one", host="a"))
+    assert leader.engine.now < leader.due < leader.engine.now + SECOND
+    placed.read(FACTS[2])
+    assert leader.due == leader.engine.now
+    assert [action.uid for action in placed.step()] == ["two"]
+    assert leader.engine.decision("one").state == "bound"
+    assert leader.checkpoint(0) == placed.replica.checkpoint(0)
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [GuestBound(uid="one", host="elsewhere"), GuestBound(uid="two", host="a"), GuestLeft(uid="one")],
+    ids=["elsewhere", "nobody-decided", "gone"],
+)
+def test_what_confirms_no_decision_is_looked_at_at_once(fact):
+    placed = Placed()
+    placed.read(GuestBound(uid="one", host="a"), fact)
+    assert placed.leader.due == placed.leader.engine.now
+
+
+def test_a_replica_that_begins_with_a_checkpoint_knows_when_something_is_due():
+    pair = Pair()
+    pair.read(GuestLeft(uid="one"), at_s=110)
+    pair.step(110)
+    again = Follower.restore(pair.leader.checkpoint(0))
+    assert again.due == pair.leader.due == 170 * SECOND
+
+
 def test_a_replica_that_decides_otherwise_says_so():
     leader, replica = fresh(), fresh()
     facts = [entry(seq, "fact", fact) for seq, fact in enumerate(FACTS, 1)]

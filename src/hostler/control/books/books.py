@@ -314,8 +314,7 @@ class Books:
         """Step until nothing is to be decided now; return in how many seconds something will be."""
         while (held := self.leadership.held) is not None:
             follower = self._follower
-            due = await self._thread.run(follower.next_due)
-            now = self._time.now(follower.engine.now)
+            due, now = follower.due, self._time.now(follower.engine.now)
             if due is not None and due <= now:
                 await self._step(held, follower, now)
                 await self._read_log()

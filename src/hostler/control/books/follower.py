@@ -21,14 +21,16 @@ import msgspec
 from hostler.control.settings import ControlSettings, policies_for
 from hostler.control.store.log import Checkpoint, Entry
 from hostler.engine import Engine
+from hostler.engine.records import PLACED_STATES
 from hostler.errors import HostlerError, InternalError
-from hostler.model import Action, Event
+from hostler.model import Action, Event, GuestBound
 
 __all__ = ["FORMAT", "AstrayError", "Follower", "Refusal", "Step", "digest_of"]
 
 FORMAT = "hostler-engine-1"
 BETWEEN = "hostler-engine-between-1"
 _UPGRADE = "run the version of the other replicas here; this one leads nobody meanwhile"
+_CONFIRM_NS = 25_000_000
 _EVENT = msgspec.json.Decoder(Event)
 _ENCODER = msgspec.json.Encoder()
 
@@ -93,6 +95,7 @@ class Follower:
         self._done = 0  # steps up to this entry were made before the checkpoint from which it began
         self.is_torn = False  # it made a step that it has not read in the log
         self._astray: AstrayError | None = None  # once an entry could not be followed, none behind it can be
+        self.due = self.next_due()  # by what was read; while the engine steps it is not asked
 
     @classmethod
     def begin(cls) -> Follower:
@@ -131,6 +134,7 @@ class Follower:
                 self._astray = error
                 raise
             self.seq = entry.seq
+        self.due = self.next_due()
 
     def _check(self) -> None:
         if self._astray is not None:
@@ -167,8 +171,24 @@ class Follower:
                 twin.apply(_known_at(event, now))
 
     def next_due(self) -> int | None:
-        """Return when a step is worth while: at once where facts wait."""
-        return self.engine.now if self._waiting else self.engine.next_due()
+        """Return when a step is worth while: at once where facts wait, and soon where they only confirm decisions.
+
+        Of those the engine learns nothing that lets it decide, so they share the step of what comes next.
+        """
+        due = self.engine.next_due()
+        if not self._waiting:
+            return due
+        if not all(self._is_confirmation(event) for _, event in self._waiting):
+            return self.engine.now
+        soon = self.engine.now + _CONFIRM_NS
+        return soon if due is None else min(due, soon)
+
+    def _is_confirmation(self, event: Event) -> bool:
+        """Say whether a fact tells that a guest is where the engine put it."""
+        if not isinstance(event, GuestBound):
+            return False
+        record = self.engine.state.guests.get(event.uid)
+        return record is not None and record.state in PLACED_STATES and record.host == event.host
 
     def step(self, now: int, limit: int) -> tuple[Step, list[Action]]:
         """Decide, as the leader; the step must be written to the log, or this follower must be thrown away."""
