@@ -18,6 +18,9 @@ from hostler.errors import InputError
 
 __all__ = ["Lease", "check_epoch", "read", "release", "renew", "take"]
 
+# Made once: making it costs SQLAlchemy more than running it costs the database.
+_SHARE = select(lease.c.holder, lease.c.epoch).with_for_update(read=True)
+
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """The row as it is. ``left_s`` is what remains of it, negative once it has run out."""
@@ -65,7 +68,7 @@ def release(connection: Connection, held: Lease) -> bool:
 
 def check_epoch(connection: Connection, epoch: int) -> None:
     """Fail unless the holder of that epoch still has the lease; nobody can take it until this transaction ends."""
-    row = connection.execute(select(lease.c.holder, lease.c.epoch).with_for_update(read=True)).one()
+    row = connection.execute(_SHARE).one()
     if row.epoch != epoch or not row.holder:
         who = f"{row.holder} has it with epoch {row.epoch}" if row.holder else "it was given back"
         raise LeaseLostError(f"the lease of epoch {epoch} is over: {who}", hint="follow the log as a replica")
