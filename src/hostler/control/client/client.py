@@ -18,7 +18,8 @@ import msgspec
 
 from hostler.control.api.shapes import Event, Operation, Page, Policies, Whoami
 from hostler.control.client.access import Keys, Tokens
-from hostler.control.client.errors import AnswerError, read_problem, refusal
+from hostler.control.client.bounded import read_lines
+from hostler.control.client.errors import UNREADABLE, AnswerError
 from hostler.control.client.events import read_messages
 from hostler.control.client.hosts import Hosts
 from hostler.control.client.pages import items
@@ -132,11 +133,9 @@ class Client:
         if last:
             headers["Last-Event-ID"] = last
         with self._wire.stream("/v1/events", query, headers) as answer:
-            if answer.status_code >= 400:
-                raise refusal(read_problem(answer.status_code, answer.read()))
-            for message in read_messages(answer.iter_lines()):
+            for message in read_messages(read_lines(answer)):
                 try:
                     yield msgspec.json.decode(message.data, type=Event)
-                except msgspec.MsgspecError as error:
+                except UNREADABLE as error:
                     hint = "'hostler version' here and there should agree"
                     raise AnswerError(f"an event is not understood: {error}", hint=hint) from error

@@ -14,7 +14,7 @@ from hostler.control.api.shapes import Problem
 from hostler.errors import ConflictError, HostlerError, InputError, UnavailableError, UnknownNameError
 
 __all__ = [
-    "AnswerError", "NotAllowedError", "NotPlacedError", "OperationFailedError", "RefusedConflictError",
+    "UNREADABLE", "AnswerError", "NotAllowedError", "NotPlacedError", "OperationFailedError", "RefusedConflictError",
     "RefusedInputError", "RefusedUnavailableError", "StillUnderWayError",
     "UnknownThereError", "UnreachableError", "read_problem", "refusal",
 ]  # fmt: skip
@@ -23,6 +23,7 @@ NOT_PLACED = "insufficient_resources"  # asked to place a VM at once, nobody had
 _CONFLICTS = (409, 410, 412)
 _CONFLICT_CODES = ("idempotency_mismatch",)
 _LONGEST = 300
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # what reading JSON of a stranger may raise
 
 
 class _Told(HostlerError):
@@ -104,7 +105,7 @@ def read_problem(status: int, body: bytes) -> Problem:
     """Read a refusal; what is none of ours (a proxy's page, say) keeps its status and the beginning of its text."""
     try:
         return msgspec.structs.replace(msgspec.json.decode(body, type=Problem), status=status)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         text = " ".join(body[:_LONGEST].decode("utf-8", "replace").split())
         detail = f"the server answered {status}" + (f": {text}" if text and "<" not in text else "")
         return Problem(title="", status=status, code="", detail=detail, hint="is this the address of a control plane?")

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from hostler.control.client.bounded import LONGEST_LINE, check_size
+
 __all__ = ["Message", "read_messages"]
 
 
@@ -24,8 +26,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 def read_messages(lines: Iterable[str]) -> Iterator[Message]:
     """Read messages from lines without their ends. One that was not finished when the lines ended is dropped."""
     data: list[str] = []
-    event, last = "", ""
+    event, last, size = "", "", 0
     for line in lines:
+        size = size + len(line) if line else 0
+        check_size(size, LONGEST_LINE)
         if not line:
             if data:
                 yield Message(data="\n".join(data), id=last, event=event or "message")

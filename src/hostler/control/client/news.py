@@ -12,7 +12,7 @@ from types import TracebackType
 
 import httpx
 
-from hostler.control.client.errors import read_problem, refusal
+from hostler.control.client.bounded import read_lines
 from hostler.control.client.events import read_messages
 from hostler.control.client.reach import Reach
 from hostler.control.client.wire import Wire
@@ -74,14 +74,12 @@ class News:
 
     def _read(self) -> None:
         with self._wire.stream("/v1/events", {"news": "true"}, _HEADERS) as answer:
-            if answer.status_code >= 400:
-                raise refusal(read_problem(answer.status_code, answer.read()))
             with self._lock:
                 if self._ending.is_set():
                     return
                 self._answer = answer
             try:
-                for _ in read_messages(answer.iter_lines()):
+                for _ in read_messages(read_lines(answer)):
                     self.is_live = True
                     self._changed.set()
             finally:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeVar
 from urllib.parse import quote
@@ -19,7 +19,15 @@ import httpx
 import msgspec
 
 from hostler._version import __version__
-from hostler.control.client.errors import AnswerError, UnknownThereError, UnreachableError, read_problem, refusal
+from hostler.control.client.bounded import UNENCODED, read_body
+from hostler.control.client.errors import (
+    UNREADABLE,
+    AnswerError,
+    UnknownThereError,
+    UnreachableError,
+    read_problem,
+    refusal,
+)
 from hostler.control.client.reach import Reach, trusted
 from hostler.control.client.schemes import is_not_tls, other_scheme, speaks_tls
 
@@ -36,6 +44,7 @@ _TRIES = 4
 _PAUSES_S = (0.1, 0.4, 1.5)
 _CONNECT_S = 5.0
 _ANSWER_S = 30.0
+_WHOLE = 4  # times as long may an answer take that has begun
 _LONGEST_PAUSE_S = 30.0  # whom a server puts off for longer, he is told so instead
 _PUT_OFF = (429, 503)
 _FINAL = ("no_available_agents",)  # a 503 that is the answer to a question, and no reason to ask again
@@ -49,11 +58,16 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
     headers: Mapping[str, str]
 
+    @property
+    def is_success(self) -> bool:
+        """Say whether it is what was asked for."""
+        return 200 <= self.status < 300
+
     def decode(self, into: type[T]) -> T:
         """Read the body as one of our shapes."""
         try:
             return msgspec.json.decode(self.body, type=into)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             hint = "is this the address of a control plane? 'hostler version' here and there should agree"
             raise AnswerError(f"the server's answer is not understood: {error}", hint=hint) from error
 
@@ -74,7 +88,7 @@ class Wire:
         self._sleep = sleep
         self._answer_s = answer_s
         self._was_lost = False  # of the request under way, an answer: the server may have done it
-        headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
+        headers = {"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": UNENCODED}
         if reach.key:
             headers["Authorization"] = f"Bearer {reach.key}"
         self._http = httpx.Client(
@@ -129,17 +143,17 @@ class Wire:
         request = self._request(method, path, body=body, query=query, version=version, wait_s=wait_s, is_once=is_once)
         for tries in range(1, _TRIES):
             try:
-                response = self._http.send(request)
+                answer = self._exchange(request)
             except httpx.TransportError as error:
                 if not _is_repeatable(request, error, tries):
                     raise self.failure(error, is_change=request.method not in _READING) from error
                 self._was_lost |= not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
                 pause_s = 0.0
             else:
-                if response.is_success:
-                    return Answer(response.status_code, response.content, response.headers)
-                problem = read_problem(response.status_code, response.content)
-                asked_s = _retry_after_s(response)
+                if answer.is_success:
+                    return answer
+                problem = read_problem(answer.status, answer.body)
+                asked_s = _retry_after_s(answer)
                 if asked_s is None or asked_s > _LONGEST_PAUSE_S or problem.code in _FINAL:
                     raise refusal(problem)
                 pause_s = asked_s
@@ -149,19 +163,29 @@ class Wire:
     def _last(self, request: httpx.Request) -> Answer:
         """Send a request for the last time."""
         try:
-            response = self._http.send(request)
+            answer = self._exchange(request)
         except httpx.TransportError as error:
             raise self.failure(error, is_change=request.method not in _READING) from error
-        if response.is_success:
-            return Answer(response.status_code, response.content, response.headers)
-        raise refusal(read_problem(response.status_code, response.content))
+        if answer.is_success:
+            return answer
+        raise refusal(read_problem(answer.status, answer.body))
 
-    def stream(
-        self, path: str, query: Query | None, headers: Mapping[str, str]
-    ) -> AbstractContextManager[httpx.Response]:
+    def _exchange(self, request: httpx.Request) -> Answer:
+        """Send a request once, and read all of its answer."""
+        response = self._http.send(request, stream=True)
+        try:
+            return Answer(response.status_code, read_body(response, self._answer_s * _WHOLE), response.headers)
+        finally:
+            response.close()
+
+    @contextmanager
+    def stream(self, path: str, query: Query | None, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
         """Open an answer that goes on; the caller reads it, and translates what goes wrong by ``failure``."""
         timeout = httpx.Timeout(_CONNECT_S, read=self._answer_s * 2)
-        return self._http.stream("GET", path, params=_params(query), headers=dict(headers), timeout=timeout)
+        with self._http.stream("GET", path, params=_params(query), headers=dict(headers), timeout=timeout) as answer:
+            if not answer.is_success:
+                raise refusal(read_problem(answer.status_code, read_body(answer, self._answer_s * _WHOLE)))
+            yield answer
 
     def _request(
         self, method: str, path: str, *, body: object, query: Query | None, version: str, wait_s: float, is_once: bool
@@ -224,10 +248,10 @@ def _is_repeatable(request: httpx.Request, error: httpx.TransportError, tries: i
     return request.method in _READING or IDEMPOTENCY_HEADER in request.headers
 
 
-def _retry_after_s(response: httpx.Response) -> float | None:
+def _retry_after_s(answer: Answer) -> float | None:
     """Return for how long a server puts a request off; None where it does not."""
-    asked = response.headers.get("Retry-After", "")
-    return float(asked) if response.status_code in _PUT_OFF and asked.isdecimal() else None
+    asked = answer.headers.get("Retry-After", "")
+    return float(asked) if answer.status in _PUT_OFF and asked.isdecimal() else None
 
 
 def path_of(*parts: str) -> str:
