@@ -14,7 +14,8 @@ from hostler.agent.drivers.driver import BlockedError, DriverError, PermanentErr
 from hostler.agent.drivers.libvirt import LibvirtDriver
 from hostler.agent.drivers.libvirt_storage import find_pool
 from hostler.agent.drivers.libvirt_thread import LibvirtThread
-from hostler.agent.drivers.libvirt_xml import domain_name, domain_uuid
+from hostler.agent.drivers.libvirt_xml import domain_name, domain_uuid, volume_name
+from hostler.agent.drivers.offering import memory_offered
 from hostler.agent.messages import Capabilities, Disk, Image, Network
 from tests.agent.drivers.contract import CHECKS, names, power_of, run_check
 from tests.agent.drivers.libvirt_lab import POOL, URI, LibvirtLab
@@ -105,14 +106,19 @@ def test_libvirt_leaves_a_user_mode_card_unplugged(tmp_path):
     on(lab, scenario)
 
 
-def test_the_size_is_that_of_host_and_pool(tmp_path):
+def test_the_size_is_what_host_and_pool_can_spare(tmp_path):
     lab = LibvirtLab(tmp_path)
 
     async def scenario(driver):
         _, memory_mib, cpus, *_ = lab.connection.getInfo()
         size = await driver.size()
-        assert (size.cpu_millis, size.memory_bytes) == (cpus * 1000, memory_mib * 2**20)
-        assert size.disk_bytes == lab.connection.storagePoolLookupByName(POOL).info()[1] > 0
+        assert (size.cpu_millis, size.memory_bytes) == (cpus * 1000, memory_offered(memory_mib * 2**20))
+        pool = lab.connection.storagePoolLookupByName(POOL)
+        assert size.disk_bytes == pool.info()[3] > 0
+        size_text = f"<capacity>{2**30}</capacity><allocation>{2**30}</allocation>"
+        pool.createXML(f"<volume><name>{volume_name(VM, 0)}</name>{size_text}</volume>", 0)
+        assert pool.info()[3] == size.disk_bytes - 2**30
+        assert (await driver.size()).disk_bytes == size.disk_bytes, "what VMs have is booked for them"
 
     on(lab, scenario)
 

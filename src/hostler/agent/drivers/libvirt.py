@@ -26,9 +26,10 @@ from hostler.agent.drivers.driver import (
     Power,
     UnsupportedError,
 )
-from hostler.agent.drivers.libvirt_storage import find_pool, make_volumes, remove_volumes
+from hostler.agent.drivers.libvirt_storage import find_pool, make_volumes, pool_offered, remove_volumes
 from hostler.agent.drivers.libvirt_thread import Handle, LibvirtThread
 from hostler.agent.drivers.libvirt_xml import NAMESPACE, domain_kind, domain_uuid, domain_xml, marked_vm, pools_of
+from hostler.agent.drivers.offering import memory_offered
 from hostler.agent.messages import Capabilities, HostSize, Order
 
 __all__ = ["LibvirtDriver"]
@@ -246,8 +247,8 @@ class LibvirtDriver:
     def _size(self, connection: Handle) -> HostSize:
         _, memory_mib, cpus, *_ = connection.getInfo()
         pool = find_pool(connection, self._pools[""])
-        disk_bytes = pool.info()[1] if pool is not None else 0
-        return HostSize(cpu_millis=cpus * 1000, memory_bytes=memory_mib * _MIB, disk_bytes=disk_bytes)
+        disk_bytes = pool_offered(pool) if pool is not None else 0
+        return HostSize(cpu_millis=cpus * 1000, memory_bytes=memory_offered(memory_mib * _MIB), disk_bytes=disk_bytes)
 
     def _find(self, connection: Handle) -> list[Found]:
         found = []

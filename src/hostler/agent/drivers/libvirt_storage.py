@@ -15,9 +15,10 @@ from hostler.agent.drivers.libvirt_thread import Handle
 from hostler.agent.drivers.libvirt_xml import Volume, domain_name, volume_name, volume_xml
 from hostler.agent.messages import Image, Order
 
-__all__ = ["find_pool", "make_volumes", "remove_volumes"]
+__all__ = ["find_pool", "make_volumes", "pool_offered", "remove_volumes"]
 
 _MOST_DISKS = 26
+_OWN = "hostler-"  # how names of our volumes begin
 _NO_SUPPORT = 3  # VIR_ERR_NO_SUPPORT
 
 
@@ -31,6 +32,14 @@ def find_pool(connection: Handle, name: str) -> Handle | None:
         raise
     pool = pools.get(name)
     return pool if pool is not None and pool.isActive() else None
+
+
+def pool_offered(pool: Handle) -> int:
+    """Return what a pool has for VMs: what is free in it, and what their volumes take there already."""
+    offered: int = pool.info()[3]
+    for volume in pool.listAllVolumes(0):
+        offered += volume.info()[2] if volume.name().startswith(_OWN) else 0
+    return offered
 
 
 def make_volumes(connection: Handle, order: Order, pools: Mapping[str, str], roots: Sequence[Path]) -> list[Volume]:

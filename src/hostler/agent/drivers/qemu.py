@@ -16,6 +16,7 @@ from collections.abc import Callable
 import msgspec
 
 from hostler.agent.drivers.driver import DriverError, Found, Landing, PermanentError, UnsupportedError
+from hostler.agent.drivers.offering import disk_offered, memory_offered
 from hostler.agent.drivers.qemu_acceleration import find_acceleration
 from hostler.agent.drivers.qemu_cache import ImageCache
 from hostler.agent.drivers.qemu_disks import Disks
@@ -89,12 +90,12 @@ class QemuDriver:
             await opened[1].close()
 
     async def size(self) -> HostSize:
-        """Return all of the machine."""
-        disk = os.statvfs(self._settings.folder)
+        """Return what the machine can spare."""
+        folder = self._settings.folder
         return HostSize(
             cpu_millis=(os.cpu_count() or 1) * 1000,
-            memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-            disk_bytes=disk.f_blocks * disk.f_frsize,
+            memory_bytes=memory_offered(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
+            disk_bytes=disk_offered(folder, folder / "vms"),
         )
 
     async def find(self) -> list[Found]:
