@@ -10,18 +10,22 @@ from typing import Any
 
 import msgspec
 
+from hostler.agent.drivers.fake import FakeVm
+from hostler.agent.messages import HostSize
 from hostler.control.api.shapes import Plan, PlanAsked, PlanVm
 from hostler.control.services import questions
 from hostler.control.store.log import Entry
 from hostler.control.vms.guests import vm_of_uid
-from hostler.control.vms.spec import VmSpec
+from hostler.control.vms.spec import DiskSpec, VmSpec
+from hostler.model import CPU, MEMORY, STORAGE
+from hostler.model.resources import parse_resource
 from tests.control.kills.twins import Twin
-from tests.control.storms.crowd import Crowd
+from tests.control.storms.crowd import Crowd, Owned
 from tests.control.storms.eyes import Eyes, audit, twin_of
 
 __all__ = ["Found", "check_books", "check_decisions", "check_vms"]
 
-Found = Mapping[str, Mapping[str, str]]  # host to its VMs, as its driver has them, with their power
+Found = Mapping[str, Mapping[str, FakeVm]]  # host to its VMs, as its driver has them
 
 _ALIVE = ("running", "paused")
 _PLANS = 20
@@ -41,21 +45,46 @@ def check_vms(people: Crowd, told: list[dict[str, Any]], found: Found) -> None:
     assert not [vm for vm, count in there.items() if count > 1], "a VM is on two hosts"
     assert set(there) <= set(by_id), "a host has a VM that nobody knows"
     for identity, vm in by_id.items():
-        assert vm["power"] == promised[identity].power, vm
-        power = found.get(vm["host"] or "", {}).get(identity, "")
-        if vm["state"] == "running":
-            assert power == "running", (vm, power)
-        else:
-            assert vm["state"] in ("stopped", "pending"), vm
-            assert power not in _ALIVE, (vm, power)
+        _check_vm(promised[identity], vm, found.get(vm["host"] or "", {}).get(identity))
 
 
-def check_books(eyes: Eyes, told: list[dict[str, Any]], sizes: Mapping[str, int]) -> list[Entry]:
+def _check_vm(promised: Owned, vm: dict[str, Any], here: FakeVm | None) -> None:
+    """Compare one VM with what its owner asked for and with what its host has of it."""
+    assert (vm["power"], str(vm["spec"]["cpu"])) == (promised.power, str(promised.cpu)), vm
+    if vm["state"] in (*_ALIVE, "resizing"):
+        assert here is not None, vm
+        assert here.power == vm["power"], (vm, here)
+        has, kept = here.order, _kept(vm)
+        has_now = (has.cpu_millis, has.memory_bytes, sum(disk.size_bytes for disk in has.disks))
+        # While it waits for room to grow it may still be shrinking: then more is kept than it has.
+        is_right = has_now <= kept if vm["state"] == "resizing" else has_now == kept
+        assert is_right, (vm, here)
+    else:
+        assert vm["state"] in ("stopped", "pending"), vm
+        assert here is None or here.power not in _ALIVE, (vm, here)
+
+
+def _kept(vm: dict[str, Any]) -> tuple[int, int, int]:
+    """Return what its host keeps for a VM, by what the service tells of it: cpu, memory and disk."""
+    booked = vm["booked"] or {"cpu": 0, "memory": 0}
+    disks = vm["spec"].get("disks", ()) if vm["host_id"] else ()
+    return (
+        parse_resource(CPU, booked["cpu"]),
+        parse_resource(MEMORY, booked["memory"]),
+        sum(parse_resource(STORAGE, disk["size"]) for disk in disks),
+    )
+
+
+def check_books(eyes: Eyes, told: list[dict[str, Any]], size: HostSize) -> list[Entry]:
     """Compare rows and log with what the service tells; return the log."""
     homes = {vm: host for vm, host, role in eyes.rows("SELECT vm, host, role FROM placements") if role == "home"}
     assert homes == {vm["id"]: vm["host_id"] for vm in told if vm["host_id"]}
-    kept = eyes.use()
-    assert all(cpu <= sizes["cpu"] and memory <= sizes["memory"] for cpu, memory in kept.values())
+    use = eyes.use()
+    for host in {vm["host_id"] for vm in told if vm["host_id"]} | set(use):
+        kept = [_kept(vm) for vm in told if vm["host_id"] == host]
+        assert use[host] == tuple(map(sum, zip(*kept, strict=True))), (host, use[host], kept)
+        limits = (size.cpu_millis, size.memory_bytes, size.disk_bytes)
+        assert all(amount <= limit for amount, limit in zip(use[host], limits, strict=True)), (host, use[host])
     entries = eyes.entries()
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
     assert audit(entries) > 0
@@ -72,7 +101,9 @@ async def check_decisions(people: Crowd, eyes: Eyes, seed: int) -> None:
 def _spec(dice: random.Random) -> VmSpec:
     """Return what somebody may ask for: most of it fits somewhere, some only where another makes way, some nowhere."""
     largest = dice.choice([2500, 2500, 2500, 9000])
+    disks = [DiskSpec(size=f"{dice.randrange(1, 400)}Gi")] if dice.random() < 0.3 else []
     return VmSpec(
+        disks=disks,
         cpu=f"{dice.randrange(100, largest)}m",
         memory=f"{dice.randrange(64, largest)}Mi",
         priority=dice.choice([0, 0, 0, 3]),

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.agent.messages import HostSize
 from hostler.control.store.log import Checkpoint
 from hostler.engine import Engine
 from tests.control.kills.judge import Found, check_books, check_decisions, check_vms
@@ -18,7 +19,7 @@ from tests.control.storms.service import Service
 
 __all__ = ["VERBS", "check_checkpoint", "rounds", "run_story"]
 
-VERBS = ("delete", "delete", "stop", "start", "restart", "migrate")
+VERBS = ("delete", "delete", "stop", "start", "restart", "migrate", "pause", "resume", "resize")
 _WISHERS = 12
 _LONGEST_S = 0.6
 
@@ -31,7 +32,7 @@ async def rounds(
     count: int,
     seed: int,
     most: int,
-    sizes: dict[str, int],
+    size: HostSize,
     verbs: Sequence[str] = VERBS,
 ) -> None:
     """Live through so many deaths. ``kill`` kills something and returns when it is back."""
@@ -40,7 +41,7 @@ async def rounds(
     def judge(told: list[dict[str, Any]]) -> None:
         check_vms(people, told, found())
         with Eyes(services[0].url) as eyes:
-            check_books(eyes, told, sizes)
+            check_books(eyes, told, size)
 
     async with crowd(services, seed) as people:
         for number in range(count):
@@ -53,6 +54,7 @@ async def rounds(
                     print(service.log.read_text()[-3000:])
                 raise
         assert people.answers > 5 * count
+        assert set(verbs) <= {verb for verb, taken in people.taken.items() if taken}, people.taken
         with Eyes(services[0].url) as eyes:
             await check_decisions(people, eyes, seed)
         print(f"{count} deaths, {people.answers} answers, {people.unanswered} without")

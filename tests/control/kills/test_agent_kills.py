@@ -12,12 +12,14 @@ import httpx
 import msgspec
 import pytest
 
+from hostler.agent.drivers.fake import FakeVm
+from tests.control.kills.judge import Found
 from tests.control.kills.story import VERBS, rounds, run_story
-from tests.control.storms.hosts import GIB
+from tests.control.storms.hosts import size_of
 from tests.control.storms.service import CALM, Service, until
 
 HOSTS, CPU, MOST = 3, 16, 24
-SIZES = {"cpu": CPU * 1000, "memory": CPU * GIB}
+SIZE = size_of(CPU)
 STILL = tuple(verb for verb in VERBS if verb != "migrate")  # fakes of different processes have no wires between them
 
 
@@ -54,11 +56,10 @@ class AgentProcess:
             process.kill()
             process.wait()
 
-    def vms(self) -> dict[str, str]:
-        """Return its VMs and their power, as they are on the host."""
+    def vms(self) -> dict[str, FakeVm]:
+        """Return its VMs as they are on the host."""
         state = self._home / "fake.json"
-        found = msgspec.json.decode(state.read_bytes()) if state.exists() else {}
-        return {vm: one["power"] for vm, one in found.items()}
+        return msgspec.json.decode(state.read_bytes(), type=dict[str, FakeVm]) if state.exists() else {}
 
 
 async def deaths(service: Service, agents: list[AgentProcess], count: int, seed: int) -> None:
@@ -81,10 +82,10 @@ async def deaths(service: Service, agents: list[AgentProcess], count: int, seed:
         for agent in victims:
             agent.start()
 
-    def found() -> dict[str, dict[str, str]]:
+    def found() -> Found:
         return {agent.name: agent.vms() for agent in agents}
 
-    await rounds([service], found, kill, count=count, seed=seed, most=MOST, sizes=SIZES, verbs=STILL)
+    await rounds([service], found, kill, count=count, seed=seed, most=MOST, size=SIZE, verbs=STILL)
 
 
 def play(folder: Path, url: str, count: int, seed: int) -> None:

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.control.kills.judge import Found
 from tests.control.kills.story import rounds, run_story
 from tests.control.postgres import PostgresServer
-from tests.control.storms.hosts import GIB, fleet, size_of
+from tests.control.storms.hosts import fleet, size_of
 from tests.control.storms.service import CALM, Service
 
 HOSTS, CPU, MOST = 6, 8, 24
 NAMES = [f"host-{number}" for number in range(HOSTS)]
-SIZES = {"cpu": CPU * 1000, "memory": CPU * GIB}
+SIZE = size_of(CPU)
 
 
 async def deaths(server: PostgresServer, services: list[Service], count: int, seed: int) -> None:
@@ -28,12 +29,12 @@ async def deaths(server: PostgresServer, services: list[Service], count: int, se
 
     for service in services:
         await service.start()
-    async with fleet(services, NAMES, size_of(CPU), seed=seed) as hosts:
+    async with fleet(services, NAMES, SIZE, seed=seed) as hosts:
 
-        def found() -> dict[str, dict[str, str]]:
-            return {host.name: {vm: one.power for vm, one in host.driver.vms.items()} for host in hosts}
+        def found() -> Found:
+            return {host.name: host.driver.vms for host in hosts}
 
-        await rounds(services, found, kill, count=count, seed=seed, most=MOST, sizes=SIZES)
+        await rounds(services, found, kill, count=count, seed=seed, most=MOST, size=SIZE)
 
 
 def play(folder: Path, server: PostgresServer, url: str, count: int, seed: int, replicas: int) -> None:

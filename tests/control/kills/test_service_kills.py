@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.control.kills.judge import Found
 from tests.control.kills.story import rounds, run_story
-from tests.control.storms.hosts import GIB, fleet, size_of
+from tests.control.storms.hosts import fleet, size_of
 from tests.control.storms.service import CALM, Service
 
 HOSTS, CPU, MOST = 6, 8, 24
 NAMES = [f"host-{number}" for number in range(HOSTS)]
-SIZES = {"cpu": CPU * 1000, "memory": CPU * GIB}
+SIZE = size_of(CPU)
 
 
 async def deaths_of_one(service: Service, count: int, seed: int) -> None:
@@ -31,12 +32,12 @@ async def deaths_of_one(service: Service, count: int, seed: int) -> None:
         await service.start()
 
     await service.start()
-    async with fleet([service], NAMES, size_of(CPU), seed=seed) as hosts:
+    async with fleet([service], NAMES, SIZE, seed=seed) as hosts:
 
-        def found() -> dict[str, dict[str, str]]:
-            return {host.name: {vm: one.power for vm, one in host.driver.vms.items()} for host in hosts}
+        def found() -> Found:
+            return {host.name: host.driver.vms for host in hosts}
 
-        await rounds([service], found, kill, count=count + count // 10, seed=seed, most=MOST, sizes=SIZES)
+        await rounds([service], found, kill, count=count + count // 10, seed=seed, most=MOST, size=SIZE)
     assert killed == count
 
 
@@ -74,12 +75,12 @@ async def deaths_of_leaders(services: list[Service], count: int, seed: int, took
     for service in services:
         await service.start()
     await services[0].ready(leads=True)
-    async with fleet(services, NAMES, size_of(CPU), seed=seed) as hosts:
+    async with fleet(services, NAMES, SIZE, seed=seed) as hosts:
 
-        def found() -> dict[str, dict[str, str]]:
-            return {host.name: {vm: one.power for vm, one in host.driver.vms.items()} for host in hosts}
+        def found() -> Found:
+            return {host.name: host.driver.vms for host in hosts}
 
-        await rounds(services, found, kill, count=count, seed=seed, most=MOST, sizes=SIZES)
+        await rounds(services, found, kill, count=count, seed=seed, most=MOST, size=SIZE)
 
 
 def play_leaders(folder: Path, url: str, count: int, seed: int) -> None:

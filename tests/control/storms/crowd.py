@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,17 +17,30 @@ from tests.control.storms.service import Service, until
 __all__ = ["Crowd", "Owned", "crowd", "operator"]
 
 _ANSWERED = (200, 202)
+_DISKS = (0, 0, 400)  # GiB
 _TURNED_DOWN = (404, 409)  # of verbs on a VM that goes, moves, or is as wished already
+_METHODS = {"delete": "DELETE", "resize": "PATCH"}
+_THEN = {"delete": "absent", "stop": "stopped", "start": "running", "pause": "paused", "resume": "running"}
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What somebody asks for; sent again it is the same."""
+
+    verb: str
+    path: str
+    key: str
+    body: dict[str, Any] | None = None
 
 
 class Owned(msgspec.Struct):
     """A VM as its owner knows it. ``wish`` was sent and is not answered yet: one at a time, so the last is known."""
 
     name: str
-    cpu: int = 1
+    cpu: int = 1  # and as many GiB of memory
+    disk: int = 0  # GiB on its host
     id: str = ""
-    power: str = "running"  # or stopped, absent
-    wish: tuple[str, str, str] | None = None  # verb, path, key
+    power: str = "running"  # or paused, stopped, absent
+    wish: Wish | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -41,6 +55,7 @@ class Crowd:
         self.random = random.Random(seed)
         self.owned: list[Owned] = []
         self.answers = 0
+        self.taken: Counter[str] = Counter()  # wishes by their verbs, without those that were turned down
         self.unanswered = 0
         self._clients = clients
         self._number = 0
@@ -49,47 +64,60 @@ class Crowd:
         """Return the way to some replica."""
         return self._clients[(self.random.randrange(1000) if at is None else at) % len(self._clients)]
 
-    async def create(self, at: int | None = None, *, cpu: int = 0) -> Owned:
+    async def create(self, at: int | None = None, *, cpu: int = 0, disk: int = 0) -> Owned:
         """Ask for a VM of some size."""
         self._number += 1
-        one = Owned(name=f"vm-{self._number}", cpu=cpu or self.random.choice([1, 1, 1, 2]))
+        one = Owned(name=f"vm-{self._number}", cpu=cpu or self.random.choice([1, 1, 1, 2]), disk=disk)
         self.owned.append(one)
-        await self._wish(one, "create", "/v1/vms", at)
+        spec: dict[str, Any] = {"cpu": one.cpu, "memory": f"{one.cpu}Gi"}
+        if disk:
+            spec["disks"] = [{"size": f"{disk}Gi"}]
+        await self._wish(one, Wish("create", "/v1/vms", self._key(), {"name": one.name, "spec": spec}), at)
         return one
 
     async def change(self, one: Owned, verb: str, at: int | None = None) -> None:
-        """Ask for something about a VM: delete, start, stop, restart, migrate."""
+        """Ask for something about a VM: delete, start, stop, restart, pause, resume, migrate."""
         path = f"/v1/vms/{one.id}" if verb == "delete" else f"/v1/vms/{one.id}/{verb}"
-        await self._wish(one, verb, path, at)
+        await self._wish(one, Wish(verb, path, self._key()), at)
 
-    async def _wish(self, one: Owned, verb: str, path: str, at: int | None) -> None:
-        one.wish = (verb, path, f"key-{self.random.getrandbits(64):x}")
+    async def resize(self, one: Owned, cpu: int, at: int | None = None) -> None:
+        """Ask for another size of a VM."""
+        body = {"spec": {"cpu": cpu, "memory": f"{cpu}Gi"}}
+        await self._wish(one, Wish("resize", f"/v1/vms/{one.id}", self._key(), body), at)
+
+    def _key(self) -> str:
+        return f"key-{self.random.getrandbits(64):x}"
+
+    async def _wish(self, one: Owned, wish: Wish, at: int | None) -> None:
+        one.wish = wish
         await self.send(one, at)
 
     async def send(self, one: Owned, at: int | None = None) -> bool:
         """Send what an owner wishes; say whether it was answered."""
-        if one.wish is None:
+        wish = one.wish
+        if wish is None:
             return True
-        verb, path, key = one.wish
-        method = {"create": "POST", "delete": "DELETE"}.get(verb, "POST")
-        body = {"name": one.name, "spec": {"cpu": one.cpu, "memory": f"{one.cpu}Gi"}} if verb == "create" else None
+        method, headers = _METHODS.get(wish.verb, "POST"), {"Idempotency-Key": wish.key}
         try:
-            answer = await self.client(at).request(method, path, json=body, headers={"Idempotency-Key": key})
+            answer = await self.client(at).request(method, wish.path, json=wish.body, headers=headers)
         except httpx.TransportError:
             self.unanswered += 1
             return False
         if answer.status_code >= 500:
             self.unanswered += 1
             return False
-        expected = _ANSWERED if verb == "create" else (*_ANSWERED, *_TURNED_DOWN)
-        assert answer.status_code in expected, f"{verb} of {one.name}: {answer.status_code} {answer.text[:500]}"
+        told = f"{wish.verb} of {one.name}: {answer.status_code} {answer.text[:500]}"
+        assert answer.status_code in _ANSWERED or _is_turned_down(one, wish, answer), told
         self.answers += 1
+        self.taken[wish.verb] += answer.status_code in _ANSWERED
         one.wish = None
         if answer.status_code in _ANSWERED:
             one.id = answer.json()["vm"]["id"]
-        is_taken = answer.status_code in _ANSWERED or (verb == "delete" and answer.status_code == 404)
-        if is_taken and verb in ("delete", "stop", "start"):
-            one.power = {"delete": "absent", "stop": "stopped", "start": "running"}[verb]
+            one.power = _THEN.get(wish.verb, one.power)
+            if wish.verb == "resize" and wish.body is not None:
+                one.cpu = wish.body["spec"]["cpu"]
+        elif wish.verb == "delete" and answer.status_code == 404:
+            one.power = "absent"
         return True
 
     async def resolve(self) -> None:
@@ -106,10 +134,13 @@ class Crowd:
         while not stopping.is_set():
             alive = [one for one in self.owned if one.is_alive and one.wish is None]
             if len(alive) < most and (not alive or self.random.random() < 0.5):
-                one = await self.create()
+                one = await self.create(disk=self.random.choice(_DISKS))
             elif alive:
-                one = self.random.choice(alive)
-                await self.change(one, self.random.choice(verbs))
+                one, verb = self.random.choice(alive), self.random.choice(verbs)
+                if verb == "resize":
+                    await self.resize(one, self.random.choice([1, 2, 3]))
+                else:
+                    await self.change(one, verb)
             while one.wish is not None and not stopping.is_set():
                 await asyncio.sleep(0.1)
                 await self.send(one)
@@ -177,8 +208,15 @@ class Crowd:
         return told
 
 
+def _is_turned_down(one: Owned, wish: Wish, answer: httpx.Response) -> bool:
+    if one.disk and wish.verb == "migrate" and answer.status_code == 400:
+        return bool(answer.json()["code"] == "not_movable")
+    return wish.verb != "create" and answer.status_code in _TURNED_DOWN
+
+
 def _is_at_rest(vm: dict[str, Any]) -> bool:
-    return vm["observed_generation"] == vm["generation"] or (vm["state"] == "pending" and bool(vm["why"]))
+    waits = vm["state"] in ("pending", "resizing") and bool(vm["why"])
+    return waits or vm["observed_generation"] == vm["generation"]
 
 
 @asynccontextmanager

@@ -35,7 +35,7 @@ async def one_client(people: Crowd, number: int) -> None:
 async def watch(eyes: Eyes, seen: list[int]) -> None:
     """Look at the books from outside all the time."""
     while True:
-        for host, (cpu, memory) in eyes.use().items():
+        for host, (cpu, memory, _) in eyes.use().items():
             assert cpu <= SIZE.cpu_millis, f"{host} has promised {cpu} of its cpu"
             assert memory <= SIZE.memory_bytes, f"{host} has promised {memory} of its memory"
         seen.append(1)
