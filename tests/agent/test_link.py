@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -152,3 +154,72 @@ def test_a_token_is_read_from_a_private_file(tmp_path):
 
 def test_no_secret_is_shown_when_an_identity_is_printed():
     assert "secret-1" not in repr(KNOWN)
+
+
+DEEP = b'{"unknown": ' + b"[" * 100_000
+NO_UTF8 = b'{"detail": "\xff", "credential": "\xff"}'
+REGISTER = Register(
+    boot="b", agent="a", version="1", driver="fake", capabilities={}, size=HostSize(cpu_millis=1, memory_bytes=1)
+)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize("body", [DEEP, NO_UTF8], ids=["deep", "no UTF-8"])
+def test_an_answer_that_cannot_be_read_is_waited_for_anew(body, status):
+    link = Link(Script(Response(status=status, body=body)), MemoryCredentials())
+    with pytest.raises(BusyError):
+        asyncio.run(link.join("token", "name") if status == 200 else link.report(REPORT))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"heartbeat_s": 1e300}, {"heartbeat_s": 0.0}, {"heartbeat_s": -1.0}, {"stop_after_s": 1e300},
+     {"stop_after_s": -1.0}, {"epoch": 2**70}, {"credential": "a\r\nb"}, {"credential": "x" * 5000}],
+    ids=str,
+)  # fmt: skip
+def test_a_registration_that_nobody_means_is_neither_obeyed_nor_kept(said):
+    usual = {"epoch": 1, "heartbeat_s": 5.0, "silent_after_s": 30.0, "credential": "next"}
+    body = json.dumps(usual | said).encode()
+    credentials = MemoryCredentials(KNOWN)
+    with pytest.raises(BusyError):
+        asyncio.run(Link(Script(Response(status=200, body=body)), credentials).register(REGISTER))
+    assert credentials.load() == KNOWN
+
+
+def test_a_credential_that_no_header_can_carry_is_not_kept():
+    credentials = MemoryCredentials()
+    script = Script(answer(Joined(host="h", credential="a\r\nX: b", protocol=1)))
+    with pytest.raises(BusyError):
+        asyncio.run(Link(script, credentials).join("token", "name"))
+    assert credentials.load() is None
+
+
+@pytest.mark.parametrize(
+    "content", [DEEP, b'{"host": "\xff", "credential": "c"}', b'{"host": "h", "credential": "a\\r\\nb"}'], ids=ascii
+)
+def test_a_file_that_holds_no_credential_is_refused(tmp_path, content):
+    file = tmp_path / "credential"
+    file.write_bytes(content)
+    file.chmod(0o600)
+    with pytest.raises(InputError, match=r"does not hold an agent's credential|is too long"):
+        CredentialFile(file).load()
+
+
+@pytest.mark.parametrize("content", [b"x" * 5000, b"x" * 5 * 2**20, b"two words"], ids=["long", "very long", "words"])
+def test_a_file_that_holds_no_token_is_refused_at_once(tmp_path, content):
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    file.chmod(0o600)
+    with pytest.raises(InputError, match=r"holds no token|is too long"):
+        read_token(file)
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/tmp"])
+def test_what_is_no_file_is_not_to_be_made_private(path):
+    with pytest.raises(InputError, match="is no file") as caught:
+        read_token(Path(path))
+    assert "chmod" not in caught.value.hint
+
+
+def test_a_server_that_asks_to_be_left_alone_for_ever_is_asked_again():
+    assert Backoff(random.Random(0)).next_wait_s(BusyError("busy", retry_after_s=float("inf"))) <= 400.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +12,12 @@ import msgspec
 from hostler.agent.files import write_durably
 from hostler.errors import InputError
 
-__all__ = ["CredentialFile", "CredentialStore", "Identity", "MemoryCredentials", "read_token"]
+__all__ = ["CredentialFile", "CredentialStore", "Identity", "MemoryCredentials", "is_usable", "read_token"]
+
+
+_LONGEST_SECRET = 4096
+_VISIBLE = re.compile(r"[!-~]+")
+_LONGEST_FILE = 2**16
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -22,6 +28,11 @@ class Identity(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Identity(host={self.host!r})"  # so that no log ever holds the secret
+
+
+def is_usable(credential: str) -> bool:
+    """Say whether a credential can stand in a request's header."""
+    return 0 < len(credential) <= _LONGEST_SECRET and bool(_VISIBLE.fullmatch(credential))
 
 
 class CredentialStore(Protocol):
@@ -62,11 +73,14 @@ class CredentialFile:
         if not self._path.exists():
             return None
         try:
-            return msgspec.json.decode(_read_secret(self._path), type=Identity)
-        except msgspec.DecodeError as error:
+            identity = msgspec.json.decode(_read_secret(self._path), type=Identity)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            identity = None
+        if identity is None or not is_usable(identity.credential):
             raise InputError(
                 f"{self._path} does not hold an agent's credential", hint="move it away and join with a new token"
-            ) from error
+            )
+        return identity
 
     def save(self, identity: Identity) -> None:
         """Write the identity."""
@@ -79,14 +93,22 @@ def read_token(path: Path) -> str:
     token = _read_secret(path).decode("ascii", "replace").strip()
     if not token:
         raise InputError(f"{path} is empty", hint="it must hold the token that the control plane gave out")
+    if not is_usable(token):
+        raise InputError(f"{path} holds no token", hint="it must hold the token that the control plane gave out")
     return token
 
 
 def _read_secret(path: Path) -> bytes:
     try:
         mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+            raise InputError(f"{path} is no file", hint="name the file that holds it")
         if stat.S_IMODE(mode) & 0o077:
             raise InputError(f"others than its owner may use {path}", hint=f"chmod 600 {path}")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(_LONGEST_FILE + 1)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}", hint="is it there, and readable to you?") from error
+    if len(content) > _LONGEST_FILE:
+        raise InputError(f"{path} is too long", hint="it must hold what the control plane gave out and nothing else")
+    return content

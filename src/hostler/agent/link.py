@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from hostler.agent.credentials import CredentialStore, Identity
+from hostler.agent.credentials import CredentialStore, Identity, is_usable
 from hostler.agent.messages import (
     JOIN_PATH,
     ORDERS_PATH,
@@ -36,6 +36,9 @@ T = TypeVar("T")
 _FIRST_S, _LAST_S, _JITTER = 1.0, 30.0, 0.3
 _OUTDATED = 426  # Upgrade Required
 _TAKEN = "host_exists"  # a host of this name joined before, and the token is not for it: no other try would help
+_LONGEST_ASKED_S = 300.0  # a server that asks for more is asked again all the same: it may be another by then
+_LONGEST_S = 366 * 86_400.0  # of what a registration says; what is longer is no time that anybody meant
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SLACK_S = 10.0  # a long poll is answered that much later than asked for, at most
 
 
@@ -76,9 +79,9 @@ class Backoff:
         self._next_s = _FIRST_S
 
     def next_wait_s(self, error: HostlerError | None = None) -> float:
-        """Return how long to wait now; never less than the server asked for."""
+        """Return how long to wait now; never less than the server asked for, within reason."""
         wait_s, self._next_s = self._next_s, min(self._next_s * 2, _LAST_S)
-        asked_s = error.retry_after_s if isinstance(error, BusyError) else 0.0
+        asked_s = min(error.retry_after_s, _LONGEST_ASKED_S) if isinstance(error, BusyError) else 0.0
         return max(wait_s, asked_s) * (1 + _JITTER * self._random.random())
 
     def reset(self) -> None:
@@ -111,12 +114,16 @@ class Link:
         """Trade a one-time token for a credential and keep it."""
         body = msgspec.json.encode(Join(token=token, name=name))
         joined = _decode(await self._send("POST", JOIN_PATH, body), Joined)
+        if not is_usable(joined.credential):
+            raise _odd("gives a credential that cannot be shown")
         self._keep(Identity(joined.host, joined.credential))
         return joined
 
     async def register(self, message: Register) -> Registered:
         """Say all that this host is and has; a new credential in the answer is used from now on."""
         registered = _decode(await self._send("POST", REGISTER_PATH, msgspec.json.encode(message)), Registered)
+        if problem := _why_not(registered):
+            raise _odd(problem)
         if registered.credential and self._identity is not None:
             self._keep(Identity(self._identity.host, registered.credential))
         return registered
@@ -152,17 +159,34 @@ class Link:
 def _decode(response: Response, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(response.body, type=kind)
-    except msgspec.DecodeError as error:
-        raise BusyError(
-            f"the control plane's answer is no {kind.__name__}: {error}",
-            hint="does the address lead to a control plane of this version?",
-        ) from error
+    except _UNREADABLE as error:
+        raise _odd(f"is no {kind.__name__}: {error}") from error
+
+
+def _odd(problem: str) -> BusyError:
+    """Return the error for an answer that no control plane of ours would give: the next one may be right."""
+    return BusyError(
+        f"the control plane's answer {problem}", hint="does the address lead to a control plane of this version?"
+    )
+
+
+def _why_not(registered: Registered) -> str:
+    """Say what is wrong with an answer before anything is done by it; empty where nothing is."""
+    if not 0 < registered.epoch < 2**63:
+        return f"has no epoch, but {registered.epoch}"
+    if not 0 < registered.heartbeat_s <= _LONGEST_S:
+        return f"asks for a heartbeat every {registered.heartbeat_s:g} s"
+    if not 0 <= registered.stop_after_s <= _LONGEST_S:
+        return f"has VMs stopped after {registered.stop_after_s:g} s"
+    if registered.credential and not is_usable(registered.credential):
+        return "gives a credential that cannot be shown"
+    return ""
 
 
 def _failure(response: Response) -> HostlerError:
     try:
         problem = msgspec.json.decode(response.body, type=_Problem)
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         problem = _Problem()
     said = problem.detail or problem.title or problem.code or "no reason was given"
     rejection = f"the control plane rejects this agent ({response.status}): {said}"

@@ -65,7 +65,7 @@ class LeaseFile:
             return msgspec.json.decode(self._path.read_bytes(), type=Lease)
         except FileNotFoundError:
             return None
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _OF_ANOTHER_BOOT
 
 
