@@ -19,7 +19,7 @@ MINUTE = 60 * 1_000_000_000
 NOON = 1_700_000_000 * 1_000_000_000
 
 
-def settings_of(*words: str) -> ControlSettings:
+def set_by(*words: str) -> ControlSettings:
     """Return what a service that is started with these options would be told."""
     return settings_of({}, Options(**serve.make_context("serve", list(words)).params))
 
@@ -44,14 +44,14 @@ def test_a_time_that_is_too_short_or_none_stops_the_start(option, value, said, c
     ],
 )
 def test_each_option_sets_how_long_its_own_things_are_kept_and_nothing_else(option, place):
-    before, after = settings_of(), settings_of(option, "90m")
+    before, after = set_by(), set_by(option, "90m")
     told = {name: getattr(after, name) for name in after.__struct_fields__}
     assert told == {name: getattr(before, name) for name in before.__struct_fields__} | {place: 5400.0}
     assert getattr(before, place) == getattr(ControlSettings(), place), "the default in help is that of the service"
 
 
 def test_what_is_older_than_the_options_say_goes_and_what_is_younger_stays(tmp_path):
-    settings = settings_of("--keep-events", "1h", "--keep-operations", "2h")
+    settings = set_by("--keep-events", "1h", "--keep-operations", "2h")
     database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
 
     def fill(connection: Connection) -> None:
