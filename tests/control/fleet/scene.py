@@ -71,13 +71,29 @@ class Scene:
     def database(self) -> Database:
         return self.leader.database
 
-    async def add_replica(self, *, ahead_s: float = 0.0) -> Replica:
-        replica = Replica(self.url, self.settings, self.times, self.clock, ahead_s=ahead_s, **self.more)
+    async def add_replica(self, *, ahead_s: float = 0.0, settings: ControlSettings | None = None) -> Replica:
+        settings = settings or self.settings
+        replica = Replica(self.url, settings, self.times, self.clock, ahead_s=ahead_s, **self.more)
         self.replicas.append(replica)
         await replica.start()
         if len(self.replicas) == 1:
             await until(lambda: replica.books.is_leader)
         return replica
+
+    async def restart(self, settings: ControlSettings) -> None:
+        """Stop all replicas, and start one with other settings, to which all agents find their way."""
+        wires = [host.wire for host in self.hosts.values()]
+        were_cut = [wire.is_cut for wire in wires]
+        for wire in wires:
+            wire.is_cut = True
+        await until(lambda: not any(wire.in_flight or wire.polling for wire in wires))
+        for replica in self.replicas:
+            await replica.stop()
+        self.replicas = []
+        self.settings, self.times = settings, times_for(settings)
+        replica = await self.add_replica()
+        for wire, was_cut in zip(wires, were_cut, strict=True):
+            wire.replica, wire.is_cut = replica, was_cut
 
     async def join(
         self, name: str, *, replica: Replica | None = None, size: HostSize = SIZE, watchdog: bool = False, **driver

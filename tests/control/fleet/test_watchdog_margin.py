@@ -41,6 +41,13 @@ class Guarded:
         self.silent_s += 1
         await self.world.duties()
 
+    async def until_taken(self, vm: str) -> None:
+        """Let time pass until a VM was taken from the host; the watchdog looks after the control plane did."""
+        while (await self.world.vm(vm)).home is not None:
+            assert self.silent_s < LONG_S
+            await self.dog.look()
+            await self.pass_a_second()
+
 
 async def guarded(world: Scene, folder: Path) -> tuple[Guarded, str]:
     """Return a host that was cut off just now, and a VM there that silence stops."""

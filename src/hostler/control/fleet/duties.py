@@ -18,13 +18,14 @@ from hostler.control.fleet.draining import drain_step
 from hostler.control.fleet.errors import HostAliveError, HostDeletedError
 from hostler.control.fleet.fencing import run_fence_command
 from hostler.control.fleet.fleet import Fleet
-from hostler.control.fleet.hosts import is_unregistered
+from hostler.control.fleet.hosts import is_unregistered, read_body
+from hostler.control.fleet.promises import NEVER_S, proof_after_s
 from hostler.control.fleet.restored import has_waiting, missing_hosts, order_again
 from hostler.control.fleet.silence import SILENT, bury, has_restartable, lose_rest, lose_watched, silence
 from hostler.control.fleet.tidying import keep_tidy
 from hostler.control.fleet.times import SECOND
 from hostler.control.fleet.waiting import wait
-from hostler.control.store import Connection, lease, placements
+from hostler.control.store import Connection, hosts, lease, placements
 from hostler.control.store.errors import NotFoundError
 from hostler.control.store.hosts import RollRow
 from hostler.errors import HostlerError
@@ -46,6 +47,8 @@ class Duties:
         self._began = 0
         self._looked = 0
         self._since: dict[str, tuple[int, int]] = {}  # host to its epoch and when we first saw it with that
+        self._judged: dict[str, int] = {}  # host to the epoch that began when we ourselves found it silent
+        self._told: dict[str, tuple[int, float]] = {}  # silent host to its epoch and what its watchdog goes by
         self._watched: dict[str, int] = {}  # host to the epoch in which its watchdog's proof was taken
         self._fencing: dict[str, asyncio.Task[None]] = {}
         self._fence_at: dict[str, int] = {}
@@ -87,6 +90,7 @@ class Duties:
         rows = list(fleet.roll.rows.values())
         self._remember(rows)
         await self._judge([row for row in rows if row.state == "ready" and self._is_silent(row)])
+        await self._learn_told([row for row in rows if row.state in SILENT])
         for row in rows:
             if row.state in SILENT:
                 await self._prove(row, rows)
@@ -127,7 +131,7 @@ class Duties:
         was_deaf = now - self._looked > settings.silent_after_s / 2 * SECOND
         if self._epoch != epoch or was_deaf:
             self._epoch, self._began = epoch, now
-            self._since, self._watched, self._fence_at, self._move_at = {}, {}, {}, {}
+            self._since, self._judged, self._watched, self._fence_at, self._move_at = {}, {}, {}, {}, {}
         self._looked = now
 
     def _remember(self, rows: Sequence[RollRow]) -> None:
@@ -165,15 +169,18 @@ class Duties:
         fleet.sessions.drop(row.id)  # before it is written: what comes now must be a registration
         now_ns = fleet.clock()
 
-        def work(connection: Connection) -> None:
+        def work(connection: Connection) -> int | None:
             now = alive(connection, row.id)
-            if now.state == "ready" and now.epoch == row.epoch:
-                text = f"not heard for {fleet.settings.silent_after_s:g} s"
-                if is_unregistered(now):
-                    text = f"{text}, and has not registered since the restore: VMs of the backup wait for it"
-                silence(connection, now, state="silent", actor=LEADER, text=text, now_ns=now_ns)
+            if now.state != "ready" or now.epoch != row.epoch:
+                return None
+            text = f"not heard for {fleet.settings.silent_after_s:g} s"
+            if is_unregistered(now):
+                text = f"{text}, and has not registered since the restore: VMs of the backup wait for it"
+            return silence(connection, now, state="silent", actor=LEADER, text=text, now_ns=now_ns).epoch
 
-        await self._quietly(self._write(work))
+        epoch = await self._quietly(self._write(work))
+        if epoch is not None:
+            self._judged[row.id] = epoch
 
     # -- proofs ----------------------------------------------------------------------------------------------------
 
@@ -181,25 +188,37 @@ class Duties:
         fleet = self._fleet
         now, since = fleet.steady(), self._since[row.id][1]
         is_due = now - since >= self._watchdog_s(row) * SECOND
-        if is_due and self._watched.get(row.id) != row.epoch and fleet.settings.stop_after_s > 0:
-            await self._quietly(self._write(lambda connection: lose_watched(connection, row.id, now_ns=fleet.clock())))
+        if is_due and self._watched.get(row.id) != row.epoch:
+            await self._quietly(
+                self._write(lambda connection: lose_watched(connection, row.id, epoch=row.epoch, now_ns=fleet.clock()))
+            )
             self._watched[row.id] = row.epoch
         if fleet.settings.fence_command and row.id not in self._fencing and now >= self._fence_at.get(row.id, 0):
             await self._begin_to_fence(row, rows)
 
     def _watchdog_s(self, row: RollRow) -> float:
-        """Return after how much silence watchdogs have stopped their VMs for certain.
+        """Return after how much silence a host's watchdog has stopped its VMs for certain.
 
-        A host that fell silent was last answered longer ago than its watchdog waits. One that was forced offline, or
-        that another replica answers until it has read the roll anew, may have been answered later.
+        Of a host that we ourselves found silent we know for how long nobody had answered it. One that was forced
+        offline, that another leader found silent by other settings, or that another replica answers until it has read
+        the roll anew, may have been answered later.
         """
         fleet = self._fleet
-        settings, times = fleet.settings, fleet.times
-        if settings.stop_after_s >= settings.silent_after_s:
-            return float("inf")  # then agents were told that watchdogs stop nothing
-        if row.state == "silent" and not fleet.database.is_shared:
-            return times.margin_s
-        return settings.stop_after_s + times.roll_s + times.margin_s
+        epoch, told_s = self._told.get(row.id, (row.epoch, 0.0))
+        if epoch != row.epoch:
+            return NEVER_S  # it came back since we looked
+        is_ours = self._judged.get(row.id) == row.epoch and not fleet.database.is_shared
+        unheard_s = fleet.settings.silent_after_s if is_ours else None
+        return proof_after_s(told_s, fleet.settings, fleet.times, unheard_s=unheard_s)
+
+    async def _learn_told(self, rows: Sequence[RollRow]) -> None:
+        """Read what watchdogs of silent hosts go by, once for each epoch: only a registration changes it."""
+        known = self._told
+        self._told = {row.id: known[row.id] for row in rows if row.id in known and known[row.id][0] == row.epoch}
+        new = [row.id for row in rows if row.id not in self._told]
+        if new:
+            found = await self._fleet.database.read(lambda connection: hosts.find_some(connection, new))
+            self._told |= {host: (row.epoch, read_body(row).told_stop_s) for host, row in found.items()}
 
     async def _begin_to_fence(self, row: RollRow, rows: Sequence[RollRow]) -> None:
         """Fence a host for the sake of VMs that start elsewhere then.

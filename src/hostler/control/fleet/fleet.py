@@ -49,6 +49,7 @@ from hostler.control.fleet.history_time import HistoryTime
 from hostler.control.fleet.hosts import HostBody, limit_of, read_body
 from hostler.control.fleet.ordering import Asked, read_orders
 from hostler.control.fleet.presence import Presence
+from hostler.control.fleet.promises import told_now_s
 from hostler.control.fleet.registering import take_registration
 from hostler.control.fleet.restored import set_aside
 from hostler.control.fleet.roll import Roll
@@ -64,7 +65,6 @@ from hostler.errors import HostlerError
 __all__ = ["Fleet"]
 
 _NAMED = 8  # protocols, in a refusal
-_AT_ONCE_S = 1e-9  # a lease that has run out before it is read
 _replace = msgspec.structs.replace
 
 
@@ -168,6 +168,7 @@ class Fleet:
             raise
         if fresh:
             self.roll.spoil()  # it does not know that one
+        told_s = told_now_s(body, self.settings)
         self.sessions.open(
             Session(
                 host=host,
@@ -179,6 +180,8 @@ class Fleet:
                 news=news,
                 is_watched=body.is_watched,
                 must_relearn=body.must_relearn,
+                told_stop_s=told_s,
+                is_told_kept=body.told_stop_s == told_s,
             )
         )
         self.presence.note(host)
@@ -186,16 +189,11 @@ class Fleet:
 
     def _registered(self, row: HostRow, body: HostBody, credential: str) -> Registered:
         settings = self.settings
-        stop_after_s = settings.stop_after_s if settings.stop_after_s < settings.silent_after_s else 0.0
-        if body.must_relearn:
-            # What it remembers of its orders may be what others have by now: until it knows the new ones it starts
-            # nothing that silence stops.
-            stop_after_s = _AT_ONCE_S
         return Registered(
             epoch=row.epoch,
             heartbeat_s=settings.heartbeat_s,
             silent_after_s=settings.silent_after_s,
-            stop_after_s=stop_after_s,
+            stop_after_s=told_now_s(body, settings),
             limit=limit_of(row, body, settings),
             credential=credential,
             protocol=body.protocol,
@@ -213,7 +211,14 @@ class Fleet:
             return Reported()
         now_ns, must_resync = self.clock(), session.has_relearned(message)
 
-        told = Told(host=host, message=message, has_relearned=must_resync, settings=self.settings, now_ns=now_ns)
+        told = Told(
+            host=host,
+            message=message,
+            has_relearned=must_resync,
+            told_stop_s=session.told_stop_s,
+            settings=self.settings,
+            now_ns=now_ns,
+        )
         session.is_watched = None
         try:
             body = await self.database.write_jointly(take_reports, told)
@@ -221,6 +226,7 @@ class Fleet:
             self.sessions.drop(host)
             raise
         session.refused_teardown, session.is_watched = body.refused_teardown, body.is_watched
+        session.is_told_kept = True
         self._count_tries(message)
         return Reported(resync=must_resync)
 

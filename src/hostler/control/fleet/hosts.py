@@ -43,6 +43,7 @@ class HostBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     remains: tuple[str, ...] = ()  # VMs of ours that it still has something of, though they are no longer its
     is_inventory_known: bool = True
     is_watched: bool = False  # when it was last heard, a watchdog worked there that stops VMs in silence
+    told_stop_s: float = 0.0  # lease age at which it stops VMs, the longest it may believe in; 0: nothing is certain
     refused_teardown: int = 0
     own_labels: tuple[tuple[str, str], ...] = ()
     own_taints: tuple[Taint, ...] = ()

@@ -15,6 +15,7 @@ from hostler.control.fleet.errors import AgentInUseError, StaleReportError
 from hostler.control.fleet.holdings import remains_of, strangers_of, taken_of, without_spent_leave
 from hostler.control.fleet.hosts import HostBody, described, is_unregistered, read_body, sized
 from hostler.control.fleet.ordering import KEEPS_SHARED
+from hostler.control.fleet.promises import told_now_s, with_told
 from hostler.control.fleet.troubles import news_of_trouble
 from hostler.control.settings import ControlSettings
 from hostler.control.store import Connection, hosts
@@ -64,6 +65,7 @@ def take_registration(
     )
     missing = [vm for vm in here if vm not in told and vm not in message.unknown]
     body = without_spent_leave(connection, host, body, missing if message.is_inventory_known else [])
+    body = with_told(before, body, told_now_s(body, settings))
     row = _replace(
         before,
         state="ready",

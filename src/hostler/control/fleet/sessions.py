@@ -28,6 +28,8 @@ class Session(msgspec.Struct, kw_only=True):
     refused_teardown: int = 0
     is_watched: bool | None  # as it is written down; None while a report is on its way there, whatever comes of it
     must_relearn: bool = False
+    told_stop_s: float = 0.0  # the lease age at which it was told to stop VMs
+    is_told_kept: bool = True  # it is written down that this is what the host goes by
 
     def is_heartbeat(self, report: Report) -> bool:
         """Say whether a report tells nothing that must be written down."""
@@ -35,7 +37,7 @@ class Session(msgspec.Struct, kw_only=True):
             return False
         if any(news is not None for news in (report.unknown, report.taken, report.size)):
             return False
-        if report.is_watched is not self.is_watched:
+        if report.is_watched is not self.is_watched or not self.is_told_kept:
             return False
         return report.refused_teardown == self.refused_teardown and not self.has_relearned(report)
 

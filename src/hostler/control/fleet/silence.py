@@ -67,15 +67,16 @@ def lose_rest(connection: Connection, host: str, *, now_ns: int) -> int:
     return write_changes(connection, lost, actor=LEADER, now_ns=now_ns)
 
 
-def lose_watched(connection: Connection, host: str, *, now_ns: int) -> int:
+def lose_watched(connection: Connection, host: str, *, epoch: int, now_ns: int) -> int:
     """Take in that a silent host's watchdog has stopped what it was told to stop; return how many VMs that concerned.
 
-    The host's last word must have been that a watchdog works there. Only a VM of whose newest order the host said that
-    it is carried out is known to the watchdog as one to stop.
+    The host's last word must have been that a watchdog works there, and it has not come and gone since it was found
+    silent in that epoch. Only a VM of whose newest order the host said that it is carried out is known to the watchdog
+    as one to stop.
     """
     row = alive(connection, host)
     body = read_body(row)
-    if row.state not in SILENT or not body.is_watched:
+    if row.state not in SILENT or row.epoch != epoch or not body.is_watched:
         return 0
     loaded = [stored for stored in ledger.of_host(connection, host) if _is_stopped_by_watchdog(stored.vm, host)]
     if not loaded:

@@ -38,6 +38,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     message: Report
     has_relearned: bool = False
+    told_stop_s: float = 0.0  # what the registration told it under which it reports: that is what it goes by
     settings: ControlSettings = _PLAIN
     now_ns: int
 
@@ -152,6 +153,7 @@ def _reported(connection: Connection, row: HostRow, one: Told, loaded: Mapping[s
         strangers=strangers_of([vm for vm in body.strangers if vm not in gone and vm not in told], told, loaded),
         refused_teardown=max(message.refused_teardown, 0),
         is_watched=message.is_watched,
+        told_stop_s=one.told_stop_s,
         remains=remains_of(kept, told, loaded, host),
         must_relearn=body.must_relearn and not one.has_relearned,
     )

@@ -6,15 +6,16 @@ import msgspec
 
 from hostler.control.settings import ControlSettings
 
-__all__ = ["SECOND", "FleetTimes", "times_for"]
+__all__ = ["LONGEST_ROLL_S", "SECOND", "FleetTimes", "times_for"]
 
 SECOND = 1_000_000_000
+LONGEST_ROLL_S = 5.0  # of any replica, whatever its settings are
 
 
 class FleetTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds."""
 
-    roll_s: float = 5.0  # how long what was read of credentials and epochs is believed
+    roll_s: float = LONGEST_ROLL_S  # how long what was read of credentials and epochs is believed
     publish_s: float = 5.0  # between two tellings of whom this replica heard
     longest_poll_s: float = 60.0
     look_s: float = 1.0  # between two looks of the leader
