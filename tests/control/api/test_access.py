@@ -170,9 +170,21 @@ def test_a_key_for_one_project_knows_nothing_of_others() -> None:
 def test_a_request_for_another_name_is_misdirected() -> None:
     async def scenario() -> None:
         async with open_house() as house:
-            answer = await house.ask("GET", "/livez", headers={"Host": "evil.example"})
+            answer = await house.ask("GET", "/v1/vms", headers={"Host": "evil.example"})
             assert (answer.status_code, answer.json()["code"]) == (421, "host_not_allowed")
-            assert (await house.ask("GET", "/livez", headers={"Host": "localhost:1234"})).status_code == 200
+            assert "--name" in answer.json()["hint"]
+            assert (await house.ask("GET", "/v1/vms", headers={"Host": "localhost:1234"})).status_code == 200
+
+    asyncio.run(scenario())
+
+
+def test_probes_and_scrapes_reach_a_replica_by_whatever_name_and_scrapes_need_a_key() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            by_address = {"Host": "10.0.0.7:8470"}
+            for path in ("/livez", "/readyz", "/metrics"):
+                assert (await house.ask("GET", path, headers=by_address)).status_code == 200, path
+            assert (await house.as_key("nobody", "GET", "/metrics", headers=by_address)).status_code == 401
 
     asyncio.run(scenario())
 

@@ -93,7 +93,7 @@ def check_host(header: str, allowed: frozenset[str]) -> None:
     except InputError:
         host = ""
     if _normal(host) not in allowed:
-        hint = f"use one of {', '.join(sorted(allowed))}, or add the name to those that the service goes by"
+        hint = f"use one of {', '.join(sorted(allowed))}, or start the service with --name for each other name"
         raise MisdirectedError(f"this service does not go by the name {header[:100]!r}", hint=hint)
 
 

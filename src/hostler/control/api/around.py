@@ -22,6 +22,9 @@ __all__ = ["REQUEST_ID", "Around"]
 
 REQUEST_ID = "X-Request-Id"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+# Probes and scrapes go to each replica by its own name or address. What is told needs a key, or is nobody's secret, so
+# a page that leads a browser here by a name of its own learns nothing.
+_BY_ANY_NAME = frozenset(("/livez", "/readyz", "/metrics"))
 _ELSEWHERE = "other"  # a path that leads nowhere must not become a label
 
 
@@ -58,7 +61,7 @@ class Around:
         try:
             app = self._app
             try:
-                if self._context.host_names:
+                if self._context.host_names and scope["path"] not in _BY_ANY_NAME:
                     check_host(", ".join(headers.getlist("host")), self._context.host_names)  # two are none of ours
                 check_once(headers)
             except HostlerError as error:
