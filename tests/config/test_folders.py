@@ -151,3 +151,12 @@ def test_preparing_imports_neither_the_engine_nor_numba(home):
         "sys.exit(any(name in sys.modules for name in ('hostler.engine', 'numba', 'numpy')))"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_kernels_of_one_use_do_not_pass_for_those_of_another(home):
+    prepare_kernel_cache().mark_complete()
+    service = prepare_kernel_cache("control")
+    assert not service.is_warm
+    service.mark_complete()
+    assert prepare_kernel_cache("control").is_warm
+    assert prepare_kernel_cache().is_warm

@@ -64,6 +64,7 @@ class KernelCache(msgspec.Struct, frozen=True):
     key: str
     is_warm: bool
     note: str = ""  # what a user should know, for example that nothing can be kept
+    use: str = ""  # whose kernels are meant: each use compiles some that others do without
 
     def mark_complete(self) -> None:
         """Note that the kernels are compiled, and remove the folders of older versions; never fails."""
@@ -71,25 +72,29 @@ class KernelCache(msgspec.Struct, frozen=True):
             return
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / _MARKER).write_text(self.key)
+            for use in {"", self.use}:
+                _marker(self.folder, use).write_text(self.key)
         if self.folder.name == f"{_PREFIX}{self.key}":
             _remove_old(self.folder)
 
 
-def prepare_kernel_cache() -> KernelCache:
-    """Point numba at the cache folder for these very kernels, unless the user chose one; never fails."""
+def prepare_kernel_cache(use: str = "") -> KernelCache:
+    """Point numba at the cache folder for these very kernels, unless the user chose one; never fails.
+
+    With a ``use`` it is warm only when that use has compiled all that it needs, whatever others have.
+    """
     key = _kernel_key()
     chosen = os.environ.get(NUMBA_VARIABLE, "")
     root = cache_folder()
     # A parent process of ours may have set it, for other kernels than these.
     is_ours = bool(chosen) and Path(chosen).name.startswith(_PREFIX) and Path(chosen).parent == root
     if chosen and not is_ours:
-        return KernelCache(Path(chosen), key, _is_warm(Path(chosen), key))
+        return KernelCache(Path(chosen), key, _is_warm(Path(chosen), key, use), use=use)
     folder, note = _usable_folder(root, f"{_PREFIX}{key}")
     if folder is None:
         return KernelCache(None, key, is_warm=False, note=note)
     os.environ[NUMBA_VARIABLE] = str(folder)
-    return KernelCache(folder, key, _is_warm(folder, key), note)
+    return KernelCache(folder, key, _is_warm(folder, key, use), note, use)
 
 
 def _kernel_key() -> str:
@@ -123,9 +128,13 @@ def _kernel_sources() -> list[Path]:
     return sorted([*engine.glob("kernels*.py"), *engine.glob("kernels*/**/*.py")])
 
 
-def _is_warm(folder: Path, key: str) -> bool:
+def _marker(folder: Path, use: str) -> Path:
+    return folder / (f"{_MARKER}-{use}" if use else _MARKER)
+
+
+def _is_warm(folder: Path, key: str, use: str) -> bool:
     try:
-        return (folder / _MARKER).read_text() == key
+        return _marker(folder, use).read_text() == key
     except (OSError, ValueError):
         return False
 

@@ -26,7 +26,7 @@ from hostler.control.api.app import make_app
 from hostler.control.api.context import Context
 from hostler.control.api.http_server import Tls, bind, check_files, make_server, url_of
 from hostler.control.api.signing import follow_signing
-from hostler.control.api.starting import Porch
+from hostler.control.api.starting import Porch, tell_while_closed
 from hostler.control.api.strangers import Strangers
 from hostler.control.books.books import Books
 from hostler.control.fleet.duties import Duties
@@ -44,7 +44,7 @@ _NOTE_USES_S = 30.0
 _LOAD_AFTER_S = 2.0
 _OPENING = "the database is being opened"
 _COMPILING = "kernels are being compiled, once, which may take a minute or two"
-_READING = "the books are being read"
+_READING = "the books are being read, and kernels compiled where they are not yet"
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +78,7 @@ async def serve(how: Serving, stopping: asyncio.Event) -> None:
         opened.callback(sock.close)
         front = _Front(how, sock)
         opened.push_async_callback(front.close)
+        opened.callback(asyncio.ensure_future(tell_while_closed(front.porch, how.tell)).cancel)
         database = await asyncio.to_thread(open_database, how.database_url)
         opened.push_async_callback(database.aclose)
         how.tell(f"database {database.name}")

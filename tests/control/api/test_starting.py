@@ -6,7 +6,7 @@ import asyncio
 
 import httpx
 
-from hostler.control.api.starting import Porch
+from hostler.control.api.starting import Porch, tell_while_closed
 from tests.control.api.house import open_house
 
 
@@ -38,5 +38,20 @@ def test_once_it_is_open_the_application_answers():
             ready, other = [await asked(porch, path) for path in ("/readyz", "/v1/vms")]
             assert (ready.status_code, ready.json()["status"]) == (200, "ok")
             assert other.status_code == 401
+
+    asyncio.run(story())
+
+
+def test_a_start_that_takes_long_tells_why_until_it_is_over():
+    async def story() -> None:
+        porch, told = Porch("stones are being laid"), asyncio.Queue[str]()
+        telling = asyncio.ensure_future(tell_while_closed(porch, told.put_nowait, first_s=0.0))
+        assert await told.get() == "not ready yet: stones are being laid"
+        porch.why = "walls are being built"
+        while "walls" not in (line := await told.get()):
+            pass
+        assert line == "not ready yet: walls are being built"
+        porch.open(porch)
+        await telling
 
     asyncio.run(story())

@@ -37,7 +37,7 @@ def up(listen: str, hosts: int, size: str, silent_after: float, state_dir: Path 
     from hostler.cli.control.extras import needs
     from hostler.config import prepare_kernel_cache
 
-    cache = prepare_kernel_cache()  # before anything imports the engine
+    cache = prepare_kernel_cache("control")  # before anything imports the engine
     with needs("all", "dev up"):
         import uvloop
 

@@ -59,7 +59,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_service(environment: Mapping[str, str], options: Options) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends the process at once."""
-    cache = prepare_kernel_cache()  # before anything imports the engine
+    cache = prepare_kernel_cache("control")  # before anything imports the engine
     import uvloop
 
     from hostler.control.serving import serve

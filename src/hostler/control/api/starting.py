@@ -6,6 +6,9 @@ take it for dead, and whoever asks something must not wait for so long. Used by 
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -14,7 +17,9 @@ from hostler.control.api.errors import StartingError
 from hostler.control.api.problems import problem
 from hostler.control.api.shapes import Health
 
-__all__ = ["Porch"]
+__all__ = ["Porch", "tell_while_closed"]
+
+_FIRST_S = 10.0
 
 
 class Porch:
@@ -26,6 +31,11 @@ class Porch:
     def __init__(self, why: str) -> None:
         self.why = why
         self._app: ASGIApp | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether the application answers."""
+        return self._app is not None
 
     def open(self, app: ASGIApp) -> None:
         """Let requests in."""
@@ -43,6 +53,17 @@ class Porch:
             return _health(503, Health(status="starting", why=self.why))
         error = StartingError(f"the service starts: {self.why}", hint="try again in a moment; /readyz says when")
         return problem(error, path=path, request_id="")
+
+
+async def tell_while_closed(porch: Porch, tell: Callable[[str], None], *, first_s: float = _FIRST_S) -> None:
+    """Tell that a start takes long, and why, more and more seldom: whoever reads the log takes it for hung else."""
+    wait_s = first_s
+    while True:
+        await asyncio.sleep(wait_s)
+        if porch.is_open:
+            return
+        tell(f"not ready yet: {porch.why}")
+        wait_s *= 2
 
 
 def _health(status: int, body: Health) -> Response:
