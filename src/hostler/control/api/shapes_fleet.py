@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from hostler.agent.messages import Capabilities
 from hostler.config.entries import Quantities, means
@@ -89,7 +89,7 @@ class Host(Told, frozen=True):
     version: int
     reserved: Annotated[
         list[HostReserved], means("What reservations keep there now, beyond what VMs have that they are for.")
-    ] = []
+    ] = field(default_factory=list)
 
 
 class HostEdit(Asked, frozen=True):
