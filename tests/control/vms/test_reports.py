@@ -8,7 +8,7 @@ import pytest
 from hostler.agent.messages import Trouble, VmReport
 from hostler.control.vms import reports, wishes
 from hostler.control.vms.orders import order_for
-from hostler.control.vms.state import state_of
+from hostler.control.vms.state import Change, state_of
 from hostler.model import GuestLeft
 from tests.control.vms.checks import check_told
 from tests.control.vms.situations import (
@@ -239,6 +239,27 @@ def test_a_vm_that_lost_its_disk_tells_so_and_can_be_made_anew():
     anew = wishes.start(change.vm).vm
     assert (state_of(anew), anew.trouble, anew.why) == ("pending", None, "")
     assert anew.run.size == anew.wanted
+
+
+@pytest.mark.parametrize(
+    ("vm", "state"),
+    [
+        pytest.param(running(LOCAL), "lost", id="its disk lay there"),
+        pytest.param(wishes.stop(running(LOCAL)).vm, "lost", id="and it was to be stopped"),
+        pytest.param(running(SHARED), "creating", id="its disk lies elsewhere"),
+        pytest.param(running(DISKLESS), "creating", id="it had none"),
+        pytest.param(bound(made(LOCAL)), "creating", id="it was never made"),
+        pytest.param(told(bound(made(LOCAL)), "creating", lag=1), "creating", id="it was being made"),
+        pytest.param(deleted(running(LOCAL)), "deleting", id="it was to go"),
+    ],
+)
+def test_a_vm_that_its_host_does_not_have_any_more_is_lost_with_its_disk_or_made_anew(vm, state):
+    change = reports.missing(vm, "id-0")
+    check_told(vm, change)
+    assert state_of(change.vm) == state
+    assert change.vm.is_lost == bool(change.failed) == (state == "lost")
+    assert change.vm.is_gone == (vm.power == "absent")
+    assert reports.missing(vm, OTHER.host) == Change(vm=vm), "it is none of another host's business"
 
 
 def test_room_is_given_back_when_a_host_says_so_and_not_when_a_user_wishes_it():

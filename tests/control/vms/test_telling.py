@@ -43,6 +43,7 @@ def trouble(kind: str) -> dict[str, object]:
         (vm(power="absent"), "is being deleted on a"),
         (vm(home=None, run=Claim(uid="v")), "waits for a place"),
         (vm(home=None, run=None, power="stopped", is_lost=True), "is lost: its host is gone, and its disk with it"),
+        (vm(home=None, run=None, is_lost=True, **trouble("permanent")), "is lost: no such image"),
         (vm(moving=Move()), "is on a, and is to move to another host"),
         (vm(moving=Move(phase="copying"), other=OTHER), "is on a, and moves to b"),
         (vm(moving=Move(phase="aborting"), other=OTHER), "is on a, and stays there: the move to b is given up"),

@@ -16,6 +16,7 @@ from hostler.agent.drivers.fake import Fault
 from hostler.agent.messages import HostSize
 from hostler.control.vms import wishes
 from hostler.control.vms.spec import DiskSpec, VmSpec
+from hostler.control.vms.state import Vm
 from hostler.errors import ConflictError, InputError
 from tests.agent.site import SECOND
 from tests.control.vms.world import GIB, SMALL, World
@@ -70,6 +71,8 @@ def some_spec(draw) -> VmSpec:
 class Walk:
     """Steps through a world, by what ``draw`` chooses."""
 
+    weights = WEIGHTS
+
     def __init__(self, draw) -> None:
         self.draw = draw
         self.world = World(SIZES)
@@ -77,7 +80,7 @@ class Walk:
 
     def go(self, steps: int) -> None:
         for _ in range(steps):
-            getattr(self, self.draw.choices(FACES, list(WEIGHTS.values()))[0])()
+            getattr(self, self.draw.choices(list(self.weights), list(self.weights.values()))[0])()
             self.world.check()
 
     def host(self):
@@ -195,8 +198,27 @@ class Walk:
                 self.world.return_empty(host)
 
 
-def walk_and_rest(seed: int, rounds: int) -> Walk:
-    walk = Walk(random.Random(seed))
+def _has_disk_on(vm: Vm, host: str) -> bool:
+    is_here = vm.home is not None and vm.home.host == host and vm.reported in ("running", "paused", "stopped")
+    return is_here and not vm.spec.is_movable and vm.power != "absent"
+
+
+class WalkOfTheForgetful(Walk):
+    """A walk on which hosts come back empty, too."""
+
+    weights = WEIGHTS | {"forget": 1}
+
+    def forget(self) -> None:
+        host = self.alive()
+        if host is None:
+            return
+        owners = [vm.id for vm in self.world.vms.values() if _has_disk_on(vm, host.id)]
+        self.world.lose_everything(host)
+        assert all(self.world.vms[vm].is_lost for vm in owners), "nobody gets an empty disk in silence"
+
+
+def walk_and_rest(seed: int, rounds: int, kind: type[Walk] = Walk) -> Walk:
+    walk = kind(random.Random(seed))
     for _ in range(rounds):
         walk.go(120)
         walk.world.come_to_rest()
@@ -207,6 +229,11 @@ def walk_and_rest(seed: int, rounds: int) -> Walk:
 @pytest.mark.parametrize("seed", range(80))
 def test_a_long_walk_ends_with_everything_as_wanted(seed):
     walk_and_rest(seed, 4)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_walk_among_hosts_that_come_back_empty_ends_with_everything_as_wanted(seed):
+    walk_and_rest(seed, 3, WalkOfTheForgetful)
 
 
 @pytest.mark.parametrize("seed", [1222, 1406, 1430, 1444, 3997])

@@ -147,6 +147,15 @@ class World(Checks):
         self._changed(host)
         self.register(host)
 
+    def lose_everything(self, host: HostSide) -> None:
+        """A host comes back with new disks before anybody vouches for its death."""
+        assert not host.is_dead
+        self.cut_power(host)
+        host.is_silent = False
+        host.install()
+        self._changed(host)
+        self.register(host)
+
     def _at(self, host: HostSide) -> list[Vm]:
         return [vm for vm in self.vms.values() if vm.home is not None and vm.home.host == host.id]
 
@@ -280,11 +289,10 @@ class World(Checks):
         host.site.state = reregistered(host.site.state, host.size)
         for vm in list(self.vms.values()):
             report = host.told.vms.get(vm.id)
-            order = order_for(vm, host.id)
             if report is not None:
                 self.become(reports.reported(vm, host.id, report))
-            elif order is not None and order.power == "absent":
-                self.become(reports.gone(vm, host.id))
+            elif vm.id not in host.told.unknown:
+                self.become(reports.missing(vm, host.id))
 
     def exchange(self, host: HostSide) -> None:
         """Let everything through at once, both ways."""

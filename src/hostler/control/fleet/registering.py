@@ -21,7 +21,6 @@ from hostler.control.settings import ControlSettings
 from hostler.control.store import Connection, hosts
 from hostler.control.store.hosts import HostRow
 from hostler.control.vms import reports
-from hostler.control.vms.orders import order_for
 from hostler.control.vms.state import Change, Vm
 
 __all__ = ["take_registration"]
@@ -79,7 +78,8 @@ def take_registration(
     text = "; ".join(part for part in (_how_heard(before), trouble) if part)
     # Other replicas may hold an older registration of this host: they are to look.
     row = announce(connection, before, row, body, actor=agent_of(host), now_ns=now_ns, text=text, is_news=True)
-    found = [(stored, _found(stored.vm, host, told.get(stored.vm.id), message)) for stored in loaded]
+    has_orders = message.agent == before.agent  # an agent that just started knows none yet
+    found = [(stored, _found(stored.vm, host, told.get(stored.vm.id), message, has_orders)) for stored in loaded]
     write_changes(connection, found, actor=agent_of(host), now_ns=now_ns)
     return row, body
 
@@ -116,16 +116,14 @@ def _former_agents(row: HostRow, body: HostBody, message: Register) -> tuple[str
     return (*body.former_agents, row.agent)[-_FORMER_AGENTS:]
 
 
-def _found(vm: Vm, host: str, report: VmReport | None, message: Register) -> Change:
-    """Return what follows for a VM from a list of all that a host has."""
+def _found(vm: Vm, host: str, report: VmReport | None, message: Register, has_orders: bool) -> Change:
+    """Return what follows for a VM from a list of all that a host has.
+
+    An agent that has records of a VM and nothing else says that it is absent: so does one whose disks were replaced.
+    """
     vm = reports.heard(vm).vm
+    may_be_there = not message.is_inventory_known or vm.id in message.unknown or len(message.unknown) >= MOST_UNKNOWN
     if report is not None:
-        return reports.reported(vm, host, report)
-    if not message.is_inventory_known or vm.id in message.unknown:
-        return Change(vm=vm)  # it may be there
-    order = order_for(vm, host)
-    if order is not None and order.power == "absent":
-        return reports.gone(vm, host)
-    if vm.home is not None and vm.home.host == host and vm.reported not in ("", "absent"):
-        return reports.reported(vm, host, VmReport(vm=vm.id, state="absent"))  # its agent makes it anew, by its orders
-    return Change(vm=vm)
+        is_missing = report.state == "absent" and not (may_be_there or has_orders) and reports.had_disk(vm, host)
+        return reports.missing(vm, host) if is_missing else reports.reported(vm, host, report)
+    return Change(vm=vm) if may_be_there else reports.missing(vm, host)

@@ -14,13 +14,15 @@ from hostler.agent.messages import VmReport
 from hostler.control.vms.guests import departures, with_run
 from hostler.control.vms.moving import given_up, has_failed, other_gone, other_lost, other_reported, source_lost
 from hostler.control.vms.orders import order_for, power_at_home
-from hostler.control.vms.settling import HOST_GONE, ended, homeless, settled
+from hostler.control.vms.settling import DISK_GONE, HOST_GONE, ended, homeless, settled
 from hostler.control.vms.state import Change, Vm
 from hostler.control.vms.words import with_word
 
-__all__ = ["gone", "heard", "is_old_news", "lost", "reported", "silent"]
+__all__ = ["gone", "had_disk", "heard", "is_old_news", "lost", "missing", "reported", "silent"]
 
 _replace = msgspec.structs.replace
+_NEVER_MADE = ("", "absent", "creating")
+_CAME_WITHOUT = "its host came back without it: its disk is gone"
 
 
 def reported(vm: Vm, host: str, report: VmReport) -> Change:
@@ -90,11 +92,11 @@ def heard(vm: Vm) -> Change:
     return Change(vm=_replace(vm, is_unknown=False) if vm.is_unknown else vm)
 
 
-def lost(vm: Vm, host: str) -> Change:
+def lost(vm: Vm, host: str, disk_gone: str = DISK_GONE) -> Change:
     """Take in proof that a host runs nothing any more. Without such proof this must not be called.
 
     A VM that may start elsewhere does, as soon as no other host has anything of it; one whose disk lay there is lost
-    with it, until it is deleted.
+    with it, until it is deleted. ``disk_gone``: what its owner is told then.
     """
     if vm.other is not None and vm.other.host == host:
         return other_lost(vm)
@@ -108,9 +110,31 @@ def lost(vm: Vm, host: str) -> Change:
         change = _replace(change, vm=_without_home(change.vm))
     else:
         unmoved = "" if vm.moving is None else f"the move is given up: {HOST_GONE}"
-        change = homeless(_without_home(_replace(vm, move=None, moving=None)))
+        change = homeless(_without_home(_replace(vm, move=None, moving=None)), disk_gone)
         change = _replace(change, unmoved=unmoved or change.unmoved)
     return _replace(change, facts=(*facts, *change.facts))
+
+
+def had_disk(vm: Vm, host: str) -> bool:
+    """Say whether a VM that is to be on a host had a disk there, by what the host reported last."""
+    is_at_home = vm.home is not None and vm.home.host == host and vm.power != "absent"
+    return is_at_home and not vm.spec.is_movable and vm.reported not in _NEVER_MADE
+
+
+def missing(vm: Vm, host: str) -> Change:
+    """Take in that a host which told all that it has does not have the VM, nor an order to make it.
+
+    That is proof for this VM. A disk that lay there is lost: made anew, it would look as if nothing had happened. A VM
+    without one is made there again, by its order.
+    """
+    order = order_for(vm, host)
+    if order is not None and order.power == "absent":
+        return gone(vm, host)
+    if had_disk(vm, host):
+        return lost(vm, host, _CAME_WITHOUT)
+    if vm.home is not None and vm.home.host == host and vm.reported not in ("", "absent"):
+        return reported(vm, host, VmReport(vm=vm.id, state="absent"))
+    return Change(vm=vm)
 
 
 def _at_home(vm: Vm, report: VmReport) -> Change:

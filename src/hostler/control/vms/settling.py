@@ -12,9 +12,10 @@ from hostler.control.vms.guests import arrival, departure, new_claim, regrown, w
 from hostler.control.vms.state import Change, Vm
 from hostler.model import Event
 
-__all__ = ["HOST_GONE", "ended", "homeless", "settled"]
+__all__ = ["DISK_GONE", "HOST_GONE", "ended", "homeless", "settled"]
 
 HOST_GONE = "its host is gone"
+DISK_GONE = f"{HOST_GONE}, and its disk with it"
 
 _replace = msgspec.structs.replace
 _AT_REST = ("stopped", "absent", "left")
@@ -32,17 +33,18 @@ def settled(vm: Vm) -> Change:
     return _observed(Change(vm=vm))
 
 
-def homeless(vm: Vm) -> Change:
-    """Return what becomes of a VM of which no host has anything any more, because its host was proved dead."""
+def homeless(vm: Vm, disk_gone: str = DISK_GONE) -> Change:
+    """Return what becomes of a VM of which no host has anything any more, because its host was proved dead.
+
+    ``disk_gone``: what the owner of a disk that lay there is told.
+    """
     if vm.power == "absent":
         return Change(vm=ended(vm))
     if not vm.spec.is_movable:
-        note = f"{HOST_GONE}, and its disk with it"
-        trouble = Trouble(
-            kind="permanent", code="disk_lost", message=note, hint="delete it, or start it with new disks"
-        )
-        vm = _replace(vm, is_lost=True, power="stopped", why=note, trouble=trouble, failed_generation=vm.generation)
-        return Change(vm=vm, notes=(note,), failed=note)
+        hint = "delete it, or start it with new disks"
+        trouble = Trouble(kind="permanent", code="disk_lost", message=disk_gone, hint=hint)
+        vm = _replace(vm, is_lost=True, power="stopped", why=disk_gone, trouble=trouble)
+        return Change(vm=_replace(vm, failed_generation=vm.generation), notes=(disk_gone,), failed=disk_gone)
     if vm.power == "stopped":  # as was wanted, on whatever host it was to be
         vm = _replace(vm, observed_generation=vm.generation)
         return Change(vm=vm, notes=(HOST_GONE,), unmoved=HOST_GONE)

@@ -92,7 +92,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_evicted: bool = False  # on its way out for another VM
     made_way: str = ""  # why it was stopped for another VM, until it has room again
     is_unknown: bool = False  # its host is silent
-    is_lost: bool = False  # its host is gone for good, with its disk
+    is_lost: bool = False  # its disk is gone: with its host, or its host came back without it
     reported: str = ""  # the state that its host told last
     reported_generation: int = 0  # the newest order that its host has fulfilled
     reported_restarts: int = 0

@@ -44,6 +44,8 @@ def standing(vm: Vm) -> str:
 
 def _standing(vm: Vm) -> str:
     state, home = state_of(vm), vm.home
+    if state == "lost" and vm.trouble is not None:
+        return f"is lost: {vm.trouble.message}"
     if home is None:
         return _NOWHERE.get(state, f"is {state}")
     if is_of_a_backup(home):
