@@ -104,3 +104,8 @@ def test_numbers_in_names_of_hosts_count_as_numbers() -> None:
 
 def test_cells_shrink_when_there_are_many() -> None:
     assert [density(count) for count in (20, 100, 1000)] == ["roomy", "middle", "dense"]
+
+
+def test_a_host_of_which_more_is_promised_than_it_has_has_nothing_free():
+    lacks = Failure(reason=CPU, needed=4000, free=-1000)
+    assert failure_text(lacks).endswith("needs 4, 0 free")

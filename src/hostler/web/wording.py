@@ -113,7 +113,8 @@ def failure_text(failure: Failure) -> str:
         return f"{text} (in the way: {', '.join(failure.by)})" if failure.by else text
     if failure.reason.plugin == _SPREAD:
         return f"{text}: it would be {failure.needed}"
-    needed, free = _amount(failure, failure.needed), _amount(failure, failure.free)
+    # More may be promised of a host than it has: then nothing is free, and less than nothing helps nobody.
+    needed, free = _amount(failure, failure.needed), _amount(failure, max(failure.free, 0))
     held = f", {_amount(failure, failure.held)} of it held for {', '.join(failure.by)}" if failure.held else ""
     return f"{text}: needs {needed}, {free} free{held}"
 

@@ -100,6 +100,18 @@ def test_a_project_goes_with_what_is_its_own_and_not_while_it_has_vms() -> None:
     asyncio.run(scenario())
 
 
+def test_candidates_that_would_not_take_it_come_the_nearest_first() -> None:
+    async def scenario() -> None:
+        async with open_house() as house:
+            for name, cpu in (("a", 4), ("b", 8), ("c", 6)):
+                await house.add_hosts(name, cpu=cpu)
+            asked = {"project": "default", "spec": {"cpu": "16", "memory": "1Gi"}}
+            found = (await house.ask("POST", "/v1/candidates", json=asked)).json()
+            assert [one["host"] for one in found["hosts"]] == ["b", "c", "a"]
+
+    asyncio.run(scenario())
+
+
 def test_plans_and_candidates_change_nothing_and_come_true() -> None:
     async def scenario() -> None:
         async with open_house() as house:

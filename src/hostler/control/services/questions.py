@@ -128,7 +128,10 @@ def plan(
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What hosts say to a VM, the best first, where it would go after whom, and why nowhere."""
+    """What hosts say to a VM, where it would go after whom, and why nowhere.
+
+    The best come first, and of those that would not take it the nearest.
+    """
 
     hosts: list[HostVerdict]
     chosen: str | None
@@ -153,7 +156,7 @@ def candidates(
         elif isinstance(action, Evict) and action.preemptor == uid:
             victims.append(discreet(_victim(engine, action), may_read))
     found = [without_minus_zero(verdict) for verdict in explained.verdicts]
-    found.sort(key=lambda verdict: (verdict.host != chosen, not verdict.fits, -(verdict.total or 0), verdict.host))
+    found.sort(key=lambda verdict: verdict.host != chosen)  # the rest stays: the best first, then the nearest
     if chosen:
         return Found(found, chosen, victims, "")
     return Found(found, None, [], f"{QUOTA_FULL}: {explained.quota}" if explained.quota else why)
