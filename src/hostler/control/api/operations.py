@@ -108,7 +108,7 @@ def _operation(connection: Connection, call: Call) -> OperationRow:
     query=EventQuery,
     answers={200: (Page[Event], STREAM)},
     permission="event.read",
-    refusals=(410,),
+    refusals=(404, 410),
     description="With Accept: text/event-stream a stream that goes on, each event with its number as id; Last-Event-ID "
     "beats after. With news=true the stream has no events, only a message named news at its beginning and, a few times "
     "a second at most, whenever something changed, be it by a report of a host: it is time to read a list again.",
