@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import sys
 from contextlib import asynccontextmanager, suppress
 
@@ -42,6 +43,7 @@ class Wire:
         self.gate = asyncio.Event()
         self.calls = 0
         self.is_stuck = False
+        self.holds_from = 0  # what comes after so many bytes is held; 0: nothing is
         if is_open:
             self.gate.set()
 
@@ -63,7 +65,7 @@ class Wire:
         try:
             while piece := await reader.read(2**16):
                 self.heard.extend(piece)
-                while self.is_stuck:
+                while self.is_stuck or 0 < self.holds_from < len(self.heard):
                     await asyncio.sleep(0.01)
                 writer.write(piece)
                 await writer.drain()
@@ -302,33 +304,69 @@ def test_the_last_word_is_repeated_until_it_is_answered_by_agents_that_come_late
 
 
 MOMENTS = ["sending", "copying", "copied", "left"]
+HELD_FROM = 2**16
 
 
-@pytest.mark.parametrize("victims", ["source", "both"])
+@pytest.mark.parametrize("victims", ["source", "target", "both"])
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_whoever_is_killed_while_a_vm_moves_it_runs_on_one_side_in_the_end(moment, victims):
     async def scenario(lab):
-        async with opened(lab, "one") as one:
-            await one.create(idle(lab))
-            await one.start("a")
+        order = await started(lab, moment)
         two = lab.driver("two")
         await two.open()
-        async with wired(await two.await_landing(idle(lab)), is_open=False) as (wire, landing):
+        async with wired(await two.await_landing(order), is_open=False) as (wire, landing):
+            wire.holds_from = HELD_FROM if moment == "copying" else 0
             sender = await start_sender(lab, landing)
-            await reach(lab, moment)
-            sender.kill()
-            await sender.wait()
-            if victims == "both":
+            await reach(lab, moment, wire)
+            if victims != "target":
+                sender.kill()
+                await sender.wait()
+            if victims != "source":
                 await two.close()
                 two = lab.driver("two")
                 await two.open()
-                await two.await_landing(idle(lab))
+                await two.await_landing(order)
+            if moment == "copying":
+                assert await migration_of(lab) == "active", "nobody noticed yet"
+            wire.holds_from = 0
             wire.gate.set()
+            await sender.wait()
             async with opened(lab, "one") as one:
                 await settle(lab, one, two, landing)
         await two.close()
 
     in_a_lab(scenario)
+
+
+def test_where_the_target_machine_dies_while_a_vm_is_copied_it_runs_on_and_may_be_sent_again():
+    async def scenario(lab):
+        order = await started(lab, "copying")
+        async with opened(lab, "two") as two:
+            async with wired(await two.await_landing(order)) as (wire, landing):
+                wire.holds_from = HELD_FROM
+                sender = await start_sender(lab, landing)
+                await reach(lab, "copying", wire)
+                os.kill(folder_of(lab, "two").read_process().pid, signal.SIGKILL)
+                wire.holds_from = 0
+                assert await sender.wait() != 0, "who sent it heard that it was not taken"
+            async with opened(lab, "one") as one:
+                assert await power_of(one, "a") == "running"
+                assert (await is_running(lab, "one"), await is_running(lab, "two")) == (True, False)
+                await two.delete("a")
+                await settle(lab, one, two, await two.await_landing(order))
+
+    in_a_lab(scenario)
+
+
+async def started(lab, moment):
+    """Start a VM and return its order; one that is to be met while it is copied has more in it than wires hold."""
+    order = lab.order("a", kernel_arguments=CHATTY) if moment == "copying" else idle(lab)
+    async with opened(lab, "one") as one:
+        await one.create(order)
+        await one.start("a")
+    if moment == "copying":
+        await lab.said("Linux version", "a")
+    return order
 
 
 @pytest.mark.long
@@ -360,7 +398,12 @@ async def start_sender(lab, landing):
     )
 
 
-async def reach(lab, moment):
+async def migration_of(lab):
+    """Ask QEMU itself how far the copying of a VM is."""
+    return (await ask(folder_of(lab, "one").qmp, "a", "query-migrate")).get("status", "")
+
+
+async def reach(lab, moment, wire=None):
     """Wait for a moment of a migration, as its files and QEMU tell it."""
     folder = folder_of(lab, "one")
     async with asyncio.timeout(120):
@@ -370,10 +413,11 @@ async def reach(lab, moment):
                 return
             if moment == "left" and file.stage == "left":
                 return
-            if moment in ("copying", "copied"):
-                state = (await ask(folder.qmp, "a", "query-migrate")).get("status", "")
-                if state in (("active", "completed") if moment == "copying" else ("completed",)):
-                    return
+            if moment == "copied" and await migration_of(lab) == "completed":
+                return
+            if moment == "copying" and wire is not None and len(wire.heard) > HELD_FROM:
+                assert await migration_of(lab) == "active"
+                return
             await asyncio.sleep(0.001)
 
 
