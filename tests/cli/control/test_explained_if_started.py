@@ -29,3 +29,15 @@ def test_a_vm_that_was_stopped_while_it_waited_is_said_to_fit_nowhere_only_if_it
     text = " ".join(told.out.split())
     assert "is stopped, and on no host. If it were started now, it would fit nowhere: 0 of 3 hosts: " in text
     assert "tried again" not in text
+    assert f"What to do: change it, or make room for it, before 'hostler vm start {project}/huge-0'" in text
+
+
+def test_whoever_makes_a_stopped_vm_too_large_for_any_host_learns_it_at_once(project):
+    assert hostler("vm", "create", "web-0", *SMALL, "--wait", "300").code == 0
+    assert hostler("vm", "stop", "web-0", "--wait", "300").code == 0
+    told = hostler("vm", "resize", "web-0", "--cpu", "100")
+    assert told.code == 0
+    assert told.err == (
+        f"note: no host would take it if it were started now: 'hostler vm explain {project}/web-0' says why\n"
+    )
+    assert hostler("vm", "resize", "web-0", "--cpu", "2").err == ""

@@ -31,6 +31,7 @@ def test_nothing_is_done_where_one_of_several_vms_is_not_there(words):
     result = vm(*words)
     assert (result.code, result.out) == (2, "")
     assert "web-9" in result.error
+    assert "; nothing was changed" in result.hint
     assert powers() == {"web-0": "running", "web-1": "running", "web-2": "running"}
 
 

@@ -35,7 +35,7 @@ def test_a_vm_that_was_stopped_while_it_waited_is_not_said_to_be_tried_again() -
             await house.settle()
             told = await explained(house, vm)
             assert (told["now"], told["wakes"]) == ("is stopped, and on no host", [])
-            assert told["hint"].endswith("until then no host is asked")
+            assert told["hint"].endswith("'hostler vm start default/huge': no host would take it as it is")
             assert told["cure"]["host"] == "a"
 
     asyncio.run(scenario())

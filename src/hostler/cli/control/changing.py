@@ -32,8 +32,16 @@ def change_vms(
 
 
 def find_all(client: Client, words: Sequence[str]) -> list[Vm]:
-    """Look VMs up by their names; one that is named twice is there once. UnknownNameError."""
-    found = [client.vms.find(word, client.reach.project) for word in words]
+    """Look VMs up by their names; one that is named twice is there once. UnknownNameError.
+
+    Of several VMs some would do, so whoever mistyped one learns that nothing happened to the others.
+    """
+    try:
+        found = [client.vms.find(word, client.reach.project) for word in words]
+    except HostlerError as error:
+        if len(words) > 1:
+            error.hint = f"{error.hint}; nothing was changed"
+        raise
     return list({vm.id: vm for vm in found}.values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -14,7 +14,11 @@ from hostler.cli.control.showing import shape_output
 from hostler.cli.control.vm_fields import complete_vm
 from hostler.cli.control.waiting import WaitingCommand, follow, wait_option
 from hostler.cli.options import FILE, examples
+from hostler.cli.terminal import note
 from hostler.errors import InputError
+
+if TYPE_CHECKING:
+    from hostler.control.client import Client
 
 __all__ = ["resize"]
 
@@ -106,7 +110,22 @@ def resize(
         found = client.vms.find(vm, client.reach.project)
         edit = VmEdit(spec=spec or msgspec.UNSET, protected=msgspec.UNSET if protected is None else protected)
         changes = follow(client, [client.vms.edit(found.id, edit)], wait_s)
+        is_in_vain = changes[0].vm.power == "stopped" and bool(spec) and _fits_nowhere(client, found.id)
+    if is_in_vain:
+        name = f"{found.project}/{found.name}"
+        note(f"no host would take it if it were started now: 'hostler vm explain {name}' says why")
     show_changes(changes, output, wait_s, before=[found])
+
+
+def _fits_nowhere(client: Client, vm: str) -> bool:
+    """Say whether a stopped VM would wait if it were started: nobody asks a host about it before that."""
+    from hostler.control.client.errors import UnknownThereError
+
+    try:
+        told = client.vms.decision(vm)
+    except UnknownThereError:
+        return False
+    return bool(told["if_started"] and told["verdicts"] and not told["feasible"])
 
 
 def _fields(file: str) -> dict[str, Any]:

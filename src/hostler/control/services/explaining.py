@@ -60,11 +60,19 @@ def explain_vm(
     how_it_is = {
         "state": state_of(vm),
         "now": standing(vm),
-        "hint": advice(vm, _mend(vm, standings or {})),
+        "hint": _in_vain(found, vm) or advice(vm, _mend(vm, standings or {})),
         "if_started": if_started,
         "made_way": vm.made_way,
     }
     return explanation_as_data(found, vm.project, None) | how_it_is
+
+
+def _in_vain(found: Explanation, vm: Vm) -> str:
+    """Say what comes before a start that would only let a VM wait; empty where some host would take it."""
+    if state_of(vm) != "stopped" or not found.verdicts or any(verdict.fits for verdict in found.verdicts):
+        return ""
+    name = f"{vm.project}/{vm.name}"
+    return f"change it, or make room for it, before 'hostler vm start {name}': no host would take it as it is"
 
 
 def _mend(vm: Vm, standings: Standings) -> str:
