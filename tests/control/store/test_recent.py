@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import pytest
 
 from hostler.control.store import Connection, Database, log, open_database
@@ -58,6 +60,22 @@ def test_where_others_wrote_between_only_the_database_knows(postgres_url):
     finally:
         theirs.close()
         ours.close()
+
+
+def test_of_a_server_that_took_over_only_the_database_knows_what_it_has(postgres, postgres_url):
+    database = open_database(postgres_url, limits=PATIENT)
+    try:
+        append(database, fact(b"1"), fact(b"2"))
+        postgres.crash()
+        postgres.start()
+        # As a standby that had not received all of it.
+        lost = "DELETE FROM log WHERE seq = 2; UPDATE log_head SET seq = 1"
+        postgres.sql(lost, urlsplit(postgres_url).path.removeprefix("/"))
+        database.submit(lambda connection: None).result(30)
+        assert [entry.body for entry in read(database, 0)] == [b"1"]
+        assert database.written_after(1) == []
+    finally:
+        database.close()
 
 
 def test_only_the_newest_are_kept():

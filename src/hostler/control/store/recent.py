@@ -28,6 +28,11 @@ class Recent:
                 self._entries.clear()
             self._entries.extend(entries)
 
+    def forget(self) -> None:
+        """Leave all to the database: a server that took over may lack what the one before had committed."""
+        with self._lock:
+            self._entries.clear()
+
     def after(self, seq: int) -> list[Entry]:
         """Return what follows a number without a gap; nothing where only the database knows what does."""
         with self._lock:

@@ -214,6 +214,7 @@ class Writer:
 
     def _drop(self, *, is_broken: bool = True) -> None:
         """Let the connection go, with whatever it has not committed."""
+        self.recent.forget()
         connection, self._connection = self._connection, None
         if connection is None:
             return
