@@ -31,9 +31,9 @@ class Watch:
         return self.now
 
 
-def entry(fact, at_s: float, vm: str = "vm1") -> Entry:
+def entry(seq: int, fact, at_s: float, vm: str = "vm1") -> Entry:
     body = msgspec.json.encode(fact)
-    return Entry(seq=1, at_ns=int(at_s * SECOND), kind="fact", body=body, subject=vm)
+    return Entry(seq=seq, at_ns=int(at_s * SECOND), kind="fact", body=body, subject=vm)
 
 
 def arrival():
@@ -44,16 +44,23 @@ def arrival():
 
 def test_a_vm_waits_from_its_arrival_to_its_placement():
     waits = Waits()
-    assert waits.read([entry(arrival(), 10)], 11 * SECOND) == []
-    bound = entry(GuestBound(uid="vm1", host="north"), 12)
-    assert waits.read([bound], 12 * SECOND) == [2.0]
-    assert waits.read([bound], 13 * SECOND) == [], "a placement without an arrival says nothing"
+    assert waits.read([entry(1, arrival(), 10)], 11 * SECOND) == []
+    bound = GuestBound(uid="vm1", host="north")
+    assert waits.read([entry(2, bound, 12)], 12 * SECOND) == [2.0]
+    assert waits.read([entry(3, bound, 13)], 13 * SECOND) == [], "a placement without an arrival says nothing"
+
+
+def test_whoever_reads_the_log_anew_places_nobody_again():
+    waits = Waits()
+    entries = [entry(1, arrival(), 10), entry(2, GuestBound(uid="vm1", host="north"), 12)]
+    assert waits.read(entries, 12 * SECOND) == [2.0]
+    assert waits.read(entries, 3600 * SECOND) == []
 
 
 def test_a_vm_that_left_waits_no_longer():
     waits = Waits()
-    bound = entry(GuestBound(uid="vm1", host="north"), 12)
-    assert waits.read([entry(arrival(), 10), entry(GuestLeft(uid="vm1"), 11), bound], 12 * SECOND) == []
+    facts = (arrival(), GuestLeft(uid="vm1"), GuestBound(uid="vm1", host="north"))
+    assert waits.read([entry(seq, fact, 9 + seq) for seq, fact in enumerate(facts, 1)], 12 * SECOND) == []
 
 
 def test_the_longest_time_is_that_of_the_last_minute_and_of_what_is_under_way():

@@ -20,13 +20,15 @@ class Waits:
 
     def __init__(self) -> None:
         self._since: dict[str, int] = {}
+        self._upto = 0  # the last entry read: whoever begins anew reads many again, which place nobody now
 
     def read(self, entries: Iterable[Entry], now_ns: int) -> list[float]:
         """Take in entries of the log; return how long each VM waited in seconds that they place, up to now."""
         placed: list[float] = []
         for entry in entries:
-            if entry.kind != "fact":
+            if entry.kind != "fact" or entry.seq <= self._upto:
                 continue
+            self._upto = entry.seq
             if entry.body.startswith(_ARRIVED):
                 self._since[entry.subject] = entry.at_ns
             elif entry.body.startswith(_BOUND):
