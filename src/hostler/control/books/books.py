@@ -209,7 +209,8 @@ class Books:
         if held is None:
             return
         try:
-            if not self._follower.is_whole:  # we were stopped in the middle of a step
+            if not (self._is_sound and self._follower.is_whole):  # we were stopped in the middle of something
+                await self._database.write(_nothing)  # a step that was being written is written then, or not
                 await self._rebuild()
             await self._save_checkpoint(held)
             await self.leadership.release()
@@ -221,7 +222,7 @@ class Books:
         async with self._reading:
             await self._read_database()
         policies = policies_for(self._settings)
-        known = await self._thread.run(lambda: self._follower.engine.policies)
+        known = await self._thread.run(lambda: self._follower.policies)
         body = msgspec.json.encode(PolicyChanged(policies=policies))
         entry = log.NewEntry(at_ns=self._clock(), kind="fact", body=body, actor=LEADER)
 
@@ -231,6 +232,7 @@ class Books:
             self.before_leading(connection)
 
         await self._database.write(work)
+        await self._read_log()  # the first step must know it
         self.led_since = self._clock()
         self.nudge()
 

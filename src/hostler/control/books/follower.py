@@ -23,7 +23,7 @@ from hostler.control.store.log import Checkpoint, Entry
 from hostler.engine import Engine
 from hostler.engine.records import PLACED_STATES
 from hostler.errors import HostlerError, InternalError
-from hostler.model import Action, Event, GuestBound
+from hostler.model import Action, Event, GuestBound, Policy, PolicyChanged
 
 __all__ = ["FORMAT", "AstrayError", "Follower", "Refusal", "Step", "digest_of"]
 
@@ -154,6 +154,12 @@ class Follower:
     def is_whole(self) -> bool:
         """Say whether all steps that the engine has made were read in the log."""
         return not self.is_torn and self.seq >= self._done
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """Return what the next step decides by: whoever changed it last may not have come to a step."""
+        changes = [event for _, event in self._waiting if isinstance(event, PolicyChanged)]
+        return changes[-1].policies if changes else self.engine.policies
 
     def catch_up(self, now: int, upto: int | None = None) -> None:
         """Let the engine take the facts that wait, as known at a time."""
