@@ -167,6 +167,52 @@ def test_a_shape_that_was_wanted_again_counts_as_fresh():
     assert again not in freed
 
 
+def bulky(number: int) -> GuestSpec:
+    """Return a spec of 64 KiB."""
+    return GuestSpec(labels=tuple((f"{number}-{at}", "x" * 1000) for at in range(64)))
+
+
+def test_shapes_that_are_long_are_forgotten_the_sooner():
+    table = ShapeTable(Tables())
+    for number in range(200):
+        come_and_go(table, bulky(number))
+    kept = [spec for spec in table.saved() if spec is not None]
+    assert 1 < len(kept) < 50
+    assert all(bulky(number) in kept for number in range(200 - len(kept), 200))
+    assert sum(shape.spec.labels != () for shape in table.shapes) == len(kept), "a spec that nobody has is still held"
+
+
+def test_one_shape_is_kept_however_long_it_is():
+    table = ShapeTable(Tables())
+    huge = GuestSpec(labels=tuple((f"{at}", "x" * 1000) for at in range(4000)))
+    shape = table.number(huge)
+    table.acquire(shape)
+    assert table.release(shape) == []
+    assert table.number(huge) == shape
+
+
+def test_a_table_that_was_copied_or_restored_forgets_as_much():
+    table = ShapeTable(Tables())
+    for number in range(20):
+        table.acquire(table.number(bulky(number)))
+    restored = ShapeTable(Tables())
+    restored.restore(table.saved())
+    for number in range(20):
+        restored.acquire(number)
+    for twin in (table.copy(Tables()), restored):
+        for number in range(20):
+            assert twin.release(number) == []
+        freed = [one for number in range(100, 130) for one in come_and_go(twin, bulky(number))]
+        assert freed[:5] == [0, 1, 2, 3, 4]
+
+
+def come_and_go(table: ShapeTable, spec: GuestSpec) -> list[int]:
+    """Let one guest come and go; return the numbers that were forgotten."""
+    shape = table.number(spec)
+    table.acquire(shape)
+    return table.release(shape)
+
+
 def leave_at_once(table: ShapeTable) -> tuple[list[GuestSpec], list[int]]:
     """Let very many guests come and then all go; return their specs and the numbers that were forgotten."""
     specs = [sized(number) for number in range(MANY)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from hostler.engine.fact_checks import check_types
 from hostler.engine.kernels_layout import TAGS
 from hostler.engine.tables import GPU, Tables
@@ -17,6 +19,8 @@ __all__ = ["DeviceAsk", "Shape", "ShapeTable"]
 
 _MAX_IDS = 65_536
 _MAX_IDLE = 1024
+_MAX_IDLE_BYTES = 2**21  # of them all, written down: some specs are a thousand times as long as others
+_NOBODYS = GuestSpec()
 _MAX_ASKS = 16
 _MAX_WEIGHT = 1_000_000
 _MAX_COUNT = 1_000_000
@@ -52,7 +56,9 @@ class ShapeTable:
         self._tables = tables
         self.shapes: list[Shape] = []
         self._users: list[int] = []
+        self._sizes: list[int] = []  # of the specs, in bytes
         self._idle: dict[int, None] = {}  # shapes without guests, oldest first
+        self._idle_bytes = 0
         self._free: list[int] = []
         self._number: dict[GuestSpec, int] = {}
         self._by_id: dict[int, tuple[GuestSpec, int]] = {}
@@ -79,24 +85,36 @@ class ShapeTable:
     def acquire(self, number: int) -> None:
         """Count one more guest of a shape."""
         self._users[number] += 1
-        self._idle.pop(number, None)
+        if number in self._idle:
+            self._wake(number)
 
     def release(self, number: int) -> list[int]:
         """Count one guest less; return the numbers of shapes that were forgotten."""
         self._users[number] -= 1
         if self._users[number]:
             return []
-        self._idle[number] = None
+        self._rest(number)
         freed = []
-        while len(self._idle) > _MAX_IDLE:
+        while len(self._idle) > _MAX_IDLE or (self._idle_bytes > _MAX_IDLE_BYTES and len(self._idle) > 1):
             oldest = next(iter(self._idle))
-            del self._idle[oldest]
+            self._wake(oldest)
             del self._number[self.shapes[oldest].spec]
+            self.shapes[oldest] = self.shapes[oldest]._replace(spec=_NOBODYS)  # it may be long
             self._free.append(oldest)
             freed.append(oldest)
         if freed:
             self._by_id.clear()
         return freed
+
+    def _rest(self, number: int) -> None:
+        """Count a shape among those without guests."""
+        self._idle[number] = None
+        self._idle_bytes += self._sizes[number]
+
+    def _wake(self, number: int) -> None:
+        """Count a shape among them no longer."""
+        del self._idle[number]
+        self._idle_bytes -= self._sizes[number]
 
     def saved(self) -> list[GuestSpec | None]:
         """Return the specs by number, None for numbers without one."""
@@ -107,19 +125,22 @@ class ShapeTable:
         """Fill an empty table with what ``saved`` returned, no guest counted yet."""
         for number, spec in enumerate(specs):
             self.shapes.append(self._build(spec or GuestSpec(), number))
+            self._sizes.append(_size(self.shapes[-1].spec))
             self._users.append(0)
             if spec is None:
                 self._free.append(number)
             else:
                 self._number[spec] = number
-                self._idle[number] = None
+                self._rest(number)
 
     def copy(self, tables: Tables) -> ShapeTable:
         """Return an independent table with the same numbers."""
         twin = ShapeTable(tables)
         twin.shapes = self.shapes.copy()
         twin._users = self._users.copy()
+        twin._sizes = self._sizes.copy()
         twin._idle = self._idle.copy()
+        twin._idle_bytes = self._idle_bytes
         twin._free = self._free.copy()
         twin._number = self._number.copy()
         return twin
@@ -130,11 +151,13 @@ class ShapeTable:
         if self._free:
             self._free.pop()
             self.shapes[number] = shape
+            self._sizes[number] = _size(spec)
         else:
             self.shapes.append(shape)
+            self._sizes.append(_size(spec))
             self._users.append(0)
         self._number[spec] = number
-        self._idle[number] = None
+        self._rest(number)
         self.fresh.append(number)
         return number
 
@@ -144,9 +167,11 @@ class ShapeTable:
             number = self.fresh.pop()
             if number not in self._idle:
                 continue  # forgotten already
-            del self._idle[number], self._number[self.shapes[number].spec]
+            self._wake(number)
+            del self._number[self.shapes[number].spec]
             if number == len(self.shapes) - 1:
                 self.shapes.pop()
+                self._sizes.pop()
                 self._users.pop()
             else:
                 self._free.append(number)
@@ -185,6 +210,11 @@ class ShapeTable:
             tag=tag,
             gpu=(milli, count, sum(d.milli * d.count for d in gpus), spec.devices.index(gpus[0]) if gpus else 0),
         )
+
+
+def _size(spec: GuestSpec) -> int:
+    """Return how long a spec is, written down: what it takes in memory is several times as much."""
+    return len(msgspec.msgpack.encode(spec))
 
 
 def _check(spec: GuestSpec) -> None:
