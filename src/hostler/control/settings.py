@@ -25,6 +25,9 @@ class InvalidStrategyError(InputError):
     code = "invalid_strategy"
 
 
+MOST_VMS_EACH = 10_000
+
+
 class ControlSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one process. Times in seconds."""
 
@@ -44,6 +47,7 @@ class ControlSettings(msgspec.Struct, frozen=True, kw_only=True):
     read_s: float = 30.0  # a body that takes longer is not waited for
     verdict_s: float = 10.0  # how long a VM that must be placed at once is waited for
     head_s: float = 30.0  # a connection that sends no whole head of a request for longer is closed
+    vms_each: int = MOST_VMS_EACH  # VMs that one project may have, also those that wait: a quota bounds no wishes
     streams_each: int = 32  # streams that one key, or the sessions opened with it, may have open
     streams: int = 1000  # streams that all have open
     alive_s: float = 10.0  # between signs of life in streams

@@ -165,6 +165,7 @@ def test_orders_asked_jointly_are_those_asked_one_after_the_other(items: list[As
 @st.composite
 def creations(draw: st.DrawFn) -> list[Creation]:
     made = []
+    most = draw(st.sampled_from((2, 3, 10_000)))
     for number in range(draw(st.integers(1, 6))):
         principal = Principal(id="root", role=draw(st.sampled_from(("admin", "admin", "viewer"))))
         asked = VmCreate(
@@ -178,7 +179,7 @@ def creations(draw: st.DrawFn) -> list[Creation]:
             on_unplaceable=draw(st.sampled_from(("wait", "fail"))),
         )
         caller = Caller(principal=principal, now_ns=NOW, request_id=f"r-{number}")
-        made.append(Creation(asked=asked, caller=caller, ids=partial(str, number)))
+        made.append(Creation(asked=asked, caller=caller, ids=partial(str, number), most=most))
     return made
 
 

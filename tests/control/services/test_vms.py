@@ -15,7 +15,7 @@ from hostler.control.books import ledger
 from hostler.control.books.ledger import NEWS
 from hostler.control.services import vms
 from hostler.control.services.callers import Caller, Noted
-from hostler.control.services.errors import NoAgentsError
+from hostler.control.services.errors import NoAgentsError, TooManyVmsError
 from hostler.control.settings import InvalidStrategyError
 from hostler.control.store import Connection, Database, log, operations
 from hostler.control.store.errors import NotFoundError, StaleVersionError
@@ -70,6 +70,23 @@ def test_a_refused_create_writes_nothing(
     with pytest.raises(error):
         created(write, admin, **more)
     assert entries(database) == []
+
+
+def test_a_project_has_no_more_vms_than_it_may_also_where_they_wait(write: Write, admin: Caller) -> None:
+    number = ids()
+
+    def ask(name: str) -> VmChanged:
+        asked = VmCreate(name=name, spec=SPEC)
+        found: VmChanged = write(lambda c: vms.create(c, asked, admin, number, most=2))
+        return found
+
+    first = ask("one").vm
+    ask("two")
+    with pytest.raises(TooManyVmsError, match="project default has 2 VMs, and may have no more") as caught:
+        ask("three")
+    assert (caught.value.code, caught.value.exit_code) == ("too_many_vms", 4)
+    write(lambda c: vms.delete(c, first.id, admin, number))
+    assert ask("three").vm.state == "pending"
 
 
 def test_a_vm_is_found_by_id_and_by_project_and_name(database: Database, write: Write, admin: Caller) -> None:

@@ -31,6 +31,10 @@ _OPTIONS = (
     ),
     click.option("--no-rate-limits", is_flag=True, help="None of these three: for load tests on loopback."),
     click.option(
+        "--vms-per-project", type=click.IntRange(1, 10_000_000), default=10_000, show_default=True,
+        help="How many VMs one project may have, those that wait for a place among them.",
+    ),
+    click.option(
         "--streams", type=click.IntRange(1, 100_000), default=1000, show_default=True,
         help="How many streams of events all keys together may have open.",
     ),

@@ -52,6 +52,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     failure_limit: str
     streams: int
     streams_per_key: int
+    vms_per_project: int
     head_s: float
     read_s: float
     log_format: Literal["text", "json"]
@@ -135,6 +136,7 @@ def settings_of(environment: Mapping[str, str], options: Options) -> ControlSett
         keep_idempotency_s=options.keep_idempotency_keys_s,
         fence_command=tuple(shlex.split(options.fence_command)),
         streams=options.streams,
+        vms_each=options.vms_per_project,
         streams_each=options.streams_per_key,
         head_s=options.head_s,
         read_s=options.read_s,

@@ -43,9 +43,12 @@ async def create_or_refuse(call: Call, asked: VmCreate) -> VmChanged:
 
 
 async def _written_down(call: Call, asked: VmCreate) -> VmChanged:
+    most = call.context.settings.vms_each
     if call.has_key:
-        return await call.write_once(lambda connection: vms.create(connection, asked, call.caller, new_id), VmChanged)
-    creation = vms.Creation(asked=asked, caller=call.caller, ids=new_id)
+        return await call.write_once(
+            lambda connection: vms.create(connection, asked, call.caller, new_id, most=most), VmChanged
+        )
+    creation = vms.Creation(asked=asked, caller=call.caller, ids=new_id, most=most)
     return await call.context.database.write_jointly(vms.create_many, creation)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hostler.errors import ConflictError, UnavailableError
 
-__all__ = ["InsufficientResourcesError", "NoAgentsError", "NoVerdictError"]
+__all__ = ["InsufficientResourcesError", "NoAgentsError", "NoVerdictError", "TooManyVmsError"]
 
 
 class NoAgentsError(UnavailableError):
@@ -17,6 +17,13 @@ class NoVerdictError(UnavailableError):
     """Nobody decided about a VM in time."""
 
     code = "agent_service_unavailable"
+
+
+class TooManyVmsError(ConflictError):
+    """A project has as many VMs as one may have, placed or not."""
+
+    code = "too_many_vms"
+    retryable = False
 
 
 class InsufficientResourcesError(ConflictError):

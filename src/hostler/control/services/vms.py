@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,13 +18,13 @@ from hostler.control.fleet.resizing import check_resize
 from hostler.control.services.bounds import check_bounds
 from hostler.control.services.callers import Caller, note
 from hostler.control.services.deeds import resize_text
-from hostler.control.services.errors import NoAgentsError
+from hostler.control.services.errors import NoAgentsError, TooManyVmsError
 from hostler.control.services.merging import merged
 from hostler.control.services.overtaking import SIZES, end_overtaken, size_body
 from hostler.control.services.projects import with_strategies, with_strategy
 from hostler.control.services.showing import show_operation, show_vm
 from hostler.control.services.versions import Versions, check_version
-from hostler.control.settings import check_strategy
+from hostler.control.settings import MOST_VMS_EACH, check_strategy
 from hostler.control.store import Connection, hosts, operations, vms
 from hostler.control.store.errors import NotFoundError
 from hostler.control.store.hosts import HostFilter
@@ -68,24 +69,35 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
     asked: VmCreate
     caller: Caller
     ids: NewId
+    most: int = MOST_VMS_EACH  # VMs of its project
 
 
-def create(connection: Connection, asked: VmCreate, caller: Caller, ids: NewId) -> VmChanged:
-    """Ask for a new VM. NameTakenError; NoAgentsError for one that must be placed at once while no host is ready."""
-    outcome = create_many(connection, [Creation(asked=asked, caller=caller, ids=ids)])[0]
+def create(
+    connection: Connection, asked: VmCreate, caller: Caller, ids: NewId, *, most: int = MOST_VMS_EACH
+) -> VmChanged:
+    """Ask for a new VM. NameTakenError, TooManyVmsError.
+
+    NoAgentsError for one that must be placed at once while no host is ready.
+    """
+    outcome = create_many(connection, [Creation(asked=asked, caller=caller, ids=ids, most=most)])[0]
     if isinstance(outcome, HostlerError):
         raise outcome
     return outcome
 
 
 def create_many(connection: Connection, creations: Sequence[Creation]) -> list[VmChanged | HostlerError]:
-    """Ask for new VMs, as a joint work."""
+    """Ask for new VMs, as a joint work; one by one where they may not all be taken, so that none stands for another."""
+    full = _full(connection, creations)
+    if full and len(creations) > 1:
+        return [outcome for one in creations for outcome in create_many(connection, [one])]
     outcomes: list[VmChanged | HostlerError | None] = []
     news: list[tuple[Creation, New]] = []
     specs = with_strategies(connection, [(one.asked.project, one.asked.spec) for one in creations])
     for creation, spec in zip(creations, specs, strict=True):
         try:
             change = _wished(connection, creation, spec)
+            if creation.asked.project in full:
+                raise _too_many(creation)
         except HostlerError as error:
             outcomes.append(error)
         else:
@@ -94,6 +106,21 @@ def create_many(connection: Connection, creations: Sequence[Creation]) -> list[V
             outcomes.append(None)
     answers = iter(_created(connection, news))
     return [next(answers) if outcome is None else outcome for outcome in outcomes]
+
+
+def _full(connection: Connection, creations: Sequence[Creation]) -> set[str]:
+    """Return the projects that would have more VMs than they may, were all of these taken."""
+    asked = Counter(one.asked.project for one in creations)
+    most = {one.asked.project: one.most for one in creations}
+    counts = {name: vms.count_by_project(connection, name).get(name, 0) for name in asked}
+    return {name for name in asked if counts[name] + asked[name] > most[name]}
+
+
+def _too_many(creation: Creation) -> TooManyVmsError:
+    return TooManyVmsError(
+        f"project {creation.asked.project} has {creation.most:,} VMs, and may have no more",
+        hint="delete some that nobody needs; 'hostler serve --vms-per-project' sets how many one may have",
+    )
 
 
 def _wished(connection: Connection, creation: Creation, spec: VmSpec) -> Change:
