@@ -54,7 +54,9 @@ def test_a_certificate_that_is_not_accepted_is_said_to_be_that(tmp_path):
         async with server(echo, tls) as address:
             return await refused(address)
 
-    assert asyncio.run(scenario()).startswith("its certificate is not accepted: ")
+    said = asyncio.run(scenario())
+    assert said.startswith("its certificate is not accepted: ")
+    assert "--ca-file" in said
 
 
 @pytest.mark.parametrize(

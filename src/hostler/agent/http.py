@@ -78,7 +78,7 @@ def _problem(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         why = error.certificate_error
         reason = why.verify_message if isinstance(why, ssl.SSLCertVerificationError) else str(why)
-        return f"its certificate is not accepted: {reason.removesuffix('.')}"
+        return f"its certificate is not accepted: {reason.removesuffix('.')} (--ca-file names who signed it)"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the connection ended before the answer"
     if isinstance(error, aiohttp.ClientResponseError):

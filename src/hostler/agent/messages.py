@@ -103,6 +103,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     disks: bool = False
     bridges: bool = False
     devices: bool = False
+    acceleration: Literal["", "kvm", "tcg"] = ""  # VMs run by the processor, or in software; empty: it is not known
 
 
 class DeviceHere(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hostler.agent.drivers.driver import UnsupportedError
+from hostler.agent.drivers.qemu import QemuDriver
 from hostler.agent.drivers.qemu_acceleration import find_acceleration
 from hostler.agent.drivers.qemu_command import size_from_arguments
 from hostler.agent.drivers.qemu_folder import VmFolder
@@ -18,7 +19,7 @@ from hostler.agent.drivers.qemu_processes import scan
 from hostler.agent.drivers.qemu_settings import Runner
 from hostler.agent.messages import Disk, Image, Network
 from tests.agent.drivers.contract import power_of
-from tests.agent.drivers.qemu_lab import CHATTY, MIB, on_hosts
+from tests.agent.drivers.qemu_lab import CHATTY, MIB, QemuLab, on_hosts
 from tests.agent.waiting import until
 
 
@@ -177,3 +178,19 @@ def test_processors_that_can_are_tried(program, expected, tmp_path):
     runner = Runner(os.getuid(), os.getgid())
     found = find_acceleration(program, runner, processors=tmp_path / "cpuinfo", device=tmp_path / "kvm")
     assert asyncio.run(found) == expected
+
+
+def test_a_host_says_how_it_runs_vms_and_warns_where_it_found_that_it_must_emulate_them(tmp_path):
+    lab, told = QemuLab(tmp_path), list[str]()
+
+    async def scenario() -> None:
+        for asked, warned in (("tcg", False), ("auto", True)):
+            driver = QemuDriver(lab.settings(acceleration=asked), tell=told.append)
+            await driver.open()
+            is_emulated = driver.capabilities.acceleration == "tcg"
+            assert is_emulated or asked == "auto"
+            assert bool(told) == (warned and is_emulated)
+            await driver.close()
+        await lab.clean()
+
+    asyncio.run(scenario())

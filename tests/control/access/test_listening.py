@@ -58,6 +58,7 @@ def test_beyond_loopback_tls_and_authentication_are_needed(host):
         with pytest.raises(InsecureListenError) as caught:
             check_listening(Address(host, 1), **options)
         assert "--insecure" in caught.value.hint
+        assert "--tls-cert and --tls-key" in caught.value.hint
         assert "can be read" in str(check_listening(Address(host, 1), **options, is_insecure=True))
     assert check_listening(Address(host, 1), has_tls=True) is None
 

@@ -229,8 +229,9 @@ def test_a_file_that_was_put_back_by_other_means_counts_anew_in_place(made, sqli
     assert database.read_now(lease.read).epoch > epoch
     assert database.read_now(lambda c: vms.find(c, vm("web0").id)).generation > 10**12
     database.close()
-    with pytest.raises(BackupError):
+    with pytest.raises(BackupError) as caught:
         restore_in_place(f"sqlite:///{tmp_path / 'missing.db'}")
+    assert "--database-url" in caught.value.hint
     assert not (tmp_path / "missing.db").exists()
 
 

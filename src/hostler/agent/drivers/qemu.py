@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
@@ -45,12 +46,15 @@ class QemuDriver:
         self._tell = tell
         self._opened: tuple[Machines, Landings, Sendings] | None = None
         self._has_cleared = False
+        self._acceleration: Literal["", "kvm", "tcg"] = ""
 
     @property
     def capabilities(self) -> Capabilities:
         """Say what works: a running VM is not resized, since a guest need not go along with that."""
         has_bridges = self._opened is not None and self._opened[0].has_bridges
-        return Capabilities(pause=True, live_migration=True, disks=True, bridges=has_bridges)
+        return Capabilities(
+            pause=True, live_migration=True, disks=True, bridges=has_bridges, acceleration=self._acceleration
+        )
 
     async def open(self) -> None:
         """Check the settings, and find QEMU and how it runs here."""
@@ -71,6 +75,9 @@ class QemuDriver:
         acceleration = settings.acceleration
         if acceleration == "auto":
             acceleration = await find_acceleration(settings.program, runner)
+            if acceleration == "tcg":
+                self._tell("VMs are emulated in software, which is slow: this machine cannot run them by KVM")
+        self._acceleration = acceleration
         cache = ImageCache(
             folder / "images",
             origins=[read_origin(text) for text in settings.image_origins],

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["get", "host_state", "list_", "scheduling", "show_changed", "stuck_name", "taint_text"]
 
+_ACCELERATIONS = {"kvm": "KVM", "tcg": "VMs are emulated in software, which is slow"}
+
 
 def host_state(host: Host) -> str:
     """Say how a host is, with its marks."""
@@ -88,6 +90,11 @@ def _of(resource: str, key: str) -> Field[Host]:
     return Field(resource, lambda host: f"{text(host.used)}/{text(host.may_give)}", "right")
 
 
+def _driver(host: Host) -> str:
+    how = _ACCELERATIONS.get(host.capabilities.acceleration, "")
+    return f"{host.driver} ({how})" if how else host.driver
+
+
 def _fields() -> list[Field[Host]]:
     return [
         Field("NAME", lambda host: host.name),
@@ -114,7 +121,7 @@ def _details() -> list[Field[Host]]:
         Field("State", host_state),
         Field("Trouble", lambda host: host.trouble),
         Field("Seen", lambda host: f"{host.seen_at} ({age(host.seen_at)})" if host.seen_at else ""),
-        Field("Driver", lambda host: host.driver),
+        Field("Driver", _driver),
         Field("Agent", lambda host: host.agent_version),
         *[_lined(_of(name, key)) for name, key in (
             ("CPU", "cpu_millis"), ("Memory", "memory_bytes"), ("Disk", "disk_bytes"))],

@@ -70,7 +70,7 @@ def check_listening(
     said = f"{address.host}:{address.port} is reached from other machines and has {' and '.join(missing)}"
     if is_insecure:
         return f"{said}: keys and credentials can be read on the way"
-    hint = "give a certificate and its key, listen on 127.0.0.1, or say --insecure if the network is private"
+    hint = "give --tls-cert and --tls-key, listen on 127.0.0.1, or say --insecure if the network is private"
     raise InsecureListenError(said, hint=hint)
 
 

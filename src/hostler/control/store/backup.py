@@ -147,7 +147,7 @@ def _verify_rows(path: Path, readers: Readers) -> None:
 def _existing(url: URL) -> Path:
     path = sqlite_path(url)
     if not path.is_file():
-        raise BackupError(f"{path} does not exist", hint="name the database that the service uses")
+        raise BackupError(f"{path} does not exist", hint="name the database that the service uses by --database-url")
     return path
 
 
