@@ -108,6 +108,7 @@ def test_nothing_is_taken_for_dead_while_it_is_heard(url):
             north = world.hosts["north"]
             with pytest.raises(HostAliveError):
                 await world.operate(operating.confirm_dead, north, confirm="north")
+            assert "offline" not in caught.value.hint, "an agent that lives brings its host back at once"
             await world.pass_silently(north)
             with pytest.raises(ConfirmationError):
                 await world.operate(operating.confirm_dead, north, confirm="nort")

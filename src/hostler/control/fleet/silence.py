@@ -49,7 +49,7 @@ def bury(connection: Connection, host: str, proof: Proof, *, actor: str, now_ns:
     """Take in proof that a host runs nothing; return how many VMs that concerned. HostAliveError if it reports."""
     row = alive(connection, host)
     if row.state not in SILENT:
-        hint = "wait until it is silent, or force it offline first"
+        hint = "its agent reports: switch the host off, then wait until it is silent"
         raise HostAliveError(f"host {row.name} is {row.state}, not silent", hint=hint)
     changed = _replace(row, state="fenced", epoch=row.epoch + 1)
     body = _replace(read_body(row), must_relearn=True)
