@@ -106,7 +106,7 @@ def test_nothing_is_taken_for_dead_while_it_is_heard(url):
         async with scene(url) as world:
             vm, _ = await two_hosts_and(world, RESTART)
             north = world.hosts["north"]
-            with pytest.raises(HostAliveError):
+            with pytest.raises(HostAliveError) as caught:
                 await world.operate(operating.confirm_dead, north, confirm="north")
             assert "offline" not in caught.value.hint, "an agent that lives brings its host back at once"
             await world.pass_silently(north)
