@@ -26,7 +26,7 @@ from hostler.control.api.description import describe
 from hostler.control.api.routes import Route
 from tests.control.api.listening import Listening, listen
 
-_CHECKS = [
+CHECKS = [
     not_a_server_error,
     status_code_conformance,
     content_type_conformance,
@@ -69,7 +69,7 @@ def send(service: Listening, route: Route, who: str, examples: int) -> set[int]:
         headers = {"Authorization": f"Bearer {secret}"} if secret else {}
         response = case.call(base_url=service.address, headers=headers)
         assert response.status_code != 500, service.house.said[-1]
-        case.validate_response(response, checks=_CHECKS)
+        case.validate_response(response, checks=CHECKS)
         seen.add(response.status_code)
 
     attempt()
