@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from urllib.parse import urljoin
 
 import pytest
@@ -61,7 +63,7 @@ def test_a_page_renders_fits_and_has_a_twin(name: str, reader: Window, made: dic
     assert [url for url in one.asked if not url.startswith(lab.url + "/")] == []
     assert_is_built_well(one.page)
     assert_fits(one.page)
-    assert_has_twin(one.page, lab)
+    assert_has_twin(one.page, lab, name)
 
 
 def assert_is_built_well(page: Page) -> None:
@@ -82,15 +84,52 @@ def assert_fits(page: Page) -> None:
         assert page.evaluate(OVERFLOW) <= 0, width
 
 
-def assert_has_twin(page: Page, lab: Lab) -> None:
-    """REST tells the same."""
+def assert_has_twin(page: Page, lab: Lab, name: str) -> None:
+    """REST tells the same: what stands there of names, states, places and counts is on the page."""
     twin = page.get_attribute("link[rel=alternate][type='application/json']", "href")
     assert twin is not None
     assert page.locator(f".foot a[href='{twin}']").count() == 1
     answer = page.request.get(urljoin(lab.url, twin))
     assert answer.status == 200, answer.text()
     assert answer.headers["content-type"] == "application/json"
-    assert isinstance(answer.json(), dict)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    shown, told = " ".join(page.inner_text("main").split()), facts(name, answer.json())
+    assert [fact for fact in told if fact not in shown] == [], shown
+    assert told or name in ("a new vm", "what if"), "pages that only ask"
+
+
+def facts(name: str, told: dict[str, Any]) -> list[str]:
+    """Return the words that a page must have if it tells the same as its twin."""
+    items = told.get("items", [])
+    match name:
+        case "fleet" | "fleet by memory":
+            return [f"Hosts {len(items)}", *(one["name"] for one in items)]
+        case "fleet as a table":
+            return [f"Hosts {len(items)}", *(f"{one['name']} {one['state']}" for one in items)]
+        case "vms" | "filtered vms" | "vms by a part of their names":
+            rows = [f"{one['name']} {one['project']} {one['state']} {one['host'] or ''}".strip() for one in items]
+            return [f"{len(items)} VMs", *rows]
+        case "a vm" | "a vm that waits":
+            where = f"on {told['host']}" if told["host"] else told["why"]
+            size = f"CPU, memory {told['spec']['cpu']}, {told['spec']['memory'].removesuffix('Gi')} GiB"
+            return [f"{told['name']} {told['state']}", where, size, told["id"], f"version {told['version']}"]
+        case "queue":
+            rows = [f"{one['name']} {one['project']} {one['priority']}" for one in items]
+            return [f"Who waits ({len(items)})", *rows, *(one["why"] for one in items)]
+        case "host":
+            return [f"{told['name']} {told['state']}", f"{told['driver']} {told['agent_version']}", told["id"]]
+        case "a question" | "a vm's size" | "drain":
+            return [told["name"]]
+        case "what if, answered":
+            hosts = Counter(one["host"] for one in told["plan"]["placements"])
+            return [f"{hosts.total()} VMs would have a place", *(f"{host} {vms}" for host, vms in hosts.items())]
+        case "events":
+            return [f"{one['about']} {one['text']}" for one in items if one["kind"] == "vm.placed"]
+        case "operations":
+            return [f"{one['kind']} {one['state']}" for one in items]
+        case "projects":
+            return [f"{one['name']} {one['vms']} VM" for one in items]
+    return []
 
 
 @pytest.mark.parametrize("name", ["fleet", "filtered vms", "vms by a part of their names", "a vm", "what if"])
@@ -159,11 +198,12 @@ def test_a_page_that_does_not_exist_says_so(reader: Window) -> None:
     assert one.open("/hosts/nobody") == 404
 
 
-def test_everything_can_be_read_without_javascript(window: OpenWindow, made: dict[str, str]) -> None:
+def test_everything_can_be_read_without_javascript(window: OpenWindow, made: dict[str, str], lab: Lab) -> None:
     one = window(java_script_enabled=False)
-    for path in PATHS.values():
+    for name, path in PATHS.items():
         assert one.open(address(path, made)) == 200
         assert one.page.locator("main h1").is_visible()
+        assert_has_twin(one.page, lab, name)
     one.open("/")
     assert one.page.locator(".heat a").count() == 20
     one.page.click("text=host-02 >> nth=0")
