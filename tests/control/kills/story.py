@@ -22,6 +22,7 @@ __all__ = ["VERBS", "check_checkpoint", "rounds", "run_story"]
 VERBS = ("delete", "delete", "stop", "start", "restart", "migrate", "pause", "resume", "resize")
 _WISHERS = 12
 _LONGEST_S = 0.6
+_ENOUGH = 10  # deaths in whose time every verb is wished for and taken
 
 
 async def rounds(
@@ -54,7 +55,8 @@ async def rounds(
                     print(service.log.read_text()[-3000:])
                 raise
         assert people.answers > 5 * count
-        assert set(verbs) <= {verb for verb, taken in people.taken.items() if taken}, people.taken
+        if count >= _ENOUGH:
+            assert set(verbs) <= {verb for verb, taken in people.taken.items() if taken}, people.taken
         with Eyes(services[0].url) as eyes:
             await check_decisions(people, eyes, seed)
         print(f"{count} deaths, {people.answers} answers, {people.unanswered} without")
