@@ -90,3 +90,19 @@ def test_only_the_newest_are_kept():
     recent.add(entries(6, 7, 8, 9))
     assert recent.after(5) == []
     assert recent.after(6) == entries(7, 8, 9)
+
+
+def test_of_large_ones_fewer_are_kept():
+    def large(number: int) -> Entry:
+        return Entry(seq=number, at_ns=number, kind="fact", body=b"x" * 40)
+
+    recent = Recent(most_bytes=100)
+    recent.add([large(1), large(2)])
+    assert recent.after(0) == [large(1), large(2)]
+    recent.add([large(3)])
+    assert (recent.after(0), recent.after(1)) == ([], [large(2), large(3)])
+    recent.add([large(5)])  # another one wrote between
+    recent.add([large(6)])
+    assert recent.after(4) == [large(5), large(6)], "what was forgotten counts no longer"
+    recent.add([large(number) for number in range(7, 17)])
+    assert recent.after(14) == [large(15), large(16)]
