@@ -110,7 +110,9 @@ def test_a_placement_that_is_confirmed_waits_a_moment_for_the_step_of_whoever_co
     leader = placed.leader
     assert leader.due is None
     placed.read(GuestBound(uid="one", host="a"))
-    assert leader.engine.now < leader.due < leader.engine.now + SECOND
+    due = leader.next_due()
+    assert due is not None
+    assert leader.engine.now < due < leader.engine.now + SECOND
     placed.read(FACTS[2])
     assert leader.due == leader.engine.now
     assert [action.uid for action in placed.step()] == ["two"]
