@@ -80,6 +80,23 @@ def test_a_commit_without_an_answer_is_unknown_to_all_in_it_and_reading_tells(di
     assert names(relayed) == found
 
 
+@pytest.mark.parametrize(("when", "found"), [("before", [b"1", b"3"]), ("after", [b"1", b"2", b"3"])])
+def test_what_a_commit_without_an_answer_wrote_is_never_known_from_memory(direct, relayed, relay, when, found):
+    def append(body: bytes) -> None:
+        relayed.submit(lambda connection: log.append(connection, [fact(body)])).result(30)
+
+    append(b"1")
+    relay.cut_next(when)
+    with pytest.raises(OutcomeUnknownError):
+        append(b"2")
+    assert relayed.written_after(1) == []
+    append(b"3")
+    entries = direct.read_now(lambda connection: log.read_after(connection, 0, 100))
+    assert [entry.body for entry in entries] == found
+    for seq in range(len(entries)):
+        assert relayed.written_after(seq) in ([], entries[seq:])
+
+
 def test_a_backend_that_is_killed_while_it_commits_leaves_the_outcome_unknown(direct, postgres, postgres_url):
     postgres.sql(
         "CREATE FUNCTION doze() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(30); RETURN NULL; END $$",
