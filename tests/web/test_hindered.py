@@ -29,6 +29,7 @@ def test_a_vm_whose_image_is_missing_is_not_as_it_should_be_until_it_runs(lab: L
     lab.report(vm, "absent", NO_IMAGE)
     page = client.get("/").text
     assert f'id="bad-{vm}"' in page
+    assert '<td class="nowrap"><a href="/hosts/host-00">host-00</a></td>' in page
     assert NO_IMAGE.message in page
     assert ALL_IS_WELL not in page
     lab.report(vm)

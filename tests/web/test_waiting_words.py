@@ -83,7 +83,7 @@ def test_a_vm_for_which_others_make_way_says_where_and_they_say_for_whom(lab: La
     lab.report(low)
     high = lab.create("high", cpu="4", priority=10)
     until_both_say(client, high, "room is made for it on host-00")
-    assert "It waits for a place. room is made for it on host-00." in client.get(f"/vms/{high}").text
+    assert "It waits for a place: room is made for it on host-00." in client.get(f"/vms/{high}").text
     lab.report(low, "stopped")
     until(lambda: lab.vm(high).vm.home is not None)
     assert not says(client, f"/vms/{high}", "room is made")

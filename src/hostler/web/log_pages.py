@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from hostler.control.api.listing import MOST
 from hostler.control.api.shapes import Event, Operation
+from hostler.control.services.events import names_of_actors
 from hostler.control.services.showing import show_operation
 from hostler.control.store import Connection, hosts, operations, vms
 from hostler.control.store.operations import OperationFilter
@@ -40,6 +41,7 @@ class _Operations(msgspec.Struct, frozen=True):
     items: list[Operation]
     next: str
     subjects: dict[str, str]
+    actors: dict[tuple[str, str], str]
     projects: list[str]
 
 
@@ -80,9 +82,9 @@ async def show_operations(visit: Visit) -> Response:
         page = operations.list_page(connection, wanted, after=after, limit=_OPERATIONS, is_backwards=True)
         named = vms.find_many(connection, sorted({row.subject for row in page.items if row.kind.startswith("vm.")}))
         names = {row.id: row.name for row in named}
-        return _Operations(
-            [show_operation(row) for row in page.items], page.next, names, project_names(connection, caller)
-        )
+        items = [show_operation(row) for row in page.items]
+        actors = names_of_actors(connection, [(one.actor, one.project) for one in items], caller)
+        return _Operations(items, page.next, names, actors, project_names(connection, caller))
 
     found = await visit.read(work)
     return await visit.render(
@@ -92,6 +94,7 @@ async def show_operations(visit: Visit) -> Response:
         live=live_link(),
         items=found.items,
         subjects=found.subjects,
+        actors=found.actors,
         states=_STATES,
         state=state,
         project=project,

@@ -14,7 +14,7 @@ def test_what_happened_to_a_host_is_shown_and_nothing_of_others() -> None:
     assert hostler("host", "uncordon", "node-2").code == 0
     told = hostler("host", "events", "node-2").out
     assert "no longer cordoned" in told
-    assert "host.uncordon  uncordoned node-2" in told
+    assert "host.uncordon  key first administrator  uncordoned node-2" in told
     identity = hostler("host", "get", "node-2", "-o", "json").json["id"]
     items = hostler("host", "events", identity, "-o", "json").json["items"]
     assert {one["subject"] for one in items} == {identity}

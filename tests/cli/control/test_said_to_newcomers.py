@@ -121,7 +121,7 @@ def test_events_of_the_whole_fleet_and_of_one_project(project):
     ours = hostler("events", "--in-project", project, "-o", "json").json["items"]
     assert {one["project"] for one in ours} == {project}
     assert "asked for web" in {one["text"] for one in ours}
-    assert hostler("events").lines[0].split() == ["SEQ", "TIME", "PROJECT", "ABOUT", "KIND", "WHAT", "BY"]
+    assert hostler("events").lines[0].split() == ["SEQ", "TIME", "PROJECT", "ABOUT", "KIND", "BY", "WHAT"]
     assert {one["about"] for one in ours if one["kind"].startswith("vm.")} == {"web"}
     assert {one["about"] for one in every if one["kind"] == "host.joined"} >= {"node-1", "node-2"}
     assert hostler("events", "--in-project", "nobody").code == 2

@@ -194,7 +194,7 @@ def _count(hosts: Fleet, total: int) -> str:
     if hosts.ended:
         parts.append(f"{len(hosts.ended)} ended")
     if powers:
-        parts.append(f"{len(powers)} VMs, {powers.count('running')} of them run")
+        parts.append(f"{plural(len(powers), 'VM')}, {powers.count('running')} of them run")
     return ", ".join(parts)
 
 

@@ -15,6 +15,7 @@ from hostler.cli.control.several_hosts import act_on_each
 from hostler.cli.control.showing import labels_text, shape_output, told
 from hostler.cli.options import examples
 from hostler.cli.terminal import printable, say
+from hostler.cli.wording import plural
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def allow_teardown(there: There, host: str, count: int, output: str) -> None:
     """
     with there.open() as client:
         found = client.hosts.allow_teardown(host, count)
-    told(found, output, f"{found.name}: may tear down {count} VMs")
+    told(found, output, f"{found.name}: may tear down {plural(count, 'VM')}")
 
 
 @click.command(epilog=examples("hostler host delete node-3"), short_help="Forget a host.")

@@ -14,7 +14,7 @@ from hostler.cli.control.hints import NO_HOSTS
 from hostler.cli.control.showing import Field, age, amounts_text, labels_text, output, show_list, show_one
 from hostler.cli.options import examples
 from hostler.cli.terminal import note, print_data, printable, say
-from hostler.cli.wording import readable_amount
+from hostler.cli.wording import plural, readable_amount
 from hostler.model.resources import add_amounts, parse_amounts
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _details() -> list[Field[Host]]:
         Field("Kept back", lambda host: amounts_text(host.reserve) if host.reserve else ""),
         Field("Unknown VMs", lambda host: ", ".join(host.unknown_vms)),
         Field("They take", _unknown_use),
-        Field("Keeps", lambda host: f"{host.refused_teardown} VMs until 'hostler host allow-teardown'"
+        Field("Keeps", lambda host: f"{plural(host.refused_teardown, 'VM')} until 'hostler host allow-teardown'"
               if host.refused_teardown else ""),
         Field("Cannot leave", lambda host: "\n".join(f"{stuck_name(one)}: {one.why}" for one in host.stuck)),
         Field("Watchdog", lambda host: "works" if host.watched else "none seen"),

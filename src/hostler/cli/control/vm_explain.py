@@ -24,9 +24,9 @@ EVENT_FIELDS: list[Field[Event]] = [
     Field("SEQ", lambda event: event.seq, "right"),
     Field("TIME", lambda event: event.at),
     Field("KIND", lambda event: event.kind),
-    Field("WHAT", lambda event: event.text),
     Field("BY", lambda event: event.by),
     Field("REQUEST", lambda event: event.request_id, is_wide=True),
+    Field("WHAT", lambda event: event.text),  # the last: one long text must not push all others out of sight
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -30,7 +30,7 @@ from hostler.model import (
 from hostler.model import Event as Fact
 from hostler.model.resources import format_resource
 
-__all__ = ["Events", "find_host", "named", "read", "show", "show_all"]
+__all__ = ["Events", "find_host", "named", "names_of_actors", "read", "show", "show_all"]
 
 _FACT = msgspec.json.Decoder(Fact)
 _ARRIVED = msgspec.json.Decoder(Arrived)
@@ -90,18 +90,29 @@ def named(connection: Connection, events: list[Event], caller: Caller) -> list[E
     A key is named in its own project, and to those who may list it.
     """
     about = _subjects(connection, events)
-    agents = hosts.find_some(connection, _ids(events, _AGENT))
+    called = names_of_actors(connection, [(event.actor, event.project) for event in events], caller)
+    return [
+        msgspec.structs.replace(
+            event, by=called.get((event.actor, event.project), event.by), about=about.get(event.subject, "")
+        )
+        for event in events
+    ]
+
+
+def names_of_actors(
+    connection: Connection, did: Collection[tuple[str, str]], caller: Caller
+) -> dict[tuple[str, str], str]:
+    """Return what those are called who did something, by actor and project; see ``named``. Others are left out."""
+    agents = hosts.find_some(connection, _ids(did, _AGENT))
     names = {f"{_AGENT}{row.id}": f"agent of {row.name}" for row in agents.values()}
-    used = keys.find_keys(connection, _ids(events, _KEY))
+    used = keys.find_keys(connection, _ids(did, _KEY))
     listed = {f"{_KEY}{row.id}": row for row in used.values() if row.name}
-    shown: list[Event] = []
-    for event in events:
-        by = names.get(event.actor, event.by)
-        key = listed.get(event.actor)
-        if key is not None and _may_name(key, event, caller):
-            by = f"key {key.name}"
-        shown.append(msgspec.structs.replace(event, by=by, about=about.get(event.subject, "")))
-    return shown
+    found = {(actor, project): names[actor] for actor, project in did if actor in names}
+    for actor, project in did:
+        key = listed.get(actor)
+        if key is not None and _may_name(key, project, caller):
+            found[actor, project] = f"key {key.name}"
+    return found
 
 
 def _subjects(connection: Connection, events: list[Event]) -> dict[str, str]:
@@ -110,12 +121,12 @@ def _subjects(connection: Connection, events: list[Event]) -> dict[str, str]:
     return names | {row.id: row.name for row in vms.find_many(connection, subjects)}
 
 
-def _ids(events: list[Event], kind: str) -> list[str]:
-    return sorted({event.actor.removeprefix(kind) for event in events if event.actor.startswith(kind)})
+def _ids(did: Collection[tuple[str, str]], kind: str) -> list[str]:
+    return sorted({actor.removeprefix(kind) for actor, _ in did if actor.startswith(kind)})
 
 
-def _may_name(key: keys.ApiKeyRow, event: Event, caller: Caller) -> bool:
-    is_own = key.id == caller.principal.id or (key.project != "" and key.project == event.project)
+def _may_name(key: keys.ApiKeyRow, project: str, caller: Caller) -> bool:
+    is_own = key.id == caller.principal.id or (key.project != "" and key.project == project)
     return is_own or caller.principal.why_not("key.read", key.project) is None
 
 
