@@ -18,6 +18,7 @@ from hostler.agent.messages import (
     Order,
     Register,
     Report,
+    Taken,
     Tries,
     Trouble,
     VmReport,
@@ -40,6 +41,8 @@ REPORT = Report(boot="b", agent="a", epoch=1, sequence=1)
 TROUBLE = Trouble(kind="blocked", code="no_room", message="m" * 5000, hint="h" * 5000)
 
 BAD_VMS = {
+    "an id with a NUL": VmReport(vm="a\0b", state="running"),
+    "a code with a NUL": VmReport(vm="a", state="running", trouble=msgspec.structs.replace(TROUBLE, code="a\0b")),
     "a long id": VmReport(vm=LONG, state="running"),
     "a negative generation": VmReport(vm="a", state="running", generation=-1),
     "more restarts than are counted": VmReport(vm="a", state="running", restarts=2**63),
@@ -79,6 +82,10 @@ BAD_REPORTS = {
     "too many VMs that are gone": {"gone": MANY},
     "a long VM that departed": {"departed": (Departed(vm=LONG, generation=1),)},
     "a departure out of range": {"departed": (Departed(vm="a", generation=2**63),)},
+    "a VM that is gone with a NUL": {"gone": ("a\0b",)},
+    "a VM that departed with a NUL": {"departed": (Departed(vm="a\0b", generation=1),)},
+    "an unknown VM with a NUL": {"unknown": ("a\0b",)},
+    "a VM that takes room with a NUL": {"taken": (Taken(vm="a\0b", cpu_millis=1),)},
     "a long unknown VM": {"unknown": (LONG,)},
     "negative tries": {"tries": Tries(blocked=-1)},
     "more tries than are counted": {"tries": Tries(done=2**63)},

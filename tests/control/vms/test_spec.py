@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -262,6 +265,24 @@ def test_a_long_text_in_a_constraint_is_refused_and_not_repeated(name: str):
     with pytest.raises(InputError, match=rf"{name}\[0\]\.topology: 'x+'… is too long") as found:
         checked(asked(**{name: [term]}))
     assert len(found.value.message) < 100
+
+
+@pytest.mark.parametrize("hidden", ["a\0b", "\x1b[2Jzone", "zone\u202e", "two\nlines"], ids=ascii)
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        lambda text: {"host_affinity": [{"expressions": [{"key": text, "operator": "Exists"}]}]},
+        lambda text: {"host_affinity": [{"expressions": [{"key": "zone", "operator": "In", "values": [text]}]}]},
+        lambda text: {"anti_affinity": [{"topology": text, "selector": {}}]},
+        lambda text: {"affinity": [{"topology": "zone", "selector": {text: text}}]},
+        lambda text: {"host_name": text},
+    ],
+    ids=["key", "value", "topology", "label", "host"],
+)
+def test_a_constraint_hides_nothing_from_who_reads_why(constraint: Callable[[str], dict[str, Any]], hidden: str):
+    with pytest.raises(InputError) as caught:
+        checked(asked(**constraint(hidden)))
+    assert caught.value.message.isprintable()
 
 
 def test_a_spec_with_much_of_everything_is_taken():

@@ -105,6 +105,8 @@ def _check_name(place: str, name: str, *, most: int = LONGEST_NAME) -> None:
     if len(name) > most:
         hint = f"at most {most} characters are taken"
         raise MessageBoundsError(f"{place}: {name[:40]!r}… has {len(name)} characters", hint=hint)
+    if "\0" in name:  # which not every database keeps
+        raise MessageBoundsError(f"{place}: {name[:40]!r} has a NUL", hint="send plain text")
 
 
 def _check_plain(place: str, name: str) -> None:

@@ -19,6 +19,7 @@ from hostler.control.store.projects import ProjectRow
 from hostler.control.store.rows import MOST_IN_A_PAGE
 from hostler.control.store.vms import count_by_project
 from hostler.control.vms.spec import VmSpec, check_labels
+from hostler.errors import InputError
 from hostler.model import Event, GangLeft, NamespaceChanged, ReservationLeft, labels
 
 __all__ = [
@@ -42,6 +43,7 @@ def create(connection: Connection, asked: ProjectCreate, caller: Caller) -> Proj
     if asked.max_priority:
         caller.principal.check("priority.raise")
     check_labels("labels", asked.labels)
+    _check_description(asked.description)
     body = ProjectBody(asked.description, asked.labels, asked.max_priority, _checked(asked.strategy))
     row = ProjectRow(
         name=asked.name, created_ns=caller.now_ns, updated_ns=caller.now_ns, body=msgspec.json.encode(body)
@@ -51,6 +53,12 @@ def create(connection: Connection, asked: ProjectCreate, caller: Caller) -> Proj
         _tell(connection, caller, row.name, body)
     note(connection, caller, "project.create", subject=row.name, name=row.name, project=row.name)
     return _show(row, 0)
+
+
+def _check_description(text: str) -> None:
+    """Refuse what moves cursors and hides text; several lines are fine."""
+    if not text.replace("\n", "").isprintable():
+        raise InputError("description: it has control characters", hint="write plain text")
 
 
 def edit(
@@ -70,6 +78,8 @@ def edit(
     if body.max_priority != old.max_priority:
         caller.principal.check("priority.raise")
     check_labels("labels", body.labels)
+    if body.description != old.description:
+        _check_description(body.description)
     changed = msgspec.structs.replace(row, updated_ns=caller.now_ns, body=msgspec.json.encode(body))
     row = projects.save(connection, changed)
     if body.labels != old.labels:

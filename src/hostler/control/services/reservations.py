@@ -16,7 +16,7 @@ from hostler.control.services.times import at, parse_time
 from hostler.control.services.versions import Versions, check_version
 from hostler.control.store import Connection, documents
 from hostler.control.store.documents import Document
-from hostler.control.vms.spec import check_selector, check_word
+from hostler.control.vms.spec import check_selector, check_texts, check_word
 from hostler.engine import Engine
 from hostler.errors import InputError
 from hostler.model import ReservationChanged, ReservationLeft, format_resource
@@ -31,6 +31,7 @@ def create(connection: Connection, asked: ReservationCreate, caller: Caller) -> 
     """Keep room; NameTakenError."""
     caller.principal.check("reservation.change")
     check_project(connection, asked.project)
+    _check_names(asked)
     _model(asked, 1)
     row = documents.insert(connection, "reservation", document(asked.project, asked.name, asked, caller))
     _tell(connection, caller, "reservation.create", row)
@@ -51,6 +52,7 @@ def edit(
     caller.principal.check("reservation.change")
     check_version(f"reservation {name}", row.version, versions)
     body = changed(_BODY.decode(row.body), asked)
+    _check_names(body)
     _model(body, 1)
     row = documents.save(connection, "reservation", written(row, body, caller))
     _tell(connection, caller, "reservation.change", row)
@@ -104,6 +106,12 @@ def _tell(connection: Connection, caller: Caller, what: str, row: Document) -> N
     fact = ReservationChanged(reservation=_model(_BODY.decode(row.body), row.version))
     tell_engine(connection, caller, fact, subject=row.name, project=row.project)
     note(connection, caller, what, subject=row.name, name=row.name, project=row.project)
+
+
+def _check_names(asked: ReservationCreate) -> None:
+    """Refuse names that hide something from who reads them; InputError. What was taken before stays readable."""
+    check_texts("amounts", list(asked.amounts))
+    check_texts("hosts", msgspec.to_builtins(asked.hosts))
 
 
 def _model(asked: ReservationCreate, version: int) -> model.Reservation:

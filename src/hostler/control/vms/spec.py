@@ -30,7 +30,7 @@ from hostler.model.resources import STORAGE, format_resource, parse_resource
 
 __all__ = [
     "HOST_NAME", "DiskSpec", "ImageSpec", "NetworkSpec", "Size", "VmSpec", "check_labels", "check_selector",
-    "check_word", "checked", "size_of",
+    "check_texts", "check_word", "checked", "size_of",
 ]  # fmt: skip
 
 _MOST_CPU = 1_000_000
@@ -194,7 +194,7 @@ def checked(spec: VmSpec) -> VmSpec:
     for name in _LISTS:
         if len(getattr(spec, name)) > _MAX_ENTRIES:
             raise InputError(f"{name}: {len(getattr(spec, name))} of them", hint=f"there are at most {_MAX_ENTRIES}")
-        _check_texts(name, msgspec.to_builtins(getattr(spec, name)))
+        check_texts(name, msgspec.to_builtins(getattr(spec, name)))
     if spec.when_lost == "restart" and not spec.is_movable:
         hint = "use shared storage or no disk, or leave when_lost at keep"
         raise InputError("when_lost: a VM with a local disk cannot start on another host", hint=hint)
@@ -255,17 +255,19 @@ def _checked_disk(place: str, disk: DiskSpec) -> DiskSpec:
     return msgspec.structs.replace(disk, size=size)
 
 
-def _check_texts(place: str, value: object) -> None:
-    """Refuse long texts anywhere in constraints: the verdict of every host may repeat them."""
+def check_texts(place: str, value: object) -> None:
+    """Refuse long texts anywhere in constraints, and those that hide something: verdicts of hosts repeat them."""
     if isinstance(value, str) and len(value) > _MAX_LABEL:
         raise InputError(f"{place}: {value[:40]!r}… is too long", hint=f"at most {_MAX_LABEL} characters")
+    if isinstance(value, str) and not value.isprintable():
+        raise InputError(f"{place}: {value[:40]!r} has control characters", hint="write plain text")
     if isinstance(value, dict):
         for key, one in value.items():
-            _check_texts(f"{place}.{key[:40]}", one)
-            _check_texts(place, key)
+            check_texts(place, key)
+            check_texts(f"{place}.{key[:40]}", one)
     elif isinstance(value, list):
         for at, one in enumerate(value):
-            _check_texts(f"{place}[{at}]", one)
+            check_texts(f"{place}[{at}]", one)
 
 
 def _check_path(place: str, path: str) -> None:
