@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hostler.cli.control.agent_options import read_secret_lines
 from hostler.cli.control.serving import write_secret
+from hostler.control.client.reach import read_key
 from hostler.errors import InputError
 from tests.cli.control.test_serve_command import run
 
@@ -53,3 +55,20 @@ def test_a_service_whose_key_file_is_a_pipe_does_not_start_and_makes_no_key(tmp_
     assert f"{pipe} is no regular file" in done.stderr
     assert mode(pipe) == 0o666
     assert not database.exists(), "a key that nobody has seen would be lost"
+
+
+@pytest.mark.parametrize("read", [read_key, lambda path: read_secret_lines("--key-file", path)], ids=["key", "token"])
+@pytest.mark.parametrize("path", ["/dev/zero", "/tmp"])
+def test_what_is_no_file_is_not_to_be_made_private(read, path):
+    with pytest.raises(InputError, match=f"--key-file: {path} is no file") as caught:
+        read(path)
+    assert "chmod" not in caught.value.hint
+
+
+@pytest.mark.parametrize("content", ["x" * 5 * 2**20, "a\x00b"], ids=["long", "NUL"])
+def test_a_file_without_a_token_is_refused_before_anybody_is_asked(tmp_path, content):
+    path = tmp_path / "token"
+    path.write_text(content)
+    path.chmod(0o600)
+    with pytest.raises(InputError, match=r"--token-file: .* holds no secret"):
+        read_secret_lines("--token-file", str(path))

@@ -54,6 +54,12 @@ def test_every_setting_has_an_option_or_is_known_to_have_none():
     assert unset == {*PACE, *SAID_OF_HOSTS}
 
 
+@pytest.mark.parametrize("name", ["a b", "\x1b[2J", "", "host:1/path"], ids=ascii)
+def test_a_name_that_no_client_could_call_is_refused_at_once(name):
+    with pytest.raises(InputError, match="is not a host name"):
+        set_by("--name", name)
+
+
 def test_rates_are_read_and_can_be_switched_off_one_by_one():
     found = read_limits(reads="5/1", changes="off", failures="7")
     assert (found.reads, found.changes, found.failures) == (Rate(5, 1), None, Rate(7, 60))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import stat
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from hostler.config.secret_files import read_private
 from hostler.config.secret_words import looks_secret
 from hostler.errors import InputError, QuantityError
 
@@ -25,6 +25,7 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")  # as
 _LABEL_KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,250}[A-Za-z0-9])?")
 _LONGEST_LABEL = 253
 _LONGEST_SECRETS = 16 * 2**20
+_LONGEST_SECRET = 4096  # one line of them
 _MOST_GPUS = 1024
 STANDARD_STREAM = "-"
 
@@ -132,9 +133,7 @@ def read_secret_lines(option: str, path: str) -> list[str]:
         if path == STANDARD_STREAM:
             content = sys.stdin.read(_LONGEST_SECRETS)
         else:
-            if stat.S_IMODE(Path(path).stat().st_mode) & 0o077:
-                raise InputError(f"{option}: others than its owner may use {shown}", hint=f"chmod 600 {shown}")
-            content = Path(path).read_text("ascii")
+            content = read_private(Path(path), _LONGEST_SECRETS, option=option, shown=shown)
     except (OSError, ValueError) as error:
         if looks_secret(path):
             hint = "put the secret into a file that only you may read, and name that; whoever saw it here can use it"
@@ -144,4 +143,6 @@ def read_secret_lines(option: str, path: str) -> list[str]:
     lines = [line.strip() for line in content.splitlines() if line.strip()]
     if not lines:
         raise InputError(f"{option}: {shown} is empty", hint="it must hold what the control plane gave out")
+    if any(len(line) > _LONGEST_SECRET or not line.isprintable() for line in lines):
+        raise InputError(f"{option}: {shown} holds no secret", hint="it must hold what the control plane gave out")
     return lines

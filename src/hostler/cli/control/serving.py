@@ -122,8 +122,10 @@ def _how(environment: Mapping[str, str], options: Options, cache: KernelCache, l
 
 def settings_of(environment: Mapping[str, str], options: Options) -> ControlSettings:
     """Return what can be set about the service; InputError."""
+    from hostler.control.access.listening import allowed_names, parse_listen
     from hostler.control.settings import ControlSettings, check_strategy, default_strategy
 
+    allowed_names(parse_listen(options.listen), options.names)  # before a database and a key are made
     return ControlSettings(
         strategy=check_strategy(options.strategy) if options.strategy else default_strategy(environment),
         listen=options.listen,

@@ -6,13 +6,13 @@ A key is read from a file that only its owner may read, or from standard input; 
 from __future__ import annotations
 
 import ssl
-import stat
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
+from hostler.config.secret_files import read_private
 from hostler.config.secret_words import looks_secret
 from hostler.errors import InputError
 
@@ -63,10 +63,7 @@ def read_key(path: str, *, option: str = "--key-file") -> str:
         if path == STANDARD_INPUT:
             content = sys.stdin.read(_LONGEST_KEY + 1)
         else:
-            file = Path(path).expanduser()
-            if stat.S_IMODE(file.stat().st_mode) & 0o077:
-                raise InputError(f"{option}: others than its owner may use {shown}", hint=f"chmod 600 {shown}")
-            content = file.read_text("ascii")
+            content = read_private(Path(path).expanduser(), _LONGEST_KEY + 1, option=option, shown=shown)
     except (OSError, ValueError) as error:
         if looks_secret(path):
             hint = "put the key into a file that only you may read, and name that; whoever saw it here can use it"
