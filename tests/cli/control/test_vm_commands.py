@@ -347,7 +347,7 @@ def test_events_speak_of_vms_and_say_nothing_twice(project):
     [line] = [line for line in vm("events", "web-0").lines if "vm.stop " in line]
     assert line.count("vm.stop") == 1
     said = [line.split() for line in vm("events", "web-0").lines if "agent of node-" in line]
-    assert [words[3] for words in said if words[2] in ("vm.running", "vm.stopped")] == ["running", "stopped"]
+    assert [words[6] for words in said if words[2] in ("vm.running", "vm.stopped")] == ["running", "stopped"]
     kinds = {event["kind"] for event in vm("events", "web-0", "-o", "json").json["items"]}
     assert {"vm.waiting", "vm.placed", "vm.stop"} <= kinds
 
