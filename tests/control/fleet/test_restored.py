@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hostler.control.fleet import operating
 from hostler.control.store.backup import backup, restore
 from hostler.control.vms import wishes
 from hostler.control.vms.spec import DiskSpec
@@ -153,6 +154,39 @@ def test_a_host_takes_new_vms_only_after_it_has_registered_since_the_restore(eit
             assert (waiting.home, "not taking VMs" in waiting.why) == (None, True), waiting.why
             hear(world, "south")
             assert (await world.until_vm(vm, is_running)).home.name == "south"
+
+    asyncio.run(story())
+
+
+def test_a_vm_that_moved_after_the_backup_does_not_run_twice_when_its_host_of_then_is_confirmed_dead(
+    either_url, tmp_path
+):
+    async def story() -> None:
+        async with scene(either_url) as world:
+            north = await world.join("north")
+            vm = await world.create_running(spec(when_lost="restart"))
+            for name in ("south", "west"):
+                await world.join(name)
+            await asyncio.to_thread(backup, either_url, tmp_path / "saved")
+            await world.wish(vm, wishes.migrate)
+            moved = await world.until_vm(
+                vm, lambda one: is_running(one) and one.moving is None and one.home.name != "north"
+            )
+            has_it = moved.home.name
+            free = next(name for name in ("south", "west") if name != has_it)
+            await restored(world, tmp_path / "saved")
+            hear(world, free)
+            await until_some(lambda: registered(world, free))
+            await world.pass_silently(north, world.hosts[has_it])
+            await world.until_host("north", "silent")
+            await world.operate(operating.confirm_dead, north, confirm="north")
+            for _ in range(5):
+                await world.duties()
+            known = await world.vm(vm)
+            assert (known.home.name, world.runs_on(vm)) == ("north", [has_it])
+            hear(world, has_it)
+            await dutifully(world, vm, lambda one: is_running(one) and one.home.name != "north")
+            assert len(world.runs_on(vm)) == 1
 
     asyncio.run(story())
 

@@ -13,7 +13,7 @@ import msgspec
 from hostler.agent.messages import VmReport
 from hostler.control.vms.guests import departures, with_run
 from hostler.control.vms.moving import given_up, has_failed, other_gone, other_lost, other_reported, source_lost
-from hostler.control.vms.orders import order_for, power_at_home
+from hostler.control.vms.orders import is_of_a_backup, order_for, power_at_home
 from hostler.control.vms.settling import DISK_GONE, HOST_GONE, ended, homeless, settled
 from hostler.control.vms.state import Change, Vm
 from hostler.control.vms.words import with_word
@@ -102,6 +102,8 @@ def lost(vm: Vm, host: str, disk_gone: str = DISK_GONE) -> Change:
         return other_lost(vm)
     if vm.home is None or vm.home.host != host:
         return Change(vm=vm)
+    if is_of_a_backup(vm.home) and vm.spec.is_movable:
+        return Change(vm=vm)  # another host may have it by now: once all have said what they have, this is asked again
     move = vm.move if vm.other is None else None  # a move that has no target yet
     facts = departures(vm.run, vm.disk, vm.grow, move)
     vm = _replace(vm, grow=None, generation=vm.generation + 1)
