@@ -68,6 +68,27 @@ def test_a_vm_that_fits_nowhere_waits_with_a_reason_and_is_placed_when_a_host_co
     asyncio.run(scene())
 
 
+def test_a_vm_that_waits_keeps_its_reason_when_it_is_resized_to_the_size_that_it_has(database):
+    async def scene() -> None:
+        town = Town(database)
+        await town.build(1, cpu=4)
+        replica = await Replica(town.books("a")).start()
+        await town.create("big", cpu=16)
+
+        async def has_reason() -> bool:
+            return bool((await town.vm("big")).why)
+
+        await until(has_reason)
+        why = (await town.vm("big")).why
+        await town.wish("big", wishes.resize, VmSpec(cpu=16, memory="1Gi"))
+        assert (await town.vm("big")).why == why
+        await town.wish("big", wishes.resize, VmSpec(cpu=8, memory="1Gi"))
+        await until(has_reason)
+        await replica.stop()
+
+    asyncio.run(scene())
+
+
 def test_only_one_of_two_replicas_decides_and_both_know_the_same(database):
     async def scene() -> None:
         town = Town(database)

@@ -9,7 +9,16 @@ from __future__ import annotations
 import msgspec
 
 from hostler.control.vms.errors import MigratingError, NotMovableError, ProtectedError, WrongStateError
-from hostler.control.vms.guests import arrival, departure, departures, guest_spec, new_claim, regrown, with_run
+from hostler.control.vms.guests import (
+    arrival,
+    departure,
+    departures,
+    guest_of,
+    guest_spec,
+    new_claim,
+    regrown,
+    with_run,
+)
 from hostler.control.vms.moving import given_up
 from hostler.control.vms.settling import settled
 from hostler.control.vms.spec import VmSpec, checked, size_of
@@ -118,17 +127,19 @@ def resize(vm: Vm, spec: VmSpec) -> Change:
     _check_same(vm.spec, spec)
     guest_spec(spec, vm.project, size_of(spec))
     facts: list[Event] = [*departures(vm.grow)]
-    vm = _replace(vm, spec=spec, grow=None, generation=vm.generation + 1)
-    if vm.run is None:
+    before, vm = vm, _replace(vm, spec=spec, grow=None, generation=vm.generation + 1)
+    if before.run is None:
         if vm.home is None:
             return Change(vm=_replace(vm, observed_generation=vm.generation), facts=tuple(facts))
         vm, hosts = _ordered_anew(vm)
         return Change(vm=vm, facts=tuple(facts), hosts=hosts)
-    run = _replace(vm.run, version=vm.run.version + 1)
+    run = _replace(before.run, version=before.run.version + 1)
     if not run.is_bound:
         run = _replace(run, size=vm.unbooked)
-        vm = _replace(vm, run=run, why="")
-        return Change(vm=vm, facts=(*facts, regrown(vm, run)))
+        vm = _replace(vm, run=run)
+        fact = regrown(vm, run)
+        is_new = fact.guest.spec != guest_of(before, before.run).spec  # else it waits on, for the same reason
+        return Change(vm=_replace(vm, why="" if is_new else vm.why), facts=(*facts, fact))
     vm, hosts = _ordered_anew(_replace(vm, run=run))
     vm = _replace(vm, resized=vm.generation)
     facts.append(regrown(vm, run))
