@@ -99,7 +99,7 @@ class House:
                 row = HostRow(id=f"id-{name}", name=name, state="joined", created_ns=1, updated_ns=1)
                 hosts.insert(connection, row)
                 if state != "joined":
-                    ready = HostRow(id=row.id, name=name, state=state, created_ns=1, updated_ns=1)
+                    ready = HostRow(id=row.id, name=name, state=state, agent="its agent", created_ns=1, updated_ns=1)
                     announce(connection, row, ready, body, actor="test", now_ns=time.time_ns())
 
         await self.database.write(work)

@@ -30,10 +30,10 @@ async def put(house: House, name: str, **columns: object) -> None:
 @pytest.mark.parametrize(
     ("columns", "code", "cure"),
     [
-        ({"state": "silent", "agent": "x"}, "silent", "bring a back"),
+        ({"state": "silent"}, "silent", "bring a back"),
         ({"state": "fenced"}, "fenced", "repair a"),
         ({"is_draining": True}, "draining", "hostler host undrain a"),
-        ({"state": "silent"}, "not_registered_since_restore", "start the agent of a"),
+        ({"state": "silent", "agent": ""}, "not_registered_since_restore", "start the agent of a"),
         ({"is_cordoned": True}, "cordoned", "hostler host uncordon a"),
     ],
 )
