@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from hostler.control.vms import reports
 from hostler.control.vms.orders import order_for
 from tests.control.databases import PATIENT
 
-__all__ = ["House", "fake_random", "open_house"]
+__all__ = ["House", "fake_random", "in_house", "open_house"]
 
 GIB = 1 << 30
 USUAL = ControlSettings(verdict_s=60.0)  # a busy machine may let the leader stand still
@@ -227,3 +227,15 @@ async def open_house(
             await house.client.aclose()
             await books.close()
             await database.aclose()
+
+
+def in_house(scenario: Callable[[House], Awaitable[None]]) -> None:
+    """Play a scenario in a service with two hosts of 4 cpus."""
+
+    async def play() -> None:
+        async with open_house() as house:
+            await house.add_hosts("a", "b")
+            await house.settle()
+            await scenario(house)
+
+    asyncio.run(play())

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.control.api.house import House, open_house
+from tests.control.api.house import House, in_house
 
 NIGHT = {"name": "night", "amounts": {"cpu": 2, "memory": "3Gi"}, "host_selector": {"kubernetes.io/hostname": "a"}}
 KEPT = [{"reservation": "default/night", "amounts": {"cpu": "2", "memory": "3Gi"}}]
-
-
-def in_house(scenario: Callable[[House], Awaitable[None]]) -> None:
-    """Play a scenario in a service with two hosts of 4 cpus."""
-
-    async def play() -> None:
-        async with open_house() as house:
-            await house.add_hosts("a", "b")
-            await house.settle()
-            await scenario(house)
-
-    asyncio.run(play())
 
 
 async def keep(house: House, **more: Any) -> None:

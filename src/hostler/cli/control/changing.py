@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hostler.cli.control.connecting import There
+from hostler.cli.control.in_turn import do_in_turn
 from hostler.cli.control.waiting import end_with, follow
 from hostler.cli.terminal import print_data, printable, say
 from hostler.errors import HostlerError
@@ -47,15 +48,7 @@ def find_all(client: Client, words: Sequence[str]) -> list[Vm]:
 
 def change_each(vms: Sequence[Vm], change: Callable[[Vm], VmChanged], output: str) -> list[VmChanged]:
     """Change VMs one after the other; where one is refused, show those that were changed before it."""
-    done: list[VmChanged] = []
-    try:
-        for vm in vms:
-            done.append(change(vm))  # noqa: PERF401 - what was done before a refusal is kept
-    except HostlerError:
-        if done:
-            show_changes(done, output, None, before=vms)
-        raise
-    return done
+    return do_in_turn(vms, change, lambda done: show_changes(done, output, None, before=vms))
 
 
 def show_changes(changes: Sequence[VmChanged], output: str, wait_s: int | None, before: Sequence[Vm] = ()) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from hostler.errors import HostlerError
+from hostler.cli.control.in_turn import do_in_turn
 
 if TYPE_CHECKING:
     from hostler.control.api.shapes import Host
@@ -25,12 +25,4 @@ def act_on_each(
 ) -> list[Host]:
     """Do something to hosts, one after the other; where one is refused, show those that were changed before it."""
     check_all_there(client, hosts)
-    done: list[Host] = []
-    try:
-        for host in hosts:
-            done.append(act(host))  # noqa: PERF401 - what was done before a refusal is kept
-    except HostlerError:
-        if done:
-            show(done)
-        raise
-    return done
+    return do_in_turn(hosts, act, show)
