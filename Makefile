@@ -70,6 +70,10 @@ check: deps ## lint, format, types, architecture, generated references
 kube-binaries: deps ## find or build the programs of a Kubernetes control plane; minutes, once
 	@$(BIN)/hostler kube binaries > /dev/null
 
+.PHONY: kernels
+kernels: deps ## compile the engine's kernels; a minute, once
+	$(call step,compiled kernels,$(BIN)/python -m tools.kernels)
+
 .PHONY: packages
 packages: deps ## install the Debian packages that tests of real parts need, or say what to type
 	@tools/packages
@@ -80,11 +84,11 @@ packages: deps ## install the Debian packages that tests of real parts need, or 
 	    || echo "libvirt-python could not be built: tests of the libvirt driver are left out"; fi
 
 .PHONY: test
-test: check kube-binaries packages ## check, then all tests but the long ones
+test: check kernels kube-binaries packages ## check, then all tests but the long ones
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile $(ARGS)
 
 .PHONY: test-long
-test-long: deps kube-binaries packages ## the long tests
+test-long: deps kernels kube-binaries packages ## the long tests
 	@HOSTLER_RANDOM_TESTS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m long $(ARGS)
 
 .PHONY: bench
@@ -110,6 +114,9 @@ endif
 	$(call step,requirements/libvirt.txt,$(COMPILE) - -c requirements/dev.txt -o requirements/libvirt.txt <<< 'libvirt-python>=9$(comma)<13')
 # For the image: what runs in it is what was tested, and its wheel is built by a pinned backend.
 	$(call step,requirements/kube.txt,$(COMPILE) pyproject.toml -c requirements/dev.txt --extra kube -o requirements/kube.txt)
+# For hosts: a control plane with either database, and an agent, each as it was tested.
+	$(call step,requirements/server.txt,$(COMPILE) pyproject.toml -c requirements/dev.txt --extra server --extra postgres -o requirements/server.txt)
+	$(call step,requirements/agent.txt,$(COMPILE) pyproject.toml -c requirements/dev.txt --extra agent -o requirements/agent.txt)
 	$(call step,requirements/build.txt,$(COMPILE) - -c requirements/dev.txt -o requirements/build.txt <<< 'hatchling>=1.27')
 	$(call step,no address of a registry in them,! grep -n '://' requirements/*.txt)
 

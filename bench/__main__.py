@@ -21,10 +21,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("bench", choices=["engine", "sim", "kube", "control"], help="what to measure")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything; targets are not judged")
     parser.add_argument("-o", "--output", type=Path, help="where the JSON goes (bench/results/<bench>.json)")
+    parser.add_argument("--only", choices=control.PARTS, help="only this part of control")
     chosen = parser.parse_args(arguments)
-    report = {"engine": engine, "sim": sim, "kube": kube, "control": control}[chosen.bench].run(
-        quick=chosen.quick, progress=_say
-    )
+    if chosen.only and chosen.bench != "control":
+        parser.error(f"--only is for control, not for {chosen.bench}")
+    if chosen.bench == "control":
+        report = control.run(quick=chosen.quick, progress=_say, only=chosen.only or "")
+    else:
+        report = {"engine": engine, "sim": sim, "kube": kube}[chosen.bench].run(quick=chosen.quick, progress=_say)
     path = chosen.output or _RESULTS / f"{chosen.bench}.json"
     write_json(report, path)
     print(table(report))

@@ -12,33 +12,42 @@ from collections.abc import Callable, Iterator
 
 from bench.control.clients import Outcome, as_fast_as_possible, paced, until_running
 from bench.control.deaths import starting, taking_over
+from bench.control.neighbors import beside_a_loud_tenant
 from bench.control.processes import PATIENCE_S, Plane, open_plane, postgres_url
 from bench.results import Report, Row, describe_machine
 
-__all__ = ["latencies", "run", "throughput"]
+__all__ = ["PARTS", "latencies", "run", "throughput"]
 
 Progress = Callable[[str], None]
+PARTS = ("sqlite", "postgresql", "neighbor", "deaths")
 _CLIENTS = 64
 
 
-def run(*, quick: bool = False, progress: Progress = lambda _: None) -> Report:
-    """Measure everything and return the report."""
+def run(*, quick: bool = False, progress: Progress = lambda _: None, only: str = "") -> Report:
+    """Measure everything, or only one of ``PARTS``, and return the report."""
     load = os.getloadavg()
-    rows = [row if quick and not row.spoiled else row.judged() for row in _rows(quick, progress)]
+    found = (row for part in ([only] if only else PARTS) for row in _rows(part, quick, progress))
+    rows = [row if quick and not row.spoiled else row.judged() for row in found]
     return Report(bench="control", quick=quick, runs_per_figure=1, machine=describe_machine(load), rows=tuple(rows))
 
 
-def _rows(quick: bool, progress: Progress) -> Iterator[Row]:
+def _rows(part: str, quick: bool, progress: Progress) -> Iterator[Row]:
     hosts, seconds = (50, 2.0) if quick else (1000, 10.0)
-    progress(f"SQLite, {hosts:,} hosts")
-    with open_plane(hosts, progress=progress) as plane:
-        yield _idle(plane, hosts, seconds, progress)
-        yield from latencies(plane, hosts, seconds, progress)
-        yield throughput(plane, "SQLite", 300, hosts, seconds, progress)
-    progress(f"PostgreSQL, {hosts:,} hosts")
-    with postgres_url() as url, open_plane(hosts, database_url=url, progress=progress) as plane:
-        yield throughput(plane, "PostgreSQL", 500, hosts, seconds, progress)
-    if not quick:
+    if part == "sqlite":
+        progress(f"SQLite, {hosts:,} hosts")
+        with open_plane(hosts, progress=progress) as plane:
+            yield _idle(plane, hosts, seconds, progress)
+            yield from latencies(plane, hosts, seconds, progress)
+            yield throughput(plane, "SQLite", 300, hosts, seconds, progress)
+    elif part == "postgresql":
+        progress(f"PostgreSQL, {hosts:,} hosts")
+        with postgres_url() as url, open_plane(hosts, database_url=url, progress=progress) as plane:
+            yield throughput(plane, "PostgreSQL", 500, hosts, seconds, progress)
+    elif part == "neighbor":
+        progress(f"SQLite, {hosts:,} hosts, rates limited")
+        with open_plane(hosts, is_limited=True, progress=progress) as plane:
+            yield beside_a_loud_tenant(plane, 4 * seconds, progress)
+    elif not quick:
         yield starting(progress)
         yield taking_over(progress)
 

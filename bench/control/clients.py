@@ -62,7 +62,7 @@ def as_fast_as_possible(plane: Plane, *, clients: int, seconds: float) -> Outcom
     return _measured(plane, load)
 
 
-def paced(plane: Plane, *, rate: int, seconds: float, name: str) -> Outcome:
+def paced(plane: Plane, *, rate: int, seconds: float, name: str, project: str = "default", key: str = "") -> Outcome:
     """Begin a create every 1/rate seconds, whether or not the ones before were answered; of VMs that begin so."""
 
     async def load(create: Callable[[str], Awaitable[None]]) -> None:
@@ -72,7 +72,7 @@ def paced(plane: Plane, *, rate: int, seconds: float, name: str) -> Outcome:
                 await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
                 group.create_task(create(f"{name}-{number}"))
 
-    return _measured(plane, load)
+    return _measured(plane, load, project=project, key=key)
 
 
 def until_running(plane: Plane, *, count: int) -> Outcome:
@@ -94,18 +94,20 @@ def _measured(
     load: Callable[[Callable[[str], Awaitable[None]]], Awaitable[None]],
     *,
     query: str = "",
+    project: str = "default",
+    key: str = "",
     is_good: Callable[[int, bytes], bool] = lambda status, _: status in (200, 202),
 ) -> Outcome:
     """Measure a load; RuntimeError if not one call was answered well, for then there is nothing to tell."""
     outcome = Outcome(waits_ms=[])
 
     async def run() -> None:
-        headers = {"Authorization": f"Bearer {plane.key}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {key or plane.key}", "Content-Type": "application/json"}
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
 
             async def create(name: str) -> None:
-                body = msgspec.json.encode({"name": name, "spec": _SPEC})
+                body = msgspec.json.encode({"name": name, "project": project, "spec": _SPEC})
                 sent = time.perf_counter()
                 async with session.post(f"{plane.url}/v1/vms{query}", data=body) as answer:
                     told = await answer.read()

@@ -52,15 +52,18 @@ class Plane:
 
 
 @contextmanager
-def open_plane(hosts: int, *, database_url: str = "", progress: Callable[[str], None]) -> Iterator[Plane]:
+def open_plane(
+    hosts: int, *, database_url: str = "", is_limited: bool = False, progress: Callable[[str], None]
+) -> Iterator[Plane]:
     """Start a service and its fleet, and leave nothing of them behind."""
     with TemporaryDirectory(prefix="hostler-bench-") as folder:
         place = Path(folder)
         port = free_port()
         url, key_file = f"http://127.0.0.1:{port}", place / "admin.key"
         database = database_url or f"sqlite:///{place / 'control.db'}"
+        limits = () if is_limited else ("--no-rate-limits",)
         service = start(place / "service.log", "serve", "--database-url", database, "--listen", f"127.0.0.1:{port}",
-                         "--admin-key-file", str(key_file), "--no-rate-limits", "--no-dashboard")  # fmt: skip
+                         "--admin-key-file", str(key_file), *limits, "--no-dashboard")  # fmt: skip
         fleet: subprocess.Popen[bytes] | None = None
         try:
             until(lambda: key_file.is_file() and answers(f"{url}/readyz"), "the service answers", service)
@@ -90,10 +93,11 @@ def postgres_url() -> Iterator[str]:
 
 
 def start(log: Path, *words: str, niceness: int = 0) -> subprocess.Popen[bytes]:
-    """Start a command of ours; what it prints goes to a file."""
+    """Start a command of ours; what it prints goes to a file, and what it keeps for later stands beside that."""
     command = ["nice", "-n", str(niceness), sys.executable, "-m", "hostler", *words]
+    environment = os.environ | {"XDG_STATE_HOME": str(log.parent)}
     with log.open("wb") as output:
-        return subprocess.Popen(command, stdout=output, stderr=output)
+        return subprocess.Popen(command, stdout=output, stderr=output, env=environment)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

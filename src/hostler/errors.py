@@ -8,6 +8,7 @@
     │  ├─ UnknownNameError    a policy, plugin, host or guest that nobody declared
     │  └─ DuplicateNameError  two things that share a name which must be unique
     ├─ FactError              an event that no front could send, or that contradicts an earlier one
+    │  └─ NamesFullError      a host, policy or reservation with names that no table has room for
     ├─ JournalError           a journal that cannot be read, or whose replay differs
     ├─ PluginError            a third party's plugin broke its contract
     ├─ UnavailableError       something outside does not answer; trying again may help
@@ -30,6 +31,7 @@ __all__ = [
     "InputError",
     "InternalError",
     "JournalError",
+    "NamesFullError",
     "PluginError",
     "QuantityError",
     "UnavailableError",
@@ -80,6 +82,12 @@ class FactError(HostlerError):
 
     code = "impossible_fact"
     exit_code = 2
+
+
+class NamesFullError(FactError):
+    """A host, policy or reservation with new names of resources or devices while others use up all room for names."""
+
+    code = "names_full"
 
 
 class JournalError(HostlerError):

@@ -52,7 +52,8 @@ class Site:
             found = run_now(self.driver.find())
         except DriverError:
             return
-        self.state = observe(self.state, found, unsure=set(self.lanes))
+        unavailable = run_now(self.driver.unavailable())
+        self.state = observe(self.state, found, unsure=set(self.lanes), unavailable=unavailable)
 
     async def quiet_find(self):
         faults, self.driver.faults = self.driver.faults, []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
+import threading
 
 import pytest
 
-from hostler.agent.boot import boot_id
+from hostler.agent.boot import boot_id, boottime_ns
 from hostler.agent.drivers.driver import DriverError
 from hostler.agent.drivers.fake import FakeDriver, FakeVm, Fault
 from hostler.agent.guarding import keep_watchdog, run_watchdog
@@ -18,7 +18,7 @@ from hostler.agent.state import Record
 from hostler.agent.watchdog import Lease
 from hostler.errors import ConflictError
 from tests.agent.guard import watchdog_process
-from tests.agent.waiting import until
+from tests.wait import GIVE_UP_S, until
 
 HYPERVISOR = "qemu /here"
 
@@ -51,7 +51,7 @@ def watch(tmp_path, driver, *, lease=None, records=(), until=None, lines=None):
             leaves_after_s=0.05,
         )
         task = asyncio.get_running_loop().create_task(work)
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(GIVE_UP_S):
             while until is not None and not until() and not task.done():
                 await asyncio.sleep(0.01)
             if until is not None:
@@ -63,7 +63,7 @@ def watch(tmp_path, driver, *, lease=None, records=(), until=None, lines=None):
 
 
 def silent():
-    return Lease(boot=boot_id(), renewed_at=time.monotonic_ns() - 10**10, stop_after_s=5.0)
+    return Lease(boot=boot_id(), renewed_at=boottime_ns() - 10**10, stop_after_s=5.0)
 
 
 def test_it_stops_what_silence_stops_and_nothing_else(tmp_path):
@@ -107,7 +107,7 @@ class Unreachable(FakeDriver):
 
 def test_it_leaves_also_where_the_hypervisor_never_answers(tmp_path):
     lines = watch(tmp_path, Unreachable())
-    assert "nobody there" in lines
+    assert "this look came to nothing: nobody there" in lines
     assert lines[-1] == "nothing left to watch"
 
 
@@ -130,8 +130,19 @@ def test_a_watchdog_of_another_hypervisor_does_not_count(tmp_path):
     assert set(seen) == {(False, False)}
 
 
+class Broken(FakeDriver):
+    """A driver that raises what nobody expects: the story of a foreign process with 5,000 digits of memory."""
+
+    def __init__(self, error, **more):
+        super().__init__(**more)
+        self.error = error
+
+    async def find(self):
+        raise self.error
+
+
 class Silent(FakeDriver):
-    async def size(self):
+    async def find(self):
         raise DriverError("no answer")
 
 
@@ -140,9 +151,13 @@ class Silent(FakeDriver):
     [
         (Silent(), "no answer"),
         (Unreachable(), "nobody there"),
+        (Broken(ValueError("5000 digits")), "5000 digits"),
+        (Broken(RecursionError()), "RecursionError"),
+        (Broken(MemoryError()), "MemoryError"),
+        (Broken(OSError(5, "Input/output error")), "Input/output error"),
         (host("running", faults=[Fault(verb="stop")]), "stop"),
     ],
-    ids=["does not answer", "cannot be opened", "stops nothing"],
+    ids=["does not answer", "cannot be opened", "value", "recursion", "memory", "disk", "stops nothing"],
 )
 def test_a_watchdog_that_could_not_stop_a_vm_does_not_count(driver, why, tmp_path):
     home = Home(tmp_path)
@@ -156,6 +171,24 @@ def test_a_watchdog_that_could_not_stop_a_vm_does_not_count(driver, why, tmp_pat
 
     watch(tmp_path, driver, lease=silent(), records=records, until=has_seen_enough, lines=lines)
     assert set(seen) == {False}
+
+
+class FullDisk(list):
+    """A log that takes no line, as a file on a disk that some local process has filled."""
+
+    def append(self, line):
+        raise OSError(28, "No space left on device")
+
+
+def test_log_that_takes_no_line_does_not_end_the_watchdog(tmp_path):
+    driver = host("running", "running", faults=[Fault(verb="stop", times=1)])
+    records = [Record(vm="0", when_silent="stop"), Record(vm="1", when_silent="stop")]
+
+    def all_are_stopped():
+        return {vm.power for vm in driver.vms.values()} == {"stopped"}
+
+    watch(tmp_path, driver, lease=silent(), records=records, until=all_are_stopped, lines=FullDisk())
+    assert all_are_stopped()
 
 
 def test_a_watchdog_that_is_killed_or_stands_still_counts_no_longer(tmp_path):
@@ -208,3 +241,39 @@ def test_one_watchdog_per_folder(tmp_path):
         await first
 
     asyncio.run(scenario())
+
+
+def test_disk_that_hangs_does_not_keep_vms_running(tmp_path):
+    """Whatever is written after a look, the log here, may never return: the looks go on."""
+    driver, ends = host("running"), threading.Event()
+    home = Home(tmp_path)
+
+    async def scenario():
+        await home.manifest.load()
+        await home.manifest.save([Record(vm="0", when_silent="stop")], ())
+        stopping = asyncio.Event()
+        work = run_watchdog(
+            home, Late(driver), hypervisor="", stopping=stopping, say=print, warn=lambda line: bool(ends.wait(60))
+        )
+        home.lease.write(silent())
+        task = asyncio.get_running_loop().create_task(work)
+        await until(lambda: driver.vms["0"].power == "stopped")
+        stopping.set()
+        ends.set()
+        await task
+
+    asyncio.run(scenario())
+
+
+class Late(Counting):
+    """A hypervisor that fails at first, so that there is something to log, and then stops VMs."""
+
+    def __init__(self, driver):
+        super().__init__()
+        self.vms = driver.vms
+
+    async def find(self):
+        if self.looks == 0:
+            self.looks = 1
+            raise DriverError("not yet")
+        return await super().find()

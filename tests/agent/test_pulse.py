@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.agent.pulse import FRESH_S, Pulse, PulseFile, is_beating
+from hostler.agent.deadlines import FIND_S, FRESH_S
+from hostler.agent.pulse import HaltCapacity, Pulse, PulseFile, is_beating, vms_in_time
 
 SECOND = 1_000_000_000
 PULSE = Pulse(boot="now", looked_at=100 * SECOND, hypervisor="qemu /vms")
@@ -41,3 +42,35 @@ def test_a_pulse_is_read_as_it_was_written_until_it_is_cleared(tmp_path):
 def test_a_pulse_that_cannot_be_read_is_none(content, tmp_path):
     (tmp_path / "pulse").write_bytes(content)
     assert PulseFile(tmp_path / "pulse").read() is None
+
+
+@pytest.mark.parametrize(
+    ("look_s", "vms", "most_at_once", "in_time"),
+    [
+        (0.0, 0, 1024, 200),
+        (0.5, 0, 1024, 100),
+        (0.5, 100, 1024, 200),
+        (0.5, 10, 1024, 20),
+        (0.1, 100, 64, 64),
+        (FIND_S, 100, 1024, 0),
+    ],
+    ids=["idle", "busy", "so many more fit", "by what each took", "descriptors", "too slow"],
+)
+def test_vms_that_fit_follow_from_how_long_a_look_took(look_s, vms, most_at_once, in_time):
+    assert vms_in_time(look_s, vms, most_at_once) == in_time
+
+
+def test_capacity_is_that_of_the_slowest_look_of_a_minute_as_a_power_of_two():
+    capacity = HaltCapacity()
+    assert [capacity.note(count) for count in (200, 130, 127, 1000)] == [128, 128, 64, 64]
+    assert [capacity.note(1000) for _ in range(60)][-1] == 512
+    assert capacity.note(600, rehearsed=550) == 550, "those that were rehearsed in time fit"
+    assert capacity.note(64, rehearsed=100) == 64, "if there are descriptors for them"
+    assert capacity.note(0) == 0
+
+
+def test_pulse_of_an_older_watchdog_is_trusted_with_one_vm(tmp_path):
+    (tmp_path / "pulse").write_bytes(b'{"boot":"now","looked_at":1,"hypervisor":"qemu /vms"}')
+    pulse = PulseFile(tmp_path / "pulse").read()
+    assert pulse is not None
+    assert pulse.stoppable == 1

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
+from hostler.agent.deadlines import END_S, FIND_S, KILL_S, LOOK_S, NOTICE_S, POLITE_S, PROOF_S, REAP_S
 from hostler.agent.drivers.driver import Found
 from hostler.agent.drivers.fake import FakeDriver, FakeVm, Fault
 from hostler.agent.manifest import FileManifest
 from hostler.agent.messages import Order
 from hostler.agent.state import Record
 from hostler.agent.watchdog import Lease, LeaseFile, Watchdog, due
+from hostler.control.fleet.times import FleetTimes
 
 SECOND = 1_000_000_000
 RECORDS = [Record(vm="stops", when_silent="stop"), Record(vm="keeps")]
 RUNNING = [Found(vm="stops", power="running"), Found(vm="keeps", power="running"), Found(vm="other", power="running")]
+
+
+def outcome(look):
+    return look.stopped, look.failed
 
 
 def lease(stop_after_s=10.0, boot="now"):
@@ -69,15 +76,180 @@ def test_it_stops_what_is_due_and_tries_again_what_failed(tmp_path):
         await manifest.load()
         await manifest.save(RECORDS, ())
         now = [0]
-        dog = Watchdog(driver, manifest, file, boot="now", clock=lambda: now[0])
-        assert await dog.look() == ([], [])
+        dog = Watchdog(driver, manifest, file, boot="now", clock=lambda: now[0], find_s=60.0)
+        assert outcome(await dog.look()) == ((), ())
         file.write(Lease(boot="now", renewed_at=0, stop_after_s=10.0))
-        assert await dog.look() == ([], [])
+        assert outcome(await dog.look()) == ((), ())
         now[0] = 10 * SECOND
-        stopped, failed = await dog.look()
-        assert (stopped, len(failed)) == ([], 1), "the first try fails"
-        assert await dog.look() == (["stops"], [])
-        assert await dog.look() == ([], [])
+        first = await dog.look()
+        assert (first.stopped, len(first.failed)) == ((), 1), "the first try fails"
+        assert outcome(await dog.look()) == (("stops",), ())
+        assert outcome(await dog.look()) == ((), ())
         assert driver.vms["keeps"].power == "running"
 
     asyncio.run(scenario())
+
+
+class Site:
+    """A host with VMs that silence stops, its files, and a clock that the test moves."""
+
+    def __init__(self, folder, driver, vms):
+        self.driver, self.now = driver, 0
+        self.manifest, self.file = FileManifest(folder / "records"), LeaseFile(folder / "lease")
+        self.records = [Record(vm=vm, when_silent="stop") for vm in vms]
+        for vm in vms:
+            driver.vms[vm] = FakeVm(order=Order(vm=vm, generation=1, power="running"), power="running")
+        self.dog = Watchdog(driver, self.manifest, self.file, boot="now", clock=lambda: self.now, find_s=60.0)
+
+    async def begin(self, stop_after_s=10.0):
+        await self.manifest.load()
+        await self.manifest.save(self.records, ())
+        self.file.write(Lease(boot="now", renewed_at=0, stop_after_s=stop_after_s))
+
+    def running(self):
+        return {vm for vm, here in self.driver.vms.items() if here.power == "running"}
+
+
+class Together(FakeDriver):
+    """Stops a VM only while all others are being stopped, too; notes how long VMs may take to close their files."""
+
+    def __init__(self):
+        super().__init__()
+        self.stopping, self.polite_s = 0, []
+
+    async def halt(self, vms, *, polite_s, reap_s):
+        self.polite_s.append(polite_s)
+        self.expected, self.all_at_once = len(vms), asyncio.Event()
+        return await super().halt(vms, polite_s=polite_s, reap_s=reap_s)
+
+    async def stop(self, vm, *, grace_s):
+        self.stopping += 1
+        if self.stopping == self.expected:
+            self.all_at_once.set()
+        async with asyncio.timeout(60):
+            await self.all_at_once.wait()
+        await super().stop(vm, grace_s=grace_s)
+
+
+def test_twenty_vms_are_stopped_together_and_not_one_by_one(tmp_path):
+    async def scenario():
+        site = Site(tmp_path, Together(), [f"vm-{number}" for number in range(20)])
+        await site.begin()
+        site.now = 10 * SECOND
+        look = await site.dog.look()
+        assert (len(look.stopped), look.failed, site.running()) == (20, (), set())
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("late_s", "polite_s"),
+    [(0.0, POLITE_S), (NOTICE_S, POLITE_S), (KILL_S - 0.25, 0.25), (KILL_S, 0.0), (3600.0, 0.0)],
+    ids=["at once", "as late as planned", "later", "at the deadline", "the host was suspended"],
+)
+def test_sigkill_comes_at_its_time_however_late_the_look_is(late_s, polite_s, tmp_path):
+    async def scenario():
+        site = Site(tmp_path, Together(), ["a"])
+        await site.begin()
+        site.now = int((10 + late_s) * SECOND)
+        await site.dog.look()
+        assert site.driver.polite_s == pytest.approx([polite_s])
+
+    asyncio.run(scenario())
+
+
+def test_deadlines_follow_from_each_other():
+    assert FIND_S + LOOK_S + FIND_S <= NOTICE_S
+    assert NOTICE_S + POLITE_S <= KILL_S
+    assert KILL_S + REAP_S <= END_S < PROOF_S == FleetTimes().margin_s
+
+
+class BrokenLater(FakeDriver):
+    """Finds its VMs at first; then its look raises anything."""
+
+    error: Exception | None = None
+
+    async def find(self):
+        if self.error is not None:
+            raise self.error
+        return await super().find()
+
+
+@pytest.mark.parametrize("error", [ValueError("digits"), OSError(5, "i/o"), MemoryError(), RuntimeError("bug")])
+def test_vms_are_stopped_also_if_they_cannot_be_found_just_then(error, tmp_path):
+    async def scenario():
+        site = Site(tmp_path, BrokenLater(), ["a", "b"])
+        await site.begin()
+        assert (await site.dog.look()).failed == ()
+        site.driver.error = error
+        site.now = 9 * SECOND
+        assert (await site.dog.look()).failed, "it is reported before it is needed"
+        site.now = 10 * SECOND
+        look = await site.dog.look()
+        assert (look.stopped, len(look.failed), site.running()) == (("a", "b"), 1, set())
+
+    asyncio.run(scenario())
+
+
+class Stubborn(FakeDriver):
+    """One VM does not end, whatever is done to it."""
+
+    async def halt(self, vms, *, polite_s, reap_s):
+        ended = [vm for vm in vms if vm != "stuck"]
+        failed = await super().halt(ended, polite_s=polite_s, reap_s=reap_s)
+        return failed | ({"stuck": "process 7 survives SIGKILL"} if "stuck" in vms else {})
+
+
+def test_vm_that_does_not_end_is_never_reported_as_stopped(tmp_path):
+    async def scenario():
+        site = Site(tmp_path, Stubborn(), ["a", "stuck"])
+        await site.begin()
+        site.now = 10 * SECOND
+        first = await site.dog.look()
+        assert first.stopped == ("a",)
+        assert first.failed == ("process 7 survives SIGKILL",)
+        again = await site.dog.look()
+        assert (again.stopped, again.failed) == ((), first.failed), "it goes on trying"
+
+    asyncio.run(scenario())
+
+
+class Hanging(FakeDriver):
+    """Finds its VMs once; after that each look hangs in a thread, as one at a process that the kernel keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.looks, self.ends = 0, threading.Event()
+
+    async def find_running(self):
+        self.looks += 1
+        if self.looks > 1:
+            await asyncio.to_thread(self.ends.wait, 60)
+        return await super().find_running()
+
+
+def test_looks_that_hang_do_not_keep_the_lease_from_being_read(tmp_path):
+    """The agent renews it before each look: a healthy host, so no VM is stopped."""
+
+    async def scenario():
+        driver = Hanging()
+        site = Site(tmp_path, driver, ["a"])
+        site.dog = Watchdog(driver, site.manifest, site.file, boot="now", clock=lambda: site.now, find_s=0.1)
+        await site.begin()
+        try:
+            for number in range(60):
+                site.now = number * SECOND
+                site.file.write(Lease(boot="now", renewed_at=site.now, stop_after_s=10.0))
+                look = await site.dog.look()
+                assert (look.stopped, site.running()) == ((), {"a"}), look.failed
+        finally:
+            driver.ends.set()
+
+    asyncio.run(scenario())
+
+
+def test_lease_of_an_older_agent_is_read_by_its_own_clock(tmp_path):
+    (tmp_path / "lease").write_bytes(b'{"boot":"now","renewed_at":5,"stop_after_s":10.0}')
+    lease = LeaseFile(tmp_path / "lease").read()
+    assert lease is not None
+    assert lease.renewed_at >= 5

@@ -22,7 +22,7 @@ from hostler.agent.state import Action, Verb
 from hostler.agent.telling import Telling, difference
 from hostler.testing.loop import SimClock, run_simulation
 from tests.agent.plane import TOKEN, Plane
-from tests.agent.waiting import until
+from tests.wait import until
 
 ORDER = Order(vm="a", generation=1, power="running", memory_bytes=2**28)
 ACTION = Action(verb=Verb.START, vm="a", order=ORDER)

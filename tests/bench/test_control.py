@@ -16,6 +16,8 @@ from typing import cast
 import pytest
 
 from bench.control import latencies, throughput
+from bench.control.clients import Outcome
+from bench.control.neighbors import neighbor_row
 from bench.control.processes import Plane
 from bench.results import Report, describe_machine, table
 
@@ -117,3 +119,11 @@ def test_the_table_says_why_a_figure_counts_for_nothing():
         row = creates(plane).judged()
     report = Report(bench="control", quick=False, runs_per_figure=1, machine=describe_machine((0, 0, 0)), rows=(row,))
     assert "creates, SQLite counts for nothing: not all of them were placed" in table(report)
+
+
+@pytest.mark.parametrize(("ended", "verdict"), [(None, "pass"), (1, "miss")])
+def test_loud_neighbor_that_ended_by_itself_is_a_miss(ended: int | None, verdict: str):
+    """A neighbor that could not start left the tenant alone: the ratio was better than ever."""
+    row = neighbor_row(Outcome(waits_ms=[10.0]), Outcome(waits_ms=[11.0]), 0.1, ended).judged()
+    assert row.verdict == verdict
+    assert ("the loud tenant ended" in row.spoiled) is (ended is not None)

@@ -20,9 +20,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.wait import GIVE_UP_S, wait_until
+
 __all__ = ["PostgresServer", "nobody_connected", "postgres", "why_no_postgres"]
 
-_GUARD_S = 180.0  # against hanging, not a measure
 _SETTINGS = {
     "listen_addresses": "",
     "fsync": "off",  # the machine does not lose power in these tests, processes die
@@ -61,11 +62,9 @@ def why_no_postgres() -> str:
 def nobody_connected(url: str) -> None:
     """Wait until no session of ours is left in a database: a server ends them a moment after they were closed."""
     ours = "datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'hostler%'"
-    deadline = time.monotonic() + _GUARD_S
     with psycopg.connect(url, autocommit=True) as connection:
-        while connection.execute(f"SELECT pid FROM pg_stat_activity WHERE {ours}".encode()).fetchall():
-            assert time.monotonic() < deadline, "somebody stays connected"
-            time.sleep(0.01)
+        query = f"SELECT array_agg(pid) FROM pg_stat_activity WHERE {ours}".encode()
+        wait_until(lambda: connection.execute(query).fetchone() == (None,), "no session of ours in the database")
 
 
 class PostgresServer:
@@ -99,7 +98,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server and wait until it answers; after a crash its remains may need a moment to go."""
-        deadline = time.monotonic() + _GUARD_S
+        deadline = time.monotonic() + GIVE_UP_S
         settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         command = self._as_user(self._programs / "postgres", "-D", self._data, "-k", self.folder, *settings)
         while True:
@@ -179,7 +178,7 @@ class PostgresServer:
         if process.poll() is None:
             process.send_signal(how)
         try:
-            process.wait(_GUARD_S)
+            process.wait(GIVE_UP_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -122,6 +122,14 @@ def step(engine: Engine, now: int, limit: int | None = None) -> list[Any]:
     return list(engine.step(now, limit))
 
 
+def step_to_rest(engine: Engine, now: int) -> list[Any]:
+    """Step until no search of a gang continues."""
+    actions = step(engine, now)
+    while engine.is_searching:
+        actions += step(engine, now)
+    return actions
+
+
 def due(engine: Engine) -> int:
     """Return when a step is due, which it must be."""
     at = engine.next_due()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.engine import Engine, checkpoint, find_policy, typical_mix
-from hostler.engine.tables import MAX_DEVICE_NAMES, MAX_RESOURCES, MAX_SUBJECTS
+from hostler.engine.tables import MAX_MODELS, MAX_RESOURCES, MAX_SUBJECTS
 from hostler.errors import FactError, InputError
 from hostler.model import (
     Device,
@@ -75,7 +75,7 @@ def test_ten_thousand_selectors_leave_few_reasons():
     [
         pytest.param({"requests": tuple((f"r{n}", 1) for n in range(MAX_RESOURCES + 1))}, id="resources"),
         pytest.param(
-            {"devices": (DeviceRequest("gpu", 1, 1, tuple(f"m{n}" for n in range(MAX_DEVICE_NAMES + 1))),)}, id="models"
+            {"devices": (DeviceRequest("gpu", 1, 1, tuple(f"m{n}" for n in range(MAX_MODELS + 1))),)}, id="models"
         ),
         pytest.param({"devices": (DeviceRequest("gpu"),) * 17}, id="device requests"),
         pytest.param({"requests": (("cpu", -1),)}, id="a negative amount"),

@@ -23,6 +23,8 @@ class Books:
 
     def __init__(self) -> None:
         self.tables = Tables()
+        for name in ("fpga", "tokens", "new"):
+            self.tables.resources.acquire(name)  # as a policy or a reservation would
         self.cluster = Cluster(self.tables)
         self.shapes = ShapeTable(self.tables)
 

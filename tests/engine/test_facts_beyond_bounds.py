@@ -89,10 +89,10 @@ def test_hosts_that_join_at_once_may_not_bring_too_many_device_kinds_together():
 
 def test_hosts_that_join_one_by_one_are_refused_once_there_are_too_many_resources():
     engine = engine_with([host("a")])
-    each = MAX_RESOURCES // 2 - 2
+    each = (MAX_RESOURCES - 5) // 2  # guests, cpu, memory, storage, and what nobody has
     for number in range(2):
         fleet = Host(name=f"h{number}", capacity=tuple((f"r{number}-{i}", 1) for i in range(each)))
         engine.apply(HostJoined(host=fleet))
-    refused_to_the_byte(engine, HostJoined(host=Host(name="late", capacity=(("one-more", 1),))))
+    refused_to_the_byte(engine, HostJoined(host=Host(name="late", capacity=(("one-more", 1), ("two-more", 1)))))
     arrive(engine, guest("g", more={"r1-0": 1}))
     assert engine.explain("g").near_misses

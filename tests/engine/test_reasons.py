@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.engine.reasons import counted, float_totals, named_reason, reason_counts
+from hostler.engine.reasons import counted, float_totals, reason_counts, shape_reason
+from hostler.engine.shapes import Shape, ShapeTable
 from hostler.engine.tables import Tables
 from hostler.model import Expression, GuestSpec, Reason, Term, labels
 from tests.engine.fleet import QUICK
@@ -43,11 +44,16 @@ def test_counts_are_split_into_feasible_hosts_and_refusals_by_code(rows):
     assert [dict(refused) for _, refused in found] == [{c: n for c, n in enumerate(row) if c and n} for row in rows]
 
 
+def shape_of(spec: GuestSpec) -> Shape:
+    shapes = ShapeTable(Tables())
+    return shapes.shapes[shapes.number(spec)]
+
+
 def test_reasons_are_told_by_hosts_then_by_their_words():
     tables = Tables()
     cpu, memory = tables.insufficient(1), tables.insufficient(2)
     cordoned = tables.reasons.number(Reason("cordon", "cordoned"))
-    found = reason_counts(tables, ((memory, 2), (cordoned, 2), (cpu, 5)), GuestSpec())
+    found = reason_counts(tuple((tables.reasons.values[code], n) for code, n in ((memory, 2), (cordoned, 2), (cpu, 5))))
     assert [(c.hosts, c.reason.text()) for c in found] == [
         (5, "insufficient: cpu"), (2, "cordoned"), (2, "insufficient: memory"),
     ]  # fmt: skip
@@ -61,15 +67,15 @@ def test_a_mismatch_is_told_in_the_words_of_the_guest():
         host_selector=labels({"disk": "ssd", "zone": "x"}),
         host_affinity=(Term((Expression("size", "Gt", ("7",)),)), Term((Expression("gpu"),))),
     )
-    assert named_reason(tables, second, wanted).text() == "selector mismatch: zone=x"
-    assert named_reason(tables, terms, wanted).text() == "affinity mismatch: size > 7 or gpu Exists"
+    assert shape_reason(tables.reasons, second, shape_of(wanted)).text() == "selector mismatch: zone=x"
+    assert shape_reason(tables.reasons, terms, shape_of(wanted)).text() == "affinity mismatch: size > 7 or gpu Exists"
 
 
 def test_a_very_long_affinity_is_told_in_short():
     tables = Tables()
     code = tables.reasons.number(Reason("host_affinity", "affinity_mismatch"))
     wanted = GuestSpec(host_affinity=(Term((Expression("zone", "In", tuple(f"zone-{i}" for i in range(500))),)),))
-    text = named_reason(tables, code, wanted).subject
+    text = shape_reason(tables.reasons, code, shape_of(wanted)).subject
     assert text.startswith("zone In (zone-0, zone-1")
     assert text.endswith("…")
     assert len(text) < 300

@@ -114,6 +114,8 @@ def filled(kind: inspect.Type, field: str = "") -> Any:
             return 1
         case inspect.BoolType():
             return True
+        case inspect.BytesType():
+            return b""
         case inspect.LiteralType():
             return kind.values[-1]
         case inspect.UnionType():

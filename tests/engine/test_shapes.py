@@ -47,6 +47,8 @@ def test_specs_share_a_number_exactly_when_they_are_equal(specs):
 @QUICK
 def test_a_shape_asks_for_what_its_spec_asks_for_and_for_one_place(size):
     tables = Tables()
+    tables.resources.acquire("fpga")
+    tables.resources.acquire("license")
     table = ShapeTable(tables)
     shape = table.shapes[table.number(GuestSpec(requests=tuple(sorted(size.items()))))]
     asked = {tables.resources.values[number]: amount for number, amount in shape.amounts}

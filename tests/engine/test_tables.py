@@ -1,12 +1,22 @@
-"""Interning: numbers in order of first sight, never reused, and bounded where names come from outside."""
+"""Interning: numbers in order of first sight, used again after a release, and bounded where names come from outside."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.engine.tables import MAX_DEVICE_NAMES, MAX_RESOURCES, MAX_SUBJECTS, ReasonTable, Table, Tables
+from hostler.engine.tables import (
+    MAX_KINDS,
+    MAX_MODELS,
+    MAX_RESOURCES,
+    NameTable,
+    ReasonTable,
+    Table,
+    Tables,
+)
 from hostler.errors import FactError
 from hostler.model import Reason
 from tests.engine.fleet import QUICK
@@ -34,13 +44,11 @@ def test_looking_a_value_up_does_not_number_it():
     assert table.values == ["a"]
 
 
-def test_a_table_that_is_refilled_knows_nothing_of_before():
+def test_released_number_goes_to_the_next_new_value():
     table: Table[str] = Table(["a", "b"])
-    held = table.values
-    table.refill(["c", "a"])
-    assert (table.find("a"), table.find("b"), table.find("c")) == (1, -1, 0)
-    assert table.number("d") == 2
-    assert held is table.values, "whoever holds the list sees the new values"
+    table.release("a", "")
+    assert (table.find("a"), table.used, len(table)) == (-1, 1, 2)
+    assert (table.number("c"), table.number("d")) == (0, 2)
 
 
 def test_a_copy_of_a_table_has_the_same_numbers_and_goes_its_own_way():
@@ -59,50 +67,73 @@ def test_the_first_reason_means_that_the_host_fits():
     assert ReasonTable().number(Reason("cordon", "cordoned")) == 1
 
 
-def crowded() -> ReasonTable:
+def test_code_of_a_number_follows_its_name():
     table = ReasonTable()
-    for number in range(2 * MAX_SUBJECTS):
-        table.number(Reason("taints", "untolerated_taint", f"t{number}"))
-    return table
+    code = table.of_number("resources", "insufficient", 7, "fpga")
+    assert table.of_number("resources", "insufficient", 7, "tokens") == code
+    assert table.values[code] == Reason("resources", "insufficient", "tokens")
 
 
-def test_very_many_subjects_share_one_code():
-    table = crowded()
-    assert len(table) == MAX_SUBJECTS + 1
-    late = table.number(Reason("taints", "untolerated_taint", "a late one"))
-    assert table.values[late] == Reason("taints", "untolerated_taint")
-    assert late == table.number(Reason("taints", "untolerated_taint", "another"))
-
-
-def test_a_subject_that_has_a_code_keeps_it_however_many_follow():
+def test_asks_have_codes_by_position_however_many_subjects_there_are():
     table = ReasonTable()
-    early = Reason("taints", "untolerated_taint", "early")
-    code = table.number(early)
-    for number in range(2 * MAX_SUBJECTS):
-        table.number(Reason("taints", "untolerated_taint", f"t{number}"))
-    assert table.number(early) == code
+    codes = {
+        table.of_ask(position, Reason("guest_affinity", "anti_affinity", f"text {shape}.{position}"))
+        for shape in range(1000)
+        for position in range(100)
+    }
+    assert len(codes) == len(table) - 1 <= 65
 
 
-def test_reasons_of_different_plugins_are_told_apart_even_when_there_are_very_many():
-    table = crowded()
-    codes = [
-        table.number(reason)
-        for reason in (
-            Reason("taints", "untolerated_taint", "new"),
-            Reason("resources", "insufficient", "new"),
-            Reason("devices", "no_device", "new"),
-            Reason("devices", "wrong_device_model", "new"),
-            Reason("cordon", "cordoned"),
-        )
-    ]
-    assert len(set(codes)) == 5
+# -- names with users -------------------------------------------------------------------------------------------------
 
 
-def test_a_copy_of_the_reasons_is_bounded_too():
-    twin = crowded().copy()
-    before = len(twin)
-    twin.number(Reason("taints", "untolerated_taint", "one more"))
-    assert len(twin) == before
+def test_name_is_known_while_it_has_users():
+    table = NameTable(("cpu", ""), 1)
+    first, again = table.acquire("fpga"), table.acquire("fpga")
+    assert first == again == table.number("fpga") == 2
+    table.drop("fpga")
+    assert table.find("fpga") == 2
+    table.drop("fpga")
+    assert (table.find("fpga"), table.number("fpga")) == (-1, 1)
+
+
+def test_fixed_name_stays_without_users():
+    table = NameTable(("cpu", ""), 1)
+    table.acquire("cpu")
+    table.drop("cpu")
+    table.drop("cpu")
+    assert table.find("cpu") == 0
+
+
+def test_released_number_rests_until_nothing_refers_to_it():
+    table = NameTable(("cpu", ""), 1)
+    table.acquire("a")
+    table.drop("a")
+    assert table.acquire("b") == 3, "shapes may still have the number of a"
+    table.settle()
+    assert table.acquire("c") == 2
+    assert table.changed == {"c": None}
+
+
+@given(steps=st.lists(st.tuples(st.booleans(), st.sampled_from("abcdef")), max_size=60))
+@QUICK
+def test_table_from_a_checkpoint_numbers_names_as_the_first_one(steps):
+    """Names come and go at random; at every step a table that was filled from a checkpoint gives the same numbers."""
+    table, twin, users = NameTable(("cpu", ""), 1), NameTable(("cpu", ""), 1), Counter[str]()
+    for is_new, name in steps:
+        if is_new or users[name]:
+            users[name] += 1 if is_new else -1
+            for one in (table, twin):
+                one.acquire(name) if is_new else one.drop(name)
+                one.settle()
+        twin = NameTable(("cpu", ""), 1)
+        twin.refill(table.values, table.free)
+        for known, count in users.items():
+            for _ in range(count):
+                twin.acquire(known)
+        twin.settle()
+        assert (twin.values, twin.free) == (table.values, table.free)
+        assert table.used == 2 + sum(count > 0 for count in users.values())
 
 
 # -- all names of an engine -------------------------------------------------------------------------------------------
@@ -114,7 +145,7 @@ def test_the_resources_with_a_meaning_have_their_numbers_from_the_start():
 
 def test_reasons_about_resources_and_devices_name_them():
     tables = Tables()
-    fpga = tables.kinds.number("fpga")
+    fpga = tables.kinds.acquire("fpga")
     assert tables.reasons.values[tables.insufficient(1)] == Reason("resources", "insufficient", "cpu")
     assert [tables.reasons.values[code] for code in tables.device_codes(fpga)] == [
         Reason("devices", "no_device", "fpga"),
@@ -126,8 +157,8 @@ def test_reasons_about_resources_and_devices_name_them():
 
 BOUNDS = [
     pytest.param("resources", MAX_RESOURCES, "resources", id="resources"),
-    pytest.param("kinds", MAX_DEVICE_NAMES, "device kinds", id="device kinds"),
-    pytest.param("models", MAX_DEVICE_NAMES, "device models", id="device models"),
+    pytest.param("kinds", MAX_KINDS, "device kinds", id="device kinds"),
+    pytest.param("models", MAX_MODELS, "device models", id="device models"),
 ]
 
 
@@ -148,18 +179,22 @@ def test_names_are_taken_up_to_a_bound_and_refused_beyond_it(which, most, words)
 def test_names_that_are_known_need_no_room(which, most, words):
     tables = Tables()
     table = getattr(tables, which)
-    while len(table) < most:
-        table.number(f"n{len(table)}")
-    asked = {"resources": ()} | {which: [*table.values, *table.values]}
+    names = [f"n{i}" for i in range(most - len(table))]
+    for name in names:
+        table.acquire(name)
+    asked = {"resources": ()} | {which: [*names, *names]}
     tables.check_room(**asked)
     with pytest.raises(FactError):
         tables.check_room(**asked | {which: ["one more"]})
+    table.drop(names[0])
+    table.settle()
+    tables.check_room(**asked | {which: ["one more"]})
 
 
 def test_a_new_name_said_twice_needs_room_once():
     tables = Tables()
     while len(tables.resources) < MAX_RESOURCES - 1:
-        tables.resources.number(f"n{len(tables.resources)}")
+        tables.resources.acquire(f"n{len(tables.resources)}")
     tables.check_room(["same", "same"])
 
 
@@ -167,7 +202,7 @@ def test_a_copy_of_all_tables_goes_its_own_way():
     tables = Tables()
     twin = tables.copy()
     for table in (twin.resources, twin.kinds, twin.models):
-        table.number("new")
+        table.acquire("new")
     twin.insufficient(0)
     assert [t.find("new") for t in (tables.resources, tables.kinds, tables.models)] == [-1, -1, -1]
     assert len(tables.reasons) == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from hostler.sim.cells import Cell, CellResult, attempt, cell_key, run_cell, sea
 from hostler.sim.dask_cluster import run_on_dask
 from hostler.sim.executors import run_here, run_in_processes
 from tests.sim.small_openb import small_cells, write_small_openb
+from tests.wait import wait_until
 
 DEADLY = "import os\n\nos._exit(9)\n"
 SCENARIO = {
@@ -129,7 +129,7 @@ def address(tmp_path_factory):
     started = [start(folder, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
                      "--scheduler-file", str(file))]  # fmt: skip
     try:
-        wait_for(lambda: is_whole(file))
+        wait_until(lambda: is_whole(file))
         started += [
             start(folder, "worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-dashboard",
                   "--no-nanny", "--name", f"worker-{number}")
@@ -181,10 +181,3 @@ def end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def wait_for(condition, seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.05)

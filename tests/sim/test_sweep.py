@@ -8,7 +8,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from hostler.sim.grids import Grid, read_seeds
 from hostler.sim.sweeps import ResultFolder, plan, run_sweep
 from tests.cli.running import hostler
 from tests.sim.small_openb import small_cells, write_small_openb
+from tests.wait import GIVE_UP_S, wait_for_exit, wait_until
 
 # Once three cells are done, the others wait until somebody lets them go on.
 SLOW = """
@@ -152,7 +152,7 @@ class TestStopped:
 
     def stop(self, process: subprocess.Popen[str], folder: Path, number: int) -> list[int]:
         """Stop it when three cells are done; return the ids of the processes that it had started."""
-        wait_for(lambda: len(list((folder / "out").glob("cells/*.json"))) >= 3)
+        wait_until(lambda: len(list((folder / "out").glob("cells/*.json"))) >= 3)
         children = descendants(process.pid)
         process.send_signal(number)
         return children
@@ -160,10 +160,10 @@ class TestStopped:
     def test_a_killed_one_goes_on_where_it_was(self, data_dir, tmp_path):
         process, words = self.start(tmp_path, data_dir)
         children = self.stop(process, tmp_path, signal.SIGKILL)
-        process.wait(120)
+        wait_for_exit(process)
         (tmp_path / "go").touch()
-        process.communicate(timeout=120)
-        wait_for(lambda: not any(is_running(child) for child in children))
+        process.communicate(timeout=GIVE_UP_S)
+        wait_until(lambda: not any(is_running(child) for child in children))
         done = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").glob("*.json")}
         assert 3 <= len(done) < 16
         again = hostler(*words)
@@ -175,12 +175,12 @@ class TestStopped:
     def test_an_interrupted_one_ends_its_processes_and_says_how_far_it_is(self, data_dir, tmp_path):
         process, _ = self.start(tmp_path, data_dir)
         children = self.stop(process, tmp_path, signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=GIVE_UP_S)
         assert process.returncode == 130
         assert out == ""
         assert "of 16 cells are done; the same command goes on from there" in err
         assert "Traceback" not in err
-        wait_for(lambda: not any(is_running(child) for child in children))
+        wait_until(lambda: not any(is_running(child) for child in children))
 
 
 class TestDask:
@@ -302,10 +302,3 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def wait_for(condition, seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.05)

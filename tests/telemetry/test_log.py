@@ -105,3 +105,43 @@ def test_what_was_left_out_last_is_told_at_the_end():
     assert lines.lines[-1].endswith("WARN  bind refused: so many more lines were left out lines=5")
     lines.log.finish()
     assert len(lines.lines) == 21
+
+
+HOSTILE = {
+    "line break": "a\nb",
+    "carriage return": "a\rb",
+    "ANSI escape": "a\x1b[2Jb",
+    "C1 control": "a\x9b2Jb",
+    "delete": "a\x7fb",
+    "line separator": "a\u2028b",
+    "paragraph separator": "a\u2029b",
+    "next line": "a\x85b",
+    "bidi override": "a\u202eb",
+    "bidi isolate": "a\u2066b",
+    "zero width": "a\u200bb",
+    "tag letter": "a\U000e0041b",
+    "half a character": "a\udc9bb",
+}
+
+
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_log_line_holds_printable_characters_only(hostile, form):
+    """In a message, a value, a field's name and the text of an error; also in the line about what was left out."""
+    lines = Lines(form=form)
+    for _ in range(30):
+        lines.log.info(f"refused {hostile}", why=hostile, error=ValueError(hostile), **{hostile: 1})
+    lines.log.finish()
+    assert len(lines.lines) == 21
+    for line in lines.lines:
+        assert line.isprintable(), ascii(line)
+    if form == "json" and hostile.isascii():
+        assert json.loads(lines.lines[0])["why"] == hostile
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_log_line_keeps_letters_of_all_scripts(form):
+    lines = Lines(form=form)
+    lines.log.info("größer 日本 مرحبا", name="Ünïcode 🖥")
+    assert "größer 日本 مرحبا" in lines.lines[0]
+    assert "Ünïcode 🖥" in lines.lines[0]

@@ -15,7 +15,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, sync_playwright
 
-from tests.web.lab import PATIENCE_S, Lab, fill, running_lab
+from tests.wait import GIVE_UP_S
+from tests.web.lab import Lab, fill, running_lab
 
 
 @dataclass
@@ -62,7 +63,7 @@ def made(lab: Lab) -> dict[str, str]:
 @pytest.fixture
 def client(lab: Lab) -> Iterator[httpx.Client]:
     """Give a client that is logged in, for pages that need no browser."""
-    with httpx.Client(base_url=lab.url, timeout=PATIENCE_S) as found:
+    with httpx.Client(base_url=lab.url, timeout=GIVE_UP_S) as found:
         answer = found.post("/login", data={"key": lab.key}, headers={"Origin": lab.url})
         assert answer.status_code == 303
         yield found
@@ -75,7 +76,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("there is no chromium: apt-get install chromium")
     arguments = ["--no-sandbox"] if os.getuid() == 0 else []
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=arguments, timeout=PATIENCE_S * 1000)
+        browser = driver.chromium.launch(executable_path=program, args=arguments, timeout=GIVE_UP_S * 1000)
         yield browser
         browser.close()
 
@@ -83,7 +84,7 @@ def browser() -> Iterator[Browser]:
 def patient_context(browser: Browser, **options: Any) -> BrowserContext:
     """Open a place for windows in which everything is waited for as long as on a busy machine."""
     context = browser.new_context(**options)
-    context.set_default_timeout(PATIENCE_S * 1000)
+    context.set_default_timeout(GIVE_UP_S * 1000)
     return context
 
 

@@ -25,6 +25,7 @@ from hostler.control.access.keys import create_key
 from hostler.control.api.app import make_app
 from hostler.control.api.calls import new_id
 from hostler.control.api.context import Context
+from hostler.control.api.http_server import Server
 from hostler.control.api.shapes import ProjectCreate, QuotaCreate, VmCreate
 from hostler.control.books import ledger
 from hostler.control.books.books import Books
@@ -39,9 +40,9 @@ from hostler.control.store.hosts import HostRow
 from hostler.control.vms import reports
 from hostler.control.vms.spec import DiskSpec, VmSpec
 from hostler.web.pages import mount
+from tests.wait import GIVE_UP_S, wait_until
 
 T = TypeVar("T")
-PATIENCE_S = 180  # a guard, not a measure
 ADMIN = Principal(id="tests", role="admin", name="tests")
 GI = 2**30
 
@@ -60,7 +61,7 @@ class Lab:
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something in the service's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(GIVE_UP_S)
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Write to the database."""
@@ -84,7 +85,7 @@ class Lab:
     def until_decided(self, identities: list[str]) -> None:
         """Wait until each of these is placed, or was refused."""
         for identity in identities:
-            until(partial(self.is_decided, identity))
+            wait_until(partial(self.is_decided, identity))
 
     def is_decided(self, identity: str) -> bool:
         found = self.vm(identity).vm
@@ -150,7 +151,7 @@ class Lab:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=5)
-            server = uvicorn.Server(config)
+            server = Server(config)
             await self.books.open()
             books = asyncio.ensure_future(self.books.run(self.stop))
             serving = asyncio.ensure_future(server._serve([listener]))
@@ -182,14 +183,14 @@ def running_lab(folder: Path) -> Iterator[Lab]:
     thread = threading.Thread(target=run, name="lab")
     thread.start()
     try:
-        assert started.wait(PATIENCE_S)
+        assert started.wait(GIVE_UP_S)
         if failures:
             raise failures[0]
         yield lab
     finally:
         if not failures:
             lab.loop.call_soon_threadsafe(lab.stop.set)
-        thread.join(PATIENCE_S)
+        thread.join(GIVE_UP_S)
     assert not failures, failures
 
 
@@ -231,11 +232,3 @@ def fill(lab: Lab) -> dict[str, str]:
         if lab.vm(identity).vm.home is not None and name not in ("web-05", "web-06"):
             lab.report(identity)
     return made
-
-
-def until(is_so: Callable[[], bool], limit_s: float = PATIENCE_S) -> None:
-    """Wait until something is so."""
-    end = time.monotonic() + limit_s
-    while not is_so():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)

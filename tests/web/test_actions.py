@@ -10,8 +10,9 @@ import pytest
 
 from hostler.control.fleet import operating
 from hostler.control.store import Connection, keys
+from tests.wait import wait_until
 from tests.web.conftest import OpenWindow, Window
-from tests.web.lab import Lab, running_lab, until
+from tests.web.lab import Lab, running_lab
 
 
 @pytest.fixture
@@ -171,7 +172,7 @@ def test_a_hidden_page_hangs_up_and_is_current_when_it_is_seen_again(window: Ope
         document.dispatchEvent(new Event("visibilitychange"));
     }"""
     one.page.evaluate(turn, True)
-    until(lambda: ("vm", vm) not in lab.books.watchers._by_key)
+    wait_until(lambda: ("vm", vm) not in lab.books.watchers._by_key)
     lab.report(vm, "paused")
     one.page.evaluate(turn, False)
     one.page.wait_for_selector(".badge:has-text('paused')")
@@ -289,5 +290,5 @@ def test_news_wakes_pages_of_many(window: OpenWindow, lab: Lab, vm: str) -> None
     one.page.wait_for_selector("#live.on")
     identity = lab.create(f"late-{time.time_ns()}", cpu="500", memory="1Gi")
     one.page.wait_for_selector(f"#vm-{identity}")
-    until(lambda: lab.vm(identity).vm.why != "")
+    wait_until(lambda: lab.vm(identity).vm.why != "")
     one.page.wait_for_selector(f"tr:has(#vm-{identity}) >> text=insufficient")

@@ -14,7 +14,8 @@ from hostler.control.fleet.announcing import announce
 from hostler.control.fleet.hosts import read_body
 from hostler.control.services import reservations
 from hostler.control.store import Connection, hosts
-from tests.web.lab import PATIENCE_S, Lab, running_lab, until
+from tests.wait import GIVE_UP_S, wait_until
+from tests.web.lab import Lab, running_lab
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_a_vm_whose_host_cannot_send_it_is_not_offered_to_migrate_and_the_page_s
     said = page.partition('id="unmovable">')[2].partition("</p>")[0]
     assert f"on host {home.name}, whose fake driver cannot move VMs that run" in said
     assert "stop it, migrate it while it is stopped" in said
-    watcher = httpx.Client(base_url=lab.url, timeout=PATIENCE_S)
+    watcher = httpx.Client(base_url=lab.url, timeout=GIVE_UP_S)
     with watcher:
         watcher.post("/login", data={"key": lab.make_key("viewer")}, headers={"Origin": lab.url})
         assert "unmovable" not in watcher.get(f"/vms/{vm}").text  # who may not move it anyway need not know
@@ -80,7 +81,7 @@ def test_the_page_of_a_host_shows_what_reservations_keep_there(lab: Lab, client:
     assert "kept by reservation" not in client.get("/hosts/host-00").text
     asked = ReservationCreate(name="night", amounts={"cpu": "1", "memory": "3Gi"})
     lab.write(lambda connection: reservations.create(connection, asked, lab.caller()))
-    until(lambda: "kept by reservation default/night" in client.get("/hosts/host-00").text)
+    wait_until(lambda: "kept by reservation default/night" in client.get("/hosts/host-00").text)
     page = client.get("/hosts/host-00").text
     said = page.partition("<dt>Reserved</dt><dd>")[2].partition("</dd>")[0]
     assert said.startswith("cpu 1, memory 3 GiB ")

@@ -7,8 +7,9 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
+from tests.wait import GIVE_UP_S
 from tests.web.conftest import OpenWindow
-from tests.web.lab import PATIENCE_S, Lab
+from tests.web.lab import Lab
 
 
 def cookies_of(client: httpx.Client, lab: Lab) -> None:
@@ -84,14 +85,14 @@ def test_with_tls_the_cookie_is_for_this_very_host_and_for_tls_only(lab: Lab) ->
     "target", ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)"]
 )
 def test_a_login_sends_nobody_elsewhere(target: str, lab: Lab) -> None:
-    with httpx.Client(timeout=PATIENCE_S) as client:
+    with httpx.Client(timeout=GIVE_UP_S) as client:
         answer = client.post(f"{lab.url}/login", data={"key": lab.key, "next": target}, headers={"Origin": lab.url})
         assert answer.status_code == 303
         assert answer.headers["location"] == "/"
 
 
 def test_another_site_cannot_log_a_browser_in(lab: Lab) -> None:
-    with httpx.Client(timeout=PATIENCE_S) as client:
+    with httpx.Client(timeout=GIVE_UP_S) as client:
         for headers in ({"Origin": "https://evil.example"}, {}, {"Referer": "http://evil.example/x"}):
             answer = client.post(f"{lab.url}/login", data={"key": lab.key}, headers=headers)
             assert answer.status_code == 403
@@ -117,7 +118,7 @@ def test_a_change_that_no_page_of_ours_sent_is_refused(
     sent = {name: lab.url if value == "us" else value for name, value in headers.items()}
     (cookie,) = one.page.context.cookies()
     body = urlencode({"token": right if token == "right" else token})
-    with httpx.Client(timeout=PATIENCE_S, cookies={cookie["name"]: cookie["value"]}) as client:
+    with httpx.Client(timeout=GIVE_UP_S, cookies={cookie["name"]: cookie["value"]}) as client:
         answer = client.post(
             f"{lab.url}/vms/{identity}/stop",
             content=body,
@@ -132,14 +133,14 @@ def test_the_token_of_one_session_is_nothing_in_another(lab: Lab, made: dict[str
     one = window()
     one.open("/projects")
     token = one.page.get_attribute("form[action='/logout'] input[name=token]", "value")
-    with httpx.Client(timeout=PATIENCE_S) as client:
+    with httpx.Client(timeout=GIVE_UP_S) as client:
         cookies_of(client, lab)
         answer = client.post(f"{lab.url}/vms/{made['web-02']}/stop", data={"token": token}, headers={"Origin": lab.url})
     assert answer.status_code == 403
 
 
 def test_what_is_too_large_or_no_form_is_refused(lab: Lab) -> None:
-    with httpx.Client(timeout=PATIENCE_S) as client:
+    with httpx.Client(timeout=GIVE_UP_S) as client:
         cookies_of(client, lab)
         large = client.post(f"{lab.url}/logout", data={"token": "x" * (1 << 20)}, headers={"Origin": lab.url})
         other = client.post(f"{lab.url}/logout", json={"token": "x"}, headers={"Origin": lab.url})
@@ -174,9 +175,9 @@ def test_whoever_may_not_do_something_is_told_why(window: OpenWindow, lab: Lab, 
 def test_what_a_session_may_not_change_is_counted_and_gathered_for_the_audit(lab: Lab) -> None:
     asked = {"name": "watcher", "role": "viewer", "project": ""}
     admin = {"Authorization": f"Bearer {lab.key}"}
-    made = httpx.post(f"{lab.url}/v1/keys", json=asked, headers=admin, timeout=PATIENCE_S).json()
+    made = httpx.post(f"{lab.url}/v1/keys", json=asked, headers=admin, timeout=GIVE_UP_S).json()
     lab.context.refusals.take()
-    with httpx.Client(timeout=PATIENCE_S, headers={"Origin": lab.url}) as client:
+    with httpx.Client(timeout=GIVE_UP_S, headers={"Origin": lab.url}) as client:
         assert client.post(f"{lab.url}/login", data={"key": made["secret"]}).status_code == 303
         token = client.get(f"{lab.url}/vms").text.split('name="token" value="')[1].split('"')[0]
         for form in ({"token": token, "name": "web", "cpu": "1", "memory": "1Gi"}, {"name": "forged"}):
@@ -185,5 +186,5 @@ def test_what_a_session_may_not_change_is_counted_and_gathered_for_the_audit(lab
     assert set(told) == {"forbidden", "forged_request"}
     assert {one.actor.partition(":")[0] for one in told.values()} == {"session"}
     assert told["forbidden"].text.startswith("POST /vms/new: ")
-    metrics = httpx.get(f"{lab.url}/metrics", headers=admin, timeout=PATIENCE_S).text
+    metrics = httpx.get(f"{lab.url}/metrics", headers=admin, timeout=GIVE_UP_S).text
     assert 'hostler_control_refusals_total{code="forbidden",door="session"}' in metrics

@@ -6,8 +6,9 @@ import time
 
 from hostler.control.fleet.draining import drain_step
 from hostler.control.store import Connection
+from tests.wait import wait_until
 from tests.web.conftest import OpenWindow
-from tests.web.lab import Lab, until
+from tests.web.lab import Lab
 
 HOST, HOST_ID = "host-70", "h0070"
 
@@ -33,7 +34,7 @@ def test_who_finds_no_place_elsewhere_is_on_the_page_with_the_reason_until_the_d
     one.page.wait_for_url("**?done=drain")
     assert "cannot leave" not in one.page.inner_text("main")
     lab.write(look)
-    until(lambda: lab.vm(vm).vm.moving is None)
+    wait_until(lambda: lab.vm(vm).vm.moving is None)
     one.open(f"/hosts/{HOST}")
     told = one.page.inner_text(".message.warn")
     assert "1 VM cannot leave:" in told

@@ -15,8 +15,9 @@ from hostler.control.store.vms import VmFilter
 from hostler.control.store.vms import list_page as list_vms
 from hostler.control.vms.state import Vm
 from hostler.web.vm_form import TypedDisk, TypedVm, place_of, request_of, typed_vm
+from tests.wait import GIVE_UP_S
 from tests.web.conftest import OpenWindow, Window
-from tests.web.lab import PATIENCE_S, Lab
+from tests.web.lab import Lab
 
 
 def named(lab: Lab, name: str) -> Vm | None:
@@ -116,7 +117,7 @@ def test_rest_and_the_form_refuse_with_the_same_words(window: OpenWindow, lab: L
         f"{lab.url}/v1/vms",
         json={"name": "-wrong", "spec": {"cpu": "2", "memory": "1Gi"}},
         headers={"Authorization": f"Bearer {lab.key}"},
-        timeout=PATIENCE_S,
+        timeout=GIVE_UP_S,
     ).json()
     for part in ("detail", "hint", "code"):
         assert told[part] in shown
@@ -144,6 +145,7 @@ def test_only_who_may_create_is_offered_it(window: OpenWindow, lab: Lab, made: d
     assert one.open("/vms/new") == 403
     two = window(key=lab.make_key("editor", "shop"))
     two.page.click("#new-vm")
+    two.page.wait_for_selector("#n-project option", state="attached")
     assert two.page.locator("#n-project option").all_inner_texts() == ["shop"]
     fill(two, name="ours", cpu="1", memory="1Gi")
     two.page.click("button.first")
@@ -156,7 +158,7 @@ def test_another_site_creates_nothing(window: OpenWindow, lab: Lab, made: dict[s
     (cookie,) = one.page.context.cookies()
     body = urlencode({"name": "forged", "cpu": "1", "memory": "1Gi", "project": "default"})
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Origin": lab.url}
-    with httpx.Client(timeout=PATIENCE_S, cookies={cookie["name"]: cookie["value"]}) as client:
+    with httpx.Client(timeout=GIVE_UP_S, cookies={cookie["name"]: cookie["value"]}) as client:
         answer = client.post(f"{lab.url}/vms/new", content=body, headers=headers)
     assert answer.status_code == 403
     assert named(lab, "forged") is None

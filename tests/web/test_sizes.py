@@ -8,7 +8,8 @@ import pytest
 from hostler.control.api.shapes import QuotaCreate
 from hostler.control.services import quotas
 from hostler.control.vms.spec import DiskSpec
-from tests.web.lab import Lab, until
+from tests.wait import wait_until
+from tests.web.lab import Lab
 
 ODD = "1.3Gi"  # no whole number of any unit, so a spec has it as bytes
 
@@ -50,7 +51,9 @@ def test_projects_and_hosts_tell_what_they_may_have_in_the_same_units(lab: Lab, 
     limits = QuotaCreate(project="default", min={"cpu": "500m"}, max={"memory": "3Gi"})
     lab.write(lambda connection: quotas.create(connection, limits, lab.caller(), {}))
     wanted = [cell(text, "number") for text in ("0.5", "3 GiB", "1.3 GiB")]
-    until(lambda: all(one in client.get("/projects").text for one in wanted))  # once the engine has heard of the quota
+    wait_until(
+        lambda: all(one in client.get("/projects").text for one in wanted)
+    )  # once the engine has heard of the quota
     lab.add_hosts(1, first=7)
     admin = {"Authorization": f"Bearer {lab.key}"}
     assert client.patch("/v1/hosts/host-07", json={"reserve": {"memory": "2Gi"}}, headers=admin).is_success

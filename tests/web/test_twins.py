@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tests.wait import wait_until
 from tests.web.conftest import Window
-from tests.web.lab import Lab, until
+from tests.web.lab import Lab
 
 
 def twins(window: Window, path: str) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def test_a_vm_on_its_way_to_a_host_is_on_the_page_and_in_the_twin_of_that_host(r
         f"{lab.url}/v1/vms/{moving}/migrate", headers={"Authorization": f"Bearer {lab.key}"}
     )
     assert answer.status == 202, answer.text()
-    until(lambda: lab.vm(moving).vm.other is not None)
+    wait_until(lambda: lab.vm(moving).vm.other is not None)
     target = lab.vm(moving).vm.other
     assert target is not None
     vms = twins(reader, f"/hosts/{target.name}")[f"/v1/hosts/{target.host}/vms"]

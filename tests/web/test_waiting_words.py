@@ -13,7 +13,8 @@ from hostler.control.api.shapes import GangCreate
 from hostler.control.fleet.silence import silence
 from hostler.control.services import gangs
 from hostler.control.store import Connection, hosts
-from tests.web.lab import Lab, running_lab, until
+from tests.wait import wait_until
+from tests.web.lab import Lab, running_lab
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def says(client: httpx.Client, path: str, words: str) -> bool:
 def until_both_say(client: httpx.Client, vm: str, words: str) -> None:
     """Wait until the queue says it of a VM, and the page of the VM."""
     for path in ("/queue", f"/vms/{vm}"):
-        until(partial(says, client, path, words))
+        wait_until(partial(says, client, path, words))
 
 
 def test_a_member_of_a_gang_that_gathers_says_how_many_are_there(lab: Lab, client: httpx.Client) -> None:
@@ -42,10 +43,10 @@ def test_a_member_of_a_gang_that_gathers_says_how_many_are_there(lab: Lab, clien
     until_both_say(client, first, "1/3 members of gang default/crew are there, it waits for the rest")
     lab.create("two", gang="crew")
     until_both_say(client, first, "2/3 members of gang default/crew are there, it waits for the rest")
-    assert not says(client, "/queue", "not looked at yet")
+    assert not says(client, "/queue", "about to be decided")
     third = lab.create("three", gang="crew")
     lab.until_decided([first, third])
-    until(partial(says, client, "/queue", "Nobody waits"))
+    wait_until(partial(says, client, "/queue", "Nobody waits"))
     assert "waits for a place" not in client.get(f"/vms/{first}").text
 
 
@@ -85,6 +86,6 @@ def test_a_vm_for_which_others_make_way_says_where_and_they_say_for_whom(lab: La
     until_both_say(client, high, "room is made for it on host-00")
     assert "It waits for a place: room is made for it on host-00." in client.get(f"/vms/{high}").text
     lab.report(low, "stopped")
-    until(lambda: lab.vm(high).vm.home is not None)
+    wait_until(lambda: lab.vm(high).vm.home is not None)
     assert not says(client, f"/vms/{high}", "room is made")
     assert says(client, f"/vms/{low}", "it makes room for high, a VM of higher priority")

@@ -44,12 +44,14 @@ class Ledger:
         self._total = total
         self._is_known = is_known
         self._held: dict[str, Amounts] = {}
-        self._used = NOTHING
+        self._sums = (0, 0, 0)  # exact: a sum that stopped at MOST could not be taken back
 
     def hold(self, vm: str, amounts: Amounts) -> None:
         """Book what a VM has, whether it fits or not: it is there. Replaces what was booked for it."""
+        before = self._held.get(vm, NOTHING)
         self._held[vm] = amounts
-        self._add_up()
+        cpu, memory, disk = (total + now - old for total, now, old in zip(self._sums, amounts, before, strict=True))
+        self._sums = (cpu, memory, disk)
 
     def claim(self, vm: str, wanted: Amounts) -> str:
         """Book what a VM is about to need and return nothing, or return why it does not fit and book nothing.
@@ -65,14 +67,14 @@ class Ledger:
     @property
     def used(self) -> Amounts:
         """Return what is booked in all; it may exceed the total."""
-        return self._used
+        return Amounts(*(min(total, MOST) for total in self._sums))
 
     @property
     def free(self) -> Amounts:
         """Return what may still be claimed."""
         if not self._is_known:
             return NOTHING
-        return Amounts(*(max(total - used, 0) for total, used in zip(self._total, self._used, strict=True)))
+        return Amounts(*(max(total - used, 0) for total, used in zip(self._total, self.used, strict=True)))
 
     def _why_not(self, has: Amounts, wanted: Amounts) -> str:
         growth = [max(want - had, 0) for want, had in zip(wanted, has, strict=True)]
@@ -84,12 +86,6 @@ class Ledger:
             if more > free
         ]
         return "; ".join(short)
-
-    def _add_up(self) -> None:
-        used = NOTHING
-        for amounts in self._held.values():
-            used = used.plus(amounts)
-        self._used = used
 
 
 def size_of(host: HostSize) -> Amounts:

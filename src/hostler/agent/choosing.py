@@ -5,11 +5,13 @@ Level-triggered: no history but the record counts, so whatever a crash left behi
 
 from __future__ import annotations
 
+import msgspec
+
 from hostler.agent.drivers.driver import Found
 from hostler.agent.messages import Order
 from hostler.agent.state import Record, Verb
 
-__all__ = ["choose", "has_its_size", "is_satisfied", "may_absorb_restarts"]
+__all__ = ["choose", "has_its_size", "is_satisfied", "may_absorb_restarts", "with_disks_made_before"]
 
 _ALIVE = ("running", "paused")
 
@@ -18,6 +20,8 @@ def choose(order: Order, record: Record, found: Found | None, *, has_landing: bo
     """Return the next thing to do about a VM, or None when there is nothing to do or somebody else must act."""
     if order.power == "absent":
         return Verb.DELETE if found is not None else None
+    if found is not None and found.is_stray:
+        return _choose_for_stray(order, record)
     if _is_target(order):
         return _choose_at_target(found, has_landing=has_landing)
     if found is not None and found.power == "landing":
@@ -29,6 +33,14 @@ def choose(order: Order, record: Record, found: Found | None, *, has_landing: bo
     if order.power == "stopped":
         return _choose_to_stop(order, record, found)
     return _choose_to_run(order, record, found)
+
+
+def with_disks_made_before(order: Order, record: Record) -> Order:
+    """Return an order that says so if its disks were made here since this host was chosen: none is made again."""
+    made = record.made
+    if made is None or not made.disks or made.generation < order.since:
+        return order
+    return msgspec.structs.replace(order, has_disks=True)
 
 
 def is_satisfied(order: Order, record: Record, found: Found | None) -> bool:
@@ -65,6 +77,16 @@ def _choose_at_target(found: Found | None, *, has_landing: bool) -> Verb | None:
     if found.power == "landing":
         return None if has_landing else Verb.AWAIT_LANDING
     return Verb.DELETE if found.power == "left" else None  # once sent away from here, and now coming back
+
+
+def _choose_for_stray(order: Order, record: Record) -> Verb | None:
+    """Return what may be done about a VM that runs without its record: what remains of a local disk ends with it."""
+    made = record.made or order
+    if any(not disk.storage for disk in (*order.disks, *made.disks)):
+        return None
+    if order.power == "stopped":
+        return Verb.STOP
+    return Verb.RESTART if order.restarts > record.restarts else None
 
 
 def _choose_to_stop(order: Order, record: Record, found: Found) -> Verb | None:

@@ -8,11 +8,12 @@ the host, ask for ``next_actions``, ``begin`` each, make the records durable, ca
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from types import MappingProxyType
 
 import msgspec
 
 from hostler.agent.admission import NOTHING
-from hostler.agent.drivers.driver import Found
+from hostler.agent.drivers.driver import Found, Power
 from hostler.agent.messages import HostSize, Order, Orders, Trouble
 from hostler.agent.planning import needs, plan
 from hostler.agent.settling import settled
@@ -78,19 +79,32 @@ def take(state: State, orders: Orders) -> State:
 
 
 def observe(
-    state: State, found: Iterable[Found], *, unsure: Set[str] = frozenset(), is_for_doubts: bool = False
+    state: State,
+    found: Iterable[Found],
+    *,
+    unsure: Set[str] = frozenset(),
+    is_for_doubts: bool = False,
+    unavailable: Mapping[str, str] = MappingProxyType({}),
 ) -> State:
     """Take in a look at the host. ``unsure``: VMs that something was done about meanwhile, so it may be old news.
 
     ``is_for_doubts``: it was not yet time to look, but something had failed. What is blocked waits on: or its own
-    failure would let it try again at once, without end.
+    failure would let it try again at once, without end. ``unavailable``: storages that the look could not reach.
     """
     seen = {entry.vm: entry for entry in found if entry.vm not in unsure}
     kept = {vm: entry for vm, entry in state.found.items() if vm in unsure}
     setbacks = state.setbacks if is_for_doubts else _opened(state.setbacks)
     doubts = {vm: amounts for vm, amounts in state.doubts.items() if vm in unsure}
+    hidden = _hidden(state, {*seen, *unsure}) if "" in unavailable else {}
     return settled(
-        msgspec.structs.replace(state, has_looked=True, found={**kept, **seen}, setbacks=setbacks, doubts=doubts)
+        msgspec.structs.replace(
+            state,
+            has_looked=True,
+            found={**hidden, **kept, **seen},
+            setbacks=setbacks,
+            doubts=doubts,
+            unavailable=dict(unavailable),
+        )
     )
 
 
@@ -133,6 +147,25 @@ def after(state: State, action: Action, outcome: Outcome, now: int) -> State:
             setbacks=without_entry(state.setbacks, action.vm),
         )
     return settled(_after_success(state, action, outcome))
+
+
+def _hidden(state: State, seen: Set[str]) -> dict[str, Found]:
+    """Return the VMs that this agent made and that a look could not find because their storage is out of reach."""
+    return {
+        vm: Found(vm=vm, power=_power_out_of_sight(state, record), is_out_of_reach=True)
+        for vm, record in state.records.items()
+        if vm not in seen and record.made is not None and not record.is_gone
+    }
+
+
+def _power_out_of_sight(state: State, record: Record) -> Power:
+    """Return the state of a VM without a process: stopped, unless it was sent away or waited to land."""
+    before = state.found.get(record.vm)
+    if before is not None and before.power in ("landing", "left"):
+        return before.power
+    order = state.orders.get(record.vm)
+    generation = order.generation if order is not None else record.generation
+    return "left" if record.sent and record.sent >= generation else "stopped"
 
 
 def _opened(setbacks: Mapping[str, Setback]) -> dict[str, Setback]:
@@ -182,6 +215,8 @@ def _after_success(state: State, action: Action, outcome: Outcome) -> State:
         changes["records"] = with_entry(state.records, vm, record)
     elif action.verb is Verb.RESIZE:
         pass
+    elif found is not None and found.is_stray:
+        changes["found"] = without_entry(state.found, vm)  # it ended, and nothing else is left of it
     else:
         seen = found if found is not None else Found(vm=vm, power="stopped")
         changes["found"] = with_entry(state.found, vm, msgspec.structs.replace(seen, power=_POWER_AFTER[action.verb]))

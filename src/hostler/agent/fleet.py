@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from hostler.agent.boot import boot_id
+from hostler.agent.boot import boot_id, boottime_ns
 from hostler.agent.credentials import CredentialFile, CredentialStore, MemoryCredentials
 from hostler.agent.drivers.fake import DEEDS, FakeDriver, FakeWires, Fault
 from hostler.agent.link import Backoff, BusyError, Link, RefusedError
@@ -62,7 +61,7 @@ class Fleet:
         tokens: Tokens,
         *,
         warn: Callable[..., None] = lambda message, **fields: None,  # as a log does
-        clock: Callable[[], int] = time.monotonic_ns,
+        clock: Callable[[], int] = boottime_ns,
     ) -> None:
         self.came: set[str] = set()
         self.ended: dict[str, HostlerError] = {}

@@ -12,17 +12,20 @@ import fcntl
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hostler.agent.boot import boot_id
-from hostler.agent.drivers.driver import Driver, DriverError
-from hostler.agent.pulse import LOOK_S, Pulse
+import msgspec
+
+from hostler.agent.background_thread import BackgroundThread
+from hostler.agent.boot import boot_id, boottime_ns
+from hostler.agent.deadlines import LOOK_S
+from hostler.agent.drivers.driver import Driver
+from hostler.agent.pulse import HaltCapacity, Pulse
 from hostler.agent.running import Home
-from hostler.agent.watchdog import Watchdog
-from hostler.errors import ConflictError
+from hostler.agent.watchdog import Watchdog, WatchdogLook, describe
+from hostler.errors import ConflictError, HostlerError
 
 __all__ = ["keep_watchdog", "run_watchdog"]
 
@@ -69,57 +72,116 @@ async def run_watchdog(
     say: Callable[[str], None],
     warn: Callable[[str], None],
     leaves_after_s: float = _LEAVES_AFTER_S,
+    claim_priority: Callable[[], tuple[str, ...]] = lambda: (),
 ) -> None:
     """Watch until told to stop, or until the agent has been silent for long and nothing is left to be stopped.
 
     ``hypervisor`` names what the driver drives, so that an agent of another one does not count on this watchdog.
+    ``claim_priority`` asks for what only a process of its own may ask for; it returns what was rejected.
     """
+    say, warn = _never_failing(say), _never_failing(warn)
     with _held(home.folder / "watchdog.lock") as lock:
         os.ftruncate(lock, 0)
         os.write(lock, b"%d\n" % os.getpid())  # for people
-        dog = Watchdog(driver, home.manifest, home.lease, boot=boot_id(), clock=time.monotonic_ns)
-        is_open, needed_at = False, time.monotonic_ns()
+        refusals = claim_priority()
+        for refusal in refusals:
+            warn(refusal)
+        pulse = Pulse(boot=boot_id(), looked_at=0, hypervisor=hypervisor, refusals=refusals)
+        dog = Watchdog(driver, home.manifest, home.lease, boot=boot_id(), clock=boottime_ns)
+        output = _WatchdogOutput(home, pulse, leaves_after_s, say=say, warn=warn)
+        is_open, needed_at = False, boottime_ns()
         try:
             while not stopping.is_set():
+                looked_at = boottime_ns()
+                # Whatever is raised here, the next look is made: nothing else on this host stops VMs in silence.
                 try:
                     if not is_open:
                         await driver.open()
                         is_open = True
-                    looked_at = time.monotonic_ns()
-                    if await _look(dog, say, warn):
-                        home.pulse.write(Pulse(boot=boot_id(), looked_at=looked_at, hypervisor=hypervisor))
-                except DriverError as error:
-                    warn(error.message)
-                except OSError as error:
-                    warn(f"this look came to nothing: {error}")
-                if _is_needed(home, leaves_after_s):
-                    needed_at = time.monotonic_ns()
-                if time.monotonic_ns() - needed_at > leaves_after_s * _SECOND:
+                    look = await dog.look()
+                except Exception as error:
+                    look = WatchdogLook(failed=(f"this look came to nothing: {describe(error)}",))
+                is_needed, _ = await asyncio.gather(_write_output(output, look, looked_at), _wait(stopping))
+                if is_needed:
+                    needed_at = boottime_ns()
+                if boottime_ns() - needed_at > leaves_after_s * _SECOND:
                     say("nothing left to watch")
                     return
-                await _wait(stopping)
         finally:
-            home.pulse.clear()
+            _clear(home)
             await driver.close()
 
 
-async def _look(dog: Watchdog, say: Callable[[str], None], warn: Callable[[str], None]) -> bool:
-    """Look once; say whether that worked."""
-    stopped, failed = await dog.look()
-    for vm in stopped:
-        say(f"stopped {vm}: the control plane did not hear of this host for too long")
-    for why in failed:
-        warn(why)
-    return not failed
+class _WatchdogOutput:
+    """What a watchdog writes after a look: its log and its pulse."""
+
+    def __init__(
+        self,
+        home: Home,
+        pulse: Pulse,
+        leaves_after_s: float,
+        *,
+        say: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._home = home
+        self._pulse = pulse
+        self._leaves_after_s = leaves_after_s
+        self._say, self._warn = say, warn
+        self._capacity = HaltCapacity()
+        self.thread = BackgroundThread("writing the log and the pulse")
+
+    def write(self, look: WatchdogLook, looked_at: int) -> bool:
+        """Renew the pulse if a look worked, and take it back at once if it did not; return whether we are needed."""
+        for vm in look.stopped:
+            self._say(f"stopped {vm}: the control plane did not hear of this host for too long")
+        for why in look.failed:
+            self._warn(why)
+        try:
+            if look.failed:
+                self._home.pulse.clear()
+            elif not look.stopped:  # a look that stopped VMs measured nothing
+                count = self._capacity.note(look.stoppable, rehearsed=look.rehearsed)
+                self._home.pulse.write(msgspec.structs.replace(self._pulse, looked_at=looked_at, stoppable=count))
+        except OSError as error:
+            self._warn(f"the pulse cannot be renewed: {error}")
+        return _is_needed(self._home, self._leaves_after_s)
+
+
+def _never_failing(write: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a log that never raises: a disk that is full must not end the watchdog."""
+
+    def write_if_possible(line: str) -> None:
+        with suppress(Exception):
+            write(line)
+
+    return write_if_possible
+
+
+async def _write_output(output: _WatchdogOutput, look: WatchdogLook, looked_at: int) -> bool:
+    """Write in a thread, for as long as the watchdog rests: a disk that hangs must not keep it from its next look."""
+    try:
+        async with asyncio.timeout(LOOK_S):
+            return await output.thread.run(lambda: output.write(look, looked_at))
+    except Exception:  # it takes too long, or whatever else: nobody knows
+        return True
+
+
+def _clear(home: Home) -> None:
+    with suppress(OSError):  # then it gets old
+        home.pulse.clear()
 
 
 def _is_needed(home: Home, within_s: float) -> bool:
-    """Say whether an agent is there, or a VM that silence stops."""
-    lease = home.lease.read()
-    is_fresh = lease is not None and lease.boot == boot_id()
-    if is_fresh and lease is not None and time.monotonic_ns() - lease.renewed_at < within_s * _SECOND:
+    """Say whether an agent is there, or a VM that silence stops, or whether nobody can tell."""
+    try:
+        lease = home.lease.read()
+        is_fresh = lease is not None and lease.boot == boot_id()
+        if is_fresh and lease is not None and boottime_ns() - lease.renewed_at < within_s * _SECOND:
+            return True
+        return any(record.when_silent == "stop" for record in home.manifest.peek())
+    except (OSError, HostlerError):
         return True
-    return any(record.when_silent == "stop" for record in home.manifest.peek())
 
 
 async def _wait(stopping: asyncio.Event) -> None:

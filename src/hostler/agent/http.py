@@ -18,6 +18,7 @@ __all__ = ["HttpTransport"]
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CONNECT_S = 5.0
+_LONGEST_SECONDS = 5  # digits: about a day
 _LONGEST_ANSWER = 64 * 2**20
 _NUMBERS = re.compile(r"\[Errno ([0-9]+)\]")
 
@@ -100,7 +101,12 @@ async def _read(answer: aiohttp.ClientResponse) -> Response:
         if len(body) > _LONGEST_ANSWER:
             raise TransportError("the answer is too long", hint="is this address a control plane's?")
     asked = answer.headers.get("Retry-After", "")
-    return Response(status=answer.status, body=bytes(body), retry_after_s=float(asked) if asked.isdecimal() else 0.0)
+    return Response(status=answer.status, body=bytes(body), retry_after_s=_read_seconds(asked))
+
+
+def _read_seconds(text: str) -> float:
+    """Return the seconds that a header asks to wait for; 0 for a date, and for more than an agent would wait."""
+    return float(text) if text.isdecimal() and len(text) <= _LONGEST_SECONDS else 0.0
 
 
 def _new_session() -> aiohttp.ClientSession:

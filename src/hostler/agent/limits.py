@@ -6,11 +6,13 @@ import msgspec
 
 from hostler.agent.messages import Trouble
 
-__all__ = ["LONGEST_NAME", "LONGEST_TEXT", "MOST_UNKNOWN", "MOST_VMS", "shortened", "shortened_trouble"]
+__all__ = ["LONGEST_NAME", "LONGEST_TEXT", "MOST_TAKEN", "MOST_UNKNOWN", "MOST_VMS"]
+__all__ += ["shortened", "shortened_trouble"]
 
 LONGEST_NAME = 253  # characters of whatever names something
 LONGEST_TEXT = 1000  # characters of whatever people read
 MOST_VMS = 10_000  # of one host, in one message
+MOST_TAKEN = 2**62  # of one resource by one VM: the engine counts no further
 MOST_UNKNOWN = 1000  # VMs that are told of although nobody ordered them
 
 

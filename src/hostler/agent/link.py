@@ -29,11 +29,12 @@ from hostler.agent.messages import (
 from hostler.agent.transport import Request, Response, Transport
 from hostler.errors import HostlerError, UnavailableError
 
-__all__ = ["Backoff", "BusyError", "Link", "OutdatedError", "RefusedError", "RejectedError"]
+__all__ = ["Backoff", "BusyError", "Link", "OutdatedError", "RefusedError", "RejectedError", "TooLargeError"]
 
 T = TypeVar("T")
 
 _FIRST_S, _LAST_S, _JITTER = 1.0, 30.0, 0.3
+_TOO_LARGE = 413
 _OUTDATED = 426  # Upgrade Required
 _TAKEN = "host_exists"  # a host of this name joined before, and the token is not for it: no other try would help
 _LONGEST_ASKED_S = 300.0  # a server that asks for more is asked again all the same: it may be another by then
@@ -59,6 +60,12 @@ class RefusedError(HostlerError):
     code = "agent_message_refused"
     retryable = True
     exit_code = 3
+
+
+class TooLargeError(RefusedError):
+    """The control plane, or a proxy before it, does not take a message of this size: a smaller one may help."""
+
+    code = "agent_message_too_large"
 
 
 class BusyError(UnavailableError):
@@ -199,6 +206,11 @@ def _failure(response: Response) -> HostlerError:
             f"the control plane answered {response.status}: {said}",
             retry_after_s=response.retry_after_s,
             hint="VMs run on; it is tried again",
+        )
+    if response.status == _TOO_LARGE:
+        return TooLargeError(
+            f"a message of this agent is too large for the control plane (413 {problem.code}): {said}",
+            hint="it is sent again in smaller parts; if a proxy is between, let it take bodies of 1 MiB",
         )
     return RefusedError(
         f"the control plane refused a message ({response.status} {problem.code}): {said}",

@@ -7,7 +7,9 @@ and a sequence number: what is older than the last one taken is refused, so repl
 New in protocol 2: orders that leave disks on shared storage alone (``keeps_shared``), polls under the epoch of their
 registration, VMs that departed with the generation of the order by which (``departed``), and whether a watchdog works
 (``is_watched``). With an agent that speaks 1 the control plane does without: it is never told to remove a VM whose
-disks belong to another host. ``taken`` came later: who does not tell it has no unknown VMs that are counted.
+disks belong to another host. ``taken`` came later: who does not tell it has no unknown VMs that are counted. So did
+``has_disks``, ``since``, ``unavailable`` and what was left out: an older side does without them.
+An agent that does not send ``watched_vms`` has a watchdog that is trusted with one VM.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import msgspec
 __all__ = [
     "JOIN_PATH", "OLDEST_PROTOCOL", "ORDERS_PATH", "PROTOCOL", "REGISTER_PATH", "REPORT_PATH", "SPOKEN", "Capabilities",
     "Departed", "DeviceHere", "Disk", "HostSize", "Image", "Join", "Joined", "Migration", "Network", "Order", "Orders",
-    "Register", "Registered", "Report", "Reported", "Taken", "Trouble", "VmReport",
+    "Register", "Registered", "Report", "Reported", "Taken", "Trouble", "UnavailableStorage", "VmReport",
 ]  # fmt: skip
 
 PROTOCOL = 2
@@ -92,6 +94,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     when_silent: Literal["keep", "stop"] = "keep"  # what a watchdog does with it when the host lost the control plane
     # From protocol 2 on: absent here, while its disks on shared storage belong to the VM that is elsewhere.
     keeps_shared: bool = False
+    has_disks: bool = False  # its disks were made before: one that is not found is missing, and is not made again
+    since: int = 0  # the generation in which this host was chosen: disks that it made before that do not count
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +174,13 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     disk_bytes: int = 0
 
 
+class UnavailableStorage(msgspec.Struct, frozen=True, kw_only=True):
+    """Storage of a host that is out of reach; "" is the place of local disks. ``why`` is for operators."""
+
+    name: str
+    why: str
+
+
 class Register(msgspec.Struct, frozen=True, kw_only=True):
     """An agent that started, or came back: all that it has."""
 
@@ -187,8 +198,12 @@ class Register(msgspec.Struct, frozen=True, kw_only=True):
     taken: tuple[Taken, ...] = ()  # by VMs without an order, those that it made itself included
     is_inventory_known: bool = True
     is_watched: bool = False  # a watchdog was seen to work here a moment ago
+    watched_vms: int = 1  # so many VMs it stops in time; the default is that of agents that stop one after the other
     sequence: int = 0  # grows with each registration of this start of the agent, so that an old one is refused
     protocols: tuple[int, ...] = ()  # those that this agent speaks; empty: as when it joined
+    vms_left_out: int = 0  # VMs for which this message had no room: reports tell of them
+    unknown_left_out: int = 0  # names of unknown VMs that are not told at all
+    unavailable: tuple[UnavailableStorage, ...] = ()  # VMs whose disks lie there are not known to be absent
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,6 +250,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     size: HostSize | None = None
     refused_teardown: int = 0  # VMs that it keeps although they are ordered absent, until bulk is allowed
     is_watched: bool = False  # as in Register, told anew each time
+    watched_vms: int = 1  # as in Register
+    unknown_left_out: int = 0  # as in Register, where ``unknown`` is told
     tries: Tries | None = None  # since the last report that was answered; None: nothing was tried
 
 

@@ -19,10 +19,10 @@ from hostler.agent.admission import (
     what_a_running_vm_takes,
     what_a_stopped_vm_takes,
 )
-from hostler.agent.choosing import choose
-from hostler.agent.drivers.driver import Found, Landing
+from hostler.agent.choosing import choose, with_disks_made_before
+from hostler.agent.drivers.driver import Found, Landing, StorageUnavailableError
 from hostler.agent.messages import Order, Trouble
-from hostler.agent.settling import outstanding_teardown
+from hostler.agent.settling import outstanding_teardown, unavailable_for
 from hostler.agent.state import Action, State, Verb
 from hostler.model import CPU, MEMORY, STORAGE, format_resource
 
@@ -52,7 +52,12 @@ def plan(state: State, now: int) -> Plan:
         if found is not None and not found.is_ours:
             refusals[vm] = _not_ours(vm)
             continue
+        if (storage := unavailable_for(state, order)) is not None:
+            refusals[vm] = _out_of_reach(vm, storage, state.unavailable[storage])
+            continue
         verb = None if _must_wait(state, vm, now) else _verb(state, order, found)
+        if verb is None and found is not None and found.is_stray and order.power != "absent" and vm not in state.busy:
+            refusals[vm] = _stray(vm, found)
         if verb is None or (verb in _LIVELY and order.when_silent == "stop" and now >= state.silent_at):
             continue
         wanted = needs(verb, order, found)
@@ -60,6 +65,8 @@ def plan(state: State, now: int) -> Plan:
         if why:
             refusals[vm] = _no_room(vm, why, unordered(state))
         else:
+            if verb is Verb.CREATE:
+                order = with_disks_made_before(order, state.records[vm])
             actions.append(Action(verb=verb, vm=vm, order=order, landing=_landing(verb, order)))
     actions += [Action(verb=Verb.FORGET, vm=vm) for vm in state.records if _is_forgotten(state, vm)]
     refused = [vm for vm in outstanding_teardown(state) if vm not in state.cleared]
@@ -153,6 +160,26 @@ def _not_ours(vm: str) -> Trouble:
         code="not_ours",
         message=f"a VM named {vm} is on this host and was not made by this agent",
         hint="it is not touched; remove it there, or order the VM to another host",
+    )
+
+
+def _out_of_reach(vm: str, storage: str, why: str) -> Trouble:
+    place = f"the storage {storage}" if storage else "the place of local disks"
+    return Trouble(
+        kind="blocked",
+        code=StorageUnavailableError.code,
+        message=f"{vm} is left as it is: {place} of this host is unavailable: {why}",
+        hint="mount it again on that host: its agent then goes on by itself",
+    )
+
+
+def _stray(vm: str, found: Found) -> Trouble:
+    process = f" ({found.detail})" if found.detail else ""
+    return Trouble(
+        kind="blocked",
+        code="record_missing",
+        message=f"{vm} runs on this host{process}, but its record and local disks are gone from the file system",
+        hint="save its data from inside the guest, then delete it; a VM without local disks can be restarted instead",
     )
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from hostler._version import __version__
+from hostler.agent.boot import boottime_ns
 from hostler.agent.drivers.driver import Driver
-from hostler.agent.link import Backoff, Link, RefusedError, RejectedError
+from hostler.agent.link import Backoff, Link, RefusedError, RejectedError, TooLargeError
 from hostler.agent.manifest import Manifest
+from hostler.agent.message_size import LEAST_BYTES, MOST_BYTES, fit_registration, fit_report
 from hostler.agent.messages import SPOKEN, Orders, Register, Registered, Tries
 from hostler.agent.settings import Settings
 from hostler.agent.telling import Telling, difference
@@ -45,8 +46,8 @@ class Agent:
         run_id: str,
         token: str = "",
         lease: LeaseFile | None = None,
-        is_watched: Callable[[], bool] = lambda: False,
-        clock: Callable[[], int] = time.monotonic_ns,
+        watched_vms: Callable[[], int] = lambda: 0,
+        clock: Callable[[], int] = boottime_ns,
         rng: random.Random | None = None,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -56,7 +57,7 @@ class Agent:
         self._run_id = run_id
         self._token = token
         self._lease = lease
-        self._is_watched = is_watched
+        self._watched_vms = watched_vms
         self._was_watched = False
         self._clock = clock
         self._random = rng or random.Random(run_id)
@@ -66,6 +67,7 @@ class Agent:
         self._told_tries = Tries()
         self._sequence = 0
         self._registrations = 0
+        self._most_bytes = MOST_BYTES  # of a message; less where that is too large for a proxy
         self._registered: Registered | None = None
         self._can_poll = asyncio.Event()
         self._is_missed = False  # the last report or registration was not answered well
@@ -108,12 +110,15 @@ class Agent:
                 if self._link.identity is None:
                     await self._join()
                 telling = self._worker.telling()
-                answer = await self._link.register(self._registration(telling))
+                message, told = fit_registration(self._registration(telling), telling, self._most_bytes)
+                answer = await self._link.register(message)
             except (UnavailableError, RefusedError) as error:
                 self._miss(error)
                 await asyncio.sleep(backoff.next_wait_s(error))
                 continue
-            self._registered, self._told = answer, telling
+            self._registered, self._told = answer, told
+            if message.vms_left_out:
+                self._worker.news.set()  # reports tell the rest
             self._worker.registered(answer.limit)
             self._renew(sent_at, answer)
             self._can_poll.set()
@@ -126,7 +131,7 @@ class Agent:
         self._tell("joined")
 
     def _registration(self, telling: Telling) -> Register:
-        worker = self._worker
+        worker, watched = self._worker, self._watched()
         self._registrations += 1
         return Register(
             boot=self._boot,
@@ -140,11 +145,14 @@ class Agent:
             bridges=self._settings.bridges,
             vms=tuple(telling.vms.values()),
             unknown=telling.unknown,
+            unknown_left_out=telling.unknown_left_out,
             taken=telling.taken,
             is_inventory_known=worker.state.is_inventory_known,
-            is_watched=self._watched(),
+            is_watched=watched > 0,
+            watched_vms=watched,
             sequence=self._registrations,
             protocols=SPOKEN,
+            unavailable=telling.unavailable,
         )
 
     async def _report_for_ever(self) -> None:
@@ -160,9 +168,16 @@ class Agent:
             if not is_news and self._clock() < beat_at:
                 continue
             beat_at = self._clock() + int(registered.heartbeat_s * _SECOND)
+            if self._worker.telling().unavailable != self._told.unavailable:
+                self._lose_registration()  # storage came or went: all that this host has is told anew
+                continue
             try:
                 if not await self._report(registered):
                     self._lose_registration()
+            except TooLargeError as error:
+                self._miss(error)
+                await asyncio.sleep(backoff.next_wait_s(error))
+                beat_at = 0
             except RefusedError as error:
                 self._miss(error)
                 self._lose_registration()
@@ -201,21 +216,26 @@ class Agent:
             agent=self._run_id,
             epoch=registered.epoch,
             sequence=self._sequence,
-            is_watched=self._watched(),
+            watched_vms=self._watched(),
             tries=since(self._told_tries, tries),
         )
+        report, told = fit_report(report, self._told, telling, self._most_bytes)
         answer = await self._link.report(report)
-        self._told, self._told_tries = telling, tries
+        self._told, self._told_tries = told, tries
+        if told != telling:
+            self._worker.news.set()  # the next one tells the rest
         self._renew(sent_at, registered)
         return not answer.resync
 
-    def _watched(self) -> bool:
-        """Say whether a watchdog works at this moment: every message tells it anew, since the server counts on it."""
-        is_watched = self._is_watched()
-        if self._was_watched and not is_watched:
-            self._tell("the watchdog has stopped looking: while that is so, no VM of this host is started elsewhere")
-        self._was_watched = is_watched
-        return is_watched
+    def _watched(self) -> int:
+        """Return how many VMs a watchdog can stop in time now: each message says it, since the server counts on it."""
+        watched = self._watched_vms()
+        if self._was_watched and not watched:
+            self._tell(
+                "the watchdog does not work, see watchdog.log: meanwhile no VM of this host is started elsewhere"
+            )
+        self._was_watched = watched > 0
+        return watched
 
     async def _poll_for_ever(self) -> None:
         backoff = Backoff(self._random)
@@ -279,6 +299,8 @@ class Agent:
     def _miss(self, error: HostlerError) -> None:
         self._tell(error.message)
         self._is_missed = True
+        if isinstance(error, TooLargeError):
+            self._most_bytes = max(self._most_bytes // 2, LEAST_BYTES)
 
     def _renew(self, sent_at: int, registered: Registered) -> None:
         if self._is_missed:

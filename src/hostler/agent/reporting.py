@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hostler.agent.limits import LONGEST_NAME, MOST_UNKNOWN, MOST_VMS, shortened, shortened_trouble
-from hostler.agent.messages import Departed, Taken, Trouble, VmReport
+from hostler.agent.limits import LONGEST_NAME, MOST_TAKEN, MOST_UNKNOWN, shortened, shortened_trouble
+from hostler.agent.messages import Departed, Taken, Trouble, UnavailableStorage, VmReport
 from hostler.agent.messages import State as VmState
 from hostler.agent.planning import Plan, unordered
 from hostler.agent.settling import is_known
 from hostler.agent.state import State, Verb
 
-__all__ = ["gone", "reports", "taken", "unknown"]
+__all__ = ["gone", "reports", "taken", "unavailable", "unknown", "unknown_left_out"]
 
 _DOING: dict[Verb, VmState] = {
     Verb.CREATE: "creating",
@@ -41,22 +41,39 @@ def unknown(state: State) -> tuple[str, ...]:
 
     Of very many some are left out, but those last that this agent made: of them the control plane may know.
     """
-    found = [vm for vm in state.found if not is_known(state, vm)]
+    found = _unknown(state)
     told = sorted(found, key=lambda vm: (not state.found[vm].is_ours, vm))[:MOST_UNKNOWN]
     return tuple(sorted(shortened(vm, LONGEST_NAME) for vm in told))
 
 
+def unknown_left_out(state: State) -> int:
+    """Return how many unknown VMs ``unknown`` leaves out."""
+    return max(len(_unknown(state)) - MOST_UNKNOWN, 0)
+
+
+def _unknown(state: State) -> list[str]:
+    return [vm for vm in state.found if not is_known(state, vm)]
+
+
 def taken(state: State) -> tuple[Taken, ...]:
-    """Return what VMs take of this host of which no order is known: the largest, where there are very many."""
-    most = sorted(unordered(state).items(), key=lambda one: (one[1], one[0]), reverse=True)[:MOST_VMS]
+    """Return what VMs take of this host of which no order is known."""
     return tuple(
         Taken(
             vm=shortened(vm, LONGEST_NAME),
-            cpu_millis=amounts.cpu_millis,
-            memory_bytes=amounts.memory_bytes,
-            disk_bytes=amounts.disk_bytes,
+            # More than any host has takes all of it: an absurd number must not keep the message from being taken.
+            cpu_millis=min(amounts.cpu_millis, MOST_TAKEN),
+            memory_bytes=min(amounts.memory_bytes, MOST_TAKEN),
+            disk_bytes=min(amounts.disk_bytes, MOST_TAKEN),
         )
-        for vm, amounts in sorted(most)
+        for vm, amounts in sorted(unordered(state).items())
+    )
+
+
+def unavailable(state: State) -> tuple[UnavailableStorage, ...]:
+    """Return the storages that are out of reach."""
+    return tuple(
+        UnavailableStorage(name=shortened(name, LONGEST_NAME), why=shortened(why))
+        for name, why in sorted(state.unavailable.items())
     )
 
 

@@ -9,7 +9,6 @@ import asyncio
 import fcntl
 import os
 import signal
-import time
 import uuid
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from hostler.agent.boot import boot_id
+from hostler.agent.boot import boot_id, boottime_ns
 from hostler.agent.credentials import CredentialFile
 from hostler.agent.drivers.driver import Driver, DriverError
 from hostler.agent.drivers.fake import FakeDriver, Fault
@@ -57,6 +56,7 @@ class DriverOptions(msgspec.Struct, frozen=True, kw_only=True):
     libvirt_pool: str = "default"
     vm_folder: Path | None = None
     vm_user: str = ""
+    vm_uids: str = "1900000000-1901048575"
     acceleration: Acceleration = "auto"
     bridges: tuple[str, ...] = ()
     landing_address: str = "127.0.0.1"
@@ -86,6 +86,7 @@ def make_driver(kind: DriverKind, options: DriverOptions, *, tell: Callable[[str
             image_roots=options.image_roots,
             bridges=options.bridges,
             acceleration=options.acceleration,
+            marks_file=options.folder / "storages.json",
         )
     from hostler.agent.drivers.qemu import QemuDriver
     from hostler.agent.drivers.qemu_settings import QemuSettings
@@ -97,12 +98,15 @@ def make_driver(kind: DriverKind, options: DriverOptions, *, tell: Callable[[str
             storages=tuple((name, Path(place)) for name, place in options.storages),
             bridges=options.bridges,
             user=options.vm_user,
+            uids=options.vm_uids,
             acceleration=options.acceleration,
             landing_address=options.landing_address,
             landing_port=options.landing_port,
             image_origins=options.image_origins,
             image_cache_bytes=options.image_cache_bytes,
         ),
+        marks_file=options.folder / "storages.json",
+        has_vms=any(record.made is not None for record in FileManifest(options.folder / "records").peek()),
         tell=tell,
     )
 
@@ -134,7 +138,13 @@ class Home:
 
     def is_watched(self, hypervisor: str) -> bool:
         """Say whether a watchdog works here now, on this hypervisor."""
-        return is_beating(self.pulse.read(), boot=boot_id(), hypervisor=hypervisor, now=time.monotonic_ns())
+        return is_beating(self.pulse.read(), boot=boot_id(), hypervisor=hypervisor, now=boottime_ns())
+
+    def watched_vms(self, hypervisor: str) -> int:
+        """Return how many VMs a watchdog that works here now can stop in time; 0 if none works."""
+        pulse = self.pulse.read()
+        is_watched = is_beating(pulse, boot=boot_id(), hypervisor=hypervisor, now=boottime_ns())
+        return pulse.stoppable if pulse is not None and is_watched else 0
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -209,7 +219,7 @@ async def run_agent(
         run_id=str(uuid.uuid4()),
         token=token,
         lease=home.lease,
-        is_watched=lambda: home.is_watched(hypervisor),
+        watched_vms=lambda: home.watched_vms(hypervisor),
         tell=lambda line: (say if line == "joined" else warn)(line),
     )
     try:

@@ -13,7 +13,7 @@ from hostler.agent.drivers.driver import Found
 from hostler.agent.messages import Order
 from hostler.agent.state import Record, State
 
-__all__ = ["is_known", "outstanding_teardown", "settled"]
+__all__ = ["is_known", "outstanding_teardown", "settled", "unavailable_for"]
 
 _TEARDOWN_COUNT = 3
 _TEARDOWN_SHARE = 4  # one in so many
@@ -28,6 +28,8 @@ def settled(state: State) -> State:
         found = state.found.get(vm)
         if vm in state.busy or vm in state.doubts or (found is not None and not found.is_ours):
             continue
+        if (found is None or found.is_out_of_reach) and unavailable_for(state, order) is not None:
+            continue  # it may be there all the same
         records[vm] = record = _settled_record(order, records.get(vm), found)
         if vm in setbacks and is_satisfied(order, record, found):
             del setbacks[vm]
@@ -45,6 +47,17 @@ def is_known(state: State, vm: str) -> bool:
     """Say whether a VM that was found is ours to speak of: ordered, or made by us."""
     found = state.found.get(vm)
     return (found is None or found.is_ours) and (vm in state.orders or vm in state.records)
+
+
+def unavailable_for(state: State, order: Order) -> str | None:
+    """Return the storage that a VM needs and that is out of reach; None if there is none.
+
+    An order to remove a VM does not say where its disks lie: its record does, and that lies with the local ones.
+    """
+    found = state.found.get(order.vm)
+    is_hidden = order.power == "absent" or (found is not None and (found.is_out_of_reach or found.is_stray))
+    needed = {disk.storage for disk in order.disks} | ({""} if is_hidden else set())
+    return min(needed & state.unavailable.keys(), default=None)
 
 
 def outstanding_teardown(state: State) -> list[str]:

@@ -97,6 +97,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     doubts: Mapping[str, Amounts] = MappingProxyType({})
     cleared: frozenset[str] = frozenset()  # may be deleted: the guard against bulk teardown let them pass
     may_tear_down: bool = False
+    unavailable: Mapping[str, str] = MappingProxyType({})  # storages out of reach, with the reason; "" for local disks
     silent_at: int = NEVER  # from then on a VM that a watchdog stops in silence is not started
 
 

@@ -7,18 +7,18 @@ are safe on disk, and only then the driver acts. Used by ``process``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from hostler.agent import core
-from hostler.agent.drivers.driver import Driver
+from hostler.agent.drivers.driver import Driver, Found
 from hostler.agent.executor import perform
 from hostler.agent.manifest import Manifest, ManifestError
 from hostler.agent.messages import HostSize, Orders, Tries, Trouble
 from hostler.agent.planning import plan
 from hostler.agent.repeats import Repeats
-from hostler.agent.reporting import gone, reports, taken, unknown
+from hostler.agent.reporting import gone, reports, taken, unavailable, unknown, unknown_left_out
 from hostler.agent.settings import Settings
 from hostler.agent.state import NEVER, Action, Outcome, Record, State, Verb
 from hostler.agent.telling import Telling
@@ -69,7 +69,9 @@ class Worker:
         if inventory.set_aside:
             self._tell(f"inventory unknown: unreadable records are set aside: {', '.join(inventory.set_aside)}")
         self.state = core.first_state(self.size, inventory.records, is_inventory_known=not inventory.set_aside)
-        self.state = core.observe(self.state, await self.driver.find())
+        found, unavailable = await self._find()
+        self.state = core.observe(self.state, found, unavailable=unavailable)
+        self._tell_unavailable({})
         self._look_at = self._clock() + self._ns(self._settings.look_s)
 
     async def run(self) -> None:
@@ -124,27 +126,48 @@ class Worker:
             vms=reports(self.state, planned),
             gone=gone(self.state),
             unknown=unknown(self.state),
+            unknown_left_out=unknown_left_out(self.state),
             taken=taken(self.state),
             refused_teardown=planned.refused_teardown,
+            unavailable=unavailable(self.state),
         )
 
     async def _look(self) -> None:
         self._touched = set(self._lanes)
         is_early = self._clock() < self._look_at
         try:
-            found = await self.driver.find()
+            found, unavailable = await self._find()
+            if unavailable != self.state.unavailable:
+                self.size = await self.driver.size()  # of the file system that is there now
         except Exception as error:  # a driver's bug must not end the agent
             why = error.message if isinstance(error, HostlerError) else f"{type(error).__name__}: {error}"
             self._tell(f"cannot look at the host: {why}")
             await asyncio.sleep(_AFTER_FAILED_LOOK_S)
             return
-        self._become(core.observe(self.state, found, unsure=self._touched, is_for_doubts=is_early))
+        before = self.state.unavailable
+        self._become(
+            core.observe(self.state, found, unsure=self._touched, is_for_doubts=is_early, unavailable=unavailable)
+        )
+        self._tell_unavailable(before)
         # Nobody tells when a VM has landed but the host itself.
         is_landing = any(one.power == "landing" for one in self.state.found.values())
         wait_s = self._settings.landing_look_s if is_landing else self._settings.look_s
         next_at = self._clock() + self._ns(wait_s)
         # Looks for doubts do not put off the one that what is blocked waits for.
         self._look_at = min(self._look_at, next_at) if is_early else next_at
+
+    async def _find(self) -> tuple[list[Found], dict[str, str]]:
+        """Look at the host. Storage that is out of reach before or after the look may have been so during it."""
+        before = await self.driver.unavailable()
+        found = await self.driver.find()
+        return found, {**before, **await self.driver.unavailable()}
+
+    def _tell_unavailable(self, before: Mapping[str, str]) -> None:
+        now = self.state.unavailable
+        for name in sorted({*before, *now}):
+            place = f"storage {name}" if name else "the place of local disks"
+            if before.get(name) != now.get(name):
+                self._tell(f"{place} is unavailable: {now[name]}" if name in now else f"{place} is available again")
 
     async def _begin_lanes(self) -> None:
         room = self._settings.lanes - len(self._lanes)

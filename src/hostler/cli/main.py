@@ -70,6 +70,11 @@ COMMANDS: Table = {
     "dev": ("hostler.cli.control.dev", "dev", "Try things out on one machine: a control plane, fleets of fake hosts."),
     "backup": ("hostler.cli.control.backup", "backup", "Copy a control plane's database while it is used."),
     "restore": ("hostler.cli.control.backup", "restore", "Put a backup in the place of a control plane's database."),
+    "rebuild": (
+        "hostler.cli.control.rebuild",
+        "rebuild",
+        "Make a control plane's engine from its rows, if it cannot start otherwise.",
+    ),
     "journal": ("hostler.cli.journal", "journal", "Record, replay, show, compare and redact runs."),
     "policies": ("hostler.cli.about", "policies", "List the policies."),
     "plugins": ("hostler.cli.about", "plugins", "List the plugins that policies are made of."),

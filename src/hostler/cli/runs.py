@@ -73,7 +73,8 @@ class Run:
         actions = self._driver.step(self.now, self.limit)
         taken = sum(not isinstance(action, Nominate | Evict | Abandon) for action in actions)
         # A gang is one entry of the queue with many actions, or none: only the queue knows whether that was all.
-        self._is_drained = taken < self.limit and (not actions or self.engine.next_due() != self.now)
+        is_settled = not actions and not self.engine.is_searching
+        self._is_drained = taken < self.limit and (is_settled or self.engine.next_due() != self.now)
         self.limit = max(self.limit - taken, 0)
         self._asked += [action for action in actions if isinstance(action, Ask)]
         deadlines = [action.deadline for action in actions if isinstance(action, Prepare)]

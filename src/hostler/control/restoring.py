@@ -1,15 +1,19 @@
-"""What a restore reads rows with: the types by which the service reads them later, so that it never fails on one.
+"""What a restore needs of other packages, which the store does not know: types of rows, how to make keys, its event.
 
-The store itself knows no types of others. Used by the command ``restore``.
+Rows are read by the types by which the service reads them later, so that it never fails on one. Used by the command
+``restore``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from hostler.control.access.keys import KeyBody
+from hostler.agent.limits import shortened
+from hostler.control.access.keys import KeyBody, make_admin_key
 from hostler.control.access.sessions import SigningSecret
 from hostler.control.api.shapes import GangCreate, ReservationCreate
 from hostler.control.books.follower import Follower, Step
@@ -19,13 +23,21 @@ from hostler.control.fleet.hosts import HostBody
 from hostler.control.services.callers import Noted
 from hostler.control.services.projects import ProjectBody
 from hostler.control.services.quotas import QuotaBody
+from hostler.control.store import Connection
 from hostler.control.store.bodies import Readers
-from hostler.control.store.log import Checkpoint
+from hostler.control.store.known_heads import LogIdentity
+from hostler.control.store.log import Checkpoint, NewEntry
+from hostler.control.store.restored_access import AccessChoices, AccessReport
 from hostler.control.vms.spec import VmSpec
 from hostler.control.vms.state import Vm
 from hostler.model import Event
 
-__all__ = ["READERS"]
+__all__ = ["READERS", "RESTORED", "access_choices"]
+
+RESTORED = "database.restore"
+"""The kind of event that a restore is, and its subject."""
+
+OPERATOR = "operator"
 
 
 class _Operation(msgspec.Struct):
@@ -35,13 +47,50 @@ class _Operation(msgspec.Struct):
     sizes: tuple[str, ...] = ()
 
 
+def access_choices(confirmed_keys: Sequence[str] = (), revoked_hosts: Sequence[str] = ()) -> AccessChoices:
+    """Return an operator's choices for a restore that leaves one way in: an administrator's key, new if need be."""
+    return AccessChoices(
+        confirmed_keys=tuple(confirmed_keys),
+        revoked_hosts=tuple(revoked_hosts),
+        make_admin_key=_make_admin_key,
+        note_restore=_note_restore,
+    )
+
+
+def _make_admin_key(connection: Connection, now_ns: int) -> str:
+    name = "administrator after a restore"
+    return make_admin_key(connection, name=name, now_ns=now_ns, random=secrets.token_bytes)[1]
+
+
+def _note_restore(source: str, report: AccessReport, now_ns: int) -> NewEntry:
+    """Return the event of a restore: of what, and what became of keys, tokens and credentials."""
+    name = shortened("".join(letter if letter.isprintable() else "?" for letter in source))
+    states = Counter(key.state for key in report.keys)
+    credentials = Counter(host.credential for host in report.hosts)
+    parts = [
+        f"restored the database from {name}" if name else "restored the database in place",
+        f"{_count(states['unconfirmed'], 'key')} unconfirmed, {states['revoked']} revoked",
+        f"{_count(len(report.void_tokens), 'join token')} void",
+        f"{_count(credentials['unconfirmed'], 'agent credential')} unconfirmed, {credentials['revoked']} revoked",
+        "sessions ended",
+    ]
+    if report.admin_key:
+        parts.append("a new administrator's key was made")
+    body = msgspec.json.encode(Noted(what=RESTORED, text="; ".join(parts), name=name))
+    return NewEntry(at_ns=now_ns, kind="note", body=body, actor=OPERATOR, subject=RESTORED)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def _json(kind: object) -> Callable[[bytes], object]:
     return msgspec.json.Decoder(kind).decode
 
 
-def _checkpoint(form: str, body: bytes) -> object:
+def _checkpoint(seq: int, at_ns: int, form: str, body: bytes) -> object:
     """Make the engine that a service would begin with."""
-    return Follower.restore(Checkpoint(seq=0, at_ns=0, format=form, body=body))
+    return Follower.restore(Checkpoint(seq=seq, at_ns=at_ns, format=form, body=body))
 
 
 READERS: Readers = {
@@ -60,6 +109,7 @@ READERS: Readers = {
     "gang": _json(GangCreate),
     "secret": _json(SigningSecret),
     "history time": _json(Reached),
+    "log identity": _json(LogIdentity),
     "presence": _json(dict[str, int]),
     "checkpoint": _checkpoint,
 }

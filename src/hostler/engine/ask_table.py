@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
-from hostler.engine.asks import AskList, AskOptions, list_asks
+from hostler.engine.asks import Ask, AskList, AskOptions, list_asks
 from hostler.engine.cluster import Cluster
 from hostler.engine.kernels_layout import (
     ASK_PARAMS,
@@ -17,10 +20,19 @@ from hostler.engine.kernels_layout import (
     Int64s,
 )
 from hostler.engine.shapes import Shape
+from hostler.model import Reason
 
-__all__ = ["AskTable"]
+__all__ = ["AskTable", "GuestFilters"]
 
 _NOTHING = AskList((), 0, may_be_first=False, all_keys=False)
+
+
+class GuestFilters(NamedTuple):
+    """What a shape demands of other guests, in the order in which the kernel looks, and the counter of each demand."""
+
+    asks: tuple[Ask, ...]
+    counters: tuple[int, ...]
+    may_be_first: bool
 
 
 class AskTable:
@@ -30,7 +42,9 @@ class AskTable:
         self._cluster = cluster
         self._lists: dict[int, AskList] = {}
         self._counters: dict[int, list[int]] = {}
+        self._reasons: dict[int, list[Reason]] = {}  # of the filters, each once, in order of the asks
         self._stamps: dict[int, int] = {}
+        self._listed: dict[int, tuple[int, Shape, AskOptions]] = {}  # by what the asks of a slot were listed
         self._sizes = (0, 0, 0)
         self._grow(8, 4, 4)
         self._seen = np.zeros(0, dtype=np.int64)
@@ -45,10 +59,21 @@ class AskTable:
         return self._stamps.get(slot) != self._cluster.counters.version
 
     def write(self, slot: int, shape: Shape, options: AskOptions) -> bool:
-        """Bring a slot up to date; say whether what it asks changed."""
+        """Bring a slot up to date; say whether what it asks changed.
+
+        A slot keeps the counters that it uses. If only those of others came or went, its guests shift other counters,
+        and it asks what it asked before.
+        """
         counters = self._cluster.counters
         shifts = counters.shifts_of(shape)
+        listed = (counters.terms_version, shape, options)
+        known = self._listed.get(slot)
+        if known is not None and known[0] == listed[0] and known[1] is shape and known[2] is options:
+            self._stamps[slot] = counters.version
+            self._write_shifts(slot, shifts)
+            return False
         asks = list_asks(shape.spec, options, counters)
+        self._listed[slot] = listed
         hosts, marks = self._cluster.host_at, self._cluster.marks
         numbers = [counters.acquire(ask.key, hosts, marks) for ask in asks.asks]
         for number in self._counters.pop(slot, ()):
@@ -57,27 +82,46 @@ class AskTable:
         self._counters[slot] = numbers
         self._lists[slot] = asks
         self._stamps[slot] = counters.version
-        self._grow(slot + 1, len(numbers), len(shifts))
+        self._grow(slot + 1, len(numbers), 0)
         self._asks[slot] = len(numbers)
         self._filters[slot] = asks.filters
         self._first[slot] = asks.may_be_first
         self._all_keys[slot] = asks.all_keys
-        reasons = self._cluster.tables.reasons
+        positions: dict[Reason, int] = {}
         for at, (ask, number) in enumerate(zip(asks.asks, numbers, strict=True)):
             self._kind[slot, at] = ask.kind
             self._counter[slot, at] = number
             self._params[slot, at, : len(ask.params)] = ask.params
-            self._code[slot, at] = reasons.number(ask.reason) if ask.reason is not None else 0
-            self._code_absent[slot, at] = reasons.number(ask.reason_absent) if ask.reason_absent is not None else 0
-        self._shifts[slot] = len(shifts)
-        for at, (number, times) in enumerate(shifts):
-            self._shift_counter[slot, at] = number
-            self._shift_by[slot, at] = times
+            self._code[slot, at] = self._code_of(ask.reason, positions)
+            self._code_absent[slot, at] = self._code_of(ask.reason_absent, positions)
+        self._reasons[slot] = list(positions)
+        self._write_shifts(slot, shifts)
         return changed
 
-    def counter(self, slot: int, at: int) -> int:
-        """Return the counter of the slot's ask at a position."""
-        return self._counters[slot][at]
+    def _write_shifts(self, slot: int, shifts: Sequence[tuple[int, int]]) -> None:
+        """Write which counters a guest of the shape in a slot shifts."""
+        self._grow(slot + 1, 0, len(shifts))
+        self._shifts[slot] = len(shifts)
+        if shifts:
+            self._shift_counter[slot, : len(shifts)] = [number for number, _ in shifts]
+            self._shift_by[slot, : len(shifts)] = [times for _, times in shifts]
+
+    def filters_of(self, slot: int) -> GuestFilters:
+        """Return the filters of a slot that was written; KeyError for one that was not."""
+        asks = self._lists[slot]
+        return GuestFilters(
+            asks.asks[: asks.filters], tuple(self._counters[slot][: asks.filters]), may_be_first=asks.may_be_first
+        )
+
+    def reasons(self, slot: int) -> Sequence[Reason]:
+        """Return the reasons that codes of asks stand for, by position."""
+        return self._reasons.get(slot, ())
+
+    def _code_of(self, reason: Reason | None, positions: dict[Reason, int]) -> int:
+        """Return the code of a reason by its position among those of one shape: texts are as many as guests."""
+        if reason is None:
+            return 0
+        return self._cluster.tables.reasons.of_ask(positions.setdefault(reason, len(positions)), reason)
 
     def asks_any(self, slot: int, kind: int) -> bool:
         """Say whether the shape in a slot asks anything of a kind."""
@@ -86,7 +130,7 @@ class AskTable:
     def prefers_anybody(self, slot: int) -> bool:
         """Say whether any guest that the shape in a slot wants near or far is placed."""
         counters = self._cluster.counters
-        asks = zip(self.list_of(slot).asks, self._counters.get(slot, ()), strict=True)
+        asks = zip(self._lists[slot].asks, self._counters[slot], strict=True)
         return any(ask.kind == ASK_PREFER and counters.total(number) for ask, number in asks)
 
     def clear(self, slot: int) -> None:
@@ -94,7 +138,9 @@ class AskTable:
         for number in self._counters.pop(slot, ()):
             self._cluster.counters.release(number)
         self._lists.pop(slot, None)
+        self._reasons.pop(slot, None)
         self._stamps.pop(slot, None)
+        self._listed.pop(slot, None)
         if slot < len(self._asks):
             self._asks[slot] = 0
             self._shifts[slot] = 0
@@ -103,6 +149,21 @@ class AskTable:
         """Give back everything."""
         for slot in list(self._stamps):
             self.clear(slot)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the memory of the arrays and of the counters that slots hold."""
+        slots, asks, shifts = self._sizes
+        per_ask = 1 + 4 + 8 * ASK_PARAMS + 2 + 2
+        return slots * (18 + asks * per_ask + shifts * 8) + self._cluster.counters.size_bytes
+
+    def release_all(self) -> None:
+        """Give back everything, and the memory too."""
+        self.clear_all()
+        self._sizes = (0, 0, 0)
+        self._forget_arrays()
+        self._grow(8, 4, 4)
+        self._cluster.counters.shrink()
 
     def columns(self) -> AskColumns:
         """Return the arrays for a kernel."""
@@ -125,7 +186,22 @@ class AskTable:
             return
         needs = (slots, asks, shifts)
         n, j, i = (2 * need if need > have else have for have, need in zip(held, needs, strict=True))
-        for name, shape, dtype in (
+        for name, shape, dtype in self._layout(n, j, i):
+            fresh: np.ndarray[tuple[int, ...], np.dtype[np.generic]] = np.zeros(shape, dtype=dtype)
+            old = getattr(self, name, None)
+            if old is not None:
+                fresh[tuple(slice(0, size) for size in old.shape)] = old
+            setattr(self, name, fresh)
+        self._sizes = (n, j, i)
+
+    def _forget_arrays(self) -> None:
+        for name, _, _ in self._layout(0, 0, 0):
+            delattr(self, name)
+
+    @staticmethod
+    def _layout(n: int, j: int, i: int) -> tuple[tuple[str, tuple[int, ...], type], ...]:
+        """Return name, shape and type of the arrays for so many slots, asks and shifts."""
+        return (
             ("_asks", (n,), np.int32),
             ("_filters", (n,), np.int32),
             ("_kind", (n, j), np.int8),
@@ -140,13 +216,7 @@ class AskTable:
             ("_shift_by", (n, i), np.int32),
             ("_least", (j,), np.int64),
             ("_log_size", (j,), np.float64),
-        ):
-            fresh = np.zeros(shape, dtype=dtype)
-            old = getattr(self, name, None)
-            if old is not None:
-                fresh[tuple(slice(0, size) for size in old.shape)] = old
-            setattr(self, name, fresh)
-        self._sizes = (n, j, i)
+        )
 
     _asks: Int32s
     _filters: Int32s

@@ -30,6 +30,7 @@ class Ask(NamedTuple):
     params: tuple[int, ...] = ()
     reason: Reason | None = None
     reason_absent: Reason | None = None  # where the host lacks the topology label
+    is_held: bool = False  # a term of other guests about this shape, not one of its own
 
 
 class AskList(NamedTuple):
@@ -158,7 +159,7 @@ def _apart(spec: GuestSpec, counters: Counters) -> Iterator[Ask]:
     for held in counters.held_about(spec):
         if held.kind == "anti_affinity":
             reason = Reason(GuestAffinity.name, "existing_anti_affinity", _text(held.term))
-            yield Ask(ASK_APART, CounterKey(held, held.term.topology), (), reason)
+            yield Ask(ASK_APART, CounterKey(held, held.term.topology), (), reason, is_held=True)
 
 
 def _preferences(spec: GuestSpec, counters: Counters) -> Iterator[Ask]:

@@ -37,7 +37,7 @@ class Bookings:
             raise FactError(f"guest {record.guest.name!r} cannot be booked on {record.host!r}: {why}")
         devices = self._devices(row, shape, record, strict=strict)
         state.cluster.book(row, shape, devices, uid)
-        state.moved[id(shape)] = shape
+        state.move(shape)
         state.keep(msgspec.structs.replace(record, devices=devices))
         state.quotas.shift(record.guest.spec, 1)
         self.reservations.refresh_row(row)
@@ -52,7 +52,7 @@ class Bookings:
             return
         devices = self._devices(row, shape, record, strict=False)
         state.cluster.book(row, shape, devices, uid)
-        state.moved[id(shape)] = shape
+        state.move(shape)
         state.guests[uid] = msgspec.structs.replace(record, devices=devices)
         self.reservations.refresh_row(row)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hostler.engine import kernels_replay, kernels_run
-from hostler.engine.ask_table import AskTable
+from hostler.engine.ask_table import AskTable, GuestFilters
 from hostler.engine.cluster import Cluster
 from hostler.engine.kernels_layout import (
     ASK_EVEN,
@@ -33,16 +33,15 @@ from hostler.engine.kernels_layout import (
 )
 from hostler.engine.profile import BuiltScorer, Profile
 from hostler.engine.profiles import Profiles
+from hostler.engine.reasons import NamedCounts, shape_reason
 from hostler.engine.shapes import Shape
 from hostler.engine.slot_columns import Extent, SlotColumns
-from hostler.engine.wide_rows import WideRows
+from hostler.engine.wide_rows import DEFAULT_BUDGET, CacheBudget, WideRows
 from hostler.model import GuestSpec, Reason
 
 __all__ = ["Rights", "RunResult", "VerdictCache"]
 
-_BUDGET_BYTES = 96 * 2**20
 _BYTES_PER_ROW = 12  # code, outer code and total
-_MIN_SLOTS = 16
 _MAX_SLOTS = 4096
 
 
@@ -51,6 +50,11 @@ _ACROSS_GUESTS = {OP_GUEST_AFFINITY: ASK_PREFER, OP_GUEST_SPREAD: ASK_EVEN}
 
 def _is_across_guests(scorer: BuiltScorer) -> bool:
     return scorer.kernel is not None and scorer.kernel.operation in _ACROSS_GUESTS
+
+
+def _by_name(count: tuple[Reason, int]) -> tuple[str, str, str]:
+    reason = count[0]
+    return reason.plugin, reason.code, reason.subject
 
 
 class Rights(NamedTuple):
@@ -75,9 +79,14 @@ class VerdictCache:
     """Slots for (shape, policy) pairs over all host rows."""
 
     def __init__(
-        self, cluster: Cluster, profiles: Profiles, passes: Callable[[GuestSpec], list[int]] = lambda _: []
+        self,
+        cluster: Cluster,
+        profiles: Profiles,
+        passes: Callable[[GuestSpec], list[int]] = lambda _: [],
+        budget: CacheBudget = DEFAULT_BUDGET,
     ) -> None:
         self._passes_of = passes
+        self._budget = budget
         self._slots = SlotColumns()
         self._pass_need = 1
         self._lent: dict[tuple[int, int], Rights] = {}  # shape and policy to what their gang lends them
@@ -89,14 +98,34 @@ class VerdictCache:
         self._marks_seen: list[int] = []
         self._touch_seen: list[int] = []
         self._layout: tuple[int, ...] = ()
-        self.asks = AskTable(cluster)
+        self._asks = AskTable(cluster)  # private: what it says of a slot counts only after ``_sync``
         self.generation = 0  # changes when a slot may have gone to another shape
 
     @property
     def slots(self) -> int:
         """Return how many shapes may be cached at once."""
-        rows = self._cluster.row_capacity
-        return max(_MIN_SLOTS, min(_MAX_SLOTS, _BUDGET_BYTES // (_BYTES_PER_ROW * rows)))
+        each = _BYTES_PER_ROW * self._cluster.row_capacity + self._slots.ask_width * len(self._cluster.tables.models)
+        return min(_MAX_SLOTS, self._budget.entries(each))
+
+    def trim(self) -> None:
+        """Empty the cache if counters and what shapes ask of others take more memory than they may.
+
+        Called between decisions, while nobody holds a slot. All of it is made again when it is needed, so nothing
+        that is decided depends on it.
+        """
+        if self.asks_bytes > self._budget.pool_bytes:
+            self.empty()
+
+    @property
+    def asks_bytes(self) -> int:
+        """Return the memory of counters and of what shapes ask about other guests."""
+        return self._asks.size_bytes
+
+    def empty(self) -> None:
+        """Give everything back."""
+        self._asks.release_all()
+        self._layout = ()
+        self.generation += 1
 
     def forget(self, shape: int) -> None:
         """Give up the slots of a shape whose number will be used again."""
@@ -104,7 +133,7 @@ class VerdictCache:
             slot = self._slot_of.pop(key)
             self.generation += 1
             self._narrow(slot)
-            self.asks.clear(slot)
+            self._asks.clear(slot)
             self._free.append(slot)
         self._cluster.counters.forget(shape)
 
@@ -186,6 +215,27 @@ class VerdictCache:
         assert held is not None
         return held[0]
 
+    def reason(self, slot: int, code: int) -> Reason:
+        """Return the reason behind a code, as it concerns the shape in a slot."""
+        return shape_reason(self._cluster.tables.reasons, code, self.shape_in(slot), self._asks.reasons(slot))
+
+    def name_counts(self, slot: int, counts: Iterable[tuple[int, int]]) -> NamedCounts:
+        """Return the reasons behind counted codes, by name: codes depend on what the cache has seen."""
+        reasons = self._cluster.tables.reasons
+        values, varying = reasons.values, reasons.varying
+        named = [(values[code] if code not in varying else self.reason(slot, code), hosts) for code, hosts in counts]
+        if len(named) > 1:
+            named.sort(key=_by_name)
+        return tuple(named)
+
+    def slot_of(self, shape: int, policy: int) -> int:
+        """Return the slot that a shape has under a policy."""
+        return self._slot_of[shape, policy]
+
+    def resolvable(self, slot: int, codes: Iterable[int], test: Callable[[Reason], bool]) -> set[int]:
+        """Return the codes among some whose reasons pass a test."""
+        return {code for code in set(codes) if code > 0 and test(self.reason(slot, code))}
+
     def distinct_limit(self) -> int:
         """Return how many distinct shapes one run may have."""
         self._fit()
@@ -197,7 +247,7 @@ class VerdictCache:
         result = RunResult(len(slots), devices, self._slots.counts.shape[1])
         result.decided = kernels_run.decide_run(
             self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._cache_columns(),
-            self._cluster.counters.columns(), self.asks.columns(), self._cluster.log(), self._scratch(),
+            self._cluster.counters.columns(), self._asks.columns(), self._cluster.log(), self._scratch(),
             slots, draws, stops, result.rows, result.totals, result.devices, result.counts,
         )  # fmt: skip
         return result
@@ -216,7 +266,7 @@ class VerdictCache:
         self._sync(np.unique(slots).tolist())
         left: int = kernels_replay.replay_run(
             self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._cache_columns(),
-            self._cluster.counters.columns(), self.asks.columns(), self._cluster.log(), self._scratch(),
+            self._cluster.counters.columns(), self._asks.columns(), self._cluster.log(), self._scratch(),
             slots, draws, *times, *part, *agenda, size, *out,
         )  # fmt: skip
         return left
@@ -235,11 +285,11 @@ class VerdictCache:
         rows: Int64s = np.flatnonzero(self._slots.code[slot, : self._cluster.rows] == 0).astype(np.int64)
         return rows
 
-    def refusals(self, slot: int) -> tuple[bool, list[int]]:
+    def refusals(self, slot: int) -> tuple[bool, list[Reason]]:
         """Say whether any host takes the shape now, and for which reasons others do not."""
         self._refresh([slot])
         found = np.flatnonzero(self._slots.counts[slot]).tolist()
-        return 0 in found, [code for code in found if code]
+        return 0 in found, [self.reason(slot, code) for code in found if code]
 
     def raw_scores(self, slot: int, rows: Int64s) -> tuple[Int64s, Floats]:
         """Return every scorer's raw scores on the given rows, as integers and as floats."""
@@ -265,7 +315,7 @@ class VerdictCache:
         self._sync([slot])
         code = kernels_run.verdict(
             self._cluster.columns(), self._shape_columns(), self._profiles.columns(),
-            self._cluster.counters.columns(), self.asks.columns(), self._scratch(), slot, row,
+            self._cluster.counters.columns(), self._asks.columns(), self._scratch(), slot, row,
         )  # fmt: skip
         return int(code)
 
@@ -275,12 +325,33 @@ class VerdictCache:
 
     def idle_total(self, shape: Shape, policy: int) -> int:
         """Return what scorers that have nothing to say about a shape give to all hosts."""
-        slot = self._slot_of.get((shape.number, policy), -1)
+        active = self.active(self.slot(shape, policy))
         idle = self._profiles.profiles[policy].idle_scores
-        return sum(score for x, score in idle.items() if slot < 0 or not self._slots.active[slot, x])
+        return sum(score for x, score in idle.items() if not active[x])
+
+    def guest_filters(self, slot: int) -> GuestFilters:
+        """Return what the shape in a slot demands of other guests, with the counters that say it."""
+        self._sync([slot])
+        return self._asks.filters_of(slot)
+
+    def looks_at_guests(self, slot: int) -> bool:
+        """Say whether other guests may keep the shape in a slot from a host: by its own terms, or by theirs.
+
+        A term of others counts once somebody who has it is placed. Which terms of guests that wait are known here
+        depends on what was looked at before, so they may not matter.
+        """
+        found = self.guest_filters(slot)
+        total = self._cluster.counters.total
+        return any(not ask.is_held or total(n) for ask, n in zip(found.asks, found.counters, strict=True))
+
+    def prefers_anybody(self, slot: int) -> bool:
+        """Say whether any guest that the shape in a slot wants near or far is placed."""
+        self._sync([slot])
+        return self._asks.prefers_anybody(slot)
 
     def active(self, slot: int) -> list[bool]:
         """Say which scorers have something to say about the shape in a slot."""
+        self._sync([slot])
         held = self._shape_in[slot]
         assert held is not None
         return [bool(on) for on in self._slots.active[slot, : len(self._profiles.profiles[held[1]].scorers)]]
@@ -293,7 +364,7 @@ class VerdictCache:
         while stale:
             stale = False
             for slot in slots:
-                if self.asks.is_stale(slot):
+                if self._asks.is_stale(slot):
                     self._write_asks(slot)
                     stale = True
         self._slots.fit_codes(len(self._cluster.tables.reasons))
@@ -303,21 +374,21 @@ class VerdictCache:
         assert held is not None
         shape, policy = held
         profile = self._profiles.profiles[policy]
-        if not self.asks.write(slot, shape, profile.asks):
+        if not self._asks.write(slot, shape, profile.asks):
             return
         self._slots.seen[slot] = -1
-        if self.asks.list_of(slot).asks:
+        if self._asks.list_of(slot).asks:
             self._widen(slot)
         for x, scorer in enumerate(profile.scorers):
             kind = _ACROSS_GUESTS.get(scorer.kernel.operation) if scorer.kernel is not None else None
             if kind is not None:
-                self._slots.active[slot, x] = self.asks.asks_any(slot, kind)
+                self._slots.active[slot, x] = self._asks.asks_any(slot, kind)
 
     def _refresh(self, slots: Sequence[int]) -> None:
         self._sync(slots)
         kernels_run.refresh_slots(
             self._cluster.columns(), self._shape_columns(), self._profiles.columns(), self._cache_columns(),
-            self._cluster.counters.columns(), self.asks.columns(), self._cluster.log(), self._scratch(),
+            self._cluster.counters.columns(), self._asks.columns(), self._cluster.log(), self._scratch(),
             np.array(slots, dtype=np.int64),
         )  # fmt: skip
 
@@ -332,13 +403,15 @@ class VerdictCache:
             return
         self._layout = layout
         self.generation += 1
-        self.asks.clear_all()
+        self._asks.clear_all()
         self._slot_of.clear()
         self._free = []
         self._shape_in = []
         self._marks_seen = []
         self._touch_seen = []
-        self._rows = WideRows(self._cluster.row_capacity, self._profiles.width, self._profiles.normal_width)
+        self._rows = WideRows(
+            self._cluster.row_capacity, self._profiles.width, self._profiles.normal_width, self._budget
+        )
         self._allocate(min(8, self.slots))
 
     def _allocate(self, slots: int) -> None:
@@ -368,7 +441,7 @@ class VerdictCache:
             return self._claim()
         oldest = next(iter(self._slot_of))
         self.generation += 1
-        self.asks.clear(self._slot_of[oldest])
+        self._asks.clear(self._slot_of[oldest])
         return self._slot_of.pop(oldest)
 
     def _fill(self, slot: int, shape: Shape, policy: int) -> None:
@@ -390,7 +463,7 @@ class VerdictCache:
             key = next(key for key, other in self._slot_of.items() if self._slots.wide[other] >= 0)
             self._narrow(self._slot_of[key])
             self.generation += 1
-            self.asks.clear(self._slot_of[key])
+            self._asks.clear(self._slot_of[key])
             self._free.append(self._slot_of.pop(key))
 
     def _narrow(self, slot: int) -> None:
@@ -411,6 +484,7 @@ class VerdictCache:
             rows = cluster.touched_since(self._touch_seen[slot])
         if rows is None:
             rows = np.arange(cluster.rows)
+            self._slots.seen[slot] = -1
         active = [
             bool(self._slots.active[slot, x]) if _is_across_guests(scorer) else scorer.applies(shape.spec)
             for x, scorer in enumerate(profile.scorers)

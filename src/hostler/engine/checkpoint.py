@@ -7,17 +7,20 @@ a spec is written once.
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from hostler.engine.evictions import hold_nominated
 from hostler.engine.gang_book import GANG
 from hostler.engine.nominations import Attempts, Nomination
-from hostler.engine.profiles import Profiles
+from hostler.engine.plugins.host_affinity import HostAffinity, about
 from hostler.engine.queue import Entry, Queue, WaitKey
 from hostler.engine.records import PLACED_STATES, QUEUED, GuestRecord
 from hostler.engine.registry import Registry
 from hostler.engine.reservations import Reservations
+from hostler.engine.search_shares import SearchPosition
 from hostler.engine.state import State
 from hostler.engine.turns import Turn
+from hostler.engine.wide_rows import DEFAULT_BUDGET, CacheBudget
 from hostler.errors import InputError
 from hostler.model import Budget, Gang, GuestSpec, Host, Labels, Policy, QueueRules, Quota, Reason, Reservation
 
@@ -39,7 +42,7 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     resources: list[str]
     kinds: list[str]
     models: list[str]
-    reasons: list[Reason]
+    reasons: list[Reason]  # of all guests' last decisions; ``GuestRecord.counts`` refers to it
     shapes: list[GuestSpec | None]
     hosts: list[Host | None]
     free_rows: list[int]
@@ -75,11 +78,25 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     reservations: list[Reservation] = []
     passes: dict[str, int] = {}
     reservations_in_force: list[str] = []
+    searches: dict[str, SearchPosition] = {}
+    searches_served: dict[str, int] = {}
+    searches_denied: list[str] = []
+    searches_rests: dict[str, int] = {}
+    searches_turn: int = 0
+    moved: list[GuestSpec] = []  # older versions wrote has_shifted instead
+    idle_shapes: list[int] = []
+    free_shapes: list[int] = []
+    # Free numbers of resources, device kinds and models, in order of their next use. None: written before names were
+    # released; then all of them are numbered again.
+    free_names: tuple[list[int], list[int], list[int]] | None = None
 
 
 def save(state: State) -> bytes:
     """Write all decision state."""
     stamp, entries, opened = state.queue.saved()
+    tables = state.tables
+    codes: dict[Reason, int] = {Reason("", "fits"): 0}
+    guests = [_compact(record, codes) for record in state.guests.values()]
     return encode(
         Checkpoint(
             format=FORMAT,
@@ -88,14 +105,17 @@ def save(state: State) -> bytes:
             now=state.now,
             rules=state.rules,
             counters=(state.decisions, state.arrivals, state.asks),
-            resources=state.tables.resources.values,
-            kinds=state.tables.kinds.values,
-            models=state.tables.models.values,
-            reasons=state.tables.reasons.values,
+            resources=tables.resources.values,
+            kinds=tables.kinds.values,
+            models=tables.models.values,
+            free_names=(tables.resources.free, tables.kinds.free, tables.models.free),
+            reasons=list(codes),
             shapes=state.shapes.saved(),
+            idle_shapes=state.shapes.idle(),
+            free_shapes=state.shapes.free(),
             hosts=state.cluster.host_at,
             free_rows=state.cluster.free_rows,
-            guests=[_without_spec(record) for record in state.guests.values()],
+            guests=guests,
             queue_stamp=stamp,
             queue=entries,
             queue_opened=opened,
@@ -107,7 +127,8 @@ def save(state: State) -> bytes:
             deadlines=sorted(state.deadlines),
             improved_rows=sorted(state.improved_rows),
             widened_rows=sorted(state.widened_rows),
-            has_shifted=state.has_shifted or bool(state.moved),
+            has_shifted=state.has_shifted,
+            moved=state.moved_specs(),
             quota_freed=state.quota_freed,
             namespaces=state.cluster.counters.namespaces,
             budgets=list(state.budgets.values()),
@@ -119,6 +140,11 @@ def save(state: State) -> bytes:
             gangs_broken=state.gangs.broken_since,
             gangs_refused=state.gangs.refusals,
             gang_reserving=state.gangs.reserving,
+            searches=state.gangs.searches.positions,
+            searches_served=state.gangs.searches.served,
+            searches_denied=list(state.gangs.searches.denied),
+            searches_rests=state.gangs.searches.rests,
+            searches_turn=state.gangs.searches.turn,
             ordered=list(state.ordered),
             spent=state.spent,
             unnominated=list(state.unnominated),
@@ -131,11 +157,11 @@ def save(state: State) -> bytes:
     )
 
 
-def load(data: bytes, registry: Registry) -> State:
+def load(data: bytes, registry: Registry, cache_budget: CacheBudget = DEFAULT_BUDGET) -> State:
     """Read what ``save`` wrote; one that contradicts itself is refused."""
     saved = decode(data)
     try:
-        return _rebuild(saved, registry)
+        return _rebuild(saved, registry, cache_budget)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(f"the checkpoint contradicts itself: {type(error).__name__}: {error}") from error
 
@@ -158,23 +184,23 @@ def _check(saved: Checkpoint) -> None:
             raise InputError("the checkpoint contradicts itself: a queued guest has no shape or policy")
 
 
-def _rebuild(saved: Checkpoint, registry: Registry) -> State:
+def _rebuild(saved: Checkpoint, registry: Registry, cache_budget: CacheBudget) -> State:
     _check(saved)
-    state = State(saved.policies, saved.now, saved.seed, saved.rules, registry)
+    state = State(saved.policies, saved.now, saved.seed, saved.rules, registry, cache_budget)
     state.decisions, state.arrivals, state.asks = saved.counters
-    tables = state.tables
-    tables.resources.refill(saved.resources)
-    tables.kinds.refill(saved.kinds)
-    tables.models.refill(saved.models)
-    tables.reasons.refill(saved.reasons)
-    state.use_policies(Profiles(saved.policies, state.cluster, registry))  # plugins hold codes of the tables above
-    state.shapes.restore(saved.shapes)
+    if saved.free_names is not None:
+        state.use_names((saved.resources, saved.kinds, saved.models), saved.free_names)
     state.cluster.restore(saved.hosts, saved.free_rows)
+    for reservation in saved.reservations:
+        for name, _ in reservation.amounts:
+            state.tables.resources.acquire(name)
+    state.renumber()
+    state.shapes.restore(saved.shapes)
     state.cluster.counters.namespaces = dict(saved.namespaces)
     parked = {host: set(uids) for host, uids in saved.parked.items()}
     state.parked = parked
     for saved_record in saved.guests:
-        record = _with_spec(saved_record, state.shape(saved_record).spec)
+        record = _restored(saved_record, state.shape(saved_record).spec, saved)
         uid = record.guest.uid
         state.keep(record)
         if record.guest.gang:
@@ -203,6 +229,8 @@ def _rebuild(saved: Checkpoint, registry: Registry) -> State:
     state.gangs.broken_since = saved.gangs_broken
     state.gangs.refusals = saved.gangs_refused
     state.gangs.reserving = saved.gang_reserving
+    denied, rests, turn = saved.searches_denied, saved.searches_rests, saved.searches_turn
+    state.gangs.searches.restore(saved.searches, saved.searches_served, denied, rests, turn)
     state.ordered = dict.fromkeys(saved.ordered)
     state.spent = saved.spent
     state.unnominated = dict.fromkeys(saved.unnominated)
@@ -218,6 +246,10 @@ def _rebuild(saved: Checkpoint, registry: Registry) -> State:
     state.improved_rows, state.has_shifted = set(saved.improved_rows), saved.has_shifted
     state.widened_rows = set(saved.widened_rows)
     state.quota_freed = saved.quota_freed
+    state.moved = {}
+    for spec in saved.moved:
+        state.move(state.shapes.shape_of(spec))
+    state.shapes.order_unused(saved.idle_shapes, saved.free_shapes)
     for uid, nomination in saved.nominations.items():
         if nomination.host:
             hold_nominated(state, state.guests[uid], nomination.host)
@@ -240,9 +272,23 @@ def decode(data: bytes) -> Checkpoint:
     return saved
 
 
-def _without_spec(record: GuestRecord) -> GuestRecord:
-    return msgspec.structs.replace(record, guest=msgspec.structs.replace(record.guest, spec=_NO_SPEC))
+def _compact(record: GuestRecord, codes: dict[Reason, int]) -> GuestRecord:
+    """Return a record without its spec, and with numbers of reasons; new reasons are added to the codes."""
+    guest = replace(record.guest, spec=_NO_SPEC)
+    if not record.reasons:  # as for most placed guests
+        return replace(record, guest=guest)
+    counts = tuple([(codes.setdefault(reason, len(codes)), hosts) for reason, hosts in record.reasons])
+    return replace(record, guest=guest, reasons=(), counts=counts)
 
 
-def _with_spec(record: GuestRecord, spec: GuestSpec) -> GuestRecord:
-    return msgspec.structs.replace(record, guest=msgspec.structs.replace(record.guest, spec=spec))
+def _restored(record: GuestRecord, spec: GuestSpec, saved: Checkpoint) -> GuestRecord:
+    """Return the record that ``_compact`` was given."""
+    reasons = tuple((saved.reasons[code], hosts) for code, hosts in record.counts)
+    if saved.free_names is None:  # older checkpoints name selectors by their position in the spec
+        decided = record.decided_spec or spec
+        reasons = tuple(
+            (about(reason, decided) if reason.plugin == HostAffinity.name else reason, hosts)
+            for reason, hosts in reasons
+        )
+    guest = replace(record.guest, spec=spec)
+    return replace(record, guest=guest, reasons=reasons, counts=())

@@ -103,6 +103,7 @@ class Cluster:
         """Take a host away; return the uids of the guests that were booked there."""
         row = self.row_of.pop(name)
         guests = set(self.guests_on[row])
+        self.tables.drop_host(self.host(row))
         shapes = self.guests_on[row].values()
         self.counters.lift_host(row, self.host(row), shapes)
         for shape in shapes:
@@ -190,6 +191,22 @@ class Cluster:
             self._tags[row, shape.tag] += sign
         self.counters.shift(shape, row, sign)
         self.touch(row)
+
+    def replace_shape(self, before: Shape, after: Shape) -> None:
+        """Book guests of a shape by its numbers of now, after names came or went."""
+        self.fit_layout()
+        placed = self.counters.placed.get(before.number, {})
+        if placed:
+            self.counters.shifts_of(after)  # counters to come must know that there are such guests
+        for row, guests in placed.items():
+            for resource, amount in before.amounts:
+                self._used[row, resource] -= guests * amount
+            for resource, amount in after.amounts:
+                self._used[row, resource] += guests * amount
+            on_row = self.guests_on[row]
+            for uid in [uid for uid, shape in on_row.items() if shape is before]:
+                on_row[uid] = after
+            self.touch(row)
 
     def rebook_devices(self, row: int, bookings: Iterable[tuple[Shape, Sequence[int]]]) -> None:
         """Set the devices' free units anew from all bookings of a row, after the host's devices changed."""
@@ -345,8 +362,7 @@ class Cluster:
 
     def _write(self, row: int, host: Host) -> None:
         """Write a host's own columns; bookings are not touched."""
-        for name, _ in host.capacity:
-            self.tables.resources.number(name)
+        self.tables.acquire_host(host)
         self.fit_layout()
         if len(host.devices) > self._device_left.shape[1]:
             self._allocate(self._present.shape[0], self._used.shape[1], len(host.devices))
@@ -359,6 +375,8 @@ class Cluster:
         if before is None or before.devices != host.devices:
             self._write_devices(row, host)
         self._write_marks(row, host, before)
+        if before is not None:
+            self.tables.drop_host(before)
         self.touch(row)
 
     def _write_marks(self, row: int, host: Host, before: Host | None) -> None:

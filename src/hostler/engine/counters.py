@@ -23,6 +23,11 @@ from hostler.model import GuestSpec, Host, HostPort, Labels
 __all__ = ["CounterKey", "Counters"]
 
 
+_BYTES_PER_SHIFT = 160  # a pair in a list and an entry of a dictionary
+# Shapes that share few slots of the cache use the same counters in turns. To keep some is cheaper than to count again.
+_MOST_IDLE = 32
+
+
 class CounterKey(NamedTuple):
     """What tells one counter from another."""
 
@@ -37,17 +42,22 @@ class Counters:
     def __init__(self, rows: int) -> None:
         self.domains = Domains(rows)
         self.namespaces: dict[str, Labels] = {}
+        self.labels_version = 0  # changes with the labels of namespaces
         self.version = 0  # changes when counters come or go, so that programs of shapes are made again
+        self.terms_version = 0  # changes with whom shapes ask about: held terms, ports, labels of namespaces
         self._number: dict[CounterKey, int] = {}
         self._keys: list[CounterKey | None] = []
         self._users: list[int] = []
+        self._idle: dict[int, None] = {}  # counters without users, the one that is dropped next first
         self._free: list[int] = []
         self._known: dict[int, Shape] = {}
         self._shifts: dict[int, list[tuple[int, int]]] = {}  # shape to (counter, by how much)
+        self._shift_count = 0
         self.placed: dict[int, dict[int, int]] = {}  # shape to row to guests
         self._holders: dict[Held | WithPort, dict[int, None]] = {}  # terms and ports to the shapes that have them
         self._shape_file = ShapeFile()
         self._held_file: SelectorFile[Held] = SelectorFile()
+        self._held_order: dict[Held, str] = {}  # what held terms are sorted by
         self._counter_file: SelectorFile[CounterKey] = SelectorFile()
         self._counter_of: dict[Held | WithPort, dict[CounterKey, None]] = {}
         self._shifters: dict[int, dict[int, None]] = {}  # counter to the shapes that it counts
@@ -66,14 +76,23 @@ class Counters:
         number = self._number.get(key)
         if number is None:
             number = self._add(key, hosts, marks)
+        elif not self._users[number]:
+            del self._idle[number]
         self._users[number] += 1
         return number
 
     def release(self, number: int) -> None:
-        """Count one user less; a counter without users is dropped."""
+        """Count one user less; a counter without users is kept for a while, and counts on."""
         self._users[number] -= 1
         if self._users[number]:
             return
+        self._idle[number] = None
+        if len(self._idle) > _MOST_IDLE:
+            self._drop(next(iter(self._idle)))
+
+    def _drop(self, number: int) -> None:
+        """Forget an unused counter."""
+        del self._idle[number]
         key = self._keys[number]
         assert key is not None
         del self._number[key]
@@ -83,7 +102,9 @@ class Counters:
         for shape in self._shifters.pop(number, ()):
             shifts = self._shifts.get(shape)
             if shifts is not None:
+                self._shift_count -= len(shifts)
                 shifts[:] = [shift for shift in shifts if shift[0] != number]
+                self._shift_count += len(shifts)
         self.version += 1
 
     def _file(self, key: CounterKey) -> None:
@@ -164,9 +185,10 @@ class Counters:
         for own in self._own(spec):
             holders = self._holders.setdefault(own, {})
             if not holders:
-                self.version += 1
+                self._note_terms()
                 if isinstance(own, Held):
                     self._held_file.add(own.term.selector, own)
+                    self._held_order[own] = repr(own)
             holders[number] = None
         self._shifts[number] = []
         for key in self._may_count(spec):
@@ -174,8 +196,13 @@ class Counters:
             if times:
                 self._add_shift(number, self._number[key], times)
 
+    def _note_terms(self) -> None:
+        self.terms_version += 1
+        self.version += 1
+
     def _add_shift(self, shape: int, counter: int, times: int) -> None:
         self._shifts[shape].append((counter, times))
+        self._shift_count += 1
         self._shifters.setdefault(counter, {})[shape] = None
 
     @staticmethod
@@ -185,8 +212,8 @@ class Counters:
 
     def held_about(self, spec: GuestSpec) -> list[Held]:
         """Return the terms that known shapes hold about guests of a shape, in an order that depends on them alone."""
-        held = self._held_file.candidates(spec.labels)
-        return sorted((h for h in held if h.term.matches(spec, self.namespaces)), key=repr)
+        held = [h for h in self._held_file.candidates(spec.labels) if h.term.matches(spec, self.namespaces)]
+        return sorted(held, key=self._held_order.__getitem__) if len(held) > 1 else held
 
     def ports_in_use(self) -> list[HostPort]:
         """Return the ports that known shapes have."""
@@ -198,6 +225,7 @@ class Counters:
         if known is None:
             return
         self._shape_file.remove(known.spec.labels, shape)
+        self._shift_count -= len(self._shifts[shape])
         for counter, _ in self._shifts.pop(shape):
             self._shifters[counter].pop(shape, None)
         for own in self._own(known.spec):
@@ -205,9 +233,10 @@ class Counters:
             del holders[shape]
             if not holders:
                 del self._holders[own]
-                self.version += 1
+                self._note_terms()
                 if isinstance(own, Held):
                     self._held_file.remove(own.term.selector, own)
+                    del self._held_order[own]
 
     # -- bookings and hosts ----------------------------------------------------------------------------------------
 
@@ -272,6 +301,7 @@ class Counters:
             self.namespaces[name] = labels
         else:
             self.namespaces.pop(name, None)
+        self.labels_version += 1
         for shape in list(self._known.values()):
             self.forget(shape.number)
             self.shifts_of(shape)
@@ -279,7 +309,7 @@ class Counters:
             self._guests[number] = 0
             self._total[number] = 0
             self._fill(number)
-        self.version += 1
+        self._note_terms()
 
     # -- for kernels, forks and tests ------------------------------------------------------------------------------
 
@@ -289,6 +319,27 @@ class Counters:
             self.domains.topology, self.domains.mask, self._topology, self._mask, self._guests, self._hosts,
             self._total,
         )  # fmt: skip
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the memory of the tables, two numbers for each counter and domain, and of who is counted by whom."""
+        return self._guests.nbytes + self._hosts.nbytes + _BYTES_PER_SHIFT * self._shift_count
+
+    def shrink(self) -> None:
+        """Drop all counters and give the memory of the tables back; nobody may use one any more.
+
+        A copy has counters that only the original's cache knew of: they go too.
+        """
+        self._idle = dict.fromkeys(self._number.values())
+        for number in list(self._idle):
+            self._drop(number)
+        self._keys, self._users, self._free = [None], [0], [0]
+        rows = self.domains.width
+        self._guests = np.zeros((8, rows), dtype=np.int32)
+        self._hosts = np.zeros((8, rows), dtype=np.int32)
+        self._topology = np.zeros(8, dtype=np.int32)
+        self._mask = np.full(8, -1, dtype=np.int32)
+        self._total = np.zeros(8, dtype=np.int64)
 
     def fit(self, rows: int) -> None:
         """Make room for so many host rows."""
@@ -305,12 +356,13 @@ class Counters:
         twin.domains = self.domains.copy()
         twin.namespaces = self.namespaces.copy()
         twin._number, twin._keys = self._number.copy(), self._keys.copy()
-        twin._users, twin._free = self._users.copy(), self._free.copy()
+        twin._users, twin._free, twin._idle = self._users.copy(), self._free.copy(), self._idle.copy()
         twin._known = self._known.copy()
         twin._shifts = {shape: shifts.copy() for shape, shifts in self._shifts.items()}
         twin._holders = {own: shapes.copy() for own, shapes in self._holders.items()}
         twin._shape_file = self._shape_file.copy()
         twin._held_file = self._held_file.copy()
+        twin._held_order = self._held_order.copy()
         twin._counter_file = self._counter_file.copy()
         twin._counter_of = {own: keys.copy() for own, keys in self._counter_of.items()}
         twin._shifters = {counter: shapes.copy() for counter, shapes in self._shifters.items()}
@@ -360,7 +412,7 @@ class Counters:
         self._total[number] = 0
         domain = self.domains.topology[topology, rows]
         counts = (domain >= 0) & (self.domains.mask[mask, rows] != 0 if mask >= 0 else True)
-        np.add.at(self._hosts[number], domain[counts], 1)
+        self._hosts[number] = np.bincount(domain[counts], minlength=self._hosts.shape[1])
         self._file(key)
         for shape in self._may_be_counted(key.counted):
             times = multiplicity(key.counted, self._known[shape].spec, self.namespaces)

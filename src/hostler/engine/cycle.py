@@ -24,7 +24,7 @@ from hostler.engine.profile import Profile
 from hostler.engine.profiles import NO_POLICY
 from hostler.engine.queue import Entry
 from hostler.engine.quotas import Quotas
-from hostler.engine.reasons import counted, float_totals, reason_counts
+from hostler.engine.reasons import NamedCounts, counted, float_totals, reason_counts
 from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, GuestRecord
 from hostler.engine.runs import Runs
 from hostler.engine.selection import best_row
@@ -34,6 +34,7 @@ from hostler.model import Action, Ask, Bind, Hold, Prepare, Reason
 __all__ = ["Cycle"]
 
 _SMALL_RUN = 8
+_MOST_TERMS = 2048  # rules about other guests in one run; bounds the counters that it needs at once
 RUN = 4096  # guests handed to the kernel at once; bounds the memory of one call, not the result
 
 
@@ -49,17 +50,22 @@ class _Batch:
         self._records: list[GuestRecord] = []
         self._policies: list[int] = []
         self._distinct: set[tuple[int, int]] = set()
+        self._terms = 0  # rules about other guests
         self._quotas: Quotas | None = None  # the tenants' books with everybody here placed
 
     def takes(self, record: GuestRecord, policy: int) -> bool:
         """Say whether a guest may join: the cache has room for its shape, and its quota is not in doubt."""
-        is_known = (record.shape, policy) in self._distinct or len(self._distinct) < self._most
+        is_known = (record.shape, policy) in self._distinct or (
+            len(self._distinct) < self._most and self._terms + record.guest.spec.term_count <= _MOST_TERMS
+        )
         return is_known and (self._quotas is None or not self._quotas.beyond(record.guest.spec))
 
     def add(self, record: GuestRecord, policy: int) -> None:
         """Let a guest join."""
         self._records.append(record)
         self._policies.append(policy)
+        if (record.shape, policy) not in self._distinct:
+            self._terms += record.guest.spec.term_count
         self._distinct.add((record.shape, policy))
         if self._state.quotas.concerns(record.guest.spec):
             if self._quotas is None:
@@ -84,9 +90,22 @@ class Cycle:
         self._gangs = GangCycle(state, evictions, self._runs, self._place)
         self._gang_queue = GangQueue(state)
         self._done = 0  # guests decided by this call
+        self._paused: list[str] = []  # gangs whose search goes on in the next step
 
     def decide(self, limit: int | None) -> list[Action]:
-        """Decide up to ``limit`` guests whose turn it is (all when None) and return what to do."""
+        """Decide up to ``limit`` guests whose turn it is (all when None) and return what to do.
+
+        A gang whose search is paused does not count: the others go on, and it is queued again for the next step.
+        """
+        self._paused = []
+        try:
+            return self._decide(limit)
+        finally:
+            self._requeue(self._paused)
+            for uid in self._paused:
+                self._gangs.rest(uid.removeprefix(GANG))
+
+    def _decide(self, limit: int | None) -> list[Action]:
         actions: list[Action] = []
         queue = self._state.queue
         left, together = limit, _SMALL_RUN
@@ -97,6 +116,7 @@ class Cycle:
             if not uids:
                 break
             self._done = 0
+            paused = len(self._paused)
             try:
                 if mates:
                     self._decide_mates(mates, actions)
@@ -109,7 +129,7 @@ class Cycle:
                 break  # what was decided counts; the error comes up again when its guest is the first
             together = min(4 * together, RUN) if self._done == len(mates) else _SMALL_RUN
             if left is not None:
-                left -= self._done
+                left -= self._done - (len(self._paused) - paused)
         return actions
 
     def _decide_mates(self, mates: Sequence[tuple[str, Entry]], actions: list[Action]) -> None:
@@ -150,16 +170,18 @@ class Cycle:
         state = self._state
         batch = _Batch(state)
         for uid in uids:
+            state.pause()
             record = state.guests.get(uid)
             if record is None:
                 self._flush(batch, actions)
-                self._gangs.decide(uid.removeprefix(GANG), actions)
+                if not self._gangs.decide(uid.removeprefix(GANG), actions):
+                    self._paused.append(uid)
                 self._done += 1
                 continue
             policy = state.profiles.number_or_gone(record.guest.spec.policy)
-            alone = self._stands_alone(record, policy)
+            alone = self._stands_alone(record, policy) or bool(state.quotas.beyond(record.guest.spec))
             if alone or not batch.takes(record, policy):
-                self._flush(batch, actions)
+                self._flush(batch, actions)  # in the order of the queue, whatever the size of a batch
             if alone or state.quotas.beyond(record.guest.spec):
                 self._decide_alone(record, policy, actions)
             else:
@@ -168,6 +190,7 @@ class Cycle:
 
     def _flush(self, batch: _Batch, actions: list[Action]) -> None:
         records, policies = batch.take()
+        self._state.cache.trim()
         self._run(records, policies, actions)
 
     def _stands_alone(self, record: GuestRecord, policy: int) -> bool:
@@ -225,12 +248,14 @@ class Cycle:
         prepared = self._runs.prepare(records, policies, stops) if records else None
         start, chunk = 0, len(records)
         while start < len(records):
+            self._state.pause()
             if prepared is None or prepared.generation != self._state.cache.generation:
                 records, policies, stops, start = records[start:], policies[start:], stops[start:], 0
                 prepared = self._runs.prepare(records, policies, stops)
             result = self._runs.go(prepared, start, min(chunk, len(records) - start))
             end = start + result.decided
-            self._finish(records[start:end], policies[start:end], result, actions)
+            slots = prepared.slots[start:end].tolist()
+            self._finish(records[start:end], policies[start:end], slots, result, actions)
             self._done += result.decided
             if until_refused and result.rows[result.decided - 1] < 0:
                 return
@@ -250,7 +275,8 @@ class Cycle:
         codes, counts = state.cache.codes(slot)
         if row is not None and codes[row] == 0:
             state.decisions += 1
-            feasible, reasons = counted(counts[None, :])[0]
+            feasible, refusing = counted(counts[None, :])[0]
+            reasons = state.cache.name_counts(slot, refusing)
             total: int | float = state.cache.total(slot, row)
             if profile.idle_scores:
                 total += state.cache.idle_total(shape, policy)
@@ -262,8 +288,7 @@ class Cycle:
             return True
         waits = row is not None and any(victim in state.evicting for victim in nomination.victims)
         if row is not None and codes[row] > 0:
-            refusal = state.tables.reasons.values[int(codes[row])]
-            waits = waits and is_resolvable(refusal)
+            waits = waits and is_resolvable(state.cache.reason(slot, int(codes[row])))
         if waits and not counts[0]:
             self._evictions.keep(record, nomination)
         elif row is not None:
@@ -271,7 +296,12 @@ class Cycle:
         return False
 
     def _finish(
-        self, records: Sequence[GuestRecord], policies: Sequence[int], result: RunResult, actions: list[Action]
+        self,
+        records: Sequence[GuestRecord],
+        policies: Sequence[int],
+        slots: Sequence[int],
+        result: RunResult,
+        actions: list[Action],
     ) -> None:
         """Turn the kernel's numbers into records and actions, in order."""
         state = self._state
@@ -279,9 +309,13 @@ class Cycle:
         totals: list[int] = result.totals.tolist()
         devices: list[list[int]] | None = result.devices.tolist() if result.devices.shape[1] else None
         floats = float_totals(result.totals) if any(p.is_float for p in state.profiles.profiles) else []
-        counts = counted(result.counts)
+        counts = [
+            (feasible, state.cache.name_counts(slot, refusing) if refusing else ())
+            for (feasible, refusing), slot in zip(counted(result.counts), slots, strict=False)
+        ]
         hosts, shapes, profiles = state.cluster.host_at, state.shapes.shapes, state.profiles.profiles
         guests_on, note = state.cluster.guests_on, state.cluster.counters.note
+        idle: dict[tuple[int, int], int] = {}
         for i, record in enumerate(records):
             profile = profiles[policies[i]]
             state.decisions += 1
@@ -300,7 +334,10 @@ class Cycle:
             taken = tuple(islice(devices[i], count)) if count and devices is not None else ()
             total = floats[i] if profile.is_float else totals[i]
             if profile.idle_scores:
-                total += state.cache.idle_total(shape, policies[i])
+                kind = (shape.number, policies[i])
+                if kind not in idle:
+                    idle[kind] = state.cache.idle_total(shape, policies[i])
+                total += idle[kind]
             self._place(record, profile, host.name, taken, total, feasible, reasons, actions)
 
     def _place(
@@ -311,7 +348,7 @@ class Cycle:
         devices: tuple[int, ...],
         total: int | float,
         feasible: int,
-        reasons: tuple[tuple[int, int], ...],
+        reasons: NamedCounts,
         actions: list[Action],
     ) -> None:
         """Record a placement that is already on the books, and say what to do about it."""
@@ -324,7 +361,7 @@ class Cycle:
         if turn:
             state.turns.assume(turn, seq, host)
         shape = state.shapes.shapes[record.shape]
-        state.moved[id(shape)] = shape
+        state.move(shape)
         state.quotas.shift(guest.spec, 1)
         if state.reservations:
             self._bookings.reservations.refresh_row(state.cluster.row_of[host])
@@ -346,7 +383,7 @@ class Cycle:
         self,
         record: GuestRecord,
         policy: int,
-        reasons: tuple[tuple[int, int], ...],
+        reasons: NamedCounts,
         actions: list[Action],
         note: str = "",
         *,
@@ -365,7 +402,7 @@ class Cycle:
         flush_at = max(until, state.after(state.rules.flush_after_ns))
         state.queue.wait(guest.uid, guest.spec.priority, record.arrival, key, until, flush_at)
         hosts = sum(n for _, n in reasons)
-        named = reason_counts(state.tables, reasons, guest.spec)
+        named = reason_counts(reasons)
         actions.append(Hold(guest.uid, guest.name, state.decisions, hosts, named, refused.attempts))
         if evicts:
             outcome = self._evictions.make_room(refused, policy, actions)
@@ -378,8 +415,7 @@ class Cycle:
         state = self._state
         state.decisions += 1
         hosts = len(state.cluster)
-        counts = ((state.tables.reasons.number(reason), hosts),) if hosts else ()
-        self._refuse(record, policy, counts, actions, evicts=False)
+        self._refuse(record, policy, ((reason, hosts),) if hosts else (), actions, evicts=False)
 
     # -- answers from outside --------------------------------------------------------------------------------------
 
@@ -389,7 +425,8 @@ class Cycle:
         shape = state.shapes.shapes[record.shape]
         slot = state.cache.slot(shape, policy)
         codes, counts = state.cache.codes(slot)
-        feasible, reasons = counted(counts[None, :])[0]
+        feasible, refusing = counted(counts[None, :])[0]
+        reasons = state.cache.name_counts(slot, refusing)
         rows: Int64s = np.flatnonzero(codes == 0).astype(np.int64)
         answer, ask = record.answer, profile.policy.ask
         assert ask is not None
@@ -411,9 +448,8 @@ class Cycle:
             }
             rows = np.array(sorted(bonus), dtype=np.int64)
         if not len(rows):
-            code = state.tables.reasons.number(Reason("ask", "refused_by", ask.name))
             note = "; ".join(f"{host}: {why}" for host, why in answer.refused[:3])
-            self._refuse(record, policy, (*reasons, (code, feasible)), actions, note)
+            self._refuse(record, policy, (*reasons, (Reason("ask", "refused_by", ask.name), feasible)), actions, note)
             return
         row, total = best_row(state, slot, policy, rows, bonus, self._runs.draw(record))
         devices = state.cache.choose_devices(slot, row, self._runs.draw(record), shape.device_count)

@@ -27,8 +27,10 @@ from hostler.engine.records import ASKED, ASSUMED, GROUPED, PREPARING, QUEUED, S
 from hostler.engine.refusals import Refusals, refusals_of
 from hostler.engine.registry import Registry
 from hostler.engine.reservations import RESERVATION, Reservations
+from hostler.engine.search_shares import SEARCH_CONTINUES
 from hostler.engine.state import State
 from hostler.engine.waking import WaitIndex
+from hostler.engine.wide_rows import DEFAULT_BUDGET, CacheBudget
 from hostler.errors import FactError, UnknownNameError
 from hostler.model import (
     Abandon,
@@ -58,10 +60,11 @@ class Engine:
         *,
         rules: QueueRules | None = None,
         registry: Registry | None = None,
+        cache_budget: CacheBudget = DEFAULT_BUDGET,
     ) -> None:
         if rules is not None:
             _check_rules(rules)
-        self._use(State(policies, clock_start, seed, rules or QueueRules(), registry or Registry()))
+        self._use(State(policies, clock_start, seed, rules or QueueRules(), registry or Registry(), cache_budget))
 
     def _use(self, state: State) -> None:
         self.state = state
@@ -93,6 +96,7 @@ class Engine:
         actions: list[Action] = []
         self._expire(actions)
         self._bind_ready(actions)
+        state.gangs.searches.begin_step(state.now)
         self._waits.wake()
         state.queue.release(state.now)
         for uid, host in state.abandoned.items():
@@ -106,6 +110,8 @@ class Engine:
             if not actions:
                 raise  # else what is on its way counts; the error comes up again when its guest is the first
         self._evictions.tell(actions)
+        while state.deadlines and not self._is_live(*state.deadlines[0]):
+            heappop(state.deadlines)
         return actions
 
     def next_due(self) -> int | None:
@@ -119,12 +125,26 @@ class Engine:
             or self._waits.has_news()
         ):
             return state.now
-        times = [state.queue.next_due(state.now)]
-        while state.deadlines and not self._is_live(*state.deadlines[0]):
-            heappop(state.deadlines)
-        if state.deadlines:
-            times.append(state.deadlines[0][0])
+        times = (state.queue.next_due(state.now), self._next_deadline())
         return min((t for t in times if t is not None), default=None)
+
+    def _next_deadline(self) -> int | None:
+        """Return the first deadline that matters. Questions change no state, so stale ones stay until the next step."""
+        deadlines = self.state.deadlines
+        if not deadlines or self._is_live(*deadlines[0]):
+            return deadlines[0][0] if deadlines else None
+        return min((at for at, number, uid in deadlines if self._is_live(at, number, uid)), default=None)
+
+    @property
+    def is_searching(self) -> bool:
+        """Say whether a gang's search was paused, so that the next step goes on with it at once."""
+        queue, now = self.state.queue, self.state.now
+        return any(queue.is_due(GANG + key, now) for key in self.state.gangs.searches.positions)
+
+    def search_without_rest(self) -> None:
+        """Let searches go on in every step from now on, for questions whose caller waits."""
+        self.state.rules = msgspec.structs.replace(self.state.rules, search_rest_ns=0)
+        self.state.gangs.searches.rests = {}
 
     def next_guest(self) -> str | None:
         """Return the uid of the guest that is decided next, of a gang one member; None when nobody is queued."""
@@ -144,10 +164,12 @@ class Engine:
         return save(self.state)
 
     @classmethod
-    def restore(cls, checkpoint: bytes, registry: Registry | None = None) -> Engine:
+    def restore(
+        cls, checkpoint: bytes, registry: Registry | None = None, *, cache_budget: CacheBudget = DEFAULT_BUDGET
+    ) -> Engine:
         """Return an engine from a checkpoint."""
         engine = cls.__new__(cls)
-        engine._use(load(checkpoint, registry or Registry()))
+        engine._use(load(checkpoint, registry or Registry(), cache_budget))
         return engine
 
     # -- looking ---------------------------------------------------------------------------------------------------
@@ -177,7 +199,7 @@ class Engine:
         record = state.guests.get(uid)
         if record is None:
             raise UnknownNameError(f"there is no guest with uid {uid!r}")
-        reasons = reason_counts(state.tables, record.counts, record.decided_spec or record.guest.spec)
+        reasons = reason_counts(record.reasons)
         return Decision(
             guest=record.guest.name,
             uid=uid,
@@ -196,13 +218,18 @@ class Engine:
         )
 
     def _note(self, record: GuestRecord) -> str:
-        waits = self.state.gangs.why_not_ready(record.guest.gang) if record.state == GROUPED else ""
-        return waits or record.note
+        if record.state != GROUPED:
+            return record.note
+        gangs, key = self.state.gangs, record.guest.gang
+        position = gangs.searches.positions.get(key)
+        searches = f"{SEARCH_CONTINUES} for gang {key}" if position is not None else ""
+        return gangs.why_not_ready(key) or searches or record.note
 
     def explain(self, uid: str) -> Explanation:
         """Explain a guest against the cluster as it is: every host's verdict, the cure, and what would wake it."""
         decision = self.decision(uid)
         state = self.state.copy()  # looking takes bookings off and learns reasons; nothing of that may stay
+        state.pause = self.state.pause
         return explain(state, state.guests[uid], decision)
 
     def refusals(self, uid: str, only: Collection[str] | None = None) -> Refusals:

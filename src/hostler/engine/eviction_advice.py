@@ -74,7 +74,7 @@ def _advice(state: State, plan: VictimSet, *, hosts: int = 1, why_not: str = "",
 def _try(
     state: State, shape: Shape, slot: int, row: int, code: int, rules: PreemptionRules
 ) -> tuple[VictimSet | None, str]:
-    reason = state.tables.reasons.values[code]
+    reason = state.cache.reason(slot, code)
     if not is_resolvable(reason):
         return None, "refused for a reason that no eviction cures"
     if not units_below(state, row, shape.spec.priority):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from hostler.engine.gang_book import GANG
 from hostler.engine.holds import Hold
-from hostler.engine.nominations import Attempts, Nomination
+from hostler.engine.nominations import NOMINATION, Attempts, Nomination
 from hostler.engine.preemption import Planner
 from hostler.engine.reclaim import plan_reclaim
 from hostler.engine.records import PLACED_STATES, GuestRecord
@@ -22,7 +22,6 @@ from hostler.model.actions import PREEMPTED, RECLAIMED
 
 __all__ = ["Evictions", "drop_gang_holds", "hold_nominated", "hold_of", "rehold"]
 
-_PREFIX = "nomination:"
 _MAX_REMEMBERED = 4096
 
 
@@ -32,7 +31,7 @@ def hold_nominated(state: State, record: GuestRecord, host: str) -> None:
     row = state.cluster.row_of[host]
     priority = state.gangs.priority(record.guest.gang) if record.guest.gang else record.guest.spec.priority
     hold = Hold(row, shape.amounts, priority, bool(shape.asks))
-    state.cluster.hold(_PREFIX + record.guest.uid, hold)
+    state.cluster.hold(NOMINATION + record.guest.uid, hold)
 
 
 def rehold(state: State, uids: Iterable[str]) -> None:
@@ -47,8 +46,8 @@ def hold_of(state: State, uid: str) -> tuple[str, Hold] | None:
     """Return what is held for a nominated guest, with the name of the hold."""
     nomination = state.nominations.get(uid)
     row = state.cluster.row_of.get(nomination.host) if nomination is not None else None
-    hold = state.cluster.holds.get(_PREFIX + uid, row) if row is not None else None
-    return (_PREFIX + uid, hold) if hold is not None else None
+    hold = state.cluster.holds.get(NOMINATION + uid, row) if row is not None else None
+    return (NOMINATION + uid, hold) if hold is not None else None
 
 
 def drop_gang_holds(state: State, key: str) -> None:
@@ -185,7 +184,7 @@ class Evictions:
                 state.unnominated[uid] = None
             row = state.cluster.row_of.get(nomination.host)
             if row is not None:
-                state.cluster.release_hold(_PREFIX + uid, row)
+                state.cluster.release_hold(NOMINATION + uid, row)
                 if not quietly:
                     state.improve(row)
         return nomination

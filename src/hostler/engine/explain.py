@@ -15,14 +15,14 @@ from hostler.engine.gang_advice import OUTSIDE, advise_gang, as_member
 from hostler.engine.kernels_layout import Int64s
 from hostler.engine.profile import Profile
 from hostler.engine.profiles import NO_POLICY
-from hostler.engine.reasons import counted, reason_counts
+from hostler.engine.reasons import NamedCounts, counted, reason_counts
 from hostler.engine.records import GROUPED, PLACED_STATES, GuestRecord
 from hostler.engine.reservations import RESERVATION
 from hostler.engine.selection import score_table, tie_keys
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.engine.verdicts import failures_on
-from hostler.model import Decision, Explanation, Failure, GangAdvice, GuestSpec, HostVerdict, Score
+from hostler.model import Decision, Explanation, Failure, GangAdvice, HostVerdict, Score
 
 __all__ = ["explain"]
 
@@ -77,7 +77,8 @@ def _judge(state: State, record: GuestRecord, shape: Shape, policy: int, decisio
     profile = state.profiles.profiles[policy]
     slot = state.cache.slot(shape, policy)
     codes, counts = state.cache.codes(slot)
-    feasible, refused = counted(counts[None, :])[0]
+    feasible, refusing = counted(counts[None, :])[0]
+    refused = state.cache.name_counts(slot, refusing)
     fitting = _fitting(state, slot, policy, np.flatnonzero(codes == 0).astype(np.int64))
     gang = record.guest.gang if record.state == GROUPED else ""
     refusals = sorted(
@@ -92,14 +93,14 @@ def _judge(state: State, record: GuestRecord, shape: Shape, policy: int, decisio
     quota = state.quotas.beyond(shape.spec) if record.state not in PLACED_STATES else ""
     advise = is_stuck and not gang and record.state not in PLACED_STATES  # whoever runs evicts nobody
     return Explanation(
-        decision=_with_counts(state, decision, shape.spec, feasible, refused),
+        decision=_with_counts(decision, feasible, refused),
         as_of=as_of,
         verdicts=(*fitting, *refusals),
         near_misses=tuple(v.host for v in refusals[:_NEAR_MISSES]),
         cure=find_cure(state, profile, shape, refusals, record.guest.uid) if is_stuck else None,
         eviction=advise_eviction(state, shape, policy, profile.policy.preemption) if advise else None,
         quota=quota,
-        wakes=(*_wakes(state, profile, refused, refusals), *((_QUOTA_FREED,) if quota else ()))
+        wakes=(*_wakes(profile, refused, refusals), *((_QUOTA_FREED,) if quota else ()))
         if quota or not fitting
         else (),
     )
@@ -107,6 +108,7 @@ def _judge(state: State, record: GuestRecord, shape: Shape, policy: int, decisio
 
 def _failures(state: State, profile: Profile, shape: Shape, row: int, code: int, gang: str) -> tuple[Failure, ...]:
     """Return all that a host lacks, the primary reason first, also that it is outside the domain of the gang."""
+    state.pause()
     found = failures_on(state, profile, shape, row, gang)
     return (Failure(reason=OUTSIDE), *found) if state.tables.reasons.values[code] == OUTSIDE else found
 
@@ -131,22 +133,18 @@ def _nearness(verdict: HostVerdict) -> tuple[int, float, str]:
     return len(verdict.failures), missing, verdict.host
 
 
-def _with_counts(
-    state: State, decision: Decision, spec: GuestSpec, feasible: int, refused: Sequence[tuple[int, int]]
-) -> Decision:
+def _with_counts(decision: Decision, feasible: int, refused: NamedCounts) -> Decision:
     return msgspec.structs.replace(
         decision,
         hosts=feasible + sum(n for _, n in refused),
         feasible=feasible,
-        reasons=reason_counts(state.tables, tuple(refused), spec),
+        reasons=reason_counts(refused),
     )
 
 
-def _wakes(
-    state: State, profile: Profile, refused: Sequence[tuple[int, int]], refusals: Sequence[HostVerdict]
-) -> tuple[str, ...]:
+def _wakes(profile: Profile, refused: NamedCounts, refusals: Sequence[HostVerdict]) -> tuple[str, ...]:
     wakes = {Wake.HOST_JOINED, Wake.GUEST_CHANGED}
-    for plugin in {state.tables.reasons.values[code].plugin for code, _ in refused} - _NO_FILTERS:
+    for plugin in {reason.plugin for reason, _ in refused} - _NO_FILTERS:
         wakes |= profile.cures(plugin)
     holders = dict.fromkeys(name for verdict in refusals for failure in verdict.failures for name in failure.by)
     held = [name.removeprefix(RESERVATION) for name in holders if name.startswith(RESERVATION)]

@@ -15,6 +15,7 @@ from hostler.engine.evictions import Evictions, rehold
 from hostler.engine.fact_checks import check_event
 from hostler.engine.gang_book import GANG
 from hostler.engine.gang_queue import GANG_KEY, GangQueue
+from hostler.engine.policy_columns import resources_of
 from hostler.engine.profiles import Profiles
 from hostler.engine.records import ASKED, ASSUMED, BOUND, GROUPED, PLACED_STATES, PREPARING, QUEUED, GuestRecord
 from hostler.engine.reservations import RESERVATION
@@ -88,7 +89,8 @@ class Facts:
         check_time(event.at)
         check_event(event)
         state = self._state
-        before, names = (state.now, state.has_shifted, len(state.moved)), state.name_sizes()
+        before = (state.now, state.has_shifted, len(state.moved))
+        state.shapes.fresh.clear()
         state.now = max(state.now, event.at)
         try:
             handler(event)
@@ -96,7 +98,7 @@ class Facts:
             state.now, state.has_shifted, moved = before
             while len(state.moved) > moved:
                 state.moved.popitem()
-            state.forget_names(names)
+            state.forget_shapes()
             raise
 
     # -- hosts -----------------------------------------------------------------------------------------------------
@@ -127,7 +129,9 @@ class Facts:
         state.cluster.check(host)
         known = state.cluster.row_of.get(host.name)
         before = None if known is None else state.cluster.host(known)
-        self._after_put(host, before, state.cluster.put(host))
+        row = state.cluster.put(host)
+        state.renumber()
+        self._after_put(host, before, row)
 
     def _hosts_joined(self, event: HostsJoined) -> None:
         state = self._state
@@ -138,6 +142,7 @@ class Facts:
             h.name: state.cluster.host(state.cluster.row_of[h.name]) for h in fresh if h.name in state.cluster.row_of
         }
         state.cluster.put_many(fresh)
+        state.renumber()
         for host in fresh:
             self._after_put(host, known.get(host.name), state.cluster.row_of[host.name])
 
@@ -168,6 +173,7 @@ class Facts:
             return
         known = state.cluster.host(row)
         guests = state.cluster.remove(event.name)
+        state.renumber()
         state.improved_rows.discard(row)
         state.widened_rows.discard(row)
         state.has_shifted = True
@@ -226,7 +232,7 @@ class Facts:
     def _join_gang(self, guest: Guest) -> None:
         if guest.gang:
             self._state.gangs.enter(guest.gang, guest.uid)
-            rehold(self._state, self._state.gangs.members[guest.gang])
+            self._rehold_gang(guest.gang)
             if guest.host:
                 self._gang_queue.consider(guest.gang)
             else:
@@ -281,6 +287,7 @@ class Facts:
         if record.state in PLACED_STATES:
             self._bookings.change(record, guest, number)
             if guest.gang:
+                self._rehold_gang(guest.gang)
                 self._gang_queue.watch(guest.gang)  # its end may have been decided
             return
         if guest.host:
@@ -338,8 +345,13 @@ class Facts:
         state.drop(uid)
         self._reconsider(gang)
 
+    def _rehold_gang(self, key: str) -> None:
+        """Hold room for a gang by the priority that it has now: that of its lowest member, where it says none."""
+        rehold(self._state, self._state.gangs.members.get(key, ()))
+
     def _reconsider(self, gang: str) -> None:
         if gang:
+            self._rehold_gang(gang)
             self._break_up(gang)
             self._gang_queue.consider(gang)
 
@@ -452,7 +464,9 @@ class Facts:
         for record in state.guests.values():
             if record.state not in PLACED_STATES:
                 profiles.number(record.guest.spec.policy)
+        state.tables.check_room(resources_of(profiles.profiles))
         state.use_policies(profiles)
+        state.gangs.searches.positions.clear()  # their verdicts were those of other policies
         for uid, entry in list(state.queue.entries.items()):
             key = GANG_KEY if uid.startswith(GANG) else state.wait_key(state.shape(state.guests[uid]))
             state.queue.activate(uid, entry.priority, entry.arrival, key)

@@ -17,13 +17,16 @@ from hostler.engine.reasons import full_name, reason_counts
 from hostler.engine.reclaim import reclaimable
 from hostler.engine.records import GuestRecord
 from hostler.engine.runs import Runs
+from hostler.engine.search_shares import SearchPosition, SearchShare
 from hostler.engine.state import State
 from hostler.engine.transaction import Transaction
-from hostler.engine.victims import allowed_now, budgets_of
+from hostler.engine.victims import Unit, allowed_now, budgets_of
 from hostler.model import EvictionAdvice, Gang, GangAdvice, MemberAdvice, PreemptionRules, Reason
 
 __all__ = ["OUTSIDE", "advise_gang", "as_member"]
 
+_UNITS = 2_000  # an explanation searches no further; then it says how far the greedy order comes
+_FEW_UNITS = 128  # beside a search of its own that goes on: that one finds out, and many may ask meanwhile
 OUTSIDE = Reason("gang", "outside_the_domain")  # as the verdict cache has it for hosts that a gang is kept away from
 
 
@@ -41,11 +44,14 @@ def advise_gang(state: State, key: str) -> tuple[GangAdvice, EvictionAdvice | No
     members, beyond = within_quota(state, members)
     trials = Trials(state, Runs(state))
     eviction = None
+    is_searched = key in state.gangs.searches.positions
+    share = SearchShare(_FEW_UNITS if is_searched else _UNITS, pauses=False)
     with _without_own_holds(state, key), trials.by_rights_of(gang, members):
         with Transaction(state) as transaction:
-            trial = trials.best(gang, members, need, transaction) if members else Trial([], [])
+            start = SearchPosition("", (), need)
+            trial = trials.best(gang, members, need, transaction, share, start) if members else Trial([], [])
         if len(trial.placed) < need:
-            eviction = _advise_eviction(state, trials, gang, members, need)
+            eviction = _advise_eviction(state, trials, gang, members, need, share)
     trial.refused.extend(beyond)
     return _advice(state, gang, trial, need, placed), eviction
 
@@ -86,7 +92,7 @@ def _advice(state: State, gang: Gang, trial: Trial, need: int, placed: int) -> G
         MemberAdvice(guest=item.record.guest.name, host=state.cluster.host(item.row).name) for item in trial.placed
     ]
     for refused in trial.refused:
-        reasons = reason_counts(state.tables, refused.reasons, refused.record.guest.spec)
+        reasons = reason_counts(refused.reasons)
         advice.append(MemberAdvice(guest=refused.record.guest.name, reasons=reasons))
         for count in reasons:
             primary[count.reason] += count.hosts
@@ -107,7 +113,7 @@ def _advice(state: State, gang: Gang, trial: Trial, need: int, placed: int) -> G
 
 
 def _advise_eviction(
-    state: State, trials: Trials, gang: Gang, members: Sequence[GuestRecord], need: int
+    state: State, trials: Trials, gang: Gang, members: Sequence[GuestRecord], need: int, share: SearchShare
 ) -> EvictionAdvice | None:
     """Look for victims for the gang as a whole, as the engine does: what is owed first, then lower priorities."""
     if len(members) < need:
@@ -115,21 +121,25 @@ def _advise_eviction(
     profile = state.profiles.find(members[0].guest.spec.policy)
     if profile is None:
         return None
+
+    def plan_with(tried: Sequence[GuestRecord], rules: PreemptionRules, units: Sequence[Unit]) -> GangPlan | None:
+        return plan_for_gang(state, trials, gang, tried, need, rules, units, share, SearchPosition("", (), need))
+
     rules = profile.policy.preemption
     owed = owed_members(state, members) if profile.policy.reclaim else []
     if len(owed) >= need:
         strict = msgspec.structs.replace(rules or PreemptionRules(), budgets="strict")
         for units in reclaimable(state, sorted({record.guest.spec.tenant for record in owed})):
-            plan = plan_for_gang(state, trials, gang, owed, need, strict, units)
+            plan = plan_with(owed, strict, units)
             if plan is not None:
                 tenants = sorted({state.guests[uid].guest.spec.tenant for uid in plan.victims})
                 return _eviction(state, gang, plan, tenant=", ".join(tenants))
     units = units_below_gang(state, gang)
     used = rules or PreemptionRules()
-    plan = plan_for_gang(state, trials, gang, members, need, used, units)
+    plan = plan_with(members, used, units)
     if plan is None:
         free = msgspec.structs.replace(used, budgets="best_effort")
-        is_forbidden = plan_for_gang(state, trials, gang, members, need, free, units) is not None
+        is_forbidden = plan_with(members, free, units) is not None
         why = BY_BUDGET if is_forbidden else "no room for the gang even without guests of lower priority"
         return EvictionAdvice(gang=gang.key, why_not=why if units else NOBODY_LOWER)
     why_not = "" if rules is not None else EVICTS_NOBODY

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hostler.engine.records import PLACED_STATES, GuestRecord
+from hostler.engine.search_shares import SearchBook
 from hostler.model import Gang
 
 __all__ = ["GANG", "GangBook"]
@@ -22,6 +23,7 @@ class GangBook:
         self.units: dict[str, None] = {}  # gangs that are only evicted as a whole
         self.broken_since: dict[str, int] = {}
         self.refusals: dict[str, int] = {}  # in a row
+        self.searches = SearchBook()
         self.reserving = ""  # the gang that holds the room it could use while it waits
 
     def put(self, gang: Gang) -> None:
@@ -37,6 +39,7 @@ class GangBook:
         self.units.pop(key, None)
         self.broken_since.pop(key, None)
         self.refusals.pop(key, None)
+        self.searches.positions.pop(key, None)
 
     def enter(self, key: str, uid: str) -> None:
         """Count a guest as a member."""
@@ -94,5 +97,6 @@ class GangBook:
         twin.units = self.units.copy()
         twin.broken_since = self.broken_since.copy()
         twin.refusals = self.refusals.copy()
+        twin.searches = self.searches.copy()
         twin.reserving = self.reserving
         return twin

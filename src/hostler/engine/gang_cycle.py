@@ -2,7 +2,8 @@
 
 Path of a gang: popped from the queue; its pending members tried; enough of them placed, and they are bound; else
 everything is taken back, victims are looked for, and the gang waits, holding nothing (or, where it says so, the room
-that it could have used).
+that it could have used). A search that is longer than the tenant's share of this step is paused: nothing stays
+booked, what was held for the gang is held again, and the next step goes on.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from hostler.engine.gang_queue import GangQueue
 from hostler.engine.gang_trials import Placed, Trial, Trials
 from hostler.engine.nominations import Nomination
 from hostler.engine.profile import Profile
-from hostler.engine.reasons import reason_counts
+from hostler.engine.reasons import NamedCounts, reason_counts
 from hostler.engine.reclaim import reclaimable
 from hostler.engine.records import GROUPED, GuestRecord
 from hostler.engine.runs import Runs
+from hostler.engine.search_shares import PREEMPT, RECLAIM, ROOM, SearchPaused, SearchPosition, SearchShare, tenant_of
 from hostler.engine.state import State
 from hostler.engine.transaction import Transaction
 from hostler.model import Action, Gang, Hold, Nominate, PreemptionRules, Reason
@@ -30,9 +32,7 @@ from hostler.model.actions import PREEMPTED, RECLAIMED
 
 __all__ = ["GangCycle"]
 
-Place = Callable[
-    [GuestRecord, Profile, str, tuple[int, ...], int, int, tuple[tuple[int, int], ...], list[Action]], None
-]
+Place = Callable[[GuestRecord, Profile, str, tuple[int, ...], int, int, NamedCounts, list[Action]], None]
 
 
 class GangCycle:
@@ -45,42 +45,105 @@ class GangCycle:
         self._queue = GangQueue(state)
         self._place = place
 
-    def decide(self, key: str, actions: list[Action]) -> None:
-        """Decide one gang."""
+    def decide(self, key: str, actions: list[Action]) -> bool:
+        """Decide one gang; False if its tenant's share of this step is spent, so that it goes on in the next one."""
         state = self._state
         gang = state.gangs.gangs.get(key)
+        searches = state.gangs.searches
         if gang is None or state.gangs.why_not_ready(key):
-            return
+            searches.positions.pop(key, None)
+            return True
+        tenant = self._tenant(key)
+        share = searches.share_of(tenant, state.rules.search_units)
+        if share is None:
+            return False
         holds = [held for uid in state.gangs.members.get(key, ()) if (held := hold_of(state, uid)) is not None]
+        reserving = state.gangs.reserving
+        waiting = self._release(key)
+        begun = searches.positions.get(key)  # others read meanwhile that it is searched for
+        position = self._position(gang, tenant, begun)
+        is_over = True
         try:
-            self._decide(gang, self._release(key), actions)
+            self._decide(gang, waiting, share, position, actions, is_new=position is not begun)
+        except SearchPaused:
+            is_over = False
+            rest_ns = state.rules.search_rest_ns
+            searches.pause(key, position, state.after(rest_ns) if rest_ns else None)
+            self._wait_on(waiting)
+            state.gangs.reserving = reserving
+            return False
         finally:
+            if is_over:
+                searches.positions.pop(key, None)
             for name, hold in holds:  # held again as before is no news, or a gang that reserves would wake itself
                 if state.cluster.holds.get(name, hold.row) != hold:
                     state.improve(hold.row)
+        return True
 
-    def _decide(self, gang: Gang, waiting: list[tuple[str, Nomination]], actions: list[Action]) -> None:
+    def rest(self, key: str) -> None:
+        """Let a gang that is queued again wait until its tenant's rest is over."""
+        state = self._state
+        entry = state.queue.entries.get(GANG + key)
+        until = state.gangs.searches.rests.get(self._tenant(key)) if entry is not None else None
+        if entry is not None and until is not None:
+            state.queue.back_off(GANG + key, entry.priority, entry.arrival, entry.key, until)
+
+    def _tenant(self, key: str) -> str:
+        """Return by whose share a gang is searched for."""
+        state = self._state
+        return tenant_of(state.guests[next(iter(state.gangs.members[key]))].guest.spec)
+
+    def _position(self, gang: Gang, tenant: str, begun: SearchPosition | None) -> SearchPosition:
+        """Return where to go on: at what was begun, unless the gang or its members changed."""
+        state = self._state
+        members, _ = within_quota(state, pending_members(state, gang)[0])
+        about = tuple(
+            (record.guest.uid, record.shape, state.profiles.number_or_gone(record.guest.spec.policy))
+            for record in self._trials.in_order(members)
+        )
+        need = max(gang.min_count - len(state.gangs.placed(gang.key)), 1)
+        if begun is None or (begun.need, begun.topology, sorted(begun.about)) != (need, gang.topology, sorted(about)):
+            return SearchPosition(tenant, about, need, gang.topology)
+        return begun
+
+    def _decide(
+        self,
+        gang: Gang,
+        waiting: list[tuple[str, Nomination]],
+        share: SearchShare,
+        position: SearchPosition,
+        actions: list[Action],
+        *,
+        is_new: bool,
+    ) -> None:
         state, key = self._state, gang.key
         members, surplus = pending_members(state, gang)
-        for record in surplus:
+        for record in surplus if is_new else ():
             self._hold(record, (), f"gang {key} has its maximum of members", actions)
         if not members:
             return
-        need = max(gang.min_count - len(state.gangs.placed(key)), 1)
+        need = position.need
         members, beyond = within_quota(state, members)
         with self._trials.by_rights_of(gang, members):
-            with Transaction(state) as transaction:
-                trial = self._trials.best(gang, members, need, transaction)
-                trial.refused.extend(beyond)
-                if len(trial.placed) >= need:
-                    transaction.commit()
-                    self._keep(key, trial, actions)
-                    return
-            self._refuse(gang, trial, need, actions)
-            if any(victim in state.evicting for _, kept in waiting for victim in kept.victims):
-                self._wait_on(waiting)
-            elif len(members) >= need:
-                self._make_room(gang, members, trial.placed, need, actions)
+            if position.stage != ROOM:
+                self._queue.wait_on(key)
+                self._make_room(gang, members, None, share, position, actions)
+            else:
+                with Transaction(state) as transaction:
+                    trial = self._trials.best(gang, members, need, transaction, share, position)
+                    trial.refused.extend(beyond)
+                    if len(trial.placed) >= need:
+                        transaction.commit()
+                        self._keep(key, trial, actions)
+                        return
+                self._refuse(gang, trial, need, actions)
+                position.domain = trial.domain
+                if any(victim in state.evicting for _, kept in waiting for victim in kept.victims):
+                    self._wait_on(waiting)
+                elif len(members) >= need:
+                    self._make_room(gang, members, trial.placed, share, position, actions)
+        if position.has_improved:  # what was tried in vain at first may be possible now
+            state.queue.wake_one(GANG + key, state.now)
 
     def _release(self, key: str) -> list[tuple[str, Nomination]]:
         """Give up what was held for the gang, so that it does not stand in its own way; return what that was."""
@@ -116,11 +179,10 @@ class GangCycle:
             self._queue.wait(key)
 
     def _refuse(self, gang: Gang, trial: Trial, need: int, actions: list[Action]) -> None:
-        state = self._state
         short = need - len(trial.placed)
         lacking = f"gang {gang.key} needs {short} more of its members placed"
         where = f" in {gang.topology}={trial.domain}" if trial.domain else ""
-        incomplete = state.tables.reasons.number(Reason("gang", "gang_incomplete", gang.key))
+        incomplete = Reason("gang", "gang_incomplete", gang.key)
         for placed in trial.placed:
             reasons = (*placed.reasons, (incomplete, placed.feasible)) if placed.feasible else placed.reasons
             self._hold(placed.record, reasons, f"fits, but {lacking}{where}", actions)
@@ -129,33 +191,51 @@ class GangCycle:
         self._queue.wait(gang.key)
 
     def _make_room(
-        self, gang: Gang, members: Sequence[GuestRecord], placed: Sequence[Placed], need: int, actions: list[Action]
+        self,
+        gang: Gang,
+        members: Sequence[GuestRecord],
+        placed: Sequence[Placed] | None,
+        share: SearchShare,
+        position: SearchPosition,
+        actions: list[Action],
     ) -> None:
-        """Reclaim, else preempt; where no eviction helps, hold the room that could be used, if the gang says so."""
+        """Reclaim, else preempt; if no eviction helps, hold the room that could be used, if the gang says so."""
         current = [self._state.guests[record.guest.uid] for record in members]
-        if self._reclaim(gang, current, need, actions) or self._preempt(gang, current, need, actions):
+        if self._reclaim(gang, current, share, position, actions):
+            return
+        if self._preempt(gang, current, share, position, actions):
             return
         if gang.head_of_line == "reserve":
+            if placed is None:
+                with Transaction(self._state) as transaction:
+                    placed = self._trials.in_domain(gang, current, position.domain, transaction).placed
             self._reserve(gang.key, placed)
 
-    def _hold(
-        self, record: GuestRecord, reasons: tuple[tuple[int, int], ...], note: str, actions: list[Action]
-    ) -> None:
+    def _hold(self, record: GuestRecord, reasons: NamedCounts, note: str, actions: list[Action]) -> None:
         state = self._state
         state.decisions += 1
         guest = record.guest
         refused = msgspec.structs.replace(
             record, attempts=record.attempts + 1, refusals=record.refusals + 1, seq=state.decisions,
-            decided_at=state.now, total=None, feasible=0, counts=reasons, note=note, decided_spec=None,
+            decided_at=state.now, total=None, feasible=0, reasons=reasons, note=note, decided_spec=None,
         )  # fmt: skip
         state.guests[guest.uid] = refused
-        named = reason_counts(state.tables, reasons, guest.spec)
+        named = reason_counts(reasons)
         hosts = len(state.cluster)
         actions.append(Hold(guest.uid, guest.name, state.decisions, hosts, named, refused.attempts))
 
-    def _reclaim(self, gang: Gang, members: Sequence[GuestRecord], need: int, actions: list[Action]) -> bool:
+    def _reclaim(
+        self,
+        gang: Gang,
+        members: Sequence[GuestRecord],
+        share: SearchShare,
+        position: SearchPosition,
+        actions: list[Action],
+    ) -> bool:
         """Take back what the members' tenants are guaranteed; say whether the gang now waits for victims."""
-        state = self._state
+        state, need = self._state, position.need
+        if position.stage > RECLAIM:
+            return False
         profile = state.profiles.find(members[0].guest.spec.policy)
         if profile is None or not profile.policy.reclaim:
             return False
@@ -165,13 +245,23 @@ class GangCycle:
             return False
         tenants = sorted({record.guest.spec.tenant for record in owed})
         why = f"{RECLAIMED}gang {gang.key} for tenant {', '.join(tenants)}"
-        for units in reclaimable(state, tenants):
-            plan = plan_for_gang(state, self._trials, gang, owed, need, rules, units)
+        for number, units in enumerate(reclaimable(state, tenants)):
+            if position.stage == RECLAIM and number < position.plan:
+                continue
+            position.begin_stage(RECLAIM, number)
+            plan = plan_for_gang(state, self._trials, gang, owed, need, rules, units, share, position)
             if plan is not None:
                 return self._start(gang, plan, rules, why, 0, actions)
         return False
 
-    def _preempt(self, gang: Gang, members: Sequence[GuestRecord], need: int, actions: list[Action]) -> bool:
+    def _preempt(
+        self,
+        gang: Gang,
+        members: Sequence[GuestRecord],
+        share: SearchShare,
+        position: SearchPosition,
+        actions: list[Action],
+    ) -> bool:
         """Evict guests of lower priority for the gang as a whole; say whether it now waits for victims."""
         state = self._state
         profile = state.profiles.find(members[0].guest.spec.policy)
@@ -181,7 +271,9 @@ class GangCycle:
         depth = max(self._evictions.cascade(record, rules) for record in members)
         if depth > rules.max_cascade or not self._evictions.may_try(GANG + gang.key, rules):
             return False
-        plan = plan_for_gang(state, self._trials, gang, members, need, rules, units_below_gang(state, gang))
+        position.begin_stage(PREEMPT)
+        units = units_below_gang(state, gang)
+        plan = plan_for_gang(state, self._trials, gang, members, position.need, rules, units, share, position)
         return plan is not None and self._start(gang, plan, rules, f"{PREEMPTED}gang {gang.key}", depth, actions)
 
     def _start(

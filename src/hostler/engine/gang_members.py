@@ -31,8 +31,8 @@ def within_quota(state: State, members: Sequence[GuestRecord]) -> tuple[list[Gue
         if not why:
             within.append(record)
             continue
-        code = state.tables.reasons.number(Reason("quota", "quota_exceeded", why))
-        beyond.append(Refused(record, NO_POLICY, ((code, len(state.cluster)),)))
+        refusal = Reason("quota", "quota_exceeded", why)
+        beyond.append(Refused(record, NO_POLICY, ((refusal, len(state.cluster)),)))
     return within, beyond
 
 

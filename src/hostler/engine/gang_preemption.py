@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from hostler.engine.gang_trials import Placed, Trial, Trials
 from hostler.engine.records import GuestRecord
+from hostler.engine.search_shares import SearchPosition, SearchShare
 from hostler.engine.state import State
 from hostler.engine.transaction import Transaction
 from hostler.engine.victims import Unit, breaks_a_budget, split_by_budgets, units_below
@@ -34,15 +35,20 @@ def plan_for_gang(
     need: int,
     rules: PreemptionRules,
     units: Sequence[Unit],
+    share: SearchShare,
+    position: SearchPosition,
 ) -> GangPlan | None:
-    """Return which of the units have to go for the gang, or None where no eviction helps; nothing stays changed."""
+    """Return which of the units have to go for the gang, or None if no eviction helps; nothing stays changed.
+
+    Raises SearchPaused when the share is spent.
+    """
     if not units:
         return None
     with Transaction(state) as removal, Transaction(state) as placing:
         for unit in units:
             for uid in unit.members:
                 removal.unbook(uid)
-        trial = trials.best(gang, members, need, placing)
+        trial = trials.best(gang, members, need, placing, share, position)
         if len(trial.placed) < need:
             return None
         victims = _reprieve(state, removal, trial, units)
@@ -59,6 +65,7 @@ def units_below_gang(state: State, gang: Gang) -> list[Unit]:
     priority = state.gangs.priority(gang.key)
     units: dict[tuple[str, ...], Unit] = {}
     for row in range(state.cluster.rows):
+        state.pause()
         for unit in units_below(state, row, priority, spared):
             units[unit.members] = unit
     return sorted(units.values(), key=lambda unit: unit.importance)
@@ -73,6 +80,7 @@ def _reprieve(state: State, removal: Transaction, trial: Trial, units: Sequence[
     breaking, others = split_by_budgets(state, units)
     victims: list[Unit] = []
     for unit in (*breaking, *others):
+        state.pause()
         rows = {state.cluster.row_of.get(state.guests[uid].host, -1) for uid in unit.members}
         for uid in unit.members:
             removal.rebook(uid)
@@ -86,8 +94,7 @@ def _reprieve(state: State, removal: Transaction, trial: Trial, units: Sequence[
 
 def _looks_around(state: State, item: Placed) -> bool:
     slot = state.cache.slot(state.shapes.shapes[item.record.shape], item.policy)
-    state.cache.codes(slot)
-    return state.cache.asks.list_of(slot).filters > 0
+    return bool(state.cache.guest_filters(slot).asks)
 
 
 def _still_fits(state: State, item: Placed) -> bool:

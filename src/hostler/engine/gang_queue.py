@@ -13,7 +13,7 @@ import msgspec
 from hostler.engine.evictions import drop_gang_holds
 from hostler.engine.gang_book import GANG
 from hostler.engine.queue import ACTIVE, WaitKey
-from hostler.engine.randomness import BACKOFF, draw, name_hash
+from hostler.engine.randomness import BACKOFF, draw, gang_key
 from hostler.engine.records import GROUPED, GuestRecord
 from hostler.engine.state import State
 from hostler.engine.victims import order
@@ -39,6 +39,7 @@ class GangQueue:
         pending = [uid for uid in gangs.pending(key) if state.guests[uid].state == GROUPED]
         if gangs.why_not_ready(key) or not pending:
             state.queue.remove(name)
+            gangs.searches.positions.pop(key, None)
             drop_gang_holds(state, key)
             self.watch(key)
             return
@@ -59,9 +60,14 @@ class GangQueue:
     def wait(self, key: str) -> None:
         """Let a refused gang wait for something to change; the pause grows with every refusal."""
         state = self._state
+        state.gangs.refusals[key] = state.gangs.refusals.get(key, 0) + 1
+        self.wait_on(key)
+
+    def wait_on(self, key: str) -> None:
+        """Let a gang wait that was refused already, before the search for victims went on."""
+        state = self._state
         pending = state.gangs.pending(key)
-        refusals = state.gangs.refusals[key] = state.gangs.refusals.get(key, 0) + 1
-        until = self._until(key, refusals)
+        until = self._until(key, state.gangs.refusals.get(key, 1))
         flush_at = max(until, state.after(state.rules.flush_after_ns))
         arrival = self._arrival(key, pending)
         state.queue.wait(GANG + key, state.gangs.priority(key), arrival, GANG_KEY, until, flush_at)
@@ -72,7 +78,7 @@ class GangQueue:
         rules = state.rules
         longest = rules.backoff_max_ns * max(1, math.isqrt(len(state.gangs.members[key])))
         base = min(rules.backoff_initial_ns << min(failures - 1, 40), longest)
-        roll = draw(state.seed, name_hash(key), failures, BACKOFF)
+        roll = draw(state.seed, gang_key(state.gangs.gangs[key]), failures, BACKOFF)
         return state.after(base + base * rules.jitter_percent * (roll % 1024) // (100 * 1024))
 
     def give_back(self, record: GuestRecord, note: str) -> None:
@@ -83,6 +89,7 @@ class GangQueue:
         )
         state.guests[record.guest.uid] = waiting
         key = record.guest.gang
+        state.gangs.searches.positions.pop(key, None)
         self.watch(key)
         if state.gangs.why_not_ready(key):
             self.consider(key)

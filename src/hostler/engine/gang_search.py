@@ -2,6 +2,10 @@
 
 At each step the pending member with the fewest hosts is tried on its tightest hosts first. Sets of placements that were
 seen before in another order are not tried again. What it books it takes back, unless it succeeds.
+
+A search that has spent its share is paused: its path and what it has seen go into the ``SearchPosition``. To go on, the
+path is booked again. A placement that its host no longer takes cuts the path there. The hosts to choose from are
+listed again when the search comes back to them, so on unchanged books it goes on exactly as if it had not paused.
 """
 
 from __future__ import annotations
@@ -12,7 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hostler.engine.kernels_layout import Bools
+from hostler.engine.randomness import mix64
 from hostler.engine.records import GuestRecord
+from hostler.engine.search_shares import SearchPaused, SearchPosition, SearchShare
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
 from hostler.engine.transaction import Transaction
@@ -22,6 +28,9 @@ __all__ = ["EXPANSIONS", "Placement", "search"]
 EXPANSIONS = 10_000
 _MAX_MEMBERS = 64
 _MAX_ROWS = 64  # hosts that one member is tried on
+_ROWS_PER_UNIT = 1024  # hosts that one unit of work looks at
+_UNBOUNDED = 2**62
+_MASK = (1 << 64) - 1
 
 
 class Placement(NamedTuple):
@@ -37,8 +46,21 @@ class _Kind(NamedTuple):
 
     shape: Shape
     policy: int
-    slot: int
     records: tuple[GuestRecord, ...]
+
+
+_Options = list[tuple[int, list[int]]]  # kinds with the hosts that take them
+
+
+class _Frame:
+    """One depth of the search: the options there, and the one that is tried."""
+
+    def __init__(self, option: int = 0, place: int = 0, kind: int = -1, row: int = -1) -> None:
+        self.option = option
+        self.place = place
+        self.kind = kind  # of the placement that the next frame builds on; -1: none is booked
+        self.row = row
+        self.options: _Options | None = None
 
 
 def search(
@@ -48,11 +70,17 @@ def search(
     need: int,
     among: Bools | None = None,
     expansions: int = EXPANSIONS,
+    share: SearchShare | None = None,
+    position: SearchPosition | None = None,
 ) -> list[Placement] | None:
-    """Place at least ``need`` of the members (record, policy) inside a transaction, or nobody."""
+    """Place at least ``need`` of the members (record, policy) inside a transaction, or none.
+
+    Raises SearchPaused when the share is spent, with the position brought up to date.
+    """
     if need > _MAX_MEMBERS or len(members) > 4 * _MAX_MEMBERS:
         return None
-    return _Search(state, transaction, members, need, among, expansions).solve()
+    share = share or SearchShare(_UNBOUNDED, pauses=False)
+    return _Search(state, transaction, members, need, among, expansions, share, position).solve()
 
 
 class _Search:
@@ -64,53 +92,155 @@ class _Search:
         need: int,
         among: Bools | None,
         expansions: int,
+        share: SearchShare,
+        position: SearchPosition | None,
     ) -> None:
         self._state = state
         self._transaction = transaction
         self._need = need
         self._among = among
+        self._share = share
+        self._position = position
         self._left = expansions
-        self._seen: set[tuple[tuple[int, int], ...]] = set()
+        self._tried = False  # something, since the search began or went on: it never pauses without progress
+        self._seen: set[int] = set()
+        self._frames: list[_Frame] = [_Frame()]
+        self._start = transaction.mark()
         by_kind: dict[tuple[int, int], list[GuestRecord]] = {}
+        for _, shape, policy in position.about if position is not None else ():
+            by_kind[shape, policy] = []  # kinds keep their numbers, whatever the members' order is now
         for record, policy in members:
             by_kind.setdefault((record.shape, policy), []).append(record)
         shapes = state.shapes.shapes
         self._kinds = [
-            _Kind(shapes[shape], policy, state.cache.slot(shapes[shape], policy), tuple(records))
-            for (shape, policy), records in by_kind.items()
+            _Kind(shapes[shape], policy, tuple(records)) for (shape, policy), records in by_kind.items() if records
         ]
         # Without affinity and spread a placement only closes hosts, so that the order of placements does not matter.
         self._only_closes = not any(self._may_improve(kind) for kind in self._kinds)
         self._used = [0] * len(self._kinds)
-        self._placed: list[tuple[int, int, tuple[int, ...]]] = []  # kind, row, devices
+        self._placed: list[tuple[int, int, tuple[int, ...], int]] = []  # kind, row, devices, mark to undo to
+        self._sum = 0  # of the hashes of the placements
+        self._unit = 1 + state.cluster.rows // _ROWS_PER_UNIT
 
     def solve(self) -> list[Placement] | None:
         if len(self._kinds) == 1 and self._only_closes and not self._kinds[0].shape.spec.anti_affinity:
             return None  # each host takes so many, whatever the others have: the greedy order reached the most
-        if not self._expand():
+        if self._position is not None and self._position.left >= 0:
+            self._resume(self._position)
+        if not self._explore():
+            self._transaction.undo(self._start)
             return None
         taken = [0] * len(self._kinds)
         result = []
-        for kind, row, devices in self._placed:
+        for kind, row, devices, _ in self._placed:
             result.append(Placement(self._kinds[kind].records[taken[kind]], row, devices))
             taken[kind] += 1
         return result
 
-    def _expand(self) -> bool:
-        if len(self._placed) >= self._need:
-            return True
-        options = self._options()
-        if options is None:
-            return False
-        for kind, rows in options:
-            for row in rows:
-                if self._left <= 0:
-                    return False
-                if self._try(kind, row):
-                    return True
-            if self._only_closes and self._must_place(kind):
-                return False  # the kind must go somewhere, and nothing that comes later opens a host for it
+    def _explore(self) -> bool:
+        """Try one placement after the other, depth first; say whether enough members are placed."""
+        while self._frames:
+            self._state.pause()
+            if len(self._placed) >= self._need:
+                return True
+            frame = self._frames[-1]
+            if frame.options is None:
+                frame.options = self._options()
+            step = self._next(frame)
+            if step is None:
+                self._frames.pop()
+                if self._frames:
+                    self._take_back(self._frames[-1])
+                continue
+            if self._share.is_spent and self._tried:
+                self._pause()
+                return False
+            if self._left <= 0:
+                return False
+            self._try(frame, *step)
         return False
+
+    def _next(self, frame: _Frame) -> tuple[int, int] | None:
+        """Return the next placement of a frame that was not seen yet, as (kind, row); None at its end."""
+        options = frame.options or []
+        while frame.option < len(options):
+            kind, rows = options[frame.option]
+            while frame.place < len(rows):
+                if self._signature(kind, rows[frame.place]) not in self._seen:
+                    return kind, rows[frame.place]
+                frame.place += 1
+            if self._only_closes and self._must_place(kind):
+                return None  # the kind must go somewhere, and nothing that comes later opens a host for it
+            frame.option, frame.place = frame.option + 1, 0
+        return None
+
+    def _signature(self, kind: int, row: int) -> int:
+        """Return the hash of the set of placements that one more would make: a sum, so that their order is no part."""
+        return (self._sum + mix64(kind << 32 | row)) & _MASK
+
+    def _try(self, frame: _Frame, kind: int, row: int) -> None:
+        """Book a placement, and look at what it leaves."""
+        self._seen.add(self._signature(kind, row))
+        self._left -= 1
+        self._tried = True
+        frame.kind, frame.row = kind, row
+        self._book(kind, row)
+        self._frames.append(_Frame())
+
+    def _book(self, kind: int, row: int) -> None:
+        chosen = self._kinds[kind]
+        mark = self._transaction.mark()
+        count = chosen.shape.device_count
+        devices = self._state.cache.choose_devices(self._slot(chosen), row, 0, count) if count else ()
+        record = chosen.records[self._used[kind]]
+        self._transaction.book(row, chosen.shape, devices, record.guest.uid)
+        self._used[kind] += 1
+        self._placed.append((kind, row, devices, mark))
+        self._sum = self._signature(kind, row)
+
+    def _take_back(self, frame: _Frame) -> None:
+        """Undo the placement of a frame, and turn to its next one."""
+        kind, row, _, mark = self._placed.pop()
+        self._sum = (self._sum - mix64(kind << 32 | row)) & _MASK
+        self._transaction.undo(mark)
+        self._used[kind] -= 1
+        frame.kind = frame.row = -1
+        frame.place += 1
+
+    # -- pausing ---------------------------------------------------------------------------------------------------
+
+    def _pause(self) -> None:
+        """Write down where to go on, or give up if this share is all there is."""
+        if not self._share.pauses or self._position is None:
+            return
+        self._position.left = self._left
+        self._position.path = [(f.option, f.place, f.kind, f.row) for f in self._frames]
+        self._position.seen = np.sort(np.fromiter(self._seen, dtype="<u8", count=len(self._seen))).tobytes()
+        raise SearchPaused
+
+    def _resume(self, position: SearchPosition) -> None:
+        """Book the path again, as far as its hosts still take the members."""
+        self._left = position.left
+        self._seen = set(np.frombuffer(position.seen, dtype="<u8").tolist())
+        self._frames = []
+        for option, place, kind, row in position.path:
+            frame = _Frame(option, place)
+            self._frames.append(frame)
+            if not 0 <= kind < len(self._kinds) or not self._takes(kind, row):
+                return  # the end of the path, or of what is left of it: the next placement of this frame follows
+            frame.kind, frame.row = kind, row
+            self._book(kind, row)
+
+    def _takes(self, kind: int, row: int) -> bool:
+        """Say whether a host takes one more member of a kind now."""
+        cluster = self._state.cluster
+        if self._used[kind] >= len(self._kinds[kind].records) or not 0 <= row < cluster.rows:
+            return False
+        if cluster.host_at[row] is None or (self._among is not None and not self._among[row]):
+            return False
+        return self._state.cache.verdict(self._slot(self._kinds[kind]), row) == 0
+
+    # -- options ---------------------------------------------------------------------------------------------------
 
     def _must_place(self, kind: int) -> bool:
         """Say whether the minimum cannot be reached without another member of a kind."""
@@ -118,20 +248,30 @@ class _Search:
         own = len(self._kinds[kind].records) - self._used[kind]
         return len(self._placed) + others - own < self._need
 
-    def _options(self) -> list[tuple[int, list[int]]] | None:
-        """Return the kinds that can go somewhere, the one with the fewest hosts first; None for a dead end."""
+    def _options(self) -> _Options:
+        """Return the kinds that can go somewhere, the one with the fewest hosts first; none for a dead end."""
         options = []
         pending = [at for at, kind in enumerate(self._kinds) if self._used[at] < len(kind.records)]
-        self._state.cache.refresh([self._kinds[at].slot for at in pending])
+        cache = self._state.cache
+        all_at_once = len(pending) <= cache.distinct_limit()
+        if all_at_once:
+            cache.refresh([self._slot(self._kinds[at]) for at in pending])
+        self._share.spend(self._unit * max(len(pending), 1))
         for at in pending:
             kind = self._kinds[at]
+            if not all_at_once:
+                cache.refresh([self._slot(kind)])
             rows = self._rows(kind)
             if not rows and not self._may_improve(kind) and self._must_place(at):
-                return None
+                return []
             if rows:
                 options.append((at, rows))
         options.sort(key=lambda option: (len(option[1]), -sum(a for _, a in self._kinds[option[0]].shape.amounts)))
-        return options or None
+        return options
+
+    def _slot(self, kind: _Kind) -> int:
+        """Return the slot of a kind: another one than before if the cache has fewer slots than there are kinds."""
+        return self._state.cache.slot(kind.shape, kind.policy)
 
     def _may_improve(self, kind: _Kind) -> bool:
         """Say whether placing others can open hosts for a kind."""
@@ -139,7 +279,7 @@ class _Search:
 
     def _rows(self, kind: _Kind) -> list[int]:
         """Return the hosts that take a kind now, tightest first."""
-        rows = self._state.cache.feasible_rows(kind.slot)
+        rows = self._state.cache.feasible_rows(self._slot(kind))
         if self._among is not None:
             rows = rows[self._among[rows]]
         cluster = self._state.cluster
@@ -153,24 +293,3 @@ class _Search:
         order = np.lexsort((columns.name_key[rows], slack))[:_MAX_ROWS]
         tightest: list[int] = rows[order].tolist()
         return tightest
-
-    def _try(self, kind: int, row: int) -> bool:
-        signature = tuple(sorted([(k, r) for k, r, _ in self._placed] + [(kind, row)]))
-        if signature in self._seen:
-            return False
-        self._seen.add(signature)
-        self._left -= 1
-        chosen = self._kinds[kind]
-        state = self._state
-        mark = self._transaction.mark()
-        devices = state.cache.choose_devices(chosen.slot, row, 0, chosen.shape.device_count)
-        record = chosen.records[self._used[kind]]
-        self._transaction.book(row, chosen.shape, devices, record.guest.uid)
-        self._used[kind] += 1
-        self._placed.append((kind, row, devices))
-        if self._expand():
-            return True
-        self._transaction.undo(mark)
-        self._used[kind] -= 1
-        self._placed.pop()
-        return False

@@ -1,12 +1,13 @@
 """Trials: members of a gang placed inside a transaction, to be kept or taken back.
 
 Larger members go first; those refused are tried again as long as others were placed meanwhile, because a member may
-need another one near. Where that does not reach the minimum, a bounded search follows.
+need another one near. If that does not reach the minimum, a bounded search follows. Trials that were in vain count
+against the share of the gang's tenant, and pause when it is spent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -16,9 +17,10 @@ from hostler.engine.cache import Rights
 from hostler.engine.gang_search import EXPANSIONS, search
 from hostler.engine.kernels_layout import Bools
 from hostler.engine.profiles import NO_POLICY
-from hostler.engine.reasons import counted
+from hostler.engine.reasons import NamedCounts, counted
 from hostler.engine.records import GuestRecord
 from hostler.engine.runs import Runs
+from hostler.engine.search_shares import SearchPaused, SearchPosition, SearchShare
 from hostler.engine.state import State
 from hostler.engine.transaction import Transaction
 from hostler.model import Gang, Reason
@@ -28,6 +30,7 @@ __all__ = ["Placed", "Refused", "Trial", "Trials"]
 _MAX_DOMAINS = 64
 _SEARCHED_DOMAINS = 8
 _FEW_EXPANSIONS = 500
+_MEMBERS_PER_UNIT = 8  # members that the kernel tries and takes back for the price of one placement of the search
 
 
 class Placed(NamedTuple):
@@ -39,7 +42,7 @@ class Placed(NamedTuple):
     devices: tuple[int, ...]
     total: int
     feasible: int
-    reasons: tuple[tuple[int, int], ...]
+    reasons: NamedCounts
 
 
 class Refused(NamedTuple):
@@ -47,7 +50,7 @@ class Refused(NamedTuple):
 
     record: GuestRecord
     policy: int
-    reasons: tuple[tuple[int, int], ...]
+    reasons: NamedCounts
 
 
 class Trial(NamedTuple):
@@ -81,35 +84,75 @@ class Trials:
         finally:
             state.cache.lend({})
 
-    def best(self, gang: Gang, members: Sequence[GuestRecord], need: int, transaction: Transaction) -> Trial:
-        """Leave the best trial booked: enough members placed, or as many as possible."""
-        domains = list(self._domains(gang, members, need))
+    def best(
+        self,
+        gang: Gang,
+        members: Sequence[GuestRecord],
+        need: int,
+        transaction: Transaction,
+        share: SearchShare,
+        position: SearchPosition,
+    ) -> Trial:
+        """Leave the best trial booked: enough members placed, or as many as possible.
+
+        Goes on from the position, and raises SearchPaused when the share is spent.
+        """
         if not gang.topology:
-            trial = self._greedy(members, transaction, None)
-            if len(trial.placed) >= need:
-                return trial
-            transaction.undo()
-            found = self._search(gang, members, need, transaction, None)
-            return found or self._greedy(members, transaction, None)
-        best: tuple[int, str] | None = None
-        for name, among in domains:
+            return self._anywhere(gang, members, need, transaction, share, position)
+        masks = self._masks(gang)
+        if position.domains is None:
+            position.domains = self._domains(gang, members, need, masks)
+        domains = [(name, masks[name]) for name in position.domains if name in masks]
+        position.greedy = min(position.greedy, len(domains))
+        for name, among in domains[position.greedy :]:
+            if share.is_spent and share.pauses:
+                raise SearchPaused
             trial = self._greedy(members, transaction, among)
             placed = len(trial.placed)
             if placed == len(members):
                 return trial._replace(domain=name)
             transaction.undo()
-            if best is None or placed > best[0]:
-                best = (placed, name)
-        for name, among in domains[:_SEARCHED_DOMAINS] if best is not None and best[0] < need else ():
-            found = self._search(gang, members, need, transaction, among)
+            share.spend(1 + len(members) // _MEMBERS_PER_UNIT)
+            position.greedy += 1
+            if position.best is None or placed > position.best[0]:
+                position.best = (placed, name)
+        best = position.best
+        for name, among in domains[position.searched : _SEARCHED_DOMAINS] if best and best[0] < need else ():
+            found = self._search(gang, members, need, transaction, among, share, position)
             if found is not None:
                 return found._replace(domain=name)
-        if best is None:
-            code = self._state.tables.reasons.number(Reason("gang", "no_domain", gang.topology))
-            everywhere = ((code, len(self._state.cluster)),)
+            position.end_domain()
+            position.searched += 1
+        chosen = masks.get(best[1]) if best is not None else None
+        if best is None or chosen is None:
+            everywhere = ((Reason("gang", "no_domain", gang.topology), len(self._state.cluster)),)
             return Trial([], [Refused(record, NO_POLICY, everywhere) for record in members])
-        chosen = dict(domains)[best[1]]
         return self._greedy(members, transaction, chosen)._replace(domain=best[1])
+
+    def _anywhere(
+        self,
+        gang: Gang,
+        members: Sequence[GuestRecord],
+        need: int,
+        transaction: Transaction,
+        share: SearchShare,
+        position: SearchPosition,
+    ) -> Trial:
+        """Leave the best trial booked for a gang that may go to any domain."""
+        if not position.greedy:
+            trial = self._greedy(members, transaction, None)
+            if len(trial.placed) >= need:
+                return trial
+            transaction.undo()
+            share.spend(1 + len(members) // _MEMBERS_PER_UNIT)
+            position.greedy = 1
+        found = self._search(gang, members, need, transaction, None, share, position)
+        return found or self._greedy(members, transaction, None)
+
+    def in_domain(self, gang: Gang, members: Sequence[GuestRecord], domain: str, transaction: Transaction) -> Trial:
+        """Leave as many members booked as the greedy order places in a domain, or anywhere without one."""
+        among = self._masks(gang).get(domain) if domain else None
+        return self._greedy(members, transaction, among)._replace(domain=domain)
 
     def in_order(self, members: Sequence[GuestRecord]) -> list[GuestRecord]:
         """Return the members, the largest first, equal shapes together, then by age."""
@@ -121,31 +164,32 @@ class Trials:
 
         return sorted(members, key=lambda record: (-size(record), record.shape, record.arrival))
 
-    def _domains(self, gang: Gang, members: Sequence[GuestRecord], need: int) -> Iterator[tuple[str, Bools]]:
-        """Return the domains that could hold the gang, tightest first; placed members have chosen one already."""
+    def _masks(self, gang: Gang) -> dict[str, Bools]:
+        """Return the hosts of each domain by name; of a gang that runs in one already, those of that one."""
         state = self._state
-        if not gang.topology:
-            return
         column, values = state.cluster.marks.column(gang.topology)
         hosts = [state.guests[uid].host for uid in state.gangs.placed(gang.key)]
         rows = [row for host in hosts if (row := state.cluster.row_of.get(host)) is not None]
-        columns = state.cluster.columns()
+        numbers = {number for number in set(column[: state.cluster.rows].tolist()) if number >= 0}
+        if rows:
+            numbers &= {int(column[rows[0]])}
+        return {values.values[number]: column == number for number in sorted(numbers)}
+
+    def _domains(self, gang: Gang, members: Sequence[GuestRecord], need: int, masks: Mapping[str, Bools]) -> list[str]:
+        """Return the domains that could hold the gang, tightest first."""
+        columns = self._state.cluster.columns()
         least = self._least(members, need)
         wanted = [resource for resource in least if resource]
         free = (columns.limit[:, :, wanted].max(axis=0) - columns.used[:, wanted]).clip(min=0).astype(np.float64)
         shares = (free / np.maximum(columns.limit[0][:, wanted].sum(axis=0, dtype=np.float64), 1.0)).sum(axis=1)
-        masks = {number: column == number for number in set(column[: state.cluster.rows].tolist()) if number >= 0}
-        if rows:
-            masks = {int(column[rows[0]]): masks[int(column[rows[0]])]} if int(column[rows[0]]) in masks else {}
-        ranked = sorted((float(shares[mask].sum()), values.values[number], number) for number, mask in masks.items())
+        ranked = sorted((float(shares[mask].sum()), name) for name, mask in masks.items())
         roomy = [
-            item
-            for item in ranked
-            if all(free[masks[item[2]], at].sum() >= least[resource] for at, resource in enumerate(wanted))
+            name
+            for _, name in ranked
+            if all(free[masks[name], at].sum() >= least[resource] for at, resource in enumerate(wanted))
         ]
-        # Where none has enough, the roomiest ones tell how close the gang comes.
-        for _, name, number in roomy[:_MAX_DOMAINS] or ranked[-_SEARCHED_DOMAINS:]:
-            yield name, masks[number]
+        # If none has enough, the roomiest ones show how close the gang comes.
+        return roomy[:_MAX_DOMAINS] or [name for _, name in ranked[-_SEARCHED_DOMAINS:]]
 
     def _least(self, members: Sequence[GuestRecord], need: int) -> dict[int, int]:
         """Return how much of each resource so many members take at least."""
@@ -166,22 +210,26 @@ class Trials:
     def _pass(
         self, members: Sequence[GuestRecord], transaction: Transaction, among: Bools | None
     ) -> tuple[list[Placed], list[Refused]]:
-        """Try every member once, in runs that the cache has room for."""
+        """Try every member once, in runs that the cache has room for; nothing may depend on how many these are."""
         state = self._state
+        begun: set[int] = set()  # policies whose turns go on from run to run
         placed: list[Placed] = []
         refused: list[Refused] = []
         for records, policies in self._runs_of(members, refused):
+            state.pause()
             prepared = self._runs.prepare(records, policies, [False] * len(records))
             slots = set(prepared.slots.tolist())
             if among is not None:
                 state.cache.confine(slots, among)
-            result = self._runs.go(prepared, 0, len(records))
+            result = self._runs.go(prepared, 0, len(records), after=begun)
+            begun |= prepared.policies
             if among is not None:
                 state.cache.set_free(slots)
             counts = counted(result.counts)
             for i, record in enumerate(records):
                 row = int(result.rows[i])
-                feasible, reasons = counts[i]
+                feasible, refusing = counts[i]
+                reasons = state.cache.name_counts(int(prepared.slots[i]), refusing)
                 if row < 0:
                     refused.append(Refused(record, policies[i], reasons))
                     continue
@@ -217,13 +265,21 @@ class Trials:
             yield records, policies
 
     def _search(
-        self, gang: Gang, members: Sequence[GuestRecord], need: int, transaction: Transaction, among: Bools | None
+        self,
+        gang: Gang,
+        members: Sequence[GuestRecord],
+        need: int,
+        transaction: Transaction,
+        among: Bools | None,
+        share: SearchShare,
+        position: SearchPosition,
     ) -> Trial | None:
         state = self._state
         known = [(r, state.profiles.number_or_gone(r.guest.spec.policy)) for r in self.in_order(members)]
         refusals = state.gangs.refusals.get(gang.key, 0)
         expansions = max(EXPANSIONS >> refusals, _FEW_EXPANSIONS)  # one that no search helped is not searched for long
-        found = search(state, transaction, [(r, p) for r, p in known if p != NO_POLICY], need, among, expansions)
+        wanted = [(r, p) for r, p in known if p != NO_POLICY]
+        found = search(state, transaction, wanted, need, among, expansions, share, position)
         if found is None:
             return None
         policies = {r.guest.uid: p for r, p in known}

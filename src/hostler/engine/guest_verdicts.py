@@ -17,13 +17,12 @@ _NAMED = 3  # guests in the way that are named
 
 def guest_failures(state: State, slot: int, row: int) -> Iterator[Failure]:
     """Return what guests on this or other hosts forbid, in the order in which the kernel looks."""
-    table, counters = state.cache.asks, state.cluster.counters
-    asks = table.list_of(slot)
-    numbers = [table.counter(slot, at) for at in range(asks.filters)]
-    near = sum(counters.total(n) for n, ask in zip(numbers, asks.asks, strict=False) if ask.kind == ASK_AFFINITY)
-    is_first = asks.may_be_first and not near
+    found = state.cache.guest_filters(slot)
+    filters = list(zip(found.counters, found.asks, strict=True))
+    near = sum(state.cluster.counters.total(number) for number, ask in filters if ask.kind == ASK_AFFINITY)
+    is_first = found.may_be_first and not near
     seen = set()
-    for number, ask in zip(numbers, asks.asks, strict=False):
+    for number, ask in filters:
         failure = _failure(state, ask, number, row, is_first=is_first)
         if failure is not None and failure.reason not in seen:
             seen.add(failure.reason)

@@ -2,6 +2,7 @@
 
 A label key that somebody asks about gets a column of value numbers (-1 where the host lacks it), so that an expression
 is one numpy operation over all rows; the least recently used columns give way. Equal lists of taints share a number.
+Numbers of taints and label values that no host has any more are used again: no decision depends on them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from hostler.engine.kernels_layout import Bools, Int32s, Int64s
-from hostler.engine.tables import Table
+from hostler.engine.tables import MAX_SUBJECTS, Table
 from hostler.model import Expression, Host, Labels, Taint, Term
 
 __all__ = ["Marks"]
@@ -30,6 +31,8 @@ class Marks:
         self.taint_lists: Table[tuple[Taint, ...]] = Table([()])
         self.taints: Int32s = np.zeros(0, dtype=np.int32)
         self._taint_users = [0]
+        self.taint_texts: Table[str] = Table()
+        self._text_users: dict[str, int] = {}
         self.cordoned = np.zeros(0, dtype=np.bool_)
         self._images: dict[str, dict[int, int]] = {}  # image to row to size
         self._images_of: dict[int, tuple[tuple[str, int], ...]] = {}
@@ -66,6 +69,8 @@ class Marks:
             column = self._columns.get(key)
             if column is not None:
                 column[row] = self._values[key].number(value)
+                if len(self._values[key]) > 2 * self._rows:
+                    del self._columns[key], self._values[key]  # mostly values of the past: made again when asked for
         self._labels[row] = host.labels
         self.names[row] = host.name
         self._taint(row, taints)
@@ -99,12 +104,33 @@ class Marks:
 
     def _taint(self, row: int, number: int) -> None:
         self._taint_users.extend([0] * (len(self.taint_lists) - len(self._taint_users)))
-        before = int(self.taints[row])
-        if before:
-            self._taint_users[before] -= 1
+        before, had_names = int(self.taints[row]), self.names_taints
         if number:
             self._taint_users[number] += 1
+            if self._taint_users[number] == 1:
+                self._name_taints(self.taint_lists.values[number], 1)
         self.taints[row] = number
+        if before:
+            self._taint_users[before] -= 1
+            if not self._taint_users[before]:
+                self._name_taints(self.taint_lists.values[before], -1)
+                self.taint_lists.release(self.taint_lists.values[before], ())
+        if had_names != self.names_taints:
+            self._forget_log()
+
+    @property
+    def names_taints(self) -> bool:
+        """Say whether there are so few taints that a reason can name the one that keeps a guest away."""
+        return len(self._text_users) <= MAX_SUBJECTS
+
+    def _name_taints(self, taints: tuple[Taint, ...], by: int) -> None:
+        """Count a list of taints among those that hosts have, or count it no longer."""
+        for text in {taint.text() for taint in taints}:
+            users = self._text_users[text] = self._text_users.get(text, 0) + by
+            self.taint_texts.number(text)
+            if not users:
+                del self._text_users[text]
+                self.taint_texts.release(text, "")
 
     def matches(self, expression: Expression, rows: Int64s) -> Bools:
         """Evaluate one expression on the given rows."""
@@ -168,6 +194,8 @@ class Marks:
         twin.taint_lists = self.taint_lists.copy()
         twin.taints = self.taints.copy()
         twin._taint_users = self._taint_users.copy()
+        twin.taint_texts = self.taint_texts.copy()
+        twin._text_users = self._text_users.copy()
         twin.cordoned = self.cordoned.copy()
         twin._images = {image: rows.copy() for image, rows in self._images.items()}
         twin._images_of = self._images_of.copy()
@@ -183,6 +211,11 @@ class Marks:
         if position < self._changed_from:
             return None
         return np.unique(np.array(self._changed[position - self._changed_from :], dtype=np.int64))
+
+    def _forget_log(self) -> None:
+        """Let everybody look at all rows again."""
+        self._changed_from += len(self._changed) + 1
+        self._changed.clear()
 
     def _log(self, row: int) -> None:
         if len(self._changed) >= _LOG_SIZE:

@@ -19,12 +19,13 @@ USUAL_MIX = (
     MixEntry(64000, 1000, 8, (), 0.25),
 )
 _FGD = "fgd"
+_MOST = 512  # needs of guests that are there: tenants invent any number, and every host is scored by each
 
 
 def with_mixes(policies: Sequence[Policy], specs: Sequence[GuestSpec] = ()) -> tuple[Policy, ...]:
     """Give policies that need a typical mix the one of these guests that ask for gpus, or a usual one without any."""
     asking = [spec for spec in specs if spec.devices]
-    mix = typical_mix(asking) if asking else USUAL_MIX
+    mix = typical_mix(asking, most=_MOST) if asking else USUAL_MIX
     return tuple(
         msgspec.structs.replace(policy, mix=mix)
         if not policy.mix and any(scorer.name == _FGD for scorer in policy.scorers)

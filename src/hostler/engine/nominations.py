@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Attempts", "Nomination"]
+__all__ = ["NOMINATION", "Attempts", "Nomination"]
+
+NOMINATION = "nomination:"  # what the hold for a nominated guest is called before its uid
 
 
 class Nomination(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -15,7 +15,9 @@ from hostler.errors import UnknownNameError
 from hostler.model import CPU, GuestSpec, MixEntry, Policy, PreemptionRules, ScorerUse, amount_of
 from hostler.model.policies import DEFAULT_POLICY, TieKey
 
-__all__ = ["BUILT_IN", "DEFAULT_POLICY", "find_policy", "typical_mix"]
+__all__ = ["BUILT_IN", "DEFAULT_POLICY", "MAX_MIX", "find_policy", "typical_mix"]
+
+MAX_MIX = 10_000  # entries of a typical mix
 
 _DEFAULT_CPU = 100  # milli-cores that the FGD artifact assumes for a guest without a cpu request
 
@@ -111,8 +113,8 @@ def find_policy(name: str, known: Mapping[str, Policy] = BUILT_IN) -> Policy:
     return policy
 
 
-def typical_mix(specs: Sequence[GuestSpec], *, cover_percent: int = 95) -> tuple[MixEntry, ...]:
-    """Return the most common (cpu, gpu) needs that cover ``cover_percent`` of the guests, with their shares.
+def typical_mix(specs: Sequence[GuestSpec], *, cover_percent: int = 95, most: int = MAX_MIX) -> tuple[MixEntry, ...]:
+    """Return the ``most`` common (cpu, gpu) needs that cover ``cover_percent`` of the guests, with their shares.
 
     Memory does not count. Shares are computed as the FGD artifact does, (n / N) / (covered / N), because other ways of
     writing it differ in the last bit and single ties flip.
@@ -129,7 +131,7 @@ def typical_mix(specs: Sequence[GuestSpec], *, cover_percent: int = 95) -> tuple
     for need, count in ordered:
         chosen.append((need, count))
         covered += count
-        if covered * 100 >= cover_percent * total:
+        if covered * 100 >= cover_percent * total or len(chosen) == most:
             break
     return tuple(
         MixEntry(

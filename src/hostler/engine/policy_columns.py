@@ -21,13 +21,23 @@ from hostler.engine.profile import Profile
 from hostler.engine.tables import GPU, Table
 from hostler.model import CPU, MixEntry
 
-__all__ = ["encode_policies"]
+__all__ = ["encode_policies", "resources_of"]
 
 _MOVING_TIES = frozenset({"random", "after_last"})
 
 
+def resources_of(profiles: Sequence[Profile]) -> list[str]:
+    """Return the resources that scorers look at."""
+    found: Table[str] = Table()
+    for profile in profiles:
+        for scorer in profile.scorers:
+            if scorer.kernel is not None:
+                scorer.kernel.parameters(found)
+    return found.values
+
+
 def encode_policies(profiles: Sequence[Profile], cluster: Cluster, last_key: Int64s) -> PolicyColumns:
-    """Return the arrays for a kernel; names that the policies bring are interned on the way."""
+    """Return the arrays for a kernel, by the numbers that names have now."""
     count, width = len(profiles), max(1, *(len(p.scorers) for p in profiles), 1)
     tables = cluster.tables
     op = np.zeros((count, width), dtype=np.int32)
@@ -80,9 +90,6 @@ def encode_policies(profiles: Sequence[Profile], cluster: Cluster, last_key: Int
 def encode_mixes(mixes: Sequence[Sequence[MixEntry]], models: Table[str]) -> MixColumns:
     """Return the typical mixes of all policies behind one another."""
     entries = [entry for mix in mixes for entry in mix]
-    for entry in entries:
-        for model in entry.models:
-            models.number(model)
     bounds = np.zeros((len(mixes), 4), dtype=np.int32)
     allowed = np.zeros((max(len(entries), 1), len(models)), dtype=np.int8)
     levels: list[int] = []
@@ -91,8 +98,8 @@ def encode_mixes(mixes: Sequence[Sequence[MixEntry]], models: Table[str]) -> Mix
         own_levels = sorted({entry.device_millis for entry in mix if entry.device_millis})
         bounds[p] = (len(level_of), len(level_of) + len(mix), len(levels), len(levels) + len(own_levels))
         for entry in mix:
-            wanted = [models.number(m) for m in entry.models]
-            allowed[len(level_of), wanted if wanted else slice(None)] = 1
+            wanted = [number for model in entry.models if (number := models.find(model)) >= 0]
+            allowed[len(level_of), wanted if entry.models else slice(None)] = 1
             level_of.append(own_levels.index(entry.device_millis) if entry.device_millis else 0)
         levels.extend(own_levels)
     return MixColumns(

@@ -109,7 +109,7 @@ class Planner:
             return None
         slot = state.cache.slot(shape, policy)
         codes, _ = state.cache.codes(slot)
-        if not state.cache.asks.list_of(slot).filters and not state.gangs.units:
+        if not state.cache.looks_at_guests(slot) and not state.gangs.units:
             return self._follow(shape, policy, slot, profile, rules, codes.tolist()).best(skip)
         found = self._search(shape, slot, rules, codes.tolist())
         return min((v for v in found if v.host not in skip), key=lambda v: v.cost, default=None)
@@ -120,17 +120,20 @@ class Planner:
         same = kept.shape is shape and kept.profiles is state.profiles and not state.gangs.units
         return same and (kept.budgets, kept.position) == (state.budgets_version, state.cluster.log_end)
 
-    def _candidates(self, codes: Sequence[int], rows: Iterator[int]) -> Iterator[int]:
-        reasons = self._state.tables.reasons.values
+    def _candidates(self, slot: int, codes: Sequence[int], rows: Iterator[int]) -> Iterator[int]:
+        helps: dict[int, bool] = {0: False}  # codes to whether an eviction can help; few rows are looked at
         for row in rows:
-            if codes[row] > 0 and is_resolvable(reasons[codes[row]]):
+            code = codes[row]
+            if code not in helps:
+                helps[code] = code > 0 and is_resolvable(self._state.cache.reason(slot, code))
+            if helps[code]:
                 yield row
 
     def _search(self, shape: Shape, slot: int, rules: PreemptionRules, codes: Sequence[int]) -> list[VictimSet]:
         """Dry-run hosts in order of their rows until enough candidates are found."""
         enough = max(_FEW, len(codes) // 10)
         found: list[VictimSet] = []
-        for row in self._candidates(codes, iter(range(len(codes)))):
+        for row in self._candidates(slot, codes, iter(range(len(codes)))):
             victims = dry_run(self._state, shape, slot, row, rules)
             if victims is not None:
                 found.append(victims)
@@ -153,7 +156,7 @@ class Planner:
             kept, rows = _Kept(shape, state.profiles, 0, 0, {}, []), np.arange(len(codes))
         for row in rows.tolist():
             kept.found.pop(row, None)
-        for row in self._candidates(codes, iter(rows.tolist())):
+        for row in self._candidates(slot, codes, iter(rows.tolist())):
             victims = dry_run(state, shape, slot, row, rules, limit_set=profile.limit_set)
             if victims is not None:
                 kept.add(row, victims)
@@ -180,6 +183,7 @@ def dry_run(
     Without ``units`` everybody of lower priority is a candidate. With a ``limit_set`` the guest is known to look at
     nothing but amounts.
     """
+    state.pause()
     if units is None:
         units = units_below(state, row, shape.spec.priority)
     if not units:

@@ -12,7 +12,8 @@ from hostler.engine.adapters import ForeignFilter, ForeignScorer, failure_of
 from hostler.engine.cluster import Cluster, LimitSet
 from hostler.engine.framework import ColumnFilter, ColumnScorer, Factory, Filter, KernelScorer, Scorer
 from hostler.engine.kernels_layout import DEVICE_RULES, TIES, PolicyColumns
-from hostler.engine.policy_columns import encode_policies
+from hostler.engine.policies import MAX_MIX
+from hostler.engine.policy_columns import encode_policies, resources_of
 from hostler.engine.profile import BuiltScorer, Profile
 from hostler.engine.registry import KERNEL_FILTERS, Registry, suggest
 from hostler.engine.view import ClusterView
@@ -24,7 +25,11 @@ __all__ = ["NO_POLICY", "Profiles"]
 NO_POLICY = -1
 
 _MAX_WEIGHT = 1_000_000
-_MAX_MIX = 10_000
+_MAX_POLICIES = 256
+_MAX_PLUGINS = 64  # filters, and scorers, of one policy
+_MAX_ARGUMENTS = 65_536  # characters of one plugin's
+_MAX_RESOURCES = 56  # that the scorers of all policies look at: hosts and reservations have the rest of 1,024
+_MAX_MODELS = 4096  # of one entry of a mix, as of one guest
 
 
 class Profiles:
@@ -33,6 +38,8 @@ class Profiles:
     def __init__(self, policies: Sequence[Policy], cluster: Cluster, registry: Registry) -> None:
         if not policies:
             raise InputError("an engine needs at least one policy")
+        if len(policies) > _MAX_POLICIES:
+            raise InputError(f"there are {len(policies)} policies; at most {_MAX_POLICIES} are supported")
         self.policies = tuple(policies)
         self.registry = registry
         self._number: dict[str, int] = {"": 0}
@@ -44,6 +51,10 @@ class Profiles:
         limit_sets: list[LimitSet] = [((), (), False)]
         self.profiles = [self._build(policy, limit_sets) for policy in policies]
         self.limit_sets = limit_sets
+        if (count := len(resources_of(self.profiles))) > _MAX_RESOURCES:
+            raise InputError(f"policies score by {count} resources; at most {_MAX_RESOURCES} are supported")
+        self.width = max(1, *(len(p.scorers) for p in self.profiles), 1)  # scorers of the widest policy
+        self.normal_width = max(sum(s.normalizer != "none" for s in p.scorers) for p in self.profiles)
         self._columns: PolicyColumns | None = None
         self._sizes: tuple[int, ...] = ()
         self.last_key = np.zeros(len(policies), dtype=np.int64)
@@ -64,16 +75,6 @@ class Profiles:
         number = self._number.get(name)
         return None if number is None else self.profiles[number]
 
-    @property
-    def normal_width(self) -> int:
-        """Return how many normalised scorers the widest policy has."""
-        return max(sum(s.normalizer != "none" for s in p.scorers) for p in self.profiles)
-
-    @property
-    def width(self) -> int:
-        """Return how many scorers the widest policy has."""
-        return max(1, *(len(p.scorers) for p in self.profiles), 1)
-
     def forget_columns(self) -> None:
         """Make the columns anew next time: names were taken back."""
         self._columns = None
@@ -87,9 +88,11 @@ class Profiles:
 
     def _name_counts(self) -> tuple[int, ...]:
         tables = self._cluster.tables
-        return len(tables.resources), self._cluster.resource_capacity, len(tables.kinds), len(tables.models)
+        return (*tables.version, self._cluster.resource_capacity)
 
     def _build(self, policy: Policy, limit_sets: list[LimitSet]) -> Profile:
+        if max(len(policy.filters), len(policy.scorers)) > _MAX_PLUGINS:
+            raise InputError(f"policy {policy.name!r} has more than {_MAX_PLUGINS} filters or scorers")
         limits = (policy.overcommit, policy.reserve, policy.one_guest_per_host)
         if limits not in limit_sets:
             limit_sets.append(limits)
@@ -146,7 +149,7 @@ class Profiles:
             )
         if policy.devices not in DEVICE_RULES or not set(policy.ties) <= set(TIES):
             raise InputError(f"policy {policy.name!r} has an unknown tie key or device rule")
-        if len(policy.mix) > _MAX_MIX or not all(map(_is_sane, policy.mix)):
+        if len(policy.mix) > MAX_MIX or not all(map(_is_sane, policy.mix)):
             raise InputError(f"policy {policy.name!r} has a typical mix that is too long or has impossible entries")
         if len(policy.ties) > 4 or len(set(policy.ties)) != len(policy.ties):
             raise InputError(f"policy {policy.name!r} has more than four tie keys, or one twice")
@@ -156,13 +159,16 @@ class Profiles:
 
 def _is_sane(entry: MixEntry) -> bool:
     amounts = (entry.cpu_millis, entry.device_millis, entry.device_count)
-    return all(0 <= amount <= MAX_AMOUNT for amount in amounts) and 0.0 <= entry.share <= 1.0
+    is_countable = all(0 <= amount <= MAX_AMOUNT for amount in amounts) and len(entry.models) <= _MAX_MODELS
+    return is_countable and 0.0 <= entry.share <= 1.0
 
 
 def _arguments(text: str) -> Mapping[str, object]:
     """Decode a plugin's arguments."""
     if not text:
         return {}
+    if len(text) > _MAX_ARGUMENTS:
+        raise InputError(f"plugin arguments have {len(text)} characters; at most {_MAX_ARGUMENTS} are supported")
     try:
         return msgspec.json.decode(text, type=dict[str, object])
     except (msgspec.DecodeError, RecursionError) as error:

@@ -142,12 +142,20 @@ class Queue:
 
     def wake(self, key: WaitKey, now: int) -> None:
         """Wake all guests that wait under a key; those who rest wait on until that ends at the latest."""
-        for uid in list(self.waiting.get(key, ())):
+        for uid in self.waiting_under(key):
             self._leave(uid, self.entries[uid], now)
 
     def wake_one(self, uid: str, now: int) -> None:
         """Wake one waiting guest; one that rests goes on waiting, until its backoff ends at the latest."""
         self._leave(uid, self.entries[uid], now)
+
+    def waiting_under(self, key: WaitKey) -> list[str]:
+        """Return who waits under a key, the oldest first: in an order that no restart changes."""
+        return sorted(self.waiting.get(key, ()), key=lambda uid: (self.entries[uid].arrival, uid))
+
+    def first_under(self, key: WaitKey) -> str:
+        """Return who would be tried first of those who wait under a key."""
+        return self._first(key)[3]
 
     def hurry(self, uid: str) -> None:
         """Try somebody at the next step, whatever its backoff."""
@@ -168,6 +176,11 @@ class Queue:
             if entry is not None and entry.stamp == stamp:
                 self._leave(uid, entry, now)
 
+    def is_due(self, uid: str, now: int) -> bool:
+        """Say whether a step at this time would try an entry."""
+        entry = self.entries.get(uid)
+        return entry is not None and (entry.state == ACTIVE or (entry.state == BACKOFF and entry.until <= now))
+
     def next_due(self, now: int) -> int | None:
         """Return when ``release`` or ``pop`` next has something to do."""
         self._drop_stale()
@@ -178,7 +191,8 @@ class Queue:
 
     def saved(self) -> tuple[int, dict[str, Entry], list[WaitKey]]:
         """Return everything that ``restored`` needs."""
-        return self.stamp, self.entries, sorted(self.opened)
+        entries = sorted(self.entries.items(), key=lambda item: item[1].stamp)
+        return self.stamp, dict(entries), sorted(self.opened)
 
     @classmethod
     def restored(cls, stamp: int, entries: dict[str, Entry], opened: list[WaitKey]) -> Queue:

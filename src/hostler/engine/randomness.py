@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from hostler.model import Guest, Host
+from hostler.model import Gang, Guest, Host
 
-__all__ = ["BACKOFF", "PLACEMENT", "draw", "guest_key", "host_key", "mix64", "name_hash"]
+__all__ = ["BACKOFF", "PLACEMENT", "draw", "gang_key", "guest_key", "host_key", "mix64", "name_hash"]
 
 _MASK = (1 << 64) - 1
 PLACEMENT = 1
@@ -33,6 +33,11 @@ def name_hash(name: str) -> int:
 def guest_key(guest: Guest) -> int:
     """Return what identifies a guest to the random draws."""
     return guest.draw_key if guest.draw_key is not None else name_hash(guest.uid)
+
+
+def gang_key(gang: Gang) -> int:
+    """Return what identifies a gang to the random draws."""
+    return gang.draw_key if gang.draw_key is not None else name_hash(gang.key)
 
 
 def host_key(host: Host) -> int:

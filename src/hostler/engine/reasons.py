@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 import numpy as np
 
 from hostler.engine.kernels_layout import Int32s, Int64s
 from hostler.engine.plugins.host_affinity import HostAffinity, about
-from hostler.engine.tables import Tables
-from hostler.model import Guest, GuestSpec, Reason, ReasonCount
+from hostler.engine.plugins.room import Devices, Resources
+from hostler.engine.plugins.unsupported import Unsupported
+from hostler.engine.shapes import Shape
+from hostler.engine.tables import ASKED, UNKNOWN_KIND, ReasonTable
+from hostler.model import Guest, Reason, ReasonCount
 
-__all__ = ["counted", "float_totals", "full_name", "named_reason", "reason_counts"]
+__all__ = ["NamedCounts", "counted", "float_totals", "full_name", "reason_counts", "shape_reason"]
 
 _FLIP = np.int64(0x7FFFFFFFFFFFFFFF)
+
+NamedCounts: TypeAlias = tuple[tuple[Reason, int], ...]  # reasons with how many hosts gave them
 
 
 def counted(counts: Int32s) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
@@ -35,15 +43,29 @@ def float_totals(totals: Int64s) -> list[float]:
     return floats
 
 
-def named_reason(tables: Tables, code: int, spec: GuestSpec) -> Reason:
-    """Return the reason behind a code, as it concerns one guest."""
-    reason = tables.reasons.values[code]
-    return about(reason, spec) if reason.plugin == HostAffinity.name else reason
+def shape_reason(reasons: ReasonTable, code: int, shape: Shape, asked: Sequence[Reason] = ()) -> Reason:
+    """Return the reason behind a code, as it concerns one shape; ``asked``: what its asks about other guests say."""
+    reason = reasons.values[code]
+    if code not in reasons.varying:
+        return reason
+    if reason.code == ASKED:
+        return asked[int(reason.subject)]
+    if reason.plugin == HostAffinity.name:
+        return about(reason, shape.spec)
+    subject = reason.subject
+    if reason.plugin == Unsupported.name:
+        subject = shape.spec.unsupported[0]
+    elif reason.plugin == Resources.name and not subject and shape.unknown:
+        subject = shape.unknown[0]
+    elif reason.plugin == Devices.name and not subject:
+        asks = zip(shape.asks, shape.spec.devices, strict=True)
+        subject = next((device.kind for ask, device in asks if ask.kind == UNKNOWN_KIND), "")
+    return Reason(reason.plugin, reason.code, subject)
 
 
-def reason_counts(tables: Tables, counts: tuple[tuple[int, int], ...], spec: GuestSpec) -> tuple[ReasonCount, ...]:
+def reason_counts(counts: NamedCounts) -> tuple[ReasonCount, ...]:
     """Return the reasons by name, most hosts first."""
-    named = [ReasonCount(named_reason(tables, code, spec), hosts) for code, hosts in counts]
+    named = [ReasonCount(reason, hosts) for reason, hosts in counts]
     return tuple(sorted(named, key=lambda c: (-c.hosts, c.reason.plugin, c.reason.code, c.reason.subject)))
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-import numpy as np
-
 from hostler.engine.preemption import dry_run, is_resolvable
 from hostler.engine.quotas import Quotas, wants
 from hostler.engine.shapes import Shape
@@ -32,8 +30,8 @@ def plan_reclaim(state: State, shape: Shape, policy: int, skip: frozenset[str] =
         return None
     slot = state.cache.slot(shape, policy)
     codes, _ = state.cache.codes(slot)
-    reasons = state.tables.reasons.values
-    rows = [row for row in np.flatnonzero(codes > 0).tolist() if is_resolvable(reasons[int(codes[row])])]
+    resolvable = state.cache.resolvable(slot, codes.tolist(), is_resolvable)
+    rows = [row for row, code in enumerate(codes.tolist()) if code in resolvable]
     for _, tenant in borrowers:
         found = []
         for row in rows:

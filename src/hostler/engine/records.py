@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from hostler.model import Answered, Guest, GuestSpec
+from hostler.model import Answered, Guest, GuestSpec, Reason
 
 __all__ = ["ASKED", "ASSUMED", "BOUND", "GROUPED", "PLACED_STATES", "PREPARING", "QUEUED", "STATE_NAMES", "GuestRecord"]
 
@@ -43,7 +43,8 @@ class GuestRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     decided_at: int = 0
     total: int | float | None = None
     feasible: int = 0
-    counts: tuple[tuple[int, int], ...] = ()  # reason code to hosts
+    reasons: tuple[tuple[Reason, int], ...] = ()  # why hosts rejected it, with how many of them
     note: str = ""
     turn: str = ""  # the policy whose turn the last decision took, where that policy takes turns
     decided_spec: GuestSpec | None = None  # what the last decision was about, where the guest changed since
+    counts: tuple[tuple[int, int], ...] = ()  # in checkpoints, instead of ``reasons``: by number in the list there

@@ -30,7 +30,8 @@ from hostler.engine.redaction_values import (
     redact_text,
 )
 from hostler.engine.registry import Registry
-from hostler.errors import JournalError
+from hostler.engine.search_shares import SearchPosition
+from hostler.errors import HostlerError, JournalError
 from hostler.model import (
     Action,
     Answered,
@@ -65,8 +66,8 @@ __all__ = ["redact", "redact_event"]
 
 _replace = msgspec.structs.replace
 
-# Plugins whose reasons are about resources, device kinds or positions, not about names.
-_STRUCTURAL = frozenset({"", "cordon", "host_name", "host_affinity", "resources", "devices"})
+# Plugins whose reasons are about resources or device kinds, not about names that are replaced.
+_STRUCTURAL = frozenset({"", "cordon", "host_name", "resources", "devices"})
 
 
 def redact(journal: Journal, registry: Registry | None = None) -> Journal:
@@ -90,22 +91,37 @@ def redact(journal: Journal, registry: Registry | None = None) -> Journal:
             original.apply(entry.event)
             engine.apply(redacted.event)
         elif isinstance(redacted, Stepped) and isinstance(entry, Stepped):
-            if tuple(original.step(entry.now, entry.limit)) != entry.actions:
-                raise JournalError(
-                    f"entry {number} does not replay as recorded, so it cannot be redacted",
-                    hint="run hostler journal replay to see the difference",
-                )
-            redacted = Stepped(entry.now, entry.limit, tuple(engine.step(entry.now, entry.limit)))
+            redacted = _redact_step(number, entry, original, engine)
             _check_same(number, entry, redacted, names)
         entries.append(redacted)
     return Journal(header, tuple(entries), journal.torn)
+
+
+def _redact_step(number: int, entry: Stepped, original: Engine, engine: Engine) -> Stepped:
+    """Let both engines step, and return what the one without names does."""
+    actions, has_failed = _step(original, entry)
+    if actions != entry.actions or has_failed != bool(entry.error):
+        raise JournalError(
+            f"entry {number} does not replay as recorded, so it cannot be redacted",
+            hint="run hostler journal replay to see the difference",
+        )
+    actions, has_failed = _step(engine, entry)
+    return Stepped(entry.now, entry.limit, actions, error=redact_text("failed" if has_failed else ""))
+
+
+def _step(engine: Engine, entry: Stepped) -> tuple[tuple[Action, ...], bool]:
+    """Return what an engine does in a step, and whether it fails there: by a plugin's fault, as when recorded."""
+    try:
+        return tuple(engine.step(entry.now, entry.limit)), False
+    except HostlerError:
+        return (), True
 
 
 def _check_same(number: int, entry: Stepped, redacted: Stepped, names: NewNames) -> None:
     """Refuse a redaction under which something else is decided: a plugin that reads names or labels may do that."""
     before = [_essence(action, names) for action in entry.actions]
     after = [_essence(action, None) for action in redacted.actions]
-    if before != after:
+    if before != after or bool(entry.error) != bool(redacted.error):
         raise JournalError(
             f"entry {number} decides otherwise without names, so the journal cannot be redacted",
             hint="a plugin of a policy reads names or labels; record the run without it to share it",
@@ -205,6 +221,8 @@ def _checkpoint(data: bytes, names: Names) -> bytes:
     """Rename everything in a checkpoint; reasons keep their codes and lose what they are about."""
     saved = checkpoint.decode(data)
     name, entry = names.name, names.entry
+    # Older checkpoints name selectors by their position, which says nothing and is looked up.
+    plain = _STRUCTURAL if saved.free_names is not None else _STRUCTURAL | {"host_affinity"}
     saved.policies = redact_policies(saved.policies, names)
     saved.shapes = [None if spec is None else redact_spec(spec, names) for spec in saved.shapes]
     saved.hosts = [None if host is None else redact_host(host, names) for host in saved.hosts]
@@ -215,6 +233,7 @@ def _checkpoint(data: bytes, names: Names) -> bytes:
             host=name(record.host),
             answer=None if record.answer is None else redact_answer(record.answer, names),
             note=redact_text(record.note),
+            reasons=tuple((_reason(reason, 0, plain), hosts) for reason, hosts in record.reasons),
             decided_spec=None if record.decided_spec is None else redact_spec(record.decided_spec, names),
         )
         for record in saved.guests
@@ -229,7 +248,8 @@ def _checkpoint(data: bytes, names: Names) -> bytes:
     saved.left_hosts = {name(uid): version for uid, version in saved.left_hosts.items()}
     saved.ready = [name(uid) for uid in saved.ready]
     saved.deadlines = [(at, number, entry(uid)) for at, number, uid in saved.deadlines]
-    saved.reasons = [_reason(reason, number) for number, reason in enumerate(saved.reasons)]
+    saved.reasons = [_reason(reason, number, plain) for number, reason in enumerate(saved.reasons)]
+    saved.moved = [redact_spec(spec, names) for spec in saved.moved]
     _tenancy(saved, names)
     return checkpoint.encode(saved)
 
@@ -255,6 +275,10 @@ def _tenancy(saved: checkpoint.Checkpoint, names: Names) -> None:
     saved.unnominated = [entry(uid) for uid in saved.unnominated]
     saved.abandoned = {entry(uid): name(host) for uid, host in saved.abandoned.items()}
     saved.gangs_refused = {path(key): refusals for key, refusals in saved.gangs_refused.items()}
+    saved.searches = {path(key): _search(position, names) for key, position in saved.searches.items()}
+    saved.searches_served = {names.searcher(one): turn for one, turn in saved.searches_served.items()}
+    saved.searches_rests = {names.searcher(one): until for one, until in saved.searches_rests.items()}
+    saved.searches_denied = [names.searcher(one) for one in saved.searches_denied]
     saved.gang_reserving = path(saved.gang_reserving) if saved.gang_reserving else ""
     saved.quotas = [redact_quota(quota, names) for quota in saved.quotas]
     saved.reservations = [redact_reservation(reservation, names) for reservation in saved.reservations]
@@ -263,7 +287,20 @@ def _tenancy(saved: checkpoint.Checkpoint, names: Names) -> None:
     saved.cascades = [(redact_spec(spec, names), depth, at) for spec, depth, at in saved.cascades]
 
 
-def _reason(reason: Reason, number: int) -> Reason:
-    if not reason.subject or reason.plugin in _STRUCTURAL:
+def _reason(reason: Reason, number: int, plain: frozenset[str]) -> Reason:
+    if not reason.subject or reason.plugin in plain:
         return reason
     return _replace(reason, subject=f"n{number}")
+
+
+def _search(position: SearchPosition, names: Names) -> SearchPosition:
+    best = position.best
+    return _replace(
+        position,
+        tenant=names.searcher(position.tenant),
+        about=tuple((names.entry(uid), shape, policy) for uid, shape, policy in position.about),
+        topology=names.key(position.topology) if position.topology else "",
+        domain=names.value(position.domain) if position.domain else "",
+        domains=None if position.domains is None else [names.value(one) for one in position.domains],
+        best=None if best is None else (best[0], names.value(best[1])),
+    )

@@ -15,7 +15,8 @@ import msgspec
 
 from hostler.engine.asks import HOSTNAME
 from hostler.engine.gang_book import GANG
-from hostler.engine.randomness import guest_key, host_key
+from hostler.engine.randomness import gang_key, guest_key, host_key
+from hostler.engine.reservations import RESERVATION
 from hostler.model import (
     Answered,
     Budget,
@@ -95,8 +96,14 @@ class Names:
         return f"{self.namespace(namespace)}/{self.name(name)}" if slash else self.name(old)
 
     def entry(self, old: str) -> str:
-        """Return what becomes of a guest's uid, or of what a gang is called in the queue."""
+        """Return what becomes of a guest's uid, or of what gangs and reservations are called beside guests."""
+        if old.startswith(RESERVATION):
+            return RESERVATION + self.name(old.removeprefix(RESERVATION))
         return GANG + self.path(old.removeprefix(GANG)) if old.startswith(GANG) else self.name(old)
+
+    def searcher(self, old: str) -> str:
+        """Return what becomes of a tenant, or of a namespace, that has a share of the search for gangs."""
+        return f"{self.namespace(old.removesuffix('/'))}/" if old.endswith("/") else self.name(old)
 
     def keep_keys(self, args: str) -> None:
         """Keep label keys that a plugin's arguments name: the arguments stay, so nothing is hidden by renaming them."""
@@ -283,6 +290,7 @@ def redact_gang(gang: Gang, names: Names) -> Gang:
         name=names.name(gang.name),
         namespace=names.namespace(gang.namespace),
         topology=names.key(gang.topology),
+        draw_key=gang_key(gang),
     )
 
 

@@ -14,12 +14,13 @@ from typing import TypeAlias
 import numpy as np
 
 from hostler.engine.kernels_layout import Int64s
+from hostler.engine.nominations import NOMINATION
 from hostler.engine.profile import Profile
-from hostler.engine.reasons import named_reason
 from hostler.engine.records import GuestRecord
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
-from hostler.engine.verdicts import NOMINATION, failures_on
+from hostler.engine.tables import UNKNOWN_RESOURCE
+from hostler.engine.verdicts import failures_on
 from hostler.model import Reason
 
 __all__ = ["Refusals", "refusals_of"]
@@ -33,7 +34,8 @@ _MAX_MASKED = 62  # resources that fit into one mask
 def refusals_of(state: State, record: GuestRecord, policy: int, only: Collection[str] | None = None) -> Refusals:
     """Count the hosts by what they say to a guest; ``only``: of these hosts."""
     shape, profile = state.shape(record), state.profiles.profiles[policy]
-    codes, _ = state.cache.codes(state.cache.slot(shape, policy))
+    slot = state.cache.slot(shape, policy)
+    codes, _ = state.cache.codes(slot)
     rows = np.flatnonzero((codes != 0) & state.cluster.columns().present[: len(codes)].astype(bool))
     if only is not None:
         wanted = [state.cluster.row_of[name] for name in only if name in state.cluster.row_of]
@@ -42,7 +44,7 @@ def refusals_of(state: State, record: GuestRecord, policy: int, only: Collection
     is_room = np.array([reason.plugin == _ROOM for reason in values])[codes[rows]]
     found: Counter[tuple[Reason, ...]] = Counter()
     for code, hosts in zip(*np.unique(codes[rows[~is_room]], return_counts=True), strict=True):
-        found[(named_reason(state.tables, int(code), shape.spec),)] += int(hosts)
+        found[(state.cache.reason(slot, int(code)),)] += int(hosts)
     for reasons, hosts in _lacking(state, shape, profile, rows[is_room], NOMINATION + record.guest.uid):
         found[reasons] += hosts
     return tuple(found.items())
@@ -69,4 +71,9 @@ def _lacking(
             yield reasons, 1
     for bits, hosts in zip(*np.unique(mask[mask != 0], return_counts=True), strict=True):
         lacks = [resource for bit, (resource, _) in enumerate(shape.amounts) if int(bits) >> bit & 1]
-        yield tuple(state.tables.reasons.values[state.tables.insufficient(one)] for one in lacks), int(hosts)
+        yield tuple(reason for one in lacks for reason in _insufficient(state, shape, one)), int(hosts)
+
+
+def _insufficient(state: State, shape: Shape, resource: int) -> Iterator[Reason]:
+    names = shape.unknown if resource == UNKNOWN_RESOURCE else (state.tables.resources.values[resource],)
+    return (Reason(_ROOM, "insufficient", name) for name in names)

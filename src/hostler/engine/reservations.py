@@ -48,6 +48,7 @@ class Reservations:
         if not is_news(known, reservation, f"reservation {reservation.name!r}"):
             return
         state.reservations[reservation.name] = reservation
+        self._name_resources(reservation, known)
         state.pass_of.setdefault(reservation.name, _first_free(state.pass_of.values()))
         state.cache.fit_passes(1 + max(state.pass_of.values()))
         for at in (reservation.since, reservation.until):
@@ -58,12 +59,25 @@ class Reservations:
     def remove(self, name: str) -> None:
         """Forget a reservation; what it held is free."""
         state = self._state
-        if state.reservations.pop(name, None) is None:
+        known = state.reservations.pop(name, None)
+        if known is None:
             return
         self._drop_holds(name)
+        self._name_resources(None, known)
         state.in_force.discard(name)
         del state.pass_of[name]
         state.cache.look_at_passes()
+
+    def _name_resources(self, now: Reservation | None, before: Reservation | None) -> None:
+        """Count a reservation among the users of its resources."""
+        resources = self._state.tables.resources
+        for name, _ in now.amounts if now is not None else ():
+            resources.acquire(name)
+        if before is not None:
+            self._drop_holds(before.name)
+            for name, _ in before.amounts:
+                resources.drop(name)
+        self._state.renumber()
 
     def refresh(self, name: str) -> None:
         """Set a reservation's holds anew on all hosts."""

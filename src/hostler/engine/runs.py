@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,9 +59,12 @@ class Runs:
             state.cache.generation,
         )
 
-    def go(self, prepared: Prepared, start: int, count: int) -> RunResult:
-        """Decide some of the guests and book what is placed, up to a refused one that stops the run."""
-        self._set_turns(prepared.policies)
+    def go(self, prepared: Prepared, start: int, count: int, *, after: Collection[int] = ()) -> RunResult:
+        """Decide some of the guests and book what is placed, up to a refused one that stops the run.
+
+        ``after`` are policies of runs before whose turns are not noted yet: they go on from there.
+        """
+        self._set_turns(prepared.policies.difference(after))
         end = start + count
         return self._state.cache.run(
             prepared.slots[start:end], prepared.draws[start:end], prepared.stops[start:end], prepared.devices

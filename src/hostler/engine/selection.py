@@ -39,7 +39,7 @@ def score_table(state: State, slot: int, policy: int, rows: Int64s) -> ScoreTabl
         if not active[x] and x in profile.idle_scores:
             _add(table, scorer, [0] * len(rows), [profile.idle_scores[x]] * len(rows))
             continue
-        if not active[x] or (scorer.use.name == NearGuests.name and not state.cache.asks.prefers_anybody(slot)):
+        if not active[x] or (scorer.use.name == NearGuests.name and not state.cache.prefers_anybody(slot)):
             continue
         raw: list[int | float] = real[x].tolist() if scorer.is_float else whole[x].tolist()
         scaled = raw if scorer.is_float else normalized(scorer.normalizer, whole[x]).tolist()

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from hostler.engine.fact_checks import check_types
 from hostler.engine.kernels_layout import TAGS
-from hostler.engine.tables import GPU, Tables
+from hostler.engine.tables import GPU, MAX_RESOURCES, UNKNOWN_RESOURCE, Tables
 from hostler.errors import FactError
-from hostler.model import CPU, GUESTS, MAX_AMOUNT, MEMORY, WHOLE_DEVICE, GuestSpec
-from hostler.model.guests import scored_amount
+from hostler.model import CPU, GUESTS, MAX_AMOUNT, MEMORY, STORAGE, WHOLE_DEVICE, GuestSpec
+from hostler.model.guests import MAX_TERMS, scored_amount
 from hostler.model.hosts import MAX_DEVICES
 
-__all__ = ["DeviceAsk", "Shape", "ShapeTable"]
+__all__ = ["DeviceAsk", "Shape", "ShapeTable", "check_spec"]
 
 _MAX_IDS = 65_536
 _MAX_IDLE = 1024
 _MAX_IDLE_BYTES = 2**21  # of them all, written down: some specs are a thousand times as long as others
 _NOBODYS = GuestSpec()
 _MAX_ASKS = 16
+_MAX_MODELS = 4096  # that one guest may name; fronts allow far fewer
+_ALWAYS_KNOWN = frozenset({GUESTS, CPU, MEMORY, STORAGE, GPU})
 _MAX_WEIGHT = 1_000_000
 _MAX_COUNT = 1_000_000
 _MAX_SCORED = 2**44  # half a million such guests on one host still fit 64 bits
 
 
 class DeviceAsk(NamedTuple):
-    """A device request in numbers; ``models`` is empty when any will do."""
+    """A device request in numbers; ``models`` are those of the named ones that some host has."""
 
     kind: int
     devices: int
     milli: int
     models: tuple[int, ...]
+    is_any: bool  # whether every model will do
 
 
 class Shape(NamedTuple):
@@ -47,6 +50,7 @@ class Shape(NamedTuple):
     device_count: int  # of all requests; capped at what a host can have
     tag: int
     gpu: tuple[int, int, int, int]  # milli per gpu, count, total, position among the requests
+    unknown: tuple[str, ...] = ()  # resources that it asks for and no host has
 
 
 class ShapeTable:
@@ -62,6 +66,7 @@ class ShapeTable:
         self._free: list[int] = []
         self._number: dict[GuestSpec, int] = {}
         self._by_id: dict[int, tuple[GuestSpec, int]] = {}
+        self._naming: dict[str, dict[int, None]] = {}  # resources and devices to the shapes that name them
         self.fresh: list[int] = []  # interned by the fact that is being applied
 
     def number(self, spec: GuestSpec) -> int:
@@ -98,7 +103,7 @@ class ShapeTable:
         while len(self._idle) > _MAX_IDLE or (self._idle_bytes > _MAX_IDLE_BYTES and len(self._idle) > 1):
             oldest = next(iter(self._idle))
             self._wake(oldest)
-            del self._number[self.shapes[oldest].spec]
+            self._forget(oldest)
             self.shapes[oldest] = self.shapes[oldest]._replace(spec=_NOBODYS)  # it may be long
             self._free.append(oldest)
             freed.append(oldest)
@@ -116,10 +121,42 @@ class ShapeTable:
         del self._idle[number]
         self._idle_bytes -= self._sizes[number]
 
+    def naming(self, names: Iterable[str]) -> list[int]:
+        """Return the shapes that name any of these resources, device kinds or models."""
+        return sorted({number for name in names for number in self._naming.get(name, ())})
+
+    def rebuild(self, number: int) -> Shape:
+        """Write a shape's numbers anew, after names came or went; return it."""
+        self.shapes[number] = self._build(self.shapes[number].spec, number)
+        return self.shapes[number]
+
     def saved(self) -> list[GuestSpec | None]:
         """Return the specs by number, None for numbers without one."""
         free = set(self._free)
         return [None if number in free else shape.spec for number, shape in enumerate(self.shapes)]
+
+    def idle(self) -> list[int]:
+        """Return the numbers of the shapes without guests, the next to be forgotten first."""
+        return list(self._idle)
+
+    def free(self) -> list[int]:
+        """Return the numbers without a shape, the next to be given last."""
+        return self._free.copy()
+
+    def order_unused(self, idle: Sequence[int], free: Sequence[int]) -> None:
+        """Let numbers be forgotten and given again in the order that ``idle`` and ``free`` told.
+
+        Checkpoints of older versions say nothing about it; then the order is that of the numbers.
+        """
+        if sorted(idle) == sorted(self._idle):
+            self._idle = dict.fromkeys(idle)
+        if sorted(free) == sorted(self._free):
+            self._free = list(free)
+
+    def shape_of(self, spec: GuestSpec) -> Shape:
+        """Return the shape of a spec; where it has no number any more, one that has nothing but the spec."""
+        number = self._number.get(spec)
+        return self.shapes[number] if number is not None else Shape(-1, spec, (), (0, 0), (), 0, -1, (0, 0, 0, 0))
 
     def restore(self, specs: Sequence[GuestSpec | None]) -> None:
         """Fill an empty table with what ``saved`` returned, no guest counted yet."""
@@ -130,7 +167,7 @@ class ShapeTable:
             if spec is None:
                 self._free.append(number)
             else:
-                self._number[spec] = number
+                self._know(spec, number)
                 self._rest(number)
 
     def copy(self, tables: Tables) -> ShapeTable:
@@ -143,7 +180,24 @@ class ShapeTable:
         twin._idle_bytes = self._idle_bytes
         twin._free = self._free.copy()
         twin._number = self._number.copy()
+        twin._naming = {name: shapes.copy() for name, shapes in self._naming.items()}
         return twin
+
+    def _know(self, spec: GuestSpec, number: int) -> None:
+        """Make a shape findable by its spec and by the names in it."""
+        self._number[spec] = number
+        for name in _names(spec):
+            self._naming.setdefault(name, {})[number] = None
+
+    def _forget(self, number: int) -> None:
+        """Let a shape be found no more."""
+        spec = self.shapes[number].spec
+        del self._number[spec]
+        for name in _names(spec):
+            naming = self._naming[name]
+            del naming[number]
+            if not naming:
+                del self._naming[name]
 
     def _add(self, spec: GuestSpec) -> int:
         number = self._free[-1] if self._free else len(self.shapes)
@@ -156,7 +210,7 @@ class ShapeTable:
             self.shapes.append(shape)
             self._sizes.append(_size(spec))
             self._users.append(0)
-        self._number[spec] = number
+        self._know(spec, number)
         self._rest(number)
         self.fresh.append(number)
         return number
@@ -168,7 +222,7 @@ class ShapeTable:
             if number not in self._idle:
                 continue  # forgotten already
             self._wake(number)
-            del self._number[self.shapes[number].spec]
+            self._forget(number)
             if number == len(self.shapes) - 1:
                 self.shapes.pop()
                 self._sizes.pop()
@@ -179,19 +233,23 @@ class ShapeTable:
 
     def _build(self, spec: GuestSpec, number: int) -> Shape:
         check_types(spec, "guest's spec")
-        _check(spec)
+        check_spec(spec)
         tables = self._tables
-        models = [model for device in spec.devices for model in device.models]
-        tables.check_room((n for n, _ in spec.requests), (d.kind for d in spec.devices), models)
         wanted = dict(spec.requests)
         wanted[GUESTS] = wanted.get(GUESTS, 0) or 1
-        amounts = tuple(sorted((tables.resources.number(name), amount) for name, amount in wanted.items() if amount))
+        asked = {tables.resources.find(name): amount for name, amount in wanted.items() if amount}
+        unknown = tuple(name for name, amount in spec.requests if amount and tables.resources.find(name) < 0)
+        if asked.pop(-1, 0):
+            # No host can give any of it. The sum keeps bookings from outside within 64 bits, whatever becomes known.
+            asked[UNKNOWN_RESOURCE] = min(sum(wanted[name] for name in unknown), MAX_AMOUNT)
+        amounts = tuple(sorted(asked.items()))
         asks = tuple(
             DeviceAsk(
                 tables.kinds.number(d.kind),
                 d.count,
                 d.milli,
-                tuple(sorted({tables.models.number(m) for m in d.models})),
+                tuple(sorted({tables.models.find(m) for m in d.models} - {-1})),
+                not d.models,
             )
             for d in spec.devices
         )
@@ -209,7 +267,17 @@ class ShapeTable:
             device_count=min(sum(d.count for d in spec.devices), MAX_DEVICES * len(spec.devices)),
             tag=tag,
             gpu=(milli, count, sum(d.milli * d.count for d in gpus), spec.devices.index(gpus[0]) if gpus else 0),
+            unknown=unknown,
         )
+
+
+def _names(spec: GuestSpec) -> set[str]:
+    """Return the names in a spec of which hosts may have some and not others."""
+    names = {name for name, _ in spec.requests}
+    for device in spec.devices:
+        names.add(device.kind)
+        names.update(device.models)
+    return names - _ALWAYS_KNOWN
 
 
 def _size(spec: GuestSpec) -> int:
@@ -217,8 +285,8 @@ def _size(spec: GuestSpec) -> int:
     return len(msgspec.msgpack.encode(spec))
 
 
-def _check(spec: GuestSpec) -> None:
-    """Refuse amounts that no front could send."""
+def check_spec(spec: GuestSpec) -> None:
+    """Reject a spec that no engine could hold; FactError. Fronts ask beforehand, so that owners get the reason."""
     for name, amount in spec.requests:
         if not 0 <= amount <= MAX_AMOUNT:
             raise FactError(f"a guest asks for {amount} of {name}, which is not between 0 and 2^62")
@@ -236,6 +304,11 @@ def _check(spec: GuestSpec) -> None:
     for spread in spec.spread:
         if not 1 <= spread.max_skew < 2**31 or not 0 <= spread.min_domains < 2**31:
             raise FactError(f"a guest is spread with skew {spread.max_skew} over {spread.min_domains} domains")
+    if spec.term_count > MAX_TERMS:
+        raise FactError(
+            f"a guest has {spec.term_count} rules about other guests; at most {MAX_TERMS} are supported",
+            hint="name a label that all of the others share",
+        )
     terms = [weighted.term for weighted in (*spec.preferred_affinity, *spec.preferred_anti_affinity)]
     topologies = [term.topology for term in (*spec.affinity, *spec.anti_affinity, *terms)]
     if not all((*topologies, *(spread.topology for spread in spec.spread))):
@@ -243,6 +316,11 @@ def _check(spec: GuestSpec) -> None:
     for port in spec.ports:
         if not 0 <= port.port < 65_536:
             raise FactError(f"a guest asks for port {port.port}")
+    if len(spec.requests) > MAX_RESOURCES:
+        raise FactError(f"a guest asks for {len(spec.requests)} resources; at most {MAX_RESOURCES} are supported")
+    models = sum(len(device.models) for device in spec.devices)
+    if models > _MAX_MODELS:
+        raise FactError(f"a guest names {models} device models; at most {_MAX_MODELS} are supported")
     if len(spec.devices) > _MAX_ASKS:
         raise FactError(f"a guest has {len(spec.devices)} device requests; at most {_MAX_ASKS} are supported")
     for device in spec.devices:

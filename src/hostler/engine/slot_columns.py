@@ -72,6 +72,11 @@ class SlotColumns:
         self.tick: Int64s = np.zeros(1, dtype=np.int64)
 
     @property
+    def ask_width(self) -> int:
+        """Return how many device requests a slot has room for."""
+        return self._ask_width
+
+    @property
     def size(self) -> int:
         """Return how many slots there are."""
         return len(self.policy)
@@ -143,7 +148,7 @@ class SlotColumns:
             self.ask_count[slot, at] = ask.devices
             self.ask_milli[slot, at] = ask.milli
             self.ask_model[slot, at] = 0
-            self.ask_model[slot, at, list(ask.models) if ask.models else slice(None)] = 1
+            self.ask_model[slot, at, slice(None) if ask.is_any else list(ask.models)] = 1
         self.tag[slot] = shape.tag
         self.gpu[slot] = shape.gpu
         self.has_outer[slot] = 0

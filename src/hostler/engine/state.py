@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappush
 
 from hostler.engine.cache import VerdictCache
 from hostler.engine.cluster import Cluster
 from hostler.engine.gang_book import GangBook
-from hostler.engine.nominations import Attempts, Nomination
+from hostler.engine.nominations import NOMINATION, Attempts, Nomination
+from hostler.engine.policy_columns import resources_of
 from hostler.engine.profiles import Profiles
 from hostler.engine.queue import Queue, WaitKey
 from hostler.engine.quotas import Quotas
@@ -17,6 +18,7 @@ from hostler.engine.registry import Registry
 from hostler.engine.shapes import Shape, ShapeTable
 from hostler.engine.tables import Tables
 from hostler.engine.turns import Turns
+from hostler.engine.wide_rows import DEFAULT_BUDGET, CacheBudget
 from hostler.errors import InputError
 from hostler.model import Budget, GuestSpec, Policy, QueueRules, Reservation
 
@@ -37,18 +39,34 @@ def is_for(reservation: Reservation, spec: GuestSpec, gang: str) -> bool:
 _LAST_TIME = 2**62 - 1
 
 
+def _go_on() -> None:
+    """Pause for no time."""
+
+
 class State:
-    """Hosts, guests, queue, and everything else that influences a decision."""
+    """Hosts, guests, queue, and everything else that influences a decision.
+
+    ``pause`` is called between units of work that take about a millisecond. A front may set it to give other threads
+    time. It must not look at the engine, and twins have none: it is no part of any decision.
+    """
 
     def __init__(
-        self, policies: Sequence[Policy], clock_start: int, seed: int, rules: QueueRules, registry: Registry
+        self,
+        policies: Sequence[Policy],
+        clock_start: int,
+        seed: int,
+        rules: QueueRules,
+        registry: Registry,
+        cache_budget: CacheBudget = DEFAULT_BUDGET,
     ) -> None:
         if not -(2**63) <= seed < 2**63 or not -(2**63) <= clock_start < 2**62:
             raise InputError("the seed or the clock's start does not fit 64 bits")
+        self.pause: Callable[[], None] = _go_on
         self.seed = seed
         self.now = clock_start
         self.rules = rules
         self.registry = registry
+        self.cache_budget = cache_budget
         self.decisions = 0  # sequence number of the last decision
         self.arrivals = 0
         self.asks = 0
@@ -57,11 +75,12 @@ class State:
         self.shapes = ShapeTable(self.tables)
         self.profiles = Profiles(policies, self.cluster, registry)
         self.cluster.use_limit_sets(self.profiles.limit_sets)
+        self._resources: list[str] = []  # that the policies look at
         self.reservations: dict[str, Reservation] = {}
         self.in_force: set[str] = set()  # names of the reservations that have begun and not ended
         self.pass_of: dict[str, int] = {}  # the pass of each reservation
         self.quotas = Quotas()
-        self.cache = VerdictCache(self.cluster, self.profiles, self.passes)
+        self.cache = VerdictCache(self.cluster, self.profiles, self.passes, cache_budget)
         self.guests: dict[str, GuestRecord] = {}
         self.queue = Queue()
         self.turns = Turns()
@@ -89,26 +108,59 @@ class State:
         # something else moved that may concern everybody who looks at others.
         self.moved: dict[int, Shape] = {}
         self.has_shifted = False
+        self._name_resources()
 
     def use_policies(self, profiles: Profiles) -> None:
         """Let other policies decide from now on; host limits follow them."""
         self.cluster.use_limit_sets(profiles.limit_sets)
         self.profiles = profiles
         self.cache.use_profiles(profiles)
+        self._name_resources()
 
-    def name_sizes(self) -> tuple[int, ...]:
-        """Return how many names are known, for ``forget_names``; shapes are fresh from now on."""
-        self.shapes.fresh.clear()
-        return self.tables.sizes()
+    def _name_resources(self) -> None:
+        """Count the policies among the users of the resources that they look at."""
+        before, self._resources = self._resources, resources_of(self.profiles.profiles)
+        for name in self._resources:
+            self.tables.resources.acquire(name)
+        for name in before:
+            self.tables.resources.drop(name)
+        self.renumber()
 
-    def forget_names(self, sizes: tuple[int, ...]) -> None:
-        """Forget the names and shapes that a refused fact brought, so that nothing of it stays."""
-        if self.tables.sizes() == sizes and not self.shapes.fresh:
-            return
-        self.shapes.take_back()
-        self.tables.cut(sizes)
-        self.profiles.forget_columns()
-        self.cache.use_profiles(self.profiles)
+    def use_names(self, values: Sequence[Sequence[str]], free: Sequence[Sequence[int]]) -> None:
+        """Take the names of a checkpoint with their numbers, before there are hosts."""
+        tables = self.tables
+        for table, names, numbers in zip((tables.resources, tables.kinds, tables.models), values, free, strict=True):
+            table.refill(names, numbers)
+        self._resources = []
+        self._name_resources()
+
+    def renumber(self) -> None:
+        """Write anew what refers to names that hosts, policies or reservations began or ceased to have.
+
+        Guests have no names of their own in the tables, so their shapes follow: before a released number gets another
+        name, no shape, booking, hold or slot of the cache refers to it.
+        """
+        rebuilt = set()
+        for number in self.shapes.naming(self.tables.changes()):
+            before = self.shapes.shapes[number]
+            after = self.shapes.rebuild(number)
+            self.cache.forget(number)
+            self.cluster.replace_shape(before, after)
+            rebuilt.add(number)
+        self.tables.settle()
+        for uid, nomination in self.nominations.items() if rebuilt else ():
+            record, row = self.guests.get(uid), self.cluster.row_of.get(nomination.host)
+            if record is None or row is None or record.shape not in rebuilt:
+                continue
+            hold = self.cluster.holds.get(NOMINATION + uid, row)
+            if hold is not None:
+                self.cluster.hold(NOMINATION + uid, hold._replace(amounts=self.shape(record).amounts))
+
+    def forget_shapes(self) -> None:
+        """Forget the shapes that a rejected fact brought, so that nothing of it stays."""
+        if self.shapes.fresh:
+            self.shapes.take_back()
+            self.cache.use_profiles(self.profiles)
 
     def shape(self, record: GuestRecord) -> Shape:
         """Return a guest's shape."""
@@ -122,9 +174,17 @@ class State:
         """Note that a row may now take guests that it refused before; perhaps because a guest of a shape left."""
         self.improved_rows.add(row)
         if left is not None:
-            self.moved[id(left)] = left
+            self.move(left)
         else:
             self.has_shifted = True
+
+    def move(self, shape: Shape) -> None:
+        """Note that a guest of a shape was placed."""
+        self.moved[id(shape)] = shape
+
+    def moved_specs(self) -> list[GuestSpec]:
+        """Return the specs whose guests moved, in an order that depends on them alone; some have no number any more."""
+        return sorted(dict.fromkeys(shape.spec for shape in self.moved.values()), key=repr)
 
     def passes(self, spec: GuestSpec, gang: str = "") -> list[int]:
         """Return the passes to reserved room that a guest bears."""
@@ -181,6 +241,7 @@ class State:
         """Return an independent twin; verdicts are not copied but made again when needed."""
         twin = State.__new__(State)
         twin.__dict__.update(self.__dict__)
+        twin.pause = _go_on
         twin.tables = self.tables.copy()
         twin.cluster = self.cluster.copy(twin.tables)
         twin.shapes = self.shapes.copy(twin.tables)
@@ -189,7 +250,7 @@ class State:
         twin.pass_of = self.pass_of.copy()
         twin.in_force = self.in_force.copy()
         twin.quotas = self.quotas.copy()
-        twin.cache = VerdictCache(twin.cluster, twin.profiles, twin.passes)
+        twin.cache = VerdictCache(twin.cluster, twin.profiles, twin.passes, self.cache_budget)
         twin.cache.fit_passes(1 + max(twin.pass_of.values(), default=0))
         twin.guests = self.guests.copy()
         twin.queue = self.queue.copy()
@@ -201,8 +262,7 @@ class State:
         twin.deadlines = self.deadlines.copy()
         twin.improved_rows = self.improved_rows.copy()
         twin.widened_rows = self.widened_rows.copy()
-        twin.moved = {}
-        twin.has_shifted = self.has_shifted or bool(self.moved)
+        twin.moved = self.moved.copy()
         twin.gangs = self.gangs.copy(lambda: twin.guests)
         twin.budgets = self.budgets.copy()
         twin.nominations = self.nominations.copy()

@@ -40,6 +40,8 @@ def _check_gang(gang: Gang) -> None:
         raise FactError(f"gang {gang.key!r} has priority {gang.priority}, which is not between -2^62 and 2^62")
     if not 0 <= gang.release_after_ns < 2**62:
         raise FactError(f"gang {gang.key!r} is to be released after {gang.release_after_ns} ns, which is no time")
+    if not 0 <= (gang.draw_key or 0) < 2**64:
+        raise FactError(f"gang {gang.key!r} has a draw key beyond 64 bits")
 
 
 class TenancyFacts:
@@ -70,6 +72,7 @@ class TenancyFacts:
         self._rules_moved()
 
     def _budget_left(self, event: BudgetLeft) -> None:
+        self._state.spent.pop(event.key, None)
         if self._state.budgets.pop(event.key, None) is not None:
             self._rules_moved()
 
@@ -77,7 +80,7 @@ class TenancyFacts:
         """Let waiting guests look again: another budget, quota or reservation may help them."""
         state = self._state
         state.budgets_moved()
-        for uid, entry in list(state.queue.entries.items()):
+        for uid, entry in sorted(state.queue.entries.items(), key=lambda item: item[1].stamp):
             if entry.state == WAITING and uid not in state.nominations:
                 state.queue.wake_one(uid, state.now)
 

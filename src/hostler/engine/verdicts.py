@@ -11,18 +11,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from hostler.engine.guest_verdicts import guest_failures
+from hostler.engine.nominations import NOMINATION
 from hostler.engine.plugins.host_affinity import AFFINITY_MISMATCH, SELECTOR_MISMATCH, HostAffinity, about
+from hostler.engine.plugins.room import Devices, Resources
 from hostler.engine.plugins.taints import Taints
 from hostler.engine.profile import Profile
-from hostler.engine.reasons import full_name
+from hostler.engine.reasons import full_name, shape_reason
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
+from hostler.engine.tables import UNKNOWN_RESOURCE
 from hostler.model import Expression, Failure, GuestSpec, Host, Reason
 from hostler.model.selectors import untolerated
 
 __all__ = ["device_failures", "failures_on"]
-
-NOMINATION = "nomination:"  # what the hold for a nominated guest is called before its uid
 
 
 def failures_on(
@@ -47,7 +48,7 @@ def failures_on(
         elif use.name == HostAffinity.name:
             found += _affinity(shape, host)
         else:
-            found.append(Failure(reason=state.tables.reasons.values[int(verdict[0])]))
+            found.append(Failure(reason=shape_reason(state.tables.reasons, int(verdict[0]), shape)))
     found += _resources(state, profile, shape, row, gang, own_hold)
     found += device_failures(state, shape.spec, row, host)
     found += guest_failures(state, state.cache.slot(shape, state.profiles.number(shape.spec.policy)), row)
@@ -76,19 +77,32 @@ def _resources(state: State, profile: Profile, shape: Shape, row: int, gang: str
         if name != own_hold and hold.priority >= priority and hold.pass_number not in passes
     ]
     for resource, amount in shape.amounts:
+        if resource == UNKNOWN_RESOURCE:
+            yield from _unknown(state, shape, row)
+            continue
         free = state.cluster.limit(row, resource, profile.limit_set) - state.cluster.used(row, resource)
         kept: Counter[str] = Counter()
         for name, hold in holds:
             kept[name] += dict(hold.amounts).get(resource, 0)
         free -= kept.total()
         if amount > free:
-            reason = state.tables.reasons.values[state.tables.insufficient(resource)]
+            reason = Reason(Resources.name, "insufficient", state.tables.resources.values[resource])
             by = tuple(name for name, held in kept.items() if held)[:3]
             yield Failure(reason=reason, needed=amount, free=free, missing=amount - free, held=kept.total(), by=by)
     if shape.asks and any(hold.has_devices for _, hold in holds):
-        kind = state.tables.device_codes(shape.asks[0].kind)[2]
         owners = dict.fromkeys(name for name, hold in holds if hold.has_devices)
-        yield Failure(reason=state.tables.reasons.values[kind], by=tuple(owners)[:3])
+        reason = Reason(Devices.name, "insufficient_devices", shape.spec.devices[0].kind)
+        yield Failure(reason=reason, by=tuple(owners)[:3])
+
+
+def _unknown(state: State, shape: Shape, row: int) -> Iterator[Failure]:
+    """Return what no host has; guests that are bound there from outside may take some of it all the same."""
+    others = [dict(other.spec.requests) for other in state.cluster.guests_on[row].values() if other.unknown]
+    for name, needed in shape.spec.requests:
+        if name in shape.unknown:
+            free = -sum(other.get(name, 0) for other in others)
+            reason = Reason(Resources.name, "insufficient", name)
+            yield Failure(reason=reason, needed=needed, free=free, missing=needed - free)
 
 
 def _holder(state: State, name: str) -> str:
@@ -110,10 +124,8 @@ def device_failures(state: State, spec: GuestSpec, row: int, host: Host) -> Iter
             for at in fitting[: ask.count]:
                 left[at] -= ask.milli
             continue
-        kind = state.tables.kinds.number(ask.kind)
-        none, model, room = state.tables.device_codes(kind)
-        code = none if not of_kind else model if not of_model else room
+        code = "no_device" if not of_kind else "wrong_device_model" if not of_model else "insufficient_devices"
         best = sum(sorted((min(max(left[at], 0), ask.milli) for at in of_model), reverse=True)[: ask.count])
         needed = ask.count * ask.milli
-        yield Failure(reason=state.tables.reasons.values[code], needed=needed, free=best, missing=needed - best)
+        yield Failure(reason=Reason(Devices.name, code, ask.kind), needed=needed, free=best, missing=needed - best)
         return

@@ -16,15 +16,17 @@ from hostler.engine.gang_book import GANG
 from hostler.engine.gang_queue import GANG_KEY
 from hostler.engine.gang_room import GangRoom
 from hostler.engine.kernels_layout import Int32s, Int64s
+from hostler.engine.nominations import NOMINATION
 from hostler.engine.plugins.across_guests import GuestAffinity, Ports, SpreadFilter
 from hostler.engine.preemption import is_resolvable
 from hostler.engine.profiles import NO_POLICY
 from hostler.engine.queue import WAITING, WaitKey
 from hostler.engine.shapes import Shape
 from hostler.engine.state import State
-from hostler.engine.verdicts import NOMINATION, failures_on
+from hostler.engine.verdicts import failures_on
 from hostler.engine.watching import Watchers
 from hostler.errors import PluginError
+from hostler.model import Reason
 
 __all__ = ["WaitIndex"]
 
@@ -57,6 +59,7 @@ class WaitIndex:
         rows, moved, shifted = state.improved_rows, state.moved, state.has_shifted
         if not rows and not moved and not shifted and not state.quota_freed:
             return
+        state.gangs.searches.note_improvement()
         state.improved_rows = set()
         state.moved, state.has_shifted = {}, False
         if state.gangs.reserving:
@@ -64,6 +67,8 @@ class WaitIndex:
         widened, state.widened_rows = state.widened_rows, set()
         is_freed, state.quota_freed = state.quota_freed, False
         if not state.queue.waiting:
+            if self._at:
+                self._reset()  # what was noted about pairs would miss these changes
             return
         self._wake_gangs(is_freed=is_freed)
         self._follow_queue()
@@ -77,14 +82,9 @@ class WaitIndex:
             len(self._keys), may_fit,
         )  # fmt: skip
         hits = [self._keys[at] for at in np.flatnonzero(may_fit).tolist()]
-        candidates = [
-            key
-            for key in hits
-            if key is not None and key[1] != NO_POLICY and key not in around and key not in self._barred_by_others
-        ]
+        fitting = {key for key in hits if key is not None and key[1] != NO_POLICY and key not in self._barred_by_others}
         limited = self._limited() if is_freed else set()
-        candidates += sorted(around | limited)
-        for key in candidates:
+        for key in sorted(fitting | around | limited):
             if not self._fits_now(key):
                 continue
             if self._asks_outside(key):
@@ -100,12 +100,12 @@ class WaitIndex:
         if not widened and not limited:
             return
         rows = np.array(sorted(row for row in widened if state.cluster.host_at[row] is not None), dtype=np.int64)
-        for key in list(state.queue.waiting):
+        for key in sorted(state.queue.waiting):
             if key[1] == NO_POLICY or key in state.queue.opened or not self._may_evict(key):
                 continue
             is_allowed = key in limited and not state.quotas.beyond(state.shapes.shapes[key[0]].spec)
             if is_allowed or self._could_make_room(key, rows):
-                for uid in list(state.queue.waiting[key]):
+                for uid in state.queue.waiting_under(key):
                     if uid not in state.nominations:
                         state.queue.wake_one(uid, state.now)
 
@@ -118,11 +118,11 @@ class WaitIndex:
         """Say whether some of the rows refuse a pair for nothing but what evictions can end."""
         state = self._state
         try:
-            codes, _ = state.cache.codes(state.cache.slot(state.shapes.shapes[key[0]], key[1]))
+            slot = state.cache.slot(state.shapes.shapes[key[0]], key[1])
+            codes, _ = state.cache.codes(slot)
         except PluginError:
             return True  # the guest is tried, and the error comes up where it belongs
-        reasons = state.tables.reasons.values
-        return any(code > 0 and is_resolvable(reasons[code]) for code in np.unique(codes[rows]).tolist())
+        return bool(state.cache.resolvable(slot, codes[rows].tolist(), is_resolvable))
 
     def _asks_outside(self, key: WaitKey) -> bool:
         """Say whether somebody outside has the last word, so that whoever fits may yet be refused, and one by one."""
@@ -134,7 +134,7 @@ class WaitIndex:
         Those for which trying is cheap are tried at once, or guests of lower priority would have the room before them.
         """
         state = self._state
-        waiting = list(state.queue.waiting.get(GANG_KEY, ()))
+        waiting = state.queue.waiting_under(GANG_KEY)
         room = GangRoom(state)
         for name in waiting:
             key = name.removeprefix(GANG)
@@ -184,6 +184,8 @@ class WaitIndex:
 
     def _around(self, moved: Mapping[int, Shape], *, shifted: bool) -> set[WaitKey]:
         """Return the waiting pairs that guests who moved may stand in the way of; where few wait, all of them."""
+        if shifted:
+            self._barred_by_others.clear()
         if not moved and not shifted:
             return set()
         waiting = self._state.queue.waiting
@@ -194,9 +196,8 @@ class WaitIndex:
             # Whom an answer from outside refused may well fit; another placement is no reason to ask again.
             found = {key for key in keys if profiles[key[1]].policy.ask is None}
         if shifted:
-            self._watchers.forget()
             return found.union(key for key in keys if self._looks_around(key))
-        return found | self._watchers.concerned(moved.values(), self._state.cluster.counters.namespaces)
+        return found | self._watchers.concerned(moved.values(), self._state.cluster.counters)
 
     def _looks_around(self, key: WaitKey) -> bool:
         """Say whether a pair asks about others, or was refused because of others."""
@@ -206,9 +207,8 @@ class WaitIndex:
             return True
         if spec.affinity or spec.anti_affinity or spec.spread or spec.ports:
             return True
-        reasons = state.tables.reasons.values
-        record = state.guests[next(iter(state.queue.waiting[key]))]
-        return any(reasons[code].plugin == GuestAffinity.name for code, _ in record.counts)
+        record = state.guests[state.queue.first_under(key)]
+        return any(reason.plugin == GuestAffinity.name for reason, _ in record.reasons)
 
     def _fits_now(self, key: WaitKey) -> bool:
         state = self._state
@@ -216,17 +216,19 @@ class WaitIndex:
         if shape.spec.is_leaving or state.quotas.beyond(shape.spec):
             return False
         try:
-            fits, counts = state.cache.refusals(state.cache.slot(shape, key[1]))
+            fits, reasons = state.cache.refusals(state.cache.slot(shape, key[1]))
         except PluginError:
             return True  # the guest is tried, and the error comes up where it belongs
-        self._note_bars(key, counts)
+        self._note_bars(key, fits=fits, reasons=reasons)
         return fits
 
-    def _note_bars(self, key: WaitKey, codes: Iterable[int]) -> None:
-        """Remember whether nothing but other guests bars a pair: then room that becomes free does not help it."""
-        reasons = self._state.tables.reasons.values
-        found = list(codes)
-        if found and all(reasons[code].plugin in _ABOUT_OTHERS for code in found):
+    def _note_bars(self, key: WaitKey, *, fits: bool, reasons: Iterable[Reason]) -> None:
+        """Remember whether nothing but other guests bars a pair from every host.
+
+        Room that becomes free does not help such a pair, so it is not looked at until one of the guests moves that it
+        looks at (``concerned``) or something else changes (``has_shifted``). To forget this costs time, and no answer.
+        """
+        if not fits and all(reason.plugin in _ABOUT_OTHERS for reason in reasons):
             self._barred_by_others.add(key)
         else:
             self._barred_by_others.discard(key)
@@ -269,7 +271,5 @@ class WaitIndex:
             profile = state.profiles.profiles[key[1]]
             self._watchers.add(key, state.shapes.shapes[key[0]], profile.asks)
             self._limit_set[at] = profile.limit_set
-            records = (state.guests[uid] for uid in state.queue.waiting[key])
-            self._note_bars(key, {code for record in records for code, _ in record.counts})
         else:
             self._limit_set[at] = 0

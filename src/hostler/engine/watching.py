@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hostler.engine.asks import AskOptions, watched
+from hostler.engine.counters import Counters
 from hostler.engine.queue import WaitKey
 from hostler.engine.shapes import Shape
 from hostler.engine.terms import Counted, Namespaces, ResolvedTerm, WithPort, multiplicity, resolve
 from hostler.model import GuestSpec
 
 __all__ = ["Watchers"]
+
+# Entries of what is derived: guests come and go with ever other terms while the same pairs wait.
+_MAX_COUNTS = 100_000
+_MAX_MEANT = 10_000
 
 
 class Watchers:
@@ -26,6 +31,7 @@ class Watchers:
         self._watchers: dict[Counted, dict[WaitKey, None]] = {}
         self._counts: dict[tuple[Counted, int], tuple[Shape, bool]] = {}  # whether a shape is watched; derived
         self._meant: dict[ResolvedTerm, set[WaitKey]] = {}  # the pairs that a term is about; derived
+        self._labels_seen = -1  # the labels of namespaces by which it was derived
 
     def add(self, key: WaitKey, shape: Shape, options: AskOptions) -> None:
         """Let a pair watch."""
@@ -45,15 +51,14 @@ class Watchers:
                 del self._watchers[counted]
         self._meant.clear()
 
-    def forget(self) -> None:
-        """Forget what was derived: namespaces have other labels now."""
-        self._counts.clear()
-        self._meant.clear()
-
-    def concerned(self, moved: Iterable[Shape], namespaces: Namespaces) -> set[WaitKey]:
+    def concerned(self, moved: Iterable[Shape], counters: Counters) -> set[WaitKey]:
         """Return the pairs that placements or departures of these shapes may concern."""
-        if len(self._counts) > 100_000:
+        is_full = len(self._counts) > _MAX_COUNTS or len(self._meant) > _MAX_MEANT
+        if self._labels_seen != counters.labels_version or is_full:
+            self._labels_seen = counters.labels_version
             self._counts.clear()
+            self._meant.clear()
+        namespaces = counters.namespaces
         found: set[WaitKey] = set()
         for shape in moved:
             for counted, keys in self._watchers.items():

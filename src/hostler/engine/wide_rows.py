@@ -7,21 +7,34 @@ it holds a slot of the verdict cache.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hostler.engine.kernels_layout import Int16s, Int64s
 
-__all__ = ["WideRows"]
+__all__ = ["DEFAULT_BUDGET", "CacheBudget", "WideRows"]
 
-_BUDGET_BYTES = 96 * 2**20
-_MIN_ENTRIES = 16
+
+class CacheBudget(NamedTuple):
+    """The memory of each pool of the verdict cache. It decides how fast an engine is, never what it answers."""
+
+    pool_bytes: int = 96 * 2**20
+    least_entries: int = 16  # kept also where hosts are so many that they do not fit the bytes
+
+    def entries(self, entry_bytes: int) -> int:
+        """Return how many entries of a size a pool may have."""
+        return max(self.least_entries, self.pool_bytes // entry_bytes)
+
+
+DEFAULT_BUDGET = CacheBudget()
 
 
 class WideRows:
     """A growing pool of entries: base score, normalised and outer raw scores, and local verdict of every row."""
 
-    def __init__(self, rows: int, scorers: int, normalized: int) -> None:
-        self.most = max(_MIN_ENTRIES, _BUDGET_BYTES // (rows * (2 + 8 * (1 + scorers + normalized))))
+    def __init__(self, rows: int, scorers: int, normalized: int, budget: CacheBudget = DEFAULT_BUDGET) -> None:
+        self.most = budget.entries(rows * (2 + 8 * (1 + scorers + normalized)))
         self.base: Int64s = np.zeros((1, rows), dtype=np.int64)
         self.raw: Int64s = np.zeros((1, normalized, rows), dtype=np.int64)
         self.outer: Int64s = np.zeros((1, scorers, rows), dtype=np.int64)

@@ -13,7 +13,9 @@ from hostler.model.hosts import WHOLE_DEVICE
 from hostler.model.resources import CPU, MEMORY, Amounts, Labels, amount_of
 from hostler.model.selectors import Term, Toleration, WeightedTerm
 
-__all__ = ["UNASKED", "DeviceRequest", "Guest", "GuestSpec", "scored_amount"]
+__all__ = ["MAX_TERMS", "UNASKED", "DeviceRequest", "Guest", "GuestSpec", "scored_amount"]
+
+MAX_TERMS = 1024  # rules about other guests that one guest may have; fronts allow their users fewer
 
 
 class DeviceRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,6 +55,14 @@ class GuestSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_leaving: bool = False  # it still holds its room, but its end is decided
     unsupported: tuple[str, ...] = ()  # what the front read and nobody evaluates yet: the guest is refused for it
     prepare: tuple[str, ...] = ()  # what a front must get ready on the host before the guest is bound
+
+    @property
+    def term_count(self) -> int:
+        """Return how many rules about other guests there are; each costs the engine a counter."""
+        near, apart = self.affinity, self.anti_affinity
+        return (
+            len(near) + len(apart) + len(self.preferred_affinity) + len(self.preferred_anti_affinity) + len(self.spread)
+        )
 
 
 # What Kubernetes scores a guest by that asks for no cpu or memory (kubernetes/kubernetes pkg/scheduler/util).

@@ -89,13 +89,19 @@ class PreemptionRules(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class QueueRules(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How often a refused guest is tried again; defaults are kube-scheduler's."""
+    """How often a refused guest is tried again; the defaults for that are kube-scheduler's.
+
+    ``search_units`` bounds how much the gangs of one tenant search in one step; the rest follows in later steps, the
+    next of them ``search_rest_ns`` after it at the earliest.
+    """
 
     backoff_initial_ns: int = 1_000_000_000
     backoff_max_ns: int = 10_000_000_000
     jitter_percent: int = 10
     flush_after_ns: int = 300_000_000_000
     prepare_timeout_ns: int = 600_000_000_000
+    search_units: int = 128
+    search_rest_ns: int = 0
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -21,7 +21,8 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     domain of that label. ``disruption``: whether members may be evicted one by one or only all together.
     ``when_broken``: what happens when a running gang has fewer than ``min_count`` members placed.
     ``head_of_line``: whether a gang that finds no room lets smaller ones pass, or keeps guests of lower and equal
-    priority from taking what it waits for.
+    priority from taking what it waits for. ``draw_key`` replaces the key in random choices (a redacted journal needs it
+    to draw the same).
     """
 
     name: str
@@ -35,6 +36,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     when_broken: Literal["keep", "prefer_repair", "release_after"] = "keep"
     release_after_ns: int = 60_000_000_000
     head_of_line: Literal["skip", "reserve"] = "skip"
+    draw_key: int | None = None
 
     @property
     def key(self) -> str:

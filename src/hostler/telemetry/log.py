@@ -2,10 +2,14 @@
 
 As text for people, or as JSON for programs. The same message very often in a row is cut short, so that an outage does
 not fill a disk; what was left out is counted. Used by the scheduler, the control plane and agents.
+
+Invariant: one call writes one line, and nothing in it moves a cursor or reorders letters. Messages, values and texts of
+errors come from strangers, too: names of VMs, output of programs, answers of servers.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -108,11 +112,13 @@ class Log:
         seconds, rest = divmod(now, _SECOND)
         at = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
         if self._form == "json":
-            line = {"time": at, "level": level, "message": _text(message)} | {key: _data(fields[key]) for key in fields}
-            self._write(msgspec.json.encode(line).decode())
+            line = {"time": at, "level": level, "message": _text(message)} | {
+                _text(key): _data(fields[key]) for key in fields
+            }
+            self._write(_escape_json(msgspec.json.encode(line).decode()))
             return
-        words = [f"{key}={_word(value)}" for key, value in fields.items()]
-        self._write(" ".join([at, f"{level.upper():5}", _text(message), *words]))
+        words = [f"{_escape_controls(_text(key))}={_word(value)}" for key, value in fields.items()]
+        self._write(" ".join([at, f"{level.upper():5}", _escape_controls(_text(message)), *words]))
 
 
 def _is_over(burst: _Burst, now: int) -> bool:
@@ -125,6 +131,24 @@ def _text(value: object) -> str:
     return str(value).encode("utf-8", "backslashreplace").decode()
 
 
+def _escape_controls(text: str) -> str:
+    r"""Write what a terminal or an editor would act on as an escape, such as ``\n``, ``\x1b`` or ``\u202e``.
+
+    That is all that ``str.isprintable`` denies: control characters, ANSI escapes by their first letter, separators of
+    lines and paragraphs, bidirectional overrides and letters of no width. Letters of all scripts stay as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def _escape_json(text: str) -> str:
+    """Do the same inside JSON, as JSON escapes: unprintable letters stand nowhere in it but in strings."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
+
+
 def _data(value: object) -> object:
     if isinstance(value, float):
         return round(value, 3)
@@ -134,7 +158,9 @@ def _data(value: object) -> object:
 def _word(value: object) -> str:
     """Write a value as one word; what is not one stands in quotes, as JSON writes it."""
     text = f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else _text(value)
-    return text if text and _PLAIN.issuperset(text) else msgspec.json.encode(text).decode()
+    if text and _PLAIN.issuperset(text):
+        return text
+    return _escape_json(msgspec.json.encode(text).decode())
 
 
 QUIET = Log(None)

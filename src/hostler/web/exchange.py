@@ -41,6 +41,7 @@ DONE = {
     "force-offline": "It counts as offline until its agent registers again.",
     "confirm-dead": "It counts as dead. Its VMs that may start elsewhere do.",
     "host-delete": "The host is gone.",
+    "key-confirm": "The key is accepted again.",
 }  # what pages say after something was done: never words from an address
 
 

@@ -8,11 +8,12 @@ import msgspec
 from starlette.responses import Response
 
 from hostler.control.access.names import by_number
-from hostler.control.api.shapes import Vm
+from hostler.control.api.shapes import Key, Vm
 from hostler.control.books import ledger
-from hostler.control.services import hosts
+from hostler.control.services import hosts, keys
 from hostler.control.services.gangs import counting_stopped
 from hostler.control.services.hindered import list_hindered
+from hostler.control.services.lost_vms import find_missing
 from hostler.control.services.showing import Gathers, show_vm
 from hostler.control.store import Connection, lease, vms
 from hostler.control.store.hosts import HostFilter
@@ -55,6 +56,7 @@ class _Read(msgspec.Struct, frozen=True):
     waiting: int
     lease: Lease
     looked: Looked
+    unconfirmed: list[Key]
 
 
 async def show(visit: Visit) -> Response:
@@ -73,9 +75,12 @@ async def show(visit: Visit) -> Response:
         live=live_link(),
         fleet=_fleet(found.hosts, by, sort),
         vm_count=found.vms,
+        unconfirmed=found.unconfirmed,
         waiting=found.waiting,
         leader=(found.lease.address or found.lease.holder[:12]) if found.lease.is_held else "",
         is_leader=visit.context.books.is_leader,
+        is_astray=bool(visit.context.books.trouble),
+        went_back=visit.context.database.history.went_back is not None,
         epoch=found.lease.epoch,
         seq=visit.context.books.seq,
         looked=found.looked,
@@ -95,13 +100,15 @@ def _read(connection: Connection, visit: Visit) -> _Read:
         vms.count(connection, VmFilter(state="pending")),
         lease.read(connection),
         _looked(connection, visit.context.books.gathers) if visit.may("vm.read") else Looked([], []),
+        keys.list_unconfirmed(connection, visit.caller) if visit.may("key.confirm") else [],
     )
 
 
 def _looked(connection: Connection, gathers: Gathers) -> Looked:
     said = counting_stopped(connection, gathers)
     troubled = [vm for state in _TROUBLES for vm in _some(connection, state, said)]
-    troubled += [show_vm(ledger.stored(row), said) for row in list_hindered(connection)[:_SOME]]
+    missing = find_missing(connection)
+    troubled += [show_vm(ledger.stored(row), said, missing=missing) for row in list_hindered(connection)[:_SOME]]
     return Looked(_some(connection, "pending", said), troubled[:_SOME])
 
 
@@ -127,7 +134,8 @@ def all_hosts(connection: Connection, visit: Visit, part: str) -> list[Load]:
 
 def _some(connection: Connection, state: str, gathers: Gathers) -> list[Vm]:
     page = vms.list_page(connection, VmFilter(state=state), limit=_SOME)
-    return [show_vm(ledger.stored(row), gathers) for row in page.items]
+    missing = find_missing(connection)
+    return [show_vm(ledger.stored(row), gathers, missing=missing) for row in page.items]
 
 
 def _fleet(found: list[Load], by: str, sort: str) -> Fleet:

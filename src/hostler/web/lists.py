@@ -12,6 +12,7 @@ from hostler.control.books.ledger import NEWS
 from hostler.control.services import events, projects
 from hostler.control.services.callers import Caller
 from hostler.control.services.gangs import counting_stopped
+from hostler.control.services.lost_vms import find_missing
 from hostler.control.services.showing import Gathers, show_vm
 from hostler.control.store import Connection, hosts, log, vms
 from hostler.control.store.rows import Page
@@ -77,7 +78,8 @@ def list_vms(
     )
     page: Page[vms.VmRow] = vms.list_page(connection, wanted, after=after, limit=limit)
     said = counting_stopped(connection, gathers)
-    shown = [show_vm(ledger.stored(row), said) for row in page.items]
+    missing = find_missing(connection)
+    shown = [show_vm(ledger.stored(row), said, missing=missing) for row in page.items]
     return VmsFound(items=shown, next=page.next, count=vms.count(connection, wanted))
 
 

@@ -28,7 +28,7 @@ _ITEMS = (
     Item("Operations", "/operations", "6", "operation.read"),
     Item("Projects", "/projects", "7", "project.read"),
 )
-_BELOW = {"/": ("/hosts",)}
+_BELOW = {"/": ("/hosts", "/keys")}
 
 
 def menu_for(principal: Principal, path: str) -> list[Item]:

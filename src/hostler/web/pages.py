@@ -13,6 +13,7 @@ from hostler.web import (
     fleet_page,
     host_pages,
     host_verbs,
+    key_pages,
     live,
     log_pages,
     project_page,
@@ -42,6 +43,7 @@ def mount(app: FastAPI, context: Context) -> None:
     _add_form(app, desk, "/vms/new", vm_creating.ask, vm_creating.do)  # before the VMs: it would be one's id
     for path, show, twin in _PAGES:
         app.add_route(path, desk.page(show, twin), include_in_schema=False)
+    _add_form(app, desk, "/keys/{id}/confirm", key_pages.ask, key_pages.do)
     for verb in vm_verbs.VERBS:
         _add_form(app, desk, f"/vms/{{id}}/{verb}", *_FORMS.get(verb, (vm_verbs.ask, vm_verbs.do)), verb=verb)
     for verb in host_verbs.VERBS:
@@ -72,6 +74,7 @@ _PAGES: tuple[tuple[str, Page, Callable[[Request], str] | None], ...] = (
     ("/vms", vm_pages.show_list, lambda request: vm_pages.list_twin(request.query_params)),
     ("/vms/{id}", vm_pages.show_one, _one("/v1/vms", "id")),
     ("/hosts/{name}", host_pages.show, _one("/v1/hosts", "name")),
+    ("/keys", key_pages.show, _plain("/v1/keys")),
     ("/queue", queue_page.show, _listed("/v1/queue", "project", "after")),
     ("/what-if", what_if_page.show, None),
     ("/events", log_pages.show_events, _listed("/v1/events", "project", "subject")),

@@ -9,14 +9,15 @@ from starlette.responses import Response
 
 from hostler.control.api.shapes import Page, Vm
 from hostler.control.services import standing, vms
-from hostler.control.services.discretion import MayRead, readable
+from hostler.control.services.discretion import readable
 from hostler.control.services.explaining import explain_vm
 from hostler.control.services.gangs import counting_stopped
+from hostler.control.services.lost_vms import find_missing
 from hostler.control.services.showing import show_vm
 from hostler.control.services.standing import Standings
 from hostler.control.store import Connection
+from hostler.control.store.errors import NotFoundError
 from hostler.control.vms import state as pure
-from hostler.engine import Engine
 from hostler.errors import HostlerError
 from hostler.web.desk import Visit
 from hostler.web.exchange import HEADERS, wants_json
@@ -92,12 +93,13 @@ async def show_one(visit: Visit) -> Response:
         looked = Looked(items=[], before=0)
         if visit.may("event.read", stored.vm.project):
             looked = look_back(connection, caller, limit=_EVENTS, subject=identity, project=stored.vm.project)
-        shown = show_vm(stored, counting_stopped(connection, books.gathers), books.tried_at)
+        said, missing = counting_stopped(connection, books.gathers), find_missing(connection)
+        shown = show_vm(stored, said, books.tried_at, missing)
         return _Read(stored.vm, shown, looked, standing.read(connection), why_not_migrate(connection, stored.vm))
 
     found = await visit.read(work)
-    may_read, verbs = readable(visit.principal), verbs_for(found.vm, visit)
-    told, seq = await books.ask(lambda engine: _explain(engine, found.vm, may_read, found.standings))
+    verbs = verbs_for(found.vm, visit)
+    told, seq, unexplained = await _explain(visit, found.vm, found.standings)
     explanation = explanation_of(told) if told is not None else None
     return await visit.render(
         "vm.html",
@@ -109,6 +111,7 @@ async def show_one(visit: Visit) -> Response:
         verbs=[verb for verb in verbs if verb.name != "migrate" or found.unmovable is None],
         unmovable=found.unmovable if any(verb.name == "migrate" for verb in verbs) else None,
         explanation=explanation,
+        unexplained=unexplained,
         if_started=told is not None and told["if_started"],
         verdicts=verdicts_of(explanation, explanation.decision.host) if explanation is not None else None,
         seq=seq,
@@ -123,9 +126,14 @@ def _parts(identity: str, sees_events: bool) -> list[str]:
     return [f"/v1/vms/{identity}/{part}" for part in parts]
 
 
-def _explain(engine: Engine, vm: pure.Vm, may_read: MayRead, standings: Standings) -> dict[str, object] | None:
-    """Return what REST tells of the decision; None for a VM that is going, or has just come."""
+async def _explain(visit: Visit, vm: pure.Vm, standings: Standings) -> tuple[dict[str, object] | None, int, str]:
+    """Return the decision as REST shows it, with its entry of the log; or None, and the reason as text."""
+    may_read, books = readable(visit.principal), visit.context.books
     try:
-        return explain_vm(engine, vm, may_read, standings)
-    except HostlerError:
-        return None
+        with visit.context.asking.explanation(vm.project, visit.now_ns):
+            told, seq = await books.explain(lambda engine: explain_vm(engine, vm, may_read, standings))
+    except NotFoundError:
+        return None, books.seq, "It asks for no room at the moment, so nothing was decided."
+    except HostlerError as error:
+        return None, books.seq, f"No explanation: {error.message}; {error.hint}."
+    return told, seq, ""

@@ -167,7 +167,7 @@ def _power(name: str) -> Callable[[Connection, str, str, Caller], VmChanged]:
 
 
 _DOING: dict[str, Callable[[Connection, str, str, Caller], VmChanged]] = {
-    **{name: _power(name) for name in vms.POWER},
+    **{name: _power(name) for name in ("start", *vms.POWER)},
     "migrate": lambda connection, identity, host, caller: vms.migrate(connection, identity, caller, new_id, host=host),
     "delete": lambda connection, identity, _host, caller: vms.delete(connection, identity, caller, new_id),
 }

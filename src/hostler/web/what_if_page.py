@@ -93,7 +93,7 @@ def _asked(visit: Visit) -> Asked:
 async def _allowed(visit: Visit, plan: PlanAsked) -> Answer:
     visit.principal.check("plan.run", plan.vms[0].project)
     visit.context.limiter.check(visit.principal.id, visit.now_ns, is_change=True)  # it costs as much
-    with visit.context.asking.turn(visit.principal.id):
+    with visit.context.asking.turn(visit.principal.id, {plan.vms[0].project}):
         return await _answer(visit, plan)
 
 

@@ -20,8 +20,9 @@ from typing import Protocol
 import msgspec
 import pytest
 
-from hostler.agent.drivers.driver import Driver, DriverError, Landing, UnsupportedError
+from hostler.agent.drivers.driver import DiskMissingError, Driver, DriverError, Landing, UnsupportedError
 from hostler.agent.messages import Disk, Network, Order
+from tests.wait import GIVE_UP_S
 
 
 class Lab(Protocol):
@@ -51,8 +52,6 @@ class Lab(Protocol):
         """Leave nothing running."""
         ...
 
-
-PATIENCE_S = 120  # a guard, not a measure
 
 Check = Callable[[Lab], Awaitable[None]]
 CHECKS: list[Check] = []
@@ -89,7 +88,7 @@ async def opened(lab: Lab, host: str = "one"):
 
 async def power_of(driver: Driver, vm: str) -> str:
     """Return how a VM is found, once its hypervisor has the time to say so: one that is busy is asked again."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(GIVE_UP_S):
         while True:
             found = {found.vm: found for found in await driver.find()}.get(vm)
             if found is None or "does not answer" not in found.detail:
@@ -204,6 +203,23 @@ async def a_running_vm_can_be_deleted(lab: Lab) -> None:
         await driver.delete("a")
         await driver.create(lab.order("a"))
         assert await power_of(driver, "a") == "stopped", "its name can be used again"
+
+
+@contract
+async def vms_are_halted_together_and_others_run_on(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        for vm in ("a", "b", "c"):
+            await driver.create(lab.order(vm))
+            await driver.start(vm)
+        found = {one.vm: one.power for one in await driver.find_running() if one.is_ours}
+        assert found == dict.fromkeys("abc", "running")
+        rehearsal = await driver.rehearse_halt(["a", "b"])
+        assert rehearsal.most_at_once > 1
+        assert set(rehearsal.failed) <= {"a", "b"}
+        assert [await power_of(driver, vm) for vm in "abc"] == ["running"] * 3, "a rehearsal changes nothing"
+        assert await driver.halt(["a", "b"], polite_s=1.0, reap_s=60.0) == {}
+        assert [await power_of(driver, vm) for vm in "abc"] == ["stopped", "stopped", "running"]
+        assert await driver.halt(["a", "b"], polite_s=1.0, reap_s=60.0) == {}, "and once more"
 
 
 @contract
@@ -332,6 +348,32 @@ async def disks_are_made_and_go_with_the_vm(lab: Lab) -> None:
             assert await power_of(driver, "a") == "stopped"
             await driver.delete("a")
             assert await power_of(driver, "a") == "absent"
+
+
+@contract
+async def a_disk_that_was_made_before_is_not_made_again(lab: Lab) -> None:
+    """The order says that disks were made; the host has none of them, and makes none."""
+    async with opened(lab) as driver:
+        if not driver.capabilities.disks:
+            return
+        assert await driver.unavailable() == {}
+        for disk in (Disk(size_bytes=2**20), lab.shared_disk()):
+            with pytest.raises(DiskMissingError):
+                await driver.create(msgspec.structs.replace(lab.order("a"), disks=(disk,), has_disks=True))
+            assert await power_of(driver, "a") == "absent"
+        assert not lab.has_shared("a")
+
+
+@contract
+async def a_shared_disk_that_was_made_before_is_used_again(lab: Lab) -> None:
+    async with opened(lab) as driver:
+        if not driver.capabilities.disks:
+            return
+        order = msgspec.structs.replace(lab.order("a"), disks=(lab.shared_disk(),))
+        await driver.create(order)
+        await driver.delete("a", keeps_shared=True)
+        await driver.create(msgspec.structs.replace(order, has_disks=True))
+        assert await power_of(driver, "a") == "stopped"
 
 
 @contract

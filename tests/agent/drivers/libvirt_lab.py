@@ -39,7 +39,12 @@ class LibvirtLab:
 
     def driver(self, host: str = "one") -> LibvirtDriver:
         return LibvirtDriver(
-            URI, pool=self._pool, storages=self._storages, image_roots=[self.folder], bridges=self._bridges
+            URI,
+            pool=self._pool,
+            storages=self._storages,
+            image_roots=[self.folder],
+            bridges=self._bridges,
+            marks_file=self.folder / f"{host}.marks",
         )
 
     def order(self, vm: str, generation: int = 1) -> Order:
@@ -71,4 +76,6 @@ class LibvirtLab:
                 volume.delete(0)
 
     def volumes(self, pool: str = POOL) -> list[str]:
-        return sorted(self.connection.storagePoolLookupByName(pool).listVolumes())
+        """Return the names of volumes, without those that mark a pool."""
+        names = self.connection.storagePoolLookupByName(pool).listVolumes()
+        return sorted(name for name in names if not name.startswith("hostler-storage-"))

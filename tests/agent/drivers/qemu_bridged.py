@@ -12,7 +12,7 @@ from hostler.agent.drivers.driver import BlockedError, PermanentError
 from hostler.agent.messages import Network
 from tests.agent.drivers.contract import opened
 from tests.agent.drivers.qemu_lab import QemuLab
-from tests.agent.waiting import until
+from tests.wait import until
 
 ADD_BRIDGE, LEAVE_BRIDGE, INDEX = 0x89A0, 0x89A3, 0x8933
 

@@ -20,6 +20,7 @@ from hostler.agent.drivers.qemu_processes import end, scan
 from hostler.agent.drivers.qemu_settings import QemuSettings
 from hostler.agent.messages import Disk, Network, Order
 from tests.agent.drivers.contract import opened
+from tests.wait import GIVE_UP_S
 
 ROOT = Path(__file__).resolve().parents[3]
 MIB = 2**20
@@ -67,7 +68,7 @@ class QemuLab:
         return QemuSettings(folder=self.folder / host, image_roots=(self.images,), **changes)
 
     def driver(self, host: str = "one") -> Driver:
-        return QemuDriver(self.settings(host))
+        return QemuDriver(self.settings(host), marks_file=self.folder / f"{host}.marks")
 
     def order(self, vm: str, generation: int = 1, **changes: object) -> Order:
         values = {
@@ -96,7 +97,7 @@ class QemuLab:
     async def said(self, text: str, vm: str, host: str = "one") -> None:
         """Wait until a guest has said something."""
         try:
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(GIVE_UP_S):
                 while text not in self.console(vm, host):
                     await asyncio.sleep(0.1)
         except TimeoutError:

@@ -21,7 +21,7 @@ from hostler.agent.drivers.qemu_settings import QemuSettings, check, runner_of
 from hostler.errors import InputError, UnavailableError
 from tests.agent.drivers.contract import opened, power_of
 from tests.agent.drivers.qemu_lab import in_a_lab
-from tests.agent.waiting import until
+from tests.wait import until
 
 
 def folder_of(lab, vm="a"):

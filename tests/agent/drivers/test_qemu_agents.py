@@ -15,7 +15,7 @@ from hostler.agent.process import Agent
 from hostler.agent.settings import Settings
 from tests.agent.drivers.qemu_lab import QemuLab, in_a_lab
 from tests.agent.plane import TOKEN, Plane
-from tests.agent.waiting import until
+from tests.wait import GIVE_UP_S, until
 
 ROOM = HostSize(cpu_millis=64_000, memory_bytes=2**40)  # whatever else runs on this machine
 
@@ -56,7 +56,7 @@ class Host:
 
     async def reports(self, vm: str, state: str, generation: int = 0) -> None:
         try:
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(GIVE_UP_S):
                 while not self._says(vm, state, generation):
                     await asyncio.sleep(0.05)
         except TimeoutError:

@@ -65,11 +65,13 @@ def test_a_bridge_comes_as_an_open_descriptor_only():
 
 
 def test_formats_and_what_lies_below_a_disk_are_said_and_not_guessed():
-    disk = DiskFile(path=Path("/d/disk0.qcow2"), base=Path("/i/base"), base_format="qcow2")
+    disk = DiskFile(
+        path=Path("/d/disk0.qcow2"), descriptor=5, base=Path("/i/base"), base_descriptor=6, base_format="qcow2"
+    )
     node = json.loads(value(line(disks=(disk,)), "-blockdev"))
     assert (node["driver"], node["backing"]["driver"], node["backing"]["read-only"]) == ("qcow2", "qcow2", True)
     assert node["backing"]["backing"] is None, "its header is not asked for more files"
-    assert json.loads(value(line(disks=(DiskFile(path=Path("/d")),)), "-blockdev"))["backing"] is None
+    assert json.loads(value(line(disks=(DiskFile(path=Path("/d"), descriptor=5),)), "-blockdev"))["backing"] is None
 
 
 @given(st.text(max_size=80))
@@ -151,6 +153,14 @@ def test_the_address_of_a_card_is_the_vms_own_and_local():
         (["q", "-m", "512"], (1, 2**29)),
         (["q", "-smp"], (1, 0)),
         (["q", "-m", "lots"], (1, 0)),
+        (["q", "-m", "9" * 5000], (1, 0)),
+        (["q", "-m", f"size={'9' * 5000}T"], (1, 0)),
+        (["q", "-m", "99999999999999999999T"], (1, 0)),
+        (["q", "-m", "8388608T"], (1, 0)),
+        (["q", "-smp", "9" * 5000, "-m", "1G"], (1, 2**30)),
+        (["q", "-smp", "4294967296"], (1, 0)),
+        (["q", "-smp", "\u0663", "-m", "\u0663"], (1, 0)),
+        (["q", "-smp", "-1", "-m", "-1"], (1, 0)),
     ],
 )
 def test_the_size_of_a_stranger_is_read_from_its_command_line(arguments, expected):

@@ -20,7 +20,7 @@ from hostler.agent.drivers.qemu_settings import Runner
 from hostler.agent.messages import Disk, Image, Network
 from tests.agent.drivers.contract import power_of
 from tests.agent.drivers.qemu_lab import CHATTY, MIB, QemuLab, on_hosts
-from tests.agent.waiting import until
+from tests.wait import GIVE_UP_S, until
 
 
 def folder_of(lab, vm="a", name="one"):
@@ -43,7 +43,7 @@ def test_a_guest_boots_reads_its_disk_hears_the_power_button_and_is_found_stoppe
         assert "guest: up with 2 processors" in lab.console("a")
         assert f"guest: a disk of {8 * MIB // 512} sectors begins with 'hello from image'" in lab.console("a")
         await ask(folder_of(lab).qmp, "a", "system_powerdown")
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(GIVE_UP_S):
             while await power_of(driver, "a") != "stopped":
                 await asyncio.sleep(0.1)
         assert "guest: power button" in lab.console("a")
@@ -141,7 +141,7 @@ def test_a_vm_that_is_paused_cannot_hear_the_button_and_is_not_waited_for():
         await driver.create(lab.order("a"))
         await driver.start("a")
         await driver.pause("a")
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(GIVE_UP_S):
             await driver.stop("a", grace_s=3600)
         assert await power_of(driver, "a") == "stopped"
 
@@ -189,7 +189,7 @@ def test_a_host_says_how_it_runs_vms_and_warns_where_it_found_that_it_must_emula
             await driver.open()
             is_emulated = driver.capabilities.acceleration == "tcg"
             assert is_emulated or asked == "auto"
-            assert bool(told) == (warned and is_emulated)
+            assert any("emulated" in line for line in told) == (warned and is_emulated)
             await driver.close()
         await lab.clean()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 
 import pytest
 
@@ -12,19 +13,23 @@ from hostler.agent.drivers.driver import DriverError, Landing, PermanentError
 from hostler.agent.drivers.qemu_handshake import LandingPort, RefusedLandingError, knock, stream_key
 
 SECRET = "5" * 64
+OTHER = "7" * 64  # of the VM "b"
 
 
 class Host:
     def __init__(self):
         self.arrived = []
         self.refuses = None
-        self.port = LandingPort({"a": SECRET}.get, self.take)
+        self.gate = None  # if there is one, what comes for "a" waits until it is set
+        self.port = LandingPort({"a": SECRET, "b": OTHER}.get, self.take)
         self.landing = Landing(address="", secret=SECRET)
 
     async def take(self, vm, purpose, connection):
         if self.refuses is not None:
             raise self.refuses
         self.arrived.append((vm, purpose))
+        if self.gate is not None and vm == "a":
+            await self.gate.wait()
 
 
 @asynccontextmanager
@@ -171,3 +176,88 @@ def test_an_address_where_nobody_listens_is_an_error_that_may_pass(address):
 def test_the_key_of_the_stream_is_not_the_secret():
     assert stream_key(SECRET) != SECRET
     assert len(bytes.fromhex(stream_key(SECRET))) == 32
+
+
+async def idle_connections(host, stack, count, address="127.0.0.2"):
+    """Open connections that say nothing, from an address of this machine; return their readers."""
+    readers = []
+    for _ in range(count):
+        name, port = host.landing.address.split(":")
+        reader, writer = await asyncio.open_connection(name, port, local_addr=(address, 0))
+        stack.callback(writer.close)
+        readers.append(reader)
+    return readers
+
+
+async def until_open(readers, most):
+    """Wait until at most so many connections are left open by the port."""
+    ends = [asyncio.ensure_future(reader.read()) for reader in readers]
+    try:
+        async with asyncio.timeout(60):
+            while sum(not end.done() for end in ends) > most:
+                await asyncio.sleep(0.01)
+    finally:
+        for end in ends:
+            end.cancel()
+        await asyncio.gather(*ends, return_exceptions=True)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.2", "127.0.0.1"], ids=["other host", "host of the sender"])
+def test_idle_connections_keep_no_migration_out(address):
+    async def scenario(host):
+        with ExitStack() as stack:
+            readers = await idle_connections(host, stack, 100, address)
+            (await knock(host.landing, "a", "stream")).close()
+            assert host.arrived == [("a", "stream")]
+            await until_open(readers, 8)
+
+    on_a_host(scenario)
+
+
+def test_idle_connections_of_many_addresses_are_bounded_in_total():
+    async def scenario(host):
+        with ExitStack() as stack:
+            readers = []
+            for number in range(2, 60):
+                readers += await idle_connections(host, stack, 1, f"127.0.0.{number}")
+            (await knock(host.landing, "a", "stream")).close()
+            await until_open(readers, 32)
+
+    on_a_host(scenario)
+
+
+def test_connection_that_is_proving_outlasts_a_flood_from_elsewhere():
+    async def scenario(host):
+        with ExitStack() as stack:
+            async with raw(host) as (reader, writer):
+                challenge = json.loads(await reader.readline())["challenge"]
+                await until_open(await idle_connections(host, stack, 100), 8)
+                proof = hmac.new(SECRET.encode(), f"sender\0run\0a\0{challenge}\0n".encode(), "sha256").hexdigest()
+                request = {"vm": "a", "purpose": "run", "nonce": "n", "proof": proof}
+                writer.write(json.dumps(request).encode() + b"\n")
+                assert json.loads(await reader.readline())["proof"]
+        assert host.arrived == [("a", "run")]
+
+    on_a_host(scenario)
+
+
+def test_migration_under_way_outlasts_a_flood_and_its_repeats_are_bounded():
+    """A sender that proves a secret again and again holds up nobody but itself."""
+
+    async def scenario(host):
+        host.gate = asyncio.Event()
+        with ExitStack() as stack:
+            first = [asyncio.create_task(knock(host.landing, "a", "stream")) for _ in range(4)]
+            async with asyncio.timeout(60):
+                while len(host.arrived) < len(first):
+                    await asyncio.sleep(0.01)
+            with pytest.raises(DriverError, match="is being taken already") as caught:
+                await knock(host.landing, "a", "stream")
+            assert caught.value.retryable
+            await until_open(await idle_connections(host, stack, 100, "127.0.0.1"), 8)
+            (await knock(Landing(address=host.landing.address, secret=OTHER), "b", "run")).close()
+            host.gate.set()
+            for one in first:
+                (await one).close()
+
+    on_a_host(scenario)

@@ -18,7 +18,7 @@ from hostler.agent.drivers.qemu_monitor import ask
 from tests.agent.drivers import qemu_sender
 from tests.agent.drivers.contract import opened, power_of
 from tests.agent.drivers.qemu_lab import CHATTY, ROOT, in_a_lab
-from tests.agent.waiting import until
+from tests.wait import GIVE_UP_S, until
 
 
 def folder_of(lab, host, vm="a"):
@@ -406,7 +406,7 @@ async def migration_of(lab):
 async def reach(lab, moment, wire=None):
     """Wait for a moment of a migration, as its files and QEMU tell it."""
     folder = folder_of(lab, "one")
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(GIVE_UP_S):
         while True:
             file = folder.read()
             if moment == "sending" and file.sending is not None:
@@ -424,7 +424,7 @@ async def reach(lab, moment, wire=None):
 async def settle(lab, one, two, landing):
     """Do what agents do: look, and send again what still runs at its source."""
     both = 0
-    async with asyncio.timeout(180):
+    async with asyncio.timeout(GIVE_UP_S):
         while True:
             running = await asyncio.gather(is_running(lab, "one"), is_running(lab, "two"))
             both += all(running)

@@ -6,6 +6,8 @@ from itertools import count
 
 import pytest
 
+from tests.wait import wait_until
+
 _NUMBERS = count(1)
 
 
@@ -41,7 +43,6 @@ def project(served, monkeypatch):
     monkeypatch.setenv("HOSTLER_KEY_FILE", str(served.folder / "admin.key"))
     monkeypatch.setenv("HOSTLER_PROJECT", name)
     from hostler.control.api.shapes import ProjectCreate, VmEdit
-    from tests.cli.control.plane import wait_until
 
     with served.client() as client:
         client.projects.create(ProjectCreate(name=name))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from hostler.control.api.shapes import TokenCreate
 from hostler.control.client import Client, Reach
 from hostler.control.serving import Serving, Tls, serve
 from hostler.control.settings import ControlSettings
+from tests.wait import GIVE_UP_S, wait_until
 
 GIB = 2**30
 GPUS = (DeviceHere(kind="gpu", model="t4"),) * 2
@@ -24,7 +24,6 @@ SIZE = HostSize(cpu_millis=8000, memory_bytes=16 * GIB, disk_bytes=100 * GIB, de
 SETTINGS = ControlSettings(
     listen="127.0.0.1:0", heartbeat_s=0.5, silent_after_s=600.0, stop_after_s=500.0, lease_ttl_s=600.0, verdict_s=120.0
 )
-PATIENCE_S = 180  # a guard, not a measure
 
 
 class Plane:
@@ -49,7 +48,7 @@ class Plane:
         """Start it, and wait until all hosts are in."""
         self._hosts = hosts
         self._thread.start()
-        assert self._is_up.wait(PATIENCE_S), "the control plane did not start"
+        assert self._is_up.wait(GIVE_UP_S), "the control plane did not start"
         if self._error is not None:
             raise self._error
         if hosts:
@@ -60,7 +59,7 @@ class Plane:
         """End it, and raise what went wrong."""
         self._loop.call_soon_threadsafe(self._leaving.set)
         self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(PATIENCE_S)
+        self._thread.join(GIVE_UP_S)
         assert not self._thread.is_alive(), "the control plane did not end"
         if self._error is not None:
             raise self._error
@@ -68,7 +67,7 @@ class Plane:
     def end_agents(self) -> None:
         """End the agents and return when none is left: hosts that live come back from whatever is said of them."""
         self._loop.call_soon_threadsafe(self._leaving.set)
-        assert self._have_left.wait(PATIENCE_S), "the agents did not end"
+        assert self._have_left.wait(GIVE_UP_S), "the agents did not end"
 
     def client(self, key: str = "") -> Client:
         """Return a client of the administrator's, or by another key."""
@@ -132,16 +131,6 @@ class Plane:
                 return client.tokens.create(TokenCreate(host_name=name)).secret
 
         return await asyncio.to_thread(ask)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Look again and again until something holds."""
-    import time
-
-    until = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.05)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from hostler.agent.fleet import TOKENS_PATH
 from hostler.agent.transport import Request
 from tests.agent.plane import Plane
 from tests.agent.test_http import server
+from tests.wait import GIVE_UP_S
 
 MAIN = "import sys; from hostler.cli.main import main; sys.exit(main())"
 KEY = "admin-key"
@@ -61,7 +62,7 @@ class Running:
 
     async def until_it_says(self, words: str) -> None:
         """Read its log until these words have come."""
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(GIVE_UP_S):
             while words not in self._said:
                 line = await self.process.stderr.readline()
                 assert line, f"it never said {words!r}: {self._said}"
@@ -71,7 +72,7 @@ class Running:
         """Send a signal, if any, and return exit code and both streams."""
         if number is not None:
             self.process.send_signal(number)
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(GIVE_UP_S):
             out, err = await self.process.communicate()
         return self.process.returncode, out.decode(), self._said + err.decode()
 
@@ -104,13 +105,6 @@ async def command(*words: str | Path, home: Path, stdin: str = "", program: str 
         if process.returncode is None:
             process.kill()
             await process.communicate()
-
-
-async def until(condition) -> None:
-    """Wait until something holds; two minutes are a guard, not a measure."""
-    async with asyncio.timeout(120):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 def secret(path: Path, text: str) -> Path:

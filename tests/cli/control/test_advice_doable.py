@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.control.plane import wait_until
 from tests.cli.running import Result, hostler
+from tests.wait import wait_until
 
 SMALL = ("--cpu", "1", "--memory", "1Gi")
 

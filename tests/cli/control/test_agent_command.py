@@ -17,8 +17,9 @@ from hostler.agent.transport import Request
 from hostler.errors import ConflictError, InputError
 from tests.agent.plane import TOKEN
 from tests.agent.test_http import echo, server
-from tests.cli.control.serving import command, secret, site, until
+from tests.cli.control.serving import command, secret, site
 from tests.cli.running import hostler
+from tests.wait import until
 
 FAKE = ("--driver", "fake", "--name", "one", "--size", "cpu=8,memory=16Gi,disk=500Gi,gpu=2")
 NEW_TOKEN = "(umask 077; hostler token create --host one > token)"

@@ -15,7 +15,8 @@ from hostler.agent.messages import HostSize
 from hostler.agent.running import Home
 from tests.agent.drivers.qemu_lab import QemuLab
 from tests.agent.plane import TOKEN
-from tests.cli.control.serving import command, secret, site, until
+from tests.cli.control.serving import command, secret, site
+from tests.wait import until
 
 # Many heartbeats: a busy machine may hold some of them up.
 HEARTBEAT_S, STOP_AFTER_S = 0.5, 10.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hostler.config import prepare_kernel_cache
-from tests.cli.control.test_serve_command import running, until
+from tests.cli.control.test_serve_command import running
+from tests.wait import wait_until
 
 COMPILING = "compiling kernels (once, this may take a minute or two) …"
 
@@ -26,7 +27,7 @@ def test_a_town_that_must_compile_says_so_before_anything_else_and_the_next_one_
     words = ("dev", "up", "--listen", "127.0.0.1:0", "--hosts", "0", "--state-dir", str(tmp_path / "town"))
     for is_first in (True, False):
         with running(log, *words, NUMBA_CACHE_DIR=str(kernels)) as process:
-            until(lambda: "Ctrl-C ends it" in log.read_text(), log)
+            wait_until(lambda: "Ctrl-C ends it" in log.read_text(), saw=log.read_text)
         assert process.returncode == 0, log.read_text()
         lines = log.read_text().splitlines()
         assert [at for at, line in enumerate(lines) if line == COMPILING] == ([0] if is_first else [])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cli.control.plane import wait_until
 from tests.cli.running import hostler
+from tests.wait import wait_until
 
 SMALL = ("--cpu", "1", "--memory", "1Gi")
 

@@ -10,8 +10,9 @@ import pytest
 from hostler.agent.drivers.fake import DEEDS, Fault
 from hostler.agent.messages import Order
 from hostler.cli.control.fake_options import read_delays, read_faults
-from tests.cli.control.serving import KEY, command, secret, site, until
+from tests.cli.control.serving import KEY, command, secret, site
 from tests.cli.running import hostler
+from tests.wait import until
 
 AGENT = ("agent", "--server", "http://127.0.0.1:9", "--driver", "fake", "--name", "one")
 FLEET = ("dev", "fleet", "--server", "http://127.0.0.1:9", "--key-file", "key")

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import httpx
 
 from hostler.agent.drivers.fake import Fault
-from tests.cli.control.plane import wait_until
 from tests.cli.running import hostler
+from tests.wait import wait_until
 
 SMALL = ("--cpu", "1", "--memory", "1Gi")
 

@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
-from tests.cli.control.plane import plane, wait_until
+from tests.cli.control.plane import plane
 from tests.cli.control.serving import MAIN, secret
 from tests.cli.running import hostler
+from tests.wait import wait_until
 
 pytestmark = pytest.mark.usefixtures("project")
 

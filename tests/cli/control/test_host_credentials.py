@@ -15,9 +15,10 @@ from hostler.agent.manifest import MemoryManifest
 from hostler.agent.process import Agent
 from hostler.agent.settings import Settings
 from hostler.control.api.shapes import TokenCreate
-from tests.cli.control.plane import PATIENCE_S, SIZE, Plane, plane
+from tests.cli.control.plane import SIZE, Plane, plane
 from tests.cli.control.serving import secret
 from tests.cli.running import hostler
+from tests.wait import GIVE_UP_S
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ class Host:
             return next((host.state for host in client.hosts.list() if host.name == self.name), "")
 
     async def until(self, is_so) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(GIVE_UP_S):
             while not await asyncio.to_thread(is_so):
                 await asyncio.sleep(0.02)
 

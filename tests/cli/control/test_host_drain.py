@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 from hostler.agent.drivers.fake import Fault
-from tests.cli.control.plane import wait_until
 from tests.cli.running import hostler
+from tests.wait import wait_until
 
 pytestmark = pytest.mark.usefixtures("project")
 SMALL = ("--cpu", "1", "--memory", "1Gi")

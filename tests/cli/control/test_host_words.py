@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.control.plane import plane, wait_until
+from tests.cli.control.plane import plane
 from tests.cli.control.serving import secret
 from tests.cli.running import hostler
+from tests.wait import wait_until
 
 
 @pytest.mark.usefixtures("project")

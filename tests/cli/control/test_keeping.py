@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import secrets
+
 import pytest
 
 from hostler.cli.control.serve import serve
 from hostler.cli.control.serving import Options, settings_of
 from hostler.cli.main import main
+from hostler.control.access.keys import make_admin_key
 from hostler.control.fleet.tidying import tidy
 from hostler.control.settings import ControlSettings
 from hostler.control.store import Connection, log, open_database, operations, projects, vms
@@ -62,7 +66,8 @@ def test_what_is_older_than_the_options_say_goes_and_what_is_younger_stays(tmp_p
             row = VmRow(id=name, project="shop", name=name, power="absent", created_ns=at_ns, deleted_ns=at_ns)
             vms.insert_many(connection, [row])
             log.append(connection, [NewEntry(at_ns=at_ns, kind="note", body=name.encode())])
-        log.save_checkpoint(connection, Checkpoint(seq=4, at_ns=NOON, format="x", body=b""))
+        for seq in (3, 4):
+            log.save_checkpoint(connection, Checkpoint(seq=seq, at_ns=NOON, format="x", body=b""))
 
     def left(connection: Connection) -> tuple[list[str], list[str], int]:
         kept = vms.list_page(connection, vms.VmFilter(with_deleted=True)).items
@@ -93,3 +98,33 @@ def test_a_backup_is_restored_and_restored_in_place_by_the_command_line(tmp_path
     assert f"backed up {tmp_path / 'control.db'} to {tmp_path / 'saved'} (" in told.out
     assert "replace it with --force" in told.err
     assert f"restored in place: {tmp_path / 'control.db'} (" in told.out
+
+
+def test_restore_reports_unconfirmed_keys_and_a_way_in(tmp_path, capsys):
+    """Table and JSON list what is disabled; the new administrator's key is shown once, or only in its file."""
+    url = f"sqlite:///{tmp_path / 'control.db'}"
+    database = open_database(url)
+    row, _ = database.submit(
+        lambda c: make_admin_key(c, name="lost one", now_ns=NOON, random=secrets.token_bytes)
+    ).result(30)
+    database.close()
+    assert main(["restore", "--in-place", "--database-url", url]) == 0
+    told = capsys.readouterr()
+    assert "sessions of the dashboard have ended; 0 open join tokens void" in told.out
+    assert f"key {row.id} (lost one), admin in all projects: disabled until" in told.out
+    assert f"hostler key confirm {row.id}" in told.out
+    assert "shown this once: hk_" in told.err
+    key_file = tmp_path / "admin.key"
+    words = ["restore", "--in-place", "--database-url", url, "-o", "json"]
+    assert main([*words, "--admin-key-file", str(key_file)]) == 0
+    found = json.loads(capsys.readouterr().out)["access"]
+    assert [(key["name"], key["state"]) for key in found["keys"]] == [
+        ("lost one", "unconfirmed"),
+        ("administrator after a restore", "unconfirmed"),
+    ]
+    assert found["admin_key"] == ""
+    assert key_file.read_text().startswith("hk_")
+    assert main([*words, "--confirm-key", row.id]) == 0
+    found = json.loads(capsys.readouterr().out)["access"]
+    assert found["keys"][0]["state"] == "accepted"
+    assert found["admin_key"] == ""

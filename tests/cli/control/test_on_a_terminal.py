@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from tests.cli.control.plane import PATIENCE_S
 from tests.cli.control.serving import MAIN
 from tests.cli.running import hostler
+from tests.wait import GIVE_UP_S
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -26,7 +26,7 @@ def at_terminal(*words: str, answers: tuple[tuple[str, str], ...] = ()) -> tuple
     os.close(slave)
     seen, left = "", list(answers)
     try:
-        while select.select([master], [], [], PATIENCE_S)[0]:
+        while select.select([master], [], [], GIVE_UP_S)[0]:
             try:
                 piece = os.read(master, 65536)
             except OSError:  # how Linux tells that nobody has the other end any more
@@ -34,7 +34,7 @@ def at_terminal(*words: str, answers: tuple[tuple[str, str], ...] = ()) -> tuple
             seen += piece.decode(errors="replace")
             if left and left[0][0] in seen:
                 os.write(master, f"{left.pop(0)[1]}\n".encode())
-        return process.wait(PATIENCE_S), seen
+        return process.wait(GIVE_UP_S), seen
     finally:
         os.close(master)
         if process.poll() is None:

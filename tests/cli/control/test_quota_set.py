@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.control.plane import wait_until
 from tests.cli.running import hostler
+from tests.wait import wait_until
 
 
 def test_only_the_resource_that_is_named_changes(project):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hostler.agent.drivers.fake import Fault
-from tests.cli.control.plane import Plane, wait_until
+from tests.cli.control.plane import Plane
 from tests.cli.running import hostler
+from tests.wait import wait_until
 
 pytestmark = pytest.mark.usefixtures("project")
 SMALL = ("--cpu", "1", "--memory", "1Gi")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cli.control.plane import wait_until
 from tests.cli.running import hostler
+from tests.wait import wait_until
 
 
 def test_what_reservations_keep_stands_beside_what_is_used(project):

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tests.cli.control.plane import wait_until
 from tests.cli.running import hostler
+from tests.wait import wait_until
 
 SIZE = ("--cpu", "1", "--memory", "1Gi")
 

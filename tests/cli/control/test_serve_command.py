@@ -7,7 +7,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.ports import free_port
-
-PATIENCE_S = 180
+from tests.wait import GIVE_UP_S, wait_until
 
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -26,7 +24,7 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "hostler", *words],
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=GIVE_UP_S,
         env={**os.environ, **environment},
         check=False,
     )
@@ -48,17 +46,10 @@ def running(log: Path, *words: str, **environment: str) -> Iterator[subprocess.P
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         try:
-            process.wait(PATIENCE_S)
+            process.wait(GIVE_UP_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def until(condition, log: Path) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, log.read_text()
-        time.sleep(0.1)
 
 
 def answers(url: str) -> bool:
@@ -79,7 +70,7 @@ def test_the_first_key_is_shown_once_and_a_stop_is_clean(tmp_path, url_of_databa
     words = ("serve", "--database-url", url_of_database, "--listen", f"127.0.0.1:{port}")
     for _ in range(2):
         with running(log, *words) as process:
-            until(lambda: answers(f"http://127.0.0.1:{port}/readyz"), log)
+            wait_until(lambda: answers(f"http://127.0.0.1:{port}/readyz"), saw=log.read_text)
         assert process.returncode == 0, log.read_text()
         text = log.read_text()
         assert "Traceback" not in text
@@ -91,7 +82,7 @@ def test_a_key_file_is_for_its_owner_alone_and_the_key_opens_the_service(tmp_pat
     port, log, key = free_port(), tmp_path / "serve.log", tmp_path / "admin.key"
     words = ("serve", "--database-url", url_of_database, "--listen", f"127.0.0.1:{port}", "--admin-key-file", str(key))
     with running(log, *words):
-        until(lambda: key.is_file() and answers(f"http://127.0.0.1:{port}/readyz"), log)
+        wait_until(lambda: key.is_file() and answers(f"http://127.0.0.1:{port}/readyz"), saw=log.read_text)
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
         assert "hk_" not in log.read_text()
         listed = run("vm", "list", "--server", f"http://127.0.0.1:{port}", "--key-file", str(key), "-o", "json")
@@ -134,14 +125,14 @@ def test_a_town_of_ones_own_comes_up_with_hosts_and_is_found_again(tmp_path):
         return run("host", "list", **reach).stdout.count(" ready ")
 
     with running(log, *words) as process:
-        until(lambda: "Ctrl-C ends it" in log.read_text() and hosts() == 3, log)
+        wait_until(lambda: "Ctrl-C ends it" in log.read_text() and hosts() == 3, saw=log.read_text)
         made = run("vm", "create", "web", "--cpu", "1", "--memory", "1Gi", "--wait", "300", **reach)
         assert made.returncode == 0, made.stderr
-        until(lambda: answers(f"http://127.0.0.1:{port}/login"), log)
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/login"), saw=log.read_text)
     assert process.returncode == 0, log.read_text()
     with running(log, *words) as process:
-        until(lambda: "Ctrl-C ends it" in log.read_text() and hosts() == 3, log)
-        until(lambda: " running " in run("vm", "list", **reach).stdout, log)
+        wait_until(lambda: "Ctrl-C ends it" in log.read_text() and hosts() == 3, saw=log.read_text)
+        wait_until(lambda: " running " in run("vm", "list", **reach).stdout, saw=log.read_text)
     assert process.returncode == 0, log.read_text()
 
 
@@ -151,7 +142,7 @@ def test_a_backup_is_made_while_the_service_runs_and_restored_when_it_does_not(t
     reach = {"HOSTLER_SERVER": f"http://127.0.0.1:{port}", "HOSTLER_KEY_FILE": str(key)}
     copy = tmp_path / "copy.db"
     with running(log, *words):
-        until(lambda: key.is_file() and answers(f"http://127.0.0.1:{port}/readyz"), log)
+        wait_until(lambda: key.is_file() and answers(f"http://127.0.0.1:{port}/readyz"), saw=log.read_text)
         assert run("vm", "create", "kept", "--cpu", "1", "--memory", "1Gi", **reach).returncode == 0
         done = run("backup", str(copy), "--database-url", url_of_database)
         assert (done.returncode, done.stderr) == (0, "")
@@ -165,7 +156,7 @@ def test_a_backup_is_made_while_the_service_runs_and_restored_when_it_does_not(t
     assert "--force" in refused.stderr
     assert run("restore", str(copy), "--database-url", url_of_database, "--force").returncode == 0
     with running(log, *words):
-        until(lambda: answers(f"http://127.0.0.1:{port}/readyz"), log)
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/readyz"), saw=log.read_text)
         listed = run("vm", "list", **reach).stdout
         assert "kept" in listed
         assert "later" not in listed

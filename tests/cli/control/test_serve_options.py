@@ -15,8 +15,9 @@ from hostler.config import prepare_kernel_cache
 from hostler.control.access.limits import Limits, Rate
 from hostler.control.settings import ControlSettings
 from hostler.errors import InputError
-from tests.cli.control.test_serve_command import answers, run, running, until
+from tests.cli.control.test_serve_command import answers, run, running
 from tests.ports import free_port
+from tests.wait import wait_until
 
 # How fast replicas take turns and streams are looked after: others than these were never tried.
 PACE = ("lease_ttl_s", "renew_s", "checkpoint_every", "decide_at_once", "verdict_s", "alive_s", "stream_look_s")
@@ -77,7 +78,7 @@ def started(tmp_path: Path, *words: str, **environment: str) -> tuple[str, list[
     url = f"http://127.0.0.1:{port}"
     place = ("--database-url", f"sqlite:///{tmp_path / 'control.db'}", "--listen", f"127.0.0.1:{port}")
     with running(log, "serve", *place, "--admin-key-file", str(key), *words, **environment):
-        until(lambda: key.is_file() and answers(f"{url}/readyz"), log)
+        wait_until(lambda: key.is_file() and answers(f"{url}/readyz"), saw=log.read_text)
         done: list[subprocess.CompletedProcess[str]] = [
             run("key", "whoami", "--server", url, "--key-file", str(key)) for _ in range(2)
         ]

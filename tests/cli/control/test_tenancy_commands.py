@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.control.plane import wait_until
 from tests.cli.control.unplaced import decided_in_time
 from tests.cli.running import hostler
+from tests.wait import wait_until
 
 SMALL = ("--cpu", "1", "--memory", "1Gi")
 

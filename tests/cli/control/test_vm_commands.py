@@ -13,11 +13,11 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from hostler.cli.main import cli
-from tests.cli.control.plane import wait_until
 from tests.cli.control.serving import MAIN
 from tests.cli.control.unplaced import decided_in_time
 from tests.cli.running import hostler
 from tests.control.client.answering import Said, answering
+from tests.wait import wait_for_exit, wait_until
 
 SMALL = ("--cpu", "1", "--memory", "1Gi")
 HUGE = ("--cpu", "64", "--memory", "1Gi")
@@ -410,7 +410,7 @@ def going_on(*words):
     try:
         yield process.stdout
         process.send_signal(signal.SIGINT)
-        assert process.wait(120) == 130
+        assert wait_for_exit(process) == 130
     finally:
         process.stdout.close()
         if process.poll() is None:

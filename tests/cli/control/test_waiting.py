@@ -9,11 +9,11 @@ import sys
 from contextlib import contextmanager, suppress
 
 from hostler.agent.drivers.fake import Fault
-from tests.cli.control.plane import wait_until
 from tests.cli.control.serving import MAIN
 from tests.cli.control.test_on_a_terminal import at_terminal
 from tests.cli.running import hostler
 from tests.control.client.answering import Said, answering
+from tests.wait import wait_until
 
 HUGE = ("--cpu", "64", "--memory", "1Gi")
 NO_ROOM = "0 of 3 hosts: 3 insufficient cpu"
@@ -83,11 +83,15 @@ def test_a_wait_that_is_over_too_early_ends_with_the_last_reason_and_what_to_typ
 
 def _interrupt(process: subprocess.Popen[str]) -> int:
     """Press Ctrl-C, and again if that had no effect: Python loses one that comes while it finalizes an object."""
-    for _ in range(6):
+
+    def has_ended() -> bool:
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
-            return process.wait(30)
-    raise AssertionError("it does not end")
+            process.wait(5)
+        return process.poll() is not None
+
+    wait_until(has_ended, "the end of an interrupted command")
+    return process.returncode
 
 
 @contextmanager

@@ -186,14 +186,20 @@ def _is_decided(connection: Connection) -> bool:
 
 @asynccontextmanager
 async def open_house(
-    *, url: str = "", settings: ControlSettings | None = None, limits: Limits = OFF, is_led: bool = True
+    *,
+    url: str = "",
+    secret: str = "",
+    settings: ControlSettings | None = None,
+    limits: Limits = OFF,
+    is_led: bool = True,
 ) -> AsyncIterator[House]:
-    """Open a service on a new database: a file, unless another is named."""
+    """Open a service on a new database: a file, unless another is named; by its first key, one that exists."""
     settings = settings or USUAL
     with tempfile.TemporaryDirectory() as folder:
         database = open_database(url or f"sqlite:///{Path(folder) / 'control.db'}", limits=PATIENT)
-        secret = await database.write(lambda connection: first_start.prepare(connection, time.time_ns(), fake_random))
-        assert secret is not None
+        prepared = await database.write(lambda connection: first_start.prepare(connection, time.time_ns(), fake_random))
+        secret = prepared or secret
+        assert secret
         said: list[str] = []
         books = Books(database, settings, tell=said.append)
         doorkeeper = Doorkeeper(database, limits=limits)

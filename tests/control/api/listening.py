@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 
 import uvicorn
 
+from hostler.control.api.http_server import Server
 from tests.control.api.house import House, open_house
+from tests.wait import GIVE_UP_S
 
 __all__ = ["Listening", "listen"]
 
@@ -82,7 +84,7 @@ def listen() -> Iterator[Listening]:
 
     async def live() -> None:
         async with open_house() as house:
-            server = uvicorn.Server(uvicorn.Config(house.app, host="127.0.0.1", port=0, log_level="error"))
+            server = Server(uvicorn.Config(house.app, host="127.0.0.1", port=0, log_level="error"))
             serving = asyncio.ensure_future(server.serve())
             while not server.started:
                 await asyncio.sleep(0.01)
@@ -99,7 +101,7 @@ def listen() -> Iterator[Listening]:
     thread = threading.Thread(target=lambda: asyncio.run(live()))
     thread.start()
     try:
-        assert ready.wait(300)
+        assert ready.wait(GIVE_UP_S)
         yield found[0]
     finally:
         done.set()

@@ -39,6 +39,8 @@ RINGING = {
     "HostlerControlEngineStalled": ({"hostler_control_engine_seconds_max": "6x10"}, "6m"),
     "HostlerControlLags": ({"hostler_control_books_lag": "2000x10"}, "3m"),
     "HostlerControlRebuilds": ({"hostler_control_books_rebuilds_total": "0+1x10"}, "9m"),
+    "HostlerControlDiverged": ({'hostler_control_books_diverged{instance="b"}': "1x10"}, "2m"),
+    "HostlerControlCheckpointUnusable": ({"hostler_control_books_unusable_checkpoints_total": "0 0 0 1x10"}, "6m"),
     "HostlerControlFactsRefused": ({"hostler_control_books_refused_total": "0 0 0 1x10"}, "6m"),
     "HostlerControlRequestsFail": ({'hostler_control_requests_total{status="503"}': "0+60x20"}, "12m"),
     "HostlerAgentsTryInVain": ({'hostler_control_agent_tries_total{outcome="blocked"}': "0+900x30"}, "20m"),
@@ -55,6 +57,8 @@ QUIET = {
     "hostler_control_engine_seconds_max": "0.2x20",
     "hostler_control_books_rebuilds_total": "1x20",
     "hostler_control_books_refused_total": "0x20",
+    "hostler_control_books_diverged": "0x20",
+    "hostler_control_books_unusable_checkpoints_total": "0x20",
     'hostler_control_requests_total{status="200"}': "0+600x20",
     'hostler_control_agent_tries_total{outcome="done"}': "0+6000x20",
     'hostler_control_agent_tries_total{outcome="blocked"}': "0+60x20",
@@ -98,6 +102,19 @@ def test_promtool_takes_the_rules():
     done = subprocess.run(["promtool", "check", "rules", str(CONTROL_RULES)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(ALERTS)} rules found" in done.stdout
+
+
+@needs_promtool
+def test_promtool_takes_the_scrape_of_the_guide(tmp_path):
+    """The guide's prometheus.yml is whole, and names the authority that certificates are checked by."""
+    (text,) = re.findall(r"```yaml\n# prometheus\.yml\n(.*?)```", GUIDE, re.DOTALL)
+    assert "ca_file: /etc/prometheus/" in text
+    for path in set(re.findall(r"/etc/prometheus/[a-z.-]+", text)):
+        (tmp_path / Path(path).name).write_text("")
+    file = tmp_path / "prometheus.yml"
+    file.write_text(text.replace("/etc/prometheus", str(tmp_path)))
+    done = subprocess.run(["promtool", "check", "config", str(file)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @needs_promtool

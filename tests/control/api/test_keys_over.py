@@ -20,6 +20,7 @@ MAKING: list[tuple[str, str, Any]] = [
     ("POST", "/v1/keys/{own}/rotate", {"overlap_s": 60}),
     ("POST", "/v1/keys/{first}/rotate", {"overlap_s": 60}),
     ("DELETE", "/v1/keys/{first}", None),
+    ("POST", "/v1/keys/{first}/confirm", None),
     ("POST", "/v1/tokens", {"ttl_s": 60}),
     ("DELETE", "/v1/sessions", None),
 ]

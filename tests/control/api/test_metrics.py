@@ -47,6 +47,7 @@ def test_writes_that_fail_are_counted_by_cause() -> None:
                 '"database_overloaded"} 0.0',
                 '"database_unavailable"} 2.0',
                 '"internal"} 0.0',
+                '"log_went_back"} 0.0',
                 '"outcome_unknown"} 0.0',
             ], "each is there before it first happens, so that rates see that too"
 

@@ -12,6 +12,7 @@ from hostler.control.access.sessions import open_session, renew_signing_secret, 
 from hostler.control.api.signing import follow_signing
 from tests.control.api.house import House, fake_random, open_house
 from tests.control.postgres import PostgresServer
+from tests.wait import GIVE_UP_S
 
 
 async def log_in(house: House) -> str:
@@ -61,7 +62,7 @@ def test_another_replica_learns_that_they_ended(postgres: PostgresServer) -> Non
             following = asyncio.ensure_future(follow_signing(house.context, stopping, every_s=0.01))
             assert await looks(house, cookie) == 200
             renewed = await house.database.write(lambda one: renew_signing_secret(one, 1, fake_random))
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(GIVE_UP_S):
                 while house.context.signing != renewed:
                     await asyncio.sleep(0.01)
             assert await looks(house, cookie) == 401

@@ -18,8 +18,8 @@ from hostler.control.access.listening import parse_listen
 from hostler.control.api.connections import MOST_HEAD, patient
 from hostler.control.api.http_server import Server, bind, make_server
 from tests.control.api.house import House, open_house
+from tests.wait import GIVE_UP_S
 
-PATIENCE_S = 60
 ASK = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
 
 
@@ -39,7 +39,7 @@ class Door:
                 for part in parts:
                     writer.write(part)
                     await writer.drain()
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(GIVE_UP_S):
                 answer = await reader.read()
         finally:
             writer.close()
@@ -170,7 +170,7 @@ def test_what_stands_beside_a_body_ends_too(begin: bytes, more: bytes) -> None:
         async with door() as at:
             _, writer = await asyncio.open_connection("127.0.0.1", at.port)
             with suppress(ConnectionError):
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(GIVE_UP_S):
                     writer.write(CHUNKED + begin)
                     while not writer.is_closing():  # the service closes it
                         writer.write(more)
@@ -184,14 +184,14 @@ def test_what_stands_beside_a_body_ends_too(begin: bytes, more: bytes) -> None:
 
 async def begun(server: Server) -> None:
     """Wait until a server has given an answer."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(GIVE_UP_S):
         while not server.server_state.total_requests:
             await asyncio.sleep(0.01)
 
 
 async def gone(server: Server) -> None:
     """Wait until a server has no connection."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(GIVE_UP_S):
         while server.server_state.connections:
             await asyncio.sleep(0.01)
 
@@ -239,7 +239,7 @@ async def ask_on_and_on(sock: socket.socket, last: bytes) -> None:
     asks = (ask + b"\r\n") * 200 + ask + last + b"\r\n"
     loop: Any = asyncio.get_running_loop()
     with suppress(ConnectionError):
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(GIVE_UP_S):
             await loop.sock_sendall(sock, asks)
 
 

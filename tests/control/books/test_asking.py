@@ -11,7 +11,8 @@ from hostler.control.books.books import Books
 from hostler.control.store import Database
 from hostler.engine import Engine
 from hostler.errors import UnavailableError
-from tests.control.books.town import Replica, Town, all_placed, until_so
+from tests.control.books.town import Replica, Town, all_placed
+from tests.wait import GIVE_UP_S, until
 
 
 class Slow:
@@ -24,12 +25,12 @@ class Slow:
     def work(self, engine: Engine) -> int:
         """Wait for leave, then count the guests of the twin."""
         self.has_begun.set()
-        assert self.may_end.wait(300)
+        assert self.may_end.wait(GIVE_UP_S)
         return sum(1 for _ in engine.guests())
 
 
 async def begun(slow: Slow) -> None:
-    await until_so(slow.has_begun.is_set)
+    await until(slow.has_begun.is_set)
 
 
 def test_a_slow_question_keeps_nobody_from_deciding_nor_from_looking(database: Database) -> None:
@@ -90,9 +91,9 @@ def test_whoever_waits_when_the_books_are_closed_is_told_so(database: Database) 
         first = asyncio.ensure_future(books.what_if(slow.work))
         await begun(slow)
         second = asyncio.ensure_future(books.what_if(slow.work))
-        await until_so(lambda: books._what_ifs._waiting == 1)
+        await until(lambda: books._what_ifs._waiting == 1)
         closing = asyncio.ensure_future(books.close())
-        await until_so(lambda: books._what_ifs._thread._is_closed)
+        await until(lambda: books._what_ifs._thread._is_closed)
         slow.may_end.set()
         await closing
         assert (await first)[0] == 0

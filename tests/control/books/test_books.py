@@ -16,18 +16,8 @@ from hostler.control.store.errors import DatabaseUnavailableError, OutcomeUnknow
 from hostler.control.vms import wishes
 from hostler.control.vms.spec import VmSpec
 from hostler.model import GuestLeft
-from tests.control.books.town import (
-    SETTINGS,
-    Faulty,
-    Replica,
-    Slow,
-    Town,
-    all_placed,
-    at_rest,
-    deposed,
-    until,
-    until_so,
-)
+from tests.control.books.town import SETTINGS, Faulty, Replica, Slow, Town, all_placed, at_rest, deposed
+from tests.wait import until
 
 PACKING = msgspec.structs.replace(SETTINGS, strategy="best_fit")
 
@@ -253,7 +243,7 @@ def test_a_replica_with_other_policies_follows_those_of_the_leader(database):
         await all_placed(town, "second")
         found = await town.where("first", "second")
         assert found["first"] != found["second"], "least_loaded takes the host that is empty"
-        await until_so(lambda: other.books.seq == leader.books.seq)
+        await until(lambda: other.books.seq == leader.books.seq)
         assert other.books.trouble == ""
         await other.stop()
         await leader.stop()

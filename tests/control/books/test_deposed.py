@@ -7,7 +7,8 @@ from typing import Any
 
 from hostler.control.store import Database
 from hostler.control.store.errors import LeaseLostError
-from tests.control.books.town import Replica, Town, all_placed, at_rest, until_so
+from tests.control.books.town import Replica, Town, all_placed, at_rest
+from tests.wait import until
 
 
 class Stalling:
@@ -62,7 +63,7 @@ def test_a_step_of_a_leader_that_did_not_notice_its_successor_is_refused(databas
         await at_rest(town, two.books)
         written, rebuilt = await town.entries(), one.books.rebuilds
         stalling.steps.set()
-        await until_so(lambda: one.books.rebuilds > rebuilt)
+        await until(lambda: one.books.rebuilds > rebuilt)
         assert [type(error) for error in stalling.refused] == [LeaseLostError]
         assert not one.books.is_leader
         assert await town.entries() == written, "nothing of its step is in the log"
@@ -70,7 +71,7 @@ def test_a_step_of_a_leader_that_did_not_notice_its_successor_is_refused(databas
         stalling.renewals.set()
         await town.create("third")
         await all_placed(town, "third")
-        await until_so(lambda: one.books.seq == two.books.seq)
+        await until(lambda: one.books.seq == two.books.seq)
         assert not one.books.trouble
         await one.stop()
         await two.stop()

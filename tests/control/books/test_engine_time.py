@@ -9,7 +9,8 @@ import pytest
 
 from hostler.control.books.engine_time import EngineTime
 from hostler.control.store import Database
-from tests.control.books.town import SECOND, Replica, Town, all_placed, at_rest, until_so
+from tests.control.books.town import SECOND, Replica, Town, all_placed, at_rest
+from tests.wait import until
 
 HOUR = 3600 * SECOND
 NOON = 1_700_000_000 * SECOND
@@ -91,7 +92,7 @@ def test_a_replica_whose_clock_is_an_hour_ahead_takes_nobody_with_it(database: D
         town = Town(database)
         await town.build(2)
         leader = await Replica(town.books("first")).start()
-        await until_so(lambda: leader.books.is_leader)
+        await until(lambda: leader.books.is_leader)
         other = await Replica(town.books("second")).start()
         await town.create("large", cpu=100, ahead_ns=HOUR)
         await town.create("small", ahead_ns=HOUR)

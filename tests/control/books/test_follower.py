@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hostler.control.books.follower import Follower
+from hostler.control.books.follower import DivergedError, Follower
 from hostler.control.store.log import Entry
 from hostler.errors import InternalError
 from hostler.model import (
@@ -149,9 +149,12 @@ def test_a_replica_that_decides_otherwise_says_so():
         replica.read([entry(4, "step", msgspec.structs.replace(step, limit=1))])
 
 
-def test_entries_out_of_order_are_refused():
-    with pytest.raises(InternalError, match="follows"):
-        fresh().read([entry(2, "fact", FACTS[0])])
+def test_missing_entries_of_the_log_make_a_replica_diverge():
+    """It says so and falls back to another beginning, instead of ending at every start."""
+    replica = fresh()
+    for _ in range(2):
+        with pytest.raises(DivergedError, match="entries are missing"):
+            replica.read([entry(2, "fact", FACTS[0])])
 
 
 class Pair:

@@ -9,8 +9,9 @@ import pytest
 
 from hostler.control.store import Database, lease, log, open_database
 from hostler.control.store.listener import PostgresNotifier
-from tests.control.books.town import Town, until_so
+from tests.control.books.town import Town
 from tests.control.databases import PATIENT
+from tests.wait import until
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ async def listening(database: Database) -> None:
     assert isinstance(notifier, PostgresNotifier)
     notifier.listen()
     assert await asyncio.to_thread(notifier.is_listening.wait, 30)
-    await until_so(lambda: notifier.count > 0)  # the notice that listening began
+    await until(lambda: notifier.count > 0)  # the notice that listening began
 
 
 def test_nobody_sleeps_over_what_others_wrote_behind_our_own(both):
@@ -39,7 +40,7 @@ def test_nobody_sleeps_over_what_others_wrote_behind_our_own(both):
         told = ours.notifier.count
         await town.add_host(1)
         await Town(theirs).add_host(2)
-        await until_so(lambda: ours.notifier.count >= told + 2)
+        await until(lambda: ours.notifier.count >= told + 2)
         head = await ours.read(log.head)
         async with asyncio.timeout(60):
             while books.seq < head:

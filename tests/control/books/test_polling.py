@@ -8,8 +8,9 @@ import psycopg
 
 from hostler.control.store import Database, log, open_database
 from hostler.control.store.listener import PostgresNotifier
-from tests.control.books.town import Replica, Town, all_placed, until
+from tests.control.books.town import Replica, Town, all_placed
 from tests.control.databases import PATIENT
+from tests.wait import until
 
 
 def test_a_replica_whose_listener_is_dead_still_reads_what_others_decide(postgres_url):

@@ -11,7 +11,8 @@ import pytest
 
 from hostler.control.books.follower import Follower
 from hostler.control.store import Connection, Database, log
-from tests.control.books.town import SETTINGS, Replica, Town, all_placed, at_rest, until_so
+from tests.control.books.town import SETTINGS, Replica, Town, all_placed, at_rest
+from tests.wait import GIVE_UP_S, until
 
 
 class Unanswered:
@@ -57,7 +58,7 @@ class Lingering:
         def linger(connection: Connection) -> Any:
             result = work(connection)
             self.has_come.set()
-            self.may_commit.wait(120)
+            self.may_commit.wait(GIVE_UP_S)
             return result
 
         return await self._database.write(linger)
@@ -107,7 +108,7 @@ def test_whoever_is_stopped_while_a_step_is_committed_waits_for_what_becomes_of_
         await town.create("second")
         await asyncio.to_thread(lingering.has_come.wait, 120)
         stopping = asyncio.ensure_future(first.stop())
-        await until_so(lambda: database.waiting > 0)
+        await until(lambda: database.waiting > 0)
         lingering.may_commit.set()
         await stopping
         assert (await town.where("second"))["second"]

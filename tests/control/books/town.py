@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from hostler.control.vms import wishes
 from hostler.control.vms.spec import VmSpec
 from hostler.control.vms.state import Vm
 from hostler.model import Host, HostJoined, amounts
+from tests.wait import until
 
 GIB = 2**30
 SECOND = 1_000_000_000
@@ -129,22 +130,6 @@ class Replica:
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)
         await self.books.close()
-
-
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 120.0) -> None:
-    """Wait for something that must happen."""
-    async with asyncio.timeout(seconds):
-        while not await condition():
-            await asyncio.sleep(0.01)
-
-
-async def until_so(condition: Callable[[], bool]) -> None:
-    """Wait for something that can be seen at once."""
-
-    async def is_so() -> bool:
-        return condition()
-
-    await until(is_so)
 
 
 async def all_placed(town: Town, *names: str) -> None:

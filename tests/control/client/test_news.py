@@ -10,8 +10,9 @@ from hostler.control.api.shapes import VmCreate
 from hostler.control.client import Reach
 from hostler.control.client.news import News
 from hostler.control.vms.spec import VmSpec
-from tests.cli.control.plane import plane, wait_until
+from tests.cli.control.plane import plane
 from tests.control.client.answering import Said, answering
+from tests.wait import wait_until
 
 NEVER_S = 3600.0
 NEWS = Said(body=b": hi\n\nevent: news\ndata: 7\n\n", headers={"Content-Type": "text/event-stream"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -37,12 +37,12 @@ from hostler.engine.records import PLACED_STATES
 from hostler.model import CPU, MEMORY, amount_of
 from hostler.model.resources import STORAGE
 from tests.control.fleet.sides import Clock, HostSide, Replica
+from tests.wait import GIVE_UP_S, until
 
 GIB = 2**30
 SIZE = HostSize(cpu_millis=8000, memory_bytes=16 * GIB, disk_bytes=100 * GIB)
 ADMIN = Principal(id="key-1", role="admin")
 SETTINGS = ControlSettings(heartbeat_s=0.05, lease_ttl_s=3600.0)
-GUARD_S = 120.0  # against hanging
 
 
 def spec(**rest) -> VmSpec:
@@ -130,13 +130,13 @@ class Scene:
             found = await self.database.read(lambda connection: hosts.find_by_name(connection, name))
             return found if found is not None and found.state == state else None
 
-        return await until_some(look)
+        return await until(look)
 
     async def until_watched(self, name: str, is_watched: bool) -> None:
         async def look() -> bool:
             return read_body(await self.row(name)).is_watched == is_watched
 
-        await until_some(look)
+        await until(look)
 
     async def operate(self, work, host: HostSide, **arguments):
         """Do what an operator does, as services do it."""
@@ -181,7 +181,7 @@ class Scene:
         async def is_newer() -> bool:
             return await version() >= before + 2
 
-        await until_some(is_newer)
+        await until(is_newer)
 
     async def duties(self) -> None:
         await self.leader.duties.look()
@@ -216,7 +216,7 @@ class Scene:
     async def until_vm(self, identity: str, is_so: Callable[[Vm], bool]) -> Vm:
         found: Vm | None = None
         try:
-            async with asyncio.timeout(GUARD_S):
+            async with asyncio.timeout(GIVE_UP_S):
                 with self.leader.books.watch("vm", identity) as news:
                     while True:
                         found = await self.vm(identity)
@@ -232,7 +232,7 @@ class Scene:
     async def everything(self) -> tuple:
         """Return all that a refused message must not change, once nothing else is under way."""
         await until(lambda: not any(host.wire.in_flight for host in self.hosts.values()))
-        await until_some(self._has_decided)
+        await until(self._has_decided)
 
         def work(connection: Connection) -> tuple:
             rows = [vms.find_many(connection, [f"vm{number:04d}" for number in range(1, self._numbers + 1)])]
@@ -256,7 +256,7 @@ class Scene:
             return await self._booked() == await self._engine_has() == self._agents_have()
 
         try:
-            await until_some(is_same)
+            await until(is_same)
         except AssertionError:
             found = (await self._booked(), await self._engine_has(), self._agents_have())
             raise AssertionError(f"books, engine, agents: {found}") from None
@@ -297,24 +297,6 @@ def is_running(vm: Vm) -> bool:
 
 def is_stopped(vm: Vm) -> bool:
     return vm.reported == "stopped" and vm.observed_generation == vm.generation
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async def look() -> bool:
-        return is_so()
-
-    await until_some(look)
-
-
-async def until_some(look: Callable[[], Awaitable]):
-    """Look until something is found."""
-    try:
-        async with asyncio.timeout(GUARD_S):
-            while not (found := await look()):
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise AssertionError("it never came true") from None
-    return found
 
 
 @asynccontextmanager

@@ -183,6 +183,7 @@ class HostSide:
         self.boot = "boot-1"
         self.token = ""
         self.is_watched: Callable[[], bool] = lambda: False
+        self.watched_vms = 1024  # that its watchdog stops in time, while it is watched
         self.error: HostlerError | None = None
         self.told: list[str] = []
         self._task: asyncio.Task | None = None
@@ -210,7 +211,7 @@ class HostSide:
             run_id=uuid.uuid4().hex,
             token=self.token,
             lease=self.lease,
-            is_watched=lambda: self.is_watched(),
+            watched_vms=lambda: self.watched_vms if self.is_watched() else 0,
             clock=self.clock.going,
             tell=self.told.append,
         )

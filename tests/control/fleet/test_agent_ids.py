@@ -13,9 +13,10 @@ from hostler.agent.messages import REGISTER_PATH, REPORT_PATH, Register
 from hostler.control.fleet.errors import AgentInUseError, StaleReportError
 from hostler.control.fleet.sessions import Session, Sessions
 from hostler.control.store import log
-from tests.control.fleet.scene import SIZE, Scene, scene, until
+from tests.control.fleet.scene import SIZE, Scene, scene
 from tests.control.fleet.sides import HostSide, Replica
 from tests.control.fleet.test_refusals import last_report, reports_of
+from tests.wait import until
 
 
 def registration_of(host: HostSide) -> Register:

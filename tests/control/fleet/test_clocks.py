@@ -9,8 +9,9 @@ import msgspec
 
 from hostler.control.fleet.tidying import tidy_all
 from hostler.control.fleet.times import times_for
-from tests.control.fleet.scene import SETTINGS, Scene, is_running, scene, spec, until
+from tests.control.fleet.scene import SETTINGS, Scene, is_running, scene, spec
 from tests.control.fleet.test_silence import unknown
+from tests.wait import until
 
 TIMES = msgspec.structs.replace(times_for(SETTINGS), publish_s=0.05)
 HOUR_S = 3600.0

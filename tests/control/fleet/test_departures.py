@@ -9,8 +9,9 @@ import msgspec
 from hostler.agent.messages import REPORT_PATH, Departed, Report
 from hostler.control.vms import placing, wishes
 from hostler.control.vms.state import Vm
-from tests.control.fleet.scene import Scene, scene, until
+from tests.control.fleet.scene import Scene, scene
 from tests.control.fleet.sides import HostSide
+from tests.wait import until
 
 
 async def gone_once(world: Scene) -> tuple[HostSide, Vm]:

@@ -16,9 +16,10 @@ from hostler.control.vms import wishes
 from hostler.control.vms.spec import DiskSpec
 from hostler.control.vms.state import Vm, state_of
 from hostler.control.vms.telling import standing
-from tests.control.fleet.scene import Scene, is_running, is_stopped, scene, spec, until
+from tests.control.fleet.scene import Scene, is_running, is_stopped, scene, spec
 from tests.control.fleet.sides import HostSide
 from tests.control.fleet.test_restored import dutifully, hear, restored
+from tests.wait import until
 
 LOCAL = spec(disks=[DiskSpec(size="1Gi")])
 MIXED = spec(disks=[DiskSpec(size="1Gi"), DiskSpec(size="1Gi", storage="shared")])

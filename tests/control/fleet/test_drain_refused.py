@@ -11,7 +11,8 @@ from hostler.agent.messages import Capabilities
 from hostler.control.fleet import operating
 from hostler.control.fleet.draining import Staying, staying
 from hostler.control.vms import wishes
-from tests.control.fleet.scene import Scene, is_running, is_stopped, scene, spec, until_some
+from tests.control.fleet.scene import Scene, is_running, is_stopped, scene, spec
+from tests.wait import until
 
 
 async def kept(world: Scene, name: str) -> dict[str, Staying]:
@@ -31,7 +32,7 @@ async def until_kept(world: Scene, name: str, is_so: Callable[[dict[str, Staying
         found = await kept(world, name)
         return is_so(found)
 
-    await until_some(look)
+    await until(look)
     return found
 
 
@@ -157,7 +158,7 @@ def test_a_vm_that_is_kept_and_then_stopped_leaves(url: str) -> None:
                 await world.duties()
                 return (await world.vm(vm)).home is None
 
-            await until_some(has_left)
+            await until(has_left)
 
     asyncio.run(story())
 
@@ -196,4 +197,4 @@ async def until_left(world: Scene, vm: str) -> None:
         await world.duties()
         return (await world.vm(vm)).home is None
 
-    await until_some(has_left)
+    await until(has_left)

@@ -9,7 +9,8 @@ from hostler.control.fleet.draining import staying
 from hostler.control.vms import wishes
 from hostler.control.vms.spec import DiskSpec
 from hostler.control.vms.state import state_of
-from tests.control.fleet.scene import Scene, is_running, is_stopped, scene, spec, until_some
+from tests.control.fleet.scene import Scene, is_running, is_stopped, scene, spec
+from tests.wait import until
 
 KINDS = {"diskless": [], "shared": [DiskSpec(size="1Gi", storage="shared")], "local": [DiskSpec(size="1Gi")]}
 
@@ -41,7 +42,7 @@ def test_what_waits_for_room_on_a_draining_host_starts_elsewhere_or_is_named(eit
                 await world.duties()
                 return not {vms["diskless"], vms["shared"]} & {one.vm for one in await stays(world)}
 
-            await until_some(have_left)
+            await until(have_left)
             for kind in ("diskless", "shared"):
                 assert (await world.until_vm(vms[kind], is_running)).home.name == "south"
                 assert world.runs_on(vms[kind]) == ["south"]

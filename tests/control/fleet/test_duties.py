@@ -13,7 +13,8 @@ from hostler.control.fleet.fencing import run_fence_command
 from hostler.control.fleet.times import times_for
 from hostler.control.store import hosts
 from hostler.control.vms.state import state_of
-from tests.control.fleet.scene import SETTINGS, scene, spec, until, until_some
+from tests.control.fleet.scene import SETTINGS, scene, spec
+from tests.wait import until
 
 QUICK = msgspec.structs.replace(times_for(SETTINGS), look_s=0.02)
 
@@ -66,7 +67,7 @@ def test_duties_run_by_themselves_until_told_to_stop(url):
                 await until(lambda: world.leader.duties._looked >= jumped)
                 return (await world.row("north")).state == "silent"
 
-            await until_some(is_silent)
+            await until(is_silent)
             assert state_of(await world.vm(vm)) == "unknown"
             stopping.set()
             await running
@@ -128,7 +129,7 @@ def test_a_vm_that_was_placed_on_a_host_just_when_it_died_is_taken_back(url):
             async def is_free() -> bool:
                 return (await world.vm(vm)).home is None
 
-            await until_some(is_free)
+            await until(is_free)
 
     asyncio.run(story())
 

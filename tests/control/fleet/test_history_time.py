@@ -12,8 +12,9 @@ from hostler.control.fleet.tidying import tidy_all
 from hostler.control.store import open_database, operations
 from hostler.control.store.operations import OperationRow
 from tests.control.databases import PATIENT
-from tests.control.fleet.scene import Scene, scene, until
+from tests.control.fleet.scene import Scene, scene
 from tests.control.fleet.test_tidying import DAY, SETTINGS, SMALL
+from tests.wait import until
 
 HOUR = DAY // 24
 MINUTE = HOUR // 60

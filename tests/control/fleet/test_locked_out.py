@@ -16,8 +16,9 @@ from hostler.control.fleet import operating
 from hostler.control.fleet.lockout import lock_out
 from hostler.control.store import Connection, hosts
 from hostler.control.vms.state import state_of
-from tests.control.fleet.scene import ADMIN, Scene, is_running, scene, spec, until, until_some
+from tests.control.fleet.scene import ADMIN, Scene, is_running, scene, spec
 from tests.control.fleet.sides import HostSide, Wire
+from tests.wait import until
 
 
 def shut(connection: Connection, host: str, world: Scene) -> None:
@@ -128,7 +129,7 @@ async def until_used(world: Scene, name: str) -> None:
         rows = await world.database.read(hosts.roll)
         return not any(tokens.is_awaited(row.old_credential_until_ns) for row in rows if row.name == name)
 
-    await until_some(look)
+    await until(look)
 
 
 class _Forgetful(Wire):

@@ -9,7 +9,8 @@ import pytest
 from hostler.agent.drivers.fake import Fault
 from hostler.control.vms import wishes
 from hostler.control.vms.spec import DiskSpec
-from tests.control.fleet.scene import Scene, is_running, scene, spec, until
+from tests.control.fleet.scene import Scene, is_running, scene, spec
+from tests.wait import until
 
 SHARED = spec(disks=[DiskSpec(size="1Gi", storage="shared")])
 

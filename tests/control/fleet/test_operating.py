@@ -18,7 +18,8 @@ from hostler.control.vms import wishes
 from hostler.control.vms.spec import DiskSpec
 from hostler.errors import InputError
 from hostler.model import CPU
-from tests.control.fleet.scene import SETTINGS, Scene, is_running, is_stopped, scene, spec, until, until_some
+from tests.control.fleet.scene import SETTINGS, Scene, is_running, is_stopped, scene, spec
+from tests.wait import until
 
 
 async def stuck(world: Scene, name: str) -> dict[str, str]:
@@ -36,7 +37,7 @@ async def drained(world: Scene, name: str, left: list[str]) -> None:
         found = await world.database.read(lambda connection: staying(connection, host.id))
         return sorted(one.vm for one in found) == sorted(left)
 
-    await until_some(look)
+    await until(look)
 
 
 def test_drain_empties_a_host_of_what_can_move_and_names_what_cannot(either_url):
@@ -92,7 +93,7 @@ def test_a_draining_host_moves_only_a_few_vms_at_once(url):
                 seen.add(sum(1 for vm in now if vm.moving is not None))
                 return all(vm.home.name == "south" and vm.moving is None for vm in now)
 
-            await until_some(look)
+            await until(look)
             assert seen <= {0, 1}
 
     asyncio.run(story())
@@ -127,7 +128,7 @@ def test_tearing_down_many_vms_at_once_needs_their_number(either_url):
             async def refused() -> bool:
                 return read_body(await world.row("north")).refused_teardown == 5
 
-            await until_some(refused)
+            await until(refused)
             assert len(north.driver.vms) == 6
             for wrong in (0, 4, 6):
                 with pytest.raises(TeardownChangedError):
@@ -141,7 +142,7 @@ def test_tearing_down_many_vms_at_once_needs_their_number(either_url):
                 body = read_body(await world.row("north"))
                 return not body.may_tear_down and not body.refused_teardown
 
-            await until_some(spent)
+            await until(spent)
             await world.check_agreement()
 
     asyncio.run(story())

@@ -15,8 +15,9 @@ from hostler.control.vms import wishes
 from hostler.control.vms.guests import CAN_MIGRATE
 from hostler.control.vms.spec import DiskSpec
 from tests.control.api.house import House, open_house
-from tests.control.fleet.scene import is_running, scene, spec, until
+from tests.control.fleet.scene import is_running, scene, spec
 from tests.control.fleet.sides import Wire
+from tests.wait import until
 
 # What an agent of protocol 1 sent, byte for byte but for its secrets and for numbers that the service gives out.
 JOIN = b'{"token":"%s","name":"old-1","protocols":[1]}'

@@ -14,7 +14,8 @@ from hostler.control.access.errors import HostExistsError, JoinRefusedError
 from hostler.control.fleet.errors import UnsupportedProtocolError
 from hostler.control.fleet.hosts import read_body
 from hostler.control.vms import wishes
-from tests.control.fleet.scene import is_running, scene, until, until_some
+from tests.control.fleet.scene import is_running, scene
+from tests.wait import until
 
 
 def test_a_token_lets_one_host_join_once(url):
@@ -151,7 +152,7 @@ def test_vms_that_nobody_ordered_are_told_of_and_never_touched(url):
             async def told() -> bool:
                 return read_body(await world.row("north")).unknown == ("pet",)
 
-            await until_some(told)
+            await until(told)
             await north.stop()
             north.start()
             await world.create_running()

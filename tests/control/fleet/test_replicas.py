@@ -9,8 +9,9 @@ import msgspec
 from hostler.agent.messages import REGISTER_PATH, REPORT_PATH, Report, VmReport
 from hostler.control.fleet.times import times_for
 from hostler.control.vms.state import state_of
-from tests.control.fleet.scene import SETTINGS, Scene, is_running, scene, spec, until
+from tests.control.fleet.scene import SETTINGS, Scene, is_running, scene, spec
 from tests.control.fleet.sides import Replica
+from tests.wait import until
 
 TIMES = msgspec.structs.replace(times_for(SETTINGS), publish_s=0.05)
 

@@ -12,8 +12,9 @@ from hostler.control.fleet.troubles import trouble_of
 from hostler.control.services.showing import show_vm
 from hostler.control.store import log
 from hostler.control.store.backup import backup
-from tests.control.fleet.scene import Scene, is_running, scene, until_some
+from tests.control.fleet.scene import Scene, is_running, scene
 from tests.control.fleet.test_restored import dutifully, hear, restored
+from tests.wait import until
 
 
 async def shown(world: Scene, vm: str):
@@ -79,7 +80,7 @@ def test_hosts_and_vms_say_what_is_waited_for_until_all_hosts_are_heard(url, tmp
             for name in ("north", "south"):
                 assert "not registered since the restore" in await trouble(world, name)
             hear(world, "north")
-            await until_some(lambda: has_registered(world, "north"))
+            await until(lambda: has_registered(world, "north"))
             await world.duties()
             assert await trouble(world, "north") == ""
             assert "not registered since the restore" in await trouble(world, "south")
@@ -100,7 +101,7 @@ def test_events_tell_of_a_host_that_came_back_and_of_one_that_did_not(url, tmp_p
             await half_restored(world, tmp_path)
             north, south = world.hosts["north"], world.hosts["south"]
             hear(world, "north")
-            await until_some(lambda: has_registered(world, "north"))
+            await until(lambda: has_registered(world, "north"))
             await world.pass_silently(south)
             assert (await world.row("south")).state == "silent"
             assert (await told_of(world, north.id))[-1] == "registered again after the restore"

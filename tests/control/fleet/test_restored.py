@@ -12,8 +12,9 @@ from hostler.control.store.backup import backup, restore
 from hostler.control.vms import wishes
 from hostler.control.vms.spec import DiskSpec
 from hostler.control.vms.state import Vm
-from tests.control.fleet.scene import Scene, is_running, is_stopped, scene, spec, until, until_some
+from tests.control.fleet.scene import Scene, is_running, is_stopped, scene, spec
 from tests.control.postgres import nobody_connected
+from tests.wait import until
 
 LOCAL = [DiskSpec(size="1Gi")]
 
@@ -47,7 +48,7 @@ async def dutifully(world: Scene, vm: str, is_so) -> Vm:
         found = await world.vm(vm)
         return found if is_so(found) else None
 
-    return await until_some(look)
+    return await until(look)
 
 
 def test_agents_converge_to_an_older_backup_and_leave_alone_what_it_does_not_know(url, tmp_path):
@@ -108,7 +109,7 @@ def test_a_vm_that_moved_after_the_backup_does_not_run_twice(either_url, tmp_pat
             await restored(world, tmp_path / "saved")
             hear(world, "north")
             await world.until_host("north", "ready")
-            await until_some(lambda: registered(world, "north"))
+            await until(lambda: registered(world, "north"))
             await world.duties()
             assert (await world.vm(vm)).home.name == "north"
             assert north.power(vm) == "absent", "nobody has said yet that south does not run it"
@@ -176,7 +177,7 @@ def test_a_vm_that_moved_after_the_backup_does_not_run_twice_when_its_host_of_th
             free = next(name for name in ("south", "west") if name != has_it)
             await restored(world, tmp_path / "saved")
             hear(world, free)
-            await until_some(lambda: registered(world, free))
+            await until(lambda: registered(world, free))
             await world.pass_silently(north, world.hosts[has_it])
             await world.until_host("north", "silent")
             await world.operate(operating.confirm_dead, north, confirm="north")

@@ -11,7 +11,8 @@ from hostler.control.access import Doorkeeper, UnauthenticatedError, tokens
 from hostler.control.fleet.roll import Roll
 from hostler.control.fleet.sessions import Sessions
 from hostler.control.store import hosts
-from tests.control.fleet.scene import ADMIN, Scene, scene, until
+from tests.control.fleet.scene import ADMIN, Scene, scene
+from tests.wait import until
 
 
 class _Slowly:

@@ -21,7 +21,8 @@ from hostler.control.vms import wishes
 from hostler.control.vms.spec import DiskSpec
 from hostler.control.vms.state import Vm, state_of
 from tests.agent.guard import watchdog_process
-from tests.control.fleet.scene import SETTINGS, Scene, is_running, scene, spec, until
+from tests.control.fleet.scene import SETTINGS, Scene, is_running, scene, spec
+from tests.wait import until
 
 RESTART = spec(when_lost="restart")
 
@@ -178,6 +179,36 @@ def test_a_fencing_command_that_succeeds_is_proof_and_one_that_fails_is_none(url
             assert (await world.until_vm(vm, is_running)).home.name == "south"
             assert (await world.row("north")).state == "fenced"
             assert (tmp_path / "asked").read_text().split() == ["north", "north"]
+
+    asyncio.run(story())
+
+
+def test_fencing_that_outlasts_a_registration_proves_nothing(url, tmp_path):
+    """Fencing is slow; the host comes back, falls silent again, and only then the old fencing succeeds."""
+    text = f"echo asked >> {tmp_path}/asked; until test -e {tmp_path}/done; do sleep 0.02; done"
+    settings = msgspec.structs.replace(SETTINGS, fence_command=(str(script(tmp_path / "fence", text)),))
+
+    async def story() -> None:
+        async with scene(url, settings=settings) as world:
+            vm, _ = await two_hosts_and(world, RESTART)
+            north = world.hosts["north"]
+            await world.pass_silently(north)
+            await world.duties()
+            await until((tmp_path / "asked").exists)
+            first = world.leader.duties._fencing[north.id]
+            north.wire.is_cut = False
+            await world.until_host("north", "ready")
+            await world.until_vm(vm, is_running)
+            await world.pass_silently(north)
+            assert (await world.row("north")).state == "silent"
+            (tmp_path / "done").touch()
+            await first
+            assert (await world.row("north")).state == "silent"
+            assert unknown(await world.vm(vm))
+            assert any("proves nothing" in line for line in world.leader.told)
+            await world.duties()
+            await until(lambda: north.id not in world.leader.duties._fencing)
+            assert (await world.row("north")).state == "fenced", "a fencing of its own proves it"
 
     asyncio.run(story())
 

@@ -9,9 +9,10 @@ import msgspec
 from hostler.agent.messages import Departed, VmReport
 from hostler.control.fleet.hosts import read_body
 from hostler.control.store import log
-from tests.control.fleet.scene import Scene, scene, until
+from tests.control.fleet.scene import Scene, scene
 from tests.control.fleet.test_agent_ids import registration_of
 from tests.control.fleet.test_refusals import last_report, reports_of
+from tests.wait import until
 
 
 async def told_of(world: Scene) -> list[str]:

@@ -18,7 +18,8 @@ from hostler.control.store.operations import OperationFilter, OperationRow
 from hostler.control.store.projects import ProjectRow
 from hostler.control.store.vms import VmRow
 from tests.control.databases import PATIENT
-from tests.control.fleet.scene import Scene, scene, until, until_some
+from tests.control.fleet.scene import Scene, scene
+from tests.wait import until
 
 DAY = 86400 * 1_000_000_000
 SETTINGS = ControlSettings(keep_events_s=2 * 86400.0, keep_operations_s=86400.0, lease_ttl_s=3600.0)
@@ -50,8 +51,7 @@ def test_an_entry_of_a_clock_that_was_ahead_keeps_no_old_ones(url):
             days = [1, 500, 2, 500, 9, 3, 500]
             entries = [NewEntry(at_ns=day * DAY, kind="note", body=b"{}") for day in days]
             await database.write(lambda connection: log.append(connection, entries))
-            kept = Checkpoint(seq=7, at_ns=1, format="x", body=b"")
-            await database.write(lambda connection: log.save_checkpoint(connection, kept))
+            await database.write(lambda connection: _save_two(connection, 7))
             await database.write(lambda connection: tidy(connection, SETTINGS, 10 * DAY, at_once=100))
             found = await database.read(lambda connection: log.oldest(connection, 100))
             assert found == [(4, 500 * DAY), (5, 9 * DAY), (6, 3 * DAY), (7, 500 * DAY)]
@@ -71,8 +71,7 @@ def test_more_entries_of_a_clock_that_was_ahead_than_one_batch_has_go_as_soon_as
             days = [500] * 25 + behind
             entries = [NewEntry(at_ns=day * DAY, kind="note", body=b"{}") for day in days]
             await database.write(lambda connection: log.append(connection, entries))
-            last = Checkpoint(seq=len(days), at_ns=1, format="x", body=b"")
-            await database.write(lambda connection: log.save_checkpoint(connection, last))
+            await database.write(lambda connection: _save_two(connection, len(days)))
             is_all = False
             while not is_all:
                 done = await database.write(lambda connection: tidy(connection, SETTINGS, 10 * DAY, at_once=AT_ONCE))
@@ -86,7 +85,7 @@ def test_more_entries_of_a_clock_that_was_ahead_than_one_batch_has_go_as_soon_as
     asyncio.run(story())
 
 
-def test_entries_after_the_latest_checkpoint_stay_however_old(url):
+def test_entries_after_the_older_checkpoint_stay_however_old(url):
     async def story() -> None:
         database = open_database(url, limits=PATIENT)
         try:
@@ -126,7 +125,7 @@ def test_others_write_between_two_batches(url):
                 operations_left, _ = await world.database.read(_counts)
                 return operations_left < BACKLOG
 
-            await until_some(has_begun)
+            await until(has_begun)
             assert await world.database.write(_counts) == (BACKLOG - AT_ONCE, BACKLOG - AT_ONCE)
             stopping.set()
             assert await running == 4 * AT_ONCE, "who is told to stop finishes the batch and no more"
@@ -155,7 +154,7 @@ def test_duties_forget_beside_their_looks(url):
             async def is_tidy() -> bool:
                 return await world.database.read(_counts) == (0, 0)
 
-            await until_some(is_tidy)
+            await until(is_tidy)
             stopping.set()
             await running
 
@@ -170,7 +169,7 @@ async def fill(world: Scene) -> None:
 
 
 def _backlog(connection) -> None:
-    """Write much that was over in 1970, a row of each kind for each number, under a checkpoint after all of it."""
+    """Write much that was over in 1970, a row of each kind for each number, under checkpoints after all of it."""
     projects.insert(connection, ProjectRow(name="old"))
     for number in range(BACKLOG):
         operations.add_many(connection, [OperationRow(id=f"old{number}", kind="vm.create", finished_ns=1)])
@@ -181,9 +180,9 @@ def _backlog(connection) -> None:
     missing = BACKLOG - log.head(connection)
     # The scene's own entries come before these, and are young: the log goes in order, so they are made old.
     connection.exec_driver_sql("UPDATE log SET at_ns = 1")
-    entries = [NewEntry(at_ns=1, kind="note", body=b"{}") for _ in range(missing)]
+    entries = [NewEntry(at_ns=at_ns, kind="note", body=b"{}") for at_ns in [1] * missing + [2]]
     log.append(connection, entries)
-    log.save_checkpoint(connection, Checkpoint(seq=BACKLOG, at_ns=1, format="x", body=b""))
+    _save_two(connection, BACKLOG + 1)
 
 
 def _counts(connection) -> tuple[int, int]:
@@ -195,7 +194,13 @@ def _counts(connection) -> tuple[int, int]:
 
 def _log(connection, *, checkpoint: int) -> None:
     log.append(connection, [NewEntry(at_ns=day * DAY, kind="note", body=b"{}") for day in range(1, 11)])
-    log.save_checkpoint(connection, Checkpoint(seq=checkpoint, at_ns=1, format="x", body=b""))
+    _save_two(connection, checkpoint + 1 if checkpoint < 10 else 10)
+
+
+def _save_two(connection, seq: int) -> None:
+    """Save checkpoints at an entry and at the one before it: the log is needed from the older one on."""
+    for number in (seq - 1, seq):
+        log.save_checkpoint(connection, Checkpoint(seq=number, at_ns=1, format="x", body=b""))
 
 
 def _fill(connection) -> None:

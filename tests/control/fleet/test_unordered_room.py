@@ -14,10 +14,11 @@ from hostler.control.store.backup import backup
 from hostler.control.store.hosts import HostRow
 from hostler.control.vms.state import Vm
 from hostler.model import CPU, MEMORY, may_give
-from tests.control.fleet.scene import GIB, SETTINGS, SIZE, Scene, is_running, scene, spec, until, until_some
+from tests.control.fleet.scene import GIB, SETTINGS, SIZE, Scene, is_running, scene, spec
 from tests.control.fleet.sides import HostSide
 from tests.control.fleet.test_refusals import last_report, reports_of
 from tests.control.fleet.test_restored import dutifully, hear, restored
+from tests.wait import until
 
 READY = HostRow(id="h", name="h", state="ready", agent="agent-1")
 
@@ -32,7 +33,7 @@ async def until_taken(world: Scene, name: str, taken: dict[str, int]) -> None:
     async def look() -> bool:
         return dict(read_body(await world.row(name)).taken) == taken
 
-    await until_some(look)
+    await until(look)
 
 
 def is_refused(vm: Vm) -> bool:

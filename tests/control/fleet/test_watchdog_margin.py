@@ -14,9 +14,10 @@ import pytest
 
 from hostler.agent.manifest import FileManifest
 from hostler.agent.watchdog import Lease, LeaseFile, Watchdog
-from tests.control.fleet.scene import SETTINGS, Scene, is_running, scene, until
+from tests.control.fleet.scene import SETTINGS, Scene, is_running, scene
 from tests.control.fleet.sides import HostSide
 from tests.control.fleet.test_silence import RESTART, unknown
+from tests.wait import until
 
 SECOND = 1_000_000_000
 LONG_S = 120
@@ -28,7 +29,7 @@ class Guarded:
     def __init__(self, world: Scene, host: HostSide, manifest: FileManifest, file: LeaseFile, lease: Lease) -> None:
         self.world, self.host, self.lease = world, host, lease
         self.silent_s = 0
-        self.dog = Watchdog(host.driver, manifest, file, boot=lease.boot, clock=self._now)
+        self.dog = Watchdog(host.driver, manifest, file, boot=lease.boot, clock=self._now, find_s=60.0)
 
     def _now(self) -> int:
         return self.lease.renewed_at + self.silent_s * SECOND

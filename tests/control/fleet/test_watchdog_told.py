@@ -19,9 +19,10 @@ from hostler.control.fleet.promises import NEVER_S, proof_after_s, told_now_s, w
 from hostler.control.fleet.silence import lose_watched
 from hostler.control.fleet.times import FleetTimes, times_for
 from hostler.control.store.hosts import HostRow
-from tests.control.fleet.scene import SETTINGS, Scene, is_running, scene, until, until_some
+from tests.control.fleet.scene import SETTINGS, Scene, is_running, scene
 from tests.control.fleet.test_silence import RESTART, two_hosts_and, unknown
 from tests.control.fleet.test_watchdog_margin import LONG_S, Guarded, guarded
+from tests.wait import until
 
 LATE = msgspec.structs.replace(SETTINGS, silent_after_s=100.0, stop_after_s=80.0)
 EARLY = msgspec.structs.replace(SETTINGS, silent_after_s=10.0, stop_after_s=8.0)
@@ -106,7 +107,7 @@ def test_what_an_agent_was_told_last_counts_once_it_reports_and_is_written_once(
             async def is_early() -> bool:
                 return await told_s(world) == EARLY.stop_after_s
 
-            await until_some(is_early)
+            await until(is_early)
             version = (await world.row("north")).version
             north.wire.answers.clear()
             await until(lambda: north.wire.answers.count((REPORT_PATH, 200)) >= 3)
@@ -153,7 +154,7 @@ def test_a_host_of_which_nobody_wrote_down_what_it_was_told_proves_nothing_until
             async def is_told() -> bool:
                 return await told_s(world) == SETTINGS.stop_after_s
 
-            await until_some(is_told)
+            await until(is_told)
             await world.pass_silently(north)
             await north.driver.stop(vm, grace_s=0.0)  # what the watchdog does
             await world.pass_silently(north, seconds=LONG_S)

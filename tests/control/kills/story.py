@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from hostler.agent.messages import HostSize
+from hostler.control.books.follower import Follower
 from hostler.control.store.log import Checkpoint
-from hostler.engine import Engine
 from tests.control.kills.judge import Found, check_books, check_decisions, check_vms
 from tests.control.storms.crowd import Crowd, crowd
 from tests.control.storms.eyes import Eyes, twin_of
@@ -93,7 +93,7 @@ def check_checkpoint(url: str) -> None:
 
 def _without_stale(checkpoint: Checkpoint) -> Checkpoint:
     """Leave out deadlines that mean nothing any more: an engine forgets them when it is asked what is due next."""
-    engine = Engine.restore(checkpoint.body)
+    engine = Follower.restore(checkpoint).engine
     engine.state.deadlines = sorted(one for one in engine.state.deadlines if engine._is_live(*one))
     return msgspec.structs.replace(checkpoint, body=engine.checkpoint())
 

@@ -16,7 +16,8 @@ from hostler.agent.drivers.fake import FakeVm
 from tests.control.kills.judge import Found
 from tests.control.kills.story import VERBS, rounds, run_story
 from tests.control.storms.hosts import size_of
-from tests.control.storms.service import CALM, Service, until
+from tests.control.storms.service import CALM, Service
+from tests.wait import until
 
 HOSTS, CPU, MOST = 3, 16, 24
 SIZE = size_of(CPU)
@@ -73,7 +74,7 @@ async def deaths(service: Service, agents: list[AgentProcess], count: int, seed:
 
     headers = {"Authorization": f"Bearer {service.key}"}
     async with httpx.AsyncClient(base_url=service.address, headers=headers, timeout=120) as client:
-        await until("all agents are in", lambda: are_in(client))
+        await until(lambda: are_in(client), "all agents are in")
 
     async def kill(number: int, dice: random.Random) -> None:
         victims = agents if number % 5 == 4 else [dice.choice(agents)]

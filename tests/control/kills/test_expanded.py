@@ -17,7 +17,8 @@ from alembic.operations import Operations
 from tests.control.storms.crowd import Crowd, crowd
 from tests.control.storms.eyes import Eyes
 from tests.control.storms.hosts import Host, fleet, size_of
-from tests.control.storms.service import CALM, Service, until
+from tests.control.storms.service import CALM, Service
+from tests.wait import until
 
 LATER = "9999_later"
 
@@ -87,7 +88,7 @@ async def refused(service: Service) -> None:
     async def has_ended() -> bool:
         return service.exit_code() is not None
 
-    await until("it ends", has_ended)
+    await until(has_ended, "it ends")
     assert service.exit_code() not in (0, None)
     assert f"at revision {LATER}, which is newer" in service.log.read_text()
     with Eyes(service.url) as eyes:

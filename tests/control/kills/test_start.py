@@ -23,7 +23,8 @@ from hostler.control.vms import wishes
 from hostler.control.vms.spec import VmSpec
 from tests.control.storms.eyes import Eyes
 from tests.control.storms.hosts import GIB
-from tests.control.storms.service import CALM, Service, until
+from tests.control.storms.service import CALM, Service
+from tests.wait import until
 
 HOSTS, VMS, BATCH = 1_000, 10_000, 500
 SIZE = HostSize(cpu_millis=16_000, memory_bytes=64 * GIB, disk_bytes=1024 * GIB)
@@ -60,7 +61,7 @@ async def fill(database: Database) -> str:
         found = await database.read(lambda connection: ledger.load_many(connection, [f"{VMS - 1:032x}"]))
         return all(one.vm.home is not None for one in found.values())
 
-    await until("all VMs are placed", all_placed)
+    await until(all_placed, "all VMs are placed")
     books.leadership.held = None  # so that nothing is saved or given back at the end
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

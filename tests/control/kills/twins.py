@@ -1,7 +1,9 @@
 """A twin that never stopped: it lives through a log from its beginning and decides everything by itself.
 
-From the log it has what came from outside: facts, and the moments in which somebody thought. Placements it takes from
-nobody: each that the log shows must be the one that the twin decided, and each that it decided must be in the log.
+From the log it has what came from outside: facts with their times, and the moments in which the leader stepped. Pauses
+after failed tries count from the time of a fact, so a twin that knew only the times of steps would wake guests late.
+Placements it takes from nobody: each that the log shows must be the one that the twin decided, and each that it decided
+must be in the log.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class Twin:
         if entry.kind == "step":
             self._think(entry.seq, _STEP.decode(entry.body))
         elif entry.kind == "fact":
-            event = _EVENT.decode(entry.body)
+            event = msgspec.structs.replace(_EVENT.decode(entry.body), at=entry.at_ns)
             if isinstance(event, GuestBound | BindFailed):
                 mine = self._promised.pop(event.uid, "")
                 what = f"entry {entry.seq}: the log has {event.uid} on {event.host}, the twin on {mine or 'no host'}"
@@ -65,8 +67,9 @@ class Twin:
     def _think(self, seq: int, step: Step) -> None:
         self._check_told()
         while self._waiting and self._waiting[0][0] <= step.upto:
+            event = self._waiting.popleft()[1]
             with suppress(HostlerError):  # a fact that is no news, or comes too late, is refused everywhere
-                self.engine.apply(self._waiting.popleft()[1])
+                self.engine.apply(msgspec.structs.replace(event, at=min(event.at, step.now)))
         actions = self.engine.step(step.now, step.limit)
         assert digest_of(actions) == step.digest, f"entry {seq}: the twin decided otherwise"
         self._promised = {action.uid: action.host for action in actions if isinstance(action, Bind)}

@@ -16,7 +16,8 @@ from pathlib import Path
 import httpx
 
 from tests.agent.drivers.qemu_lab import QemuLab
-from tests.control.storms.service import PATIENCE_S, Service, until
+from tests.control.storms.service import Service
+from tests.wait import GIVE_UP_S, until
 
 __all__ = ["QemuAgent", "processes_of", "ticks"]
 
@@ -88,7 +89,7 @@ class QemuAgent:
             answer = await client.get(f"/v1/hosts/{self.name}")
             return answer.status_code == 200 and answer.json()["state"] == "ready"
 
-        await until(f"{self.name} is ready", is_ready)
+        await until(is_ready, f"{self.name} is ready")
 
     def kill(self) -> None:
         """End the agent as the kernel does when memory is short; not its VMs."""
@@ -103,7 +104,7 @@ class QemuAgent:
         assert process is not None
         process.send_signal(signal.SIGTERM)
         try:
-            assert process.wait(PATIENCE_S) == 0, self.log.read_text()[-4000:]
+            assert process.wait(GIVE_UP_S) == 0, self.log.read_text()[-4000:]
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -131,7 +132,7 @@ class QemuAgent:
             await asyncio.sleep(0)
             return not processes_of(self._lab.folder / f"{self.name}-state")
 
-        await until(f"nothing of {self.name} runs", is_quiet)
+        await until(is_quiet, f"nothing of {self.name} runs")
 
 
 def _is_qemu(words: str) -> bool:

@@ -15,7 +15,8 @@ import httpx
 
 from tests.agent.drivers.qemu_lab import QemuLab
 from tests.control.real.agents import QemuAgent, processes_of, ticks
-from tests.control.storms.service import Service, until
+from tests.control.storms.service import Service
+from tests.wait import until
 
 SILENT = ("--heartbeat", "1", "--silent-after", "120")  # nobody counts as silent only because the machine is busy
 
@@ -64,7 +65,7 @@ class Scene:
             return is_settled and found["state"] == state and host in ("", found["host"])
 
         try:
-            await until(f"it is {state}", is_so)
+            await until(is_so, f"it is {state}")
         except AssertionError as error:
             logs = {name: one.log.read_text()[-2000:] for name, one in self.hosts.items()}
             raise AssertionError(f"{error}: {found} {logs}") from None
@@ -76,7 +77,7 @@ class Scene:
         async def is_gone() -> bool:
             return not self.hosts[host].qemu_pid(vm) and not self.hosts[host].has(vm)
 
-        await until(f"{host} has nothing of it", is_gone)
+        await until(is_gone, f"{host} has nothing of it")
 
     def boots(self, vm: str, host: str) -> int:
         return self.lab.console(vm, host).count("guest: up with")
@@ -97,7 +98,7 @@ async def boot_and_stop(scene: Scene, vm: str) -> str:
     async def is_up_again() -> bool:
         return scene.boots(vm, home) == 2
 
-    await until("it boots again", is_up_again)
+    await until(is_up_again, "it boots again")
     return home
 
 
@@ -110,7 +111,7 @@ async def kill_the_agent(scene: Scene, vm: str, home: str) -> None:
     async def goes_on() -> bool:
         return len(ticks(scene.lab.console(vm, home))) > count + 1
 
-    await until("it counts on without an agent", goes_on)
+    await until(goes_on, "it counts on without an agent")
     scene.hosts[home].start()
     await scene.ask(vm, "pause")
     await scene.becomes(vm, "paused", home)
@@ -141,7 +142,7 @@ async def migrate(scene: Scene, vm: str, home: str) -> str:
     async def counts() -> bool:
         return bool(ticks(scene.lab.console(vm, target)))
 
-    await until("it counts on there", counts)
+    await until(counts, "it counts on there")
     first = ticks(scene.lab.console(vm, target))[0]
     # A line that it was saying when it moved is whole on neither console.
     assert not last or 0 <= first - last[-1] <= 2, "it went on from where it was"
@@ -156,7 +157,7 @@ async def delete(scene: Scene, vm: str, home: str) -> None:
     async def is_gone() -> bool:
         return (await scene.client.get(f"/v1/vms/{vm}")).status_code == 404
 
-    await until("it is gone", is_gone)
+    await until(is_gone, "it is gone")
     await scene.left(vm, home)
     operations = (await scene.client.get("/v1/operations", params={"limit": 100})).json()["items"]
     assert {one["state"] for one in operations if one["subject"] == vm} == {"done"}

@@ -14,6 +14,7 @@ from hostler.control.api.shapes import VmChanged, VmCreate, VmEdit
 from hostler.control.books import ledger
 from hostler.control.books.ledger import NEWS
 from hostler.control.services import vms
+from hostler.control.services.bounds import MAX_TERMS_OF_VM
 from hostler.control.services.callers import Caller, Noted
 from hostler.control.services.errors import NoAgentsError, TooManyVmsError
 from hostler.control.settings import InvalidStrategyError
@@ -136,3 +137,19 @@ def test_a_vm_that_nobody_decided_about_is_given_up_even_when_protected(
     assert stored.vm.is_gone
     with pytest.raises(NotFoundError):
         database.read_now(lambda c: vms.find(c, "id-1", admin))
+
+
+def apart_from(count: int) -> VmSpec:
+    """Return a VM that is kept apart from so many others, each by a rule of its own."""
+    rules = [{"topology": "zone", "selector": {"app": f"x{number}"}} for number in range(count)]
+    lists = ("anti_affinity", "affinity", "preferred_anti_affinity", "preferred_affinity")
+    each = {name: rules[at::4] for at, name in enumerate(lists)}
+    for name in lists[2:]:
+        each[name] = [{"weight": 1, "term": rule} for rule in each[name]]
+    return msgspec.convert({"cpu": "1", "memory": "1Gi"} | each, VmSpec)
+
+
+def test_vm_with_too_many_terms_is_rejected(write: Write, admin: Caller) -> None:
+    created(write, admin, spec=apart_from(MAX_TERMS_OF_VM))
+    with pytest.raises(InputError, match="a VM may have 128"):
+        created(write, admin, name="other", spec=apart_from(MAX_TERMS_OF_VM + 1))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -208,7 +210,8 @@ def test_a_restore_keeps_the_log_whole_when_old_entries_were_forgotten(sqlite_ur
     fill(database, 5)
 
     def forget(connection) -> int:
-        log.save_checkpoint(connection, log.Checkpoint(seq=5, at_ns=1, format="1", body=b"x"))
+        for seq in (4, 5):
+            log.save_checkpoint(connection, log.Checkpoint(seq=seq, at_ns=1, format="1", body=b"x"))
         return log.forget_before(connection, 4)
 
     database.submit(forget).result(30)
@@ -283,3 +286,70 @@ def test_a_database_that_was_cut_off_is_damaged_and_no_bug(made, tmp_path):
     with pytest.raises(DamagedDatabaseError, match="the database is damaged") as caught:
         open_database(f"sqlite:///{half}")
     assert "restore a backup" in caught.value.hint
+
+
+_KILLED = """
+import sys, os, signal
+from pathlib import Path
+from hostler.control.store import backup
+
+step = int(sys.argv[3])
+steps = 0
+
+def trace(frame, event, argument):
+    global steps
+    if event == "call" and "/control/store/" in frame.f_code.co_filename:
+        steps += 1
+        if steps == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.setprofile(trace)
+backup.restore(Path(sys.argv[1]), sys.argv[2], is_forced=True)
+"""
+
+
+def test_restore_killed_anywhere_leaves_old_or_new_file(made, sqlite_url, tmp_path):
+    """The process is killed at one call after the other: the file is the old database or the new one, whole."""
+    database = open_database(sqlite_url)
+    database.submit(lambda c: log.append(c, [fact(), fact()])).result(30)
+    database.close()
+    seen = set()
+    for step in (1, 5, 10, 20, 40, 60, 90, 130, 200, 400):
+        done = subprocess.run([sys.executable, "-c", _KILLED, str(made), sqlite_url, str(step)], capture_output=True)
+        verify(tmp_path / "control.db")
+        database = open_database(sqlite_url)
+        head = database.read_now(log.head)
+        database.close()
+        assert done.returncode in (-9, 0), done.stderr
+        assert head == (5 if done.returncode else 3)
+        seen.add(done.returncode)
+        assert not list(tmp_path.glob(".control.db.*")), "the next start removes what was left"
+        if done.returncode == 0:
+            break
+    assert seen == {-9, 0}
+
+
+def test_next_restore_removes_scratch_file_of_killed_one(made, sqlite_url, tmp_path):
+    """What a killed restore left does not fill the disk."""
+    for name in (".control.db.restore-abc", ".control.db.restore-abc-journal", ".control.db.mine"):
+        (tmp_path / name).write_bytes(b"x")
+    restore(made, sqlite_url, is_forced=True)
+    assert [path.name for path in tmp_path.glob(".control.db.*")] == [".control.db.mine"]
+
+
+def test_forced_restore_of_bad_row_keeps_the_file(made, sqlite_url, tmp_path):
+    """A backup that is whole, and holds a row that cannot be read, replaces nothing."""
+    before = (tmp_path / "control.db").read_bytes()
+    damage(made, "UPDATE vms SET status = 'no JSON'")
+    with pytest.raises(BackupError, match=r"the status of VM .* cannot be read"):
+        restore(made, sqlite_url, is_forced=True)
+    assert (tmp_path / "control.db").read_bytes() == before
+
+
+def test_forced_restore_replaces_a_damaged_database(made, sqlite_url, tmp_path):
+    """What cannot be read cannot be compared with, and is not in the way."""
+    (tmp_path / "control.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 9000)
+    report = restore(made, sqlite_url, is_forced=True)
+    assert report.access is not None
+    assert not report.access.is_compared
+    open_database(sqlite_url).close()

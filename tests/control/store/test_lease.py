@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from hostler.control.store import Database, lease, log, open_database
 from hostler.control.store.database import open_backend
-from hostler.control.store.errors import LeaseLostError
+from hostler.control.store.errors import DatabaseInUseError, LeaseLostError
 from hostler.control.store.lease import Lease
 from hostler.errors import InputError
 from tests.control.databases import PATIENT
@@ -225,3 +225,44 @@ def test_however_often_it_changes_hands_epochs_in_the_log_never_go_back(postgres
     assert len(set(epochs)) > 1
     for replica in replicas:
         replica.close()
+
+
+def test_lease_of_dead_holder_is_waited_for_until_it_runs_out(database):
+    told: list[str] = []
+    take(database, "killed", ttl_s=0.5)
+    lease.wait_for_end(lambda: database.read_now(lease.read), "the database", told.append, hint="stop it")
+    assert not database.read_now(lease.read).is_held
+    assert [line.startswith("killed leads or ended without notice; its lease lasts ") for line in told] == [True]
+
+
+def test_lease_that_nobody_holds_is_not_waited_for(database):
+    told: list[str] = []
+    lease.wait_for_end(lambda: database.read_now(lease.read), "the database", told.append, hint="stop it")
+    assert told == []
+
+
+@pytest.mark.parametrize("how", ["renewed", "taken by another"])
+def test_lease_of_live_holder_ends_the_wait_at_once(database, how):
+    """The holder shows a sign of life between the first look and the second."""
+    looks: list[Lease] = []
+
+    def look() -> Lease:
+        if looks and how == "renewed":
+            database.submit(lambda connection: lease.renew(connection, held)).result(30)
+        elif looks:
+            run_out(database)
+            take(database, "b", ttl_s=40.0)
+        looks.append(database.read_now(lease.read))
+        return looks[-1]
+
+    held = take(database, "a", ttl_s=40.0)
+    with pytest.raises(DatabaseInUseError, match=r"in use: [ab] leads, and renews its lease") as caught:
+        lease.wait_for_end(look, "the database", lambda line: None, hint="stop it")
+    assert caught.value.hint == "stop it"
+    assert len(looks) == 2
+
+
+def test_lease_that_lasts_for_an_hour_is_not_waited_for(database):
+    take(database, "a", ttl_s=3600.0)
+    with pytest.raises(DatabaseInUseError, match=r"a leads, and its lease lasts 3\d\d\d\.\d s more"):
+        lease.wait_for_end(lambda: database.read_now(lease.read), "the database", pytest.fail, hint="stop it")

@@ -17,6 +17,7 @@ from hostler.errors import InputError
 from tests.control.databases import PATIENT
 from tests.control.store.making import fact, note
 from tests.control.store.test_writer import Gate
+from tests.wait import GIVE_UP_S
 
 WRITER = Path(__file__).with_name("log_writer.py")
 
@@ -88,7 +89,7 @@ def test_eight_writers_in_two_processes_leave_no_gap(postgres_url):
     writers = [start_writer(postgres_url, who, 4, 40) for who in ("p", "q")]
     acknowledged: dict[int, str] = {}
     for writer in writers:
-        output, _ = writer.communicate(timeout=300)
+        output, _ = writer.communicate(timeout=GIVE_UP_S)
         assert writer.returncode == 0
         acknowledged |= read_acknowledged(output.splitlines(keepends=True))
     assert check_gapless(database, acknowledged) == len(acknowledged) == 320
@@ -103,7 +104,7 @@ def test_a_reader_that_follows_while_two_processes_write_misses_nothing(postgres
         seen += [entry.seq for entry in entries_after(database, seen[-1] if seen else 0)]
     assert seen == list(range(1, 321))
     for writer in writers:
-        writer.communicate(timeout=300)
+        writer.communicate(timeout=GIVE_UP_S)
     database.close()
 
 
@@ -168,28 +169,43 @@ def test_the_latest_checkpoint_is_found_and_one_older_is_kept(database):
         save(database, 10)
 
 
-def test_the_log_is_never_forgotten_beyond_the_latest_checkpoint(database):
-    def forget(seq: int) -> int:
-        return database.submit(lambda connection: log.forget_before(connection, seq)).result(30)
+def forget(database: Database, seq: int) -> int:
+    return database.submit(lambda connection: log.forget_before(connection, seq)).result(30)
 
+
+def test_log_is_never_forgotten_beyond_the_older_checkpoint(database):
     append(database, *[fact() for _ in range(9)])
-    assert forget(9) == 0
+    assert forget(database, 9) == 0
     save(database, 6)
-    assert forget(4) == 3
+    assert forget(database, 9) == 0, "a start that cannot use the only checkpoint needs the whole log"
+    save(database, 8)
+    assert forget(database, 4) == 3
     with pytest.raises(LogForgottenError):
         entries_after(database, 2)
     assert [entry.seq for entry in entries_after(database, 3)] == [4, 5, 6, 7, 8, 9]
-    assert forget(100) == 3
+    assert forget(database, 100) == 3
     assert [entry.seq for entry in entries_after(database, 6)] == [7, 8, 9]
-    assert forget(2) == 0
+    assert forget(database, 2) == 0
     with pytest.raises(LogForgottenError):
         entries_after(database, 5)
     assert append(database, fact()) == [10]
 
 
-def test_numbers_go_on_after_the_whole_log_was_forgotten(database):
+def test_unusable_checkpoints_go_when_another_is_saved(database):
+    append(database, *[fact() for _ in range(9)])
+    for seq in (2, 5, 7):
+        save(database, seq)
+    kept = Checkpoint(seq=9, at_ns=5, format="1", body=b"good")
+    database.submit(lambda connection: log.save_checkpoint(connection, kept, unusable=(7,))).result(30)
+    assert database.read_now(log.latest_checkpoint) == kept
+    assert database.read_now(lambda connection: log.checkpoint_before(connection, 9)).seq == 5
+    assert database.read_now(lambda connection: log.checkpoint_before(connection, 5)) is None
+
+
+def test_newest_entry_is_never_forgotten(database):
     append(database, fact(), fact())
+    save(database, 1)
     save(database, 2)
-    database.submit(lambda connection: log.forget_before(connection, 100)).result(30)
-    assert entries_after(database, 2) == []
+    assert forget(database, 100) == 1
+    assert [entry.seq for entry in entries_after(database, 1)] == [2]
     assert append(database, fact()) == [3]

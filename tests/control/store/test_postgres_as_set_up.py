@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -21,8 +20,7 @@ from hostler.errors import HostlerError, InputError
 from tests.control.databases import PATIENT
 from tests.control.postgres import PostgresServer, why_no_postgres
 from tests.control.store.making import note
-
-GUARD_S = 180.0  # against hanging, not a measure
+from tests.wait import GIVE_UP_S, wait_until
 
 
 @pytest.fixture
@@ -54,10 +52,7 @@ def write(database: Database) -> Future[list[int]]:
 def until_somebody_waits(server: PostgresServer, url: str) -> None:
     """Wait until a session of a database waits for a lock."""
     waits = f"SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = '{name_of(url)}'"
-    deadline = time.monotonic() + GUARD_S
-    while not server.sql(waits):
-        assert time.monotonic() < deadline, "nobody waits"
-        time.sleep(0.01)
+    wait_until(lambda: server.sql(waits), "a session that waits for a lock")
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
@@ -68,11 +63,11 @@ def test_a_default_isolation_makes_no_write_fail_that_waits_for_another(postgres
 
     def slowly(connection) -> list[int]:
         is_in.set()
-        assert may_go.wait(GUARD_S)
+        assert may_go.wait(GIVE_UP_S)
         return log.append(connection, [note()])
 
     first = one.submit(slowly)
-    assert is_in.wait(GUARD_S)
+    assert is_in.wait(GIVE_UP_S)
     second = write(two)
     until_somebody_waits(postgres, postgres_url)
     may_go.set()
@@ -148,7 +143,7 @@ def test_a_server_that_restarts_while_tables_are_made_leaves_none_and_they_are_m
             opening = pool.submit(open_database, url, limits=PATIENT)
             until_somebody_waits(own, url)
             own.crash()
-        assert isinstance(opening.exception(GUARD_S), DatabaseUnavailableError)
+        assert isinstance(opening.exception(GIVE_UP_S), DatabaseUnavailableError)
     own.start()
     database = open_database(url, limits=PATIENT)
     assert write(database).result(60) == [1]

@@ -6,8 +6,10 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psycopg
@@ -139,6 +141,22 @@ def test_nothing_is_restored_while_a_lease_is_held(made, postgres_url):
     restore_in_place(postgres_url)
 
 
+def test_restore_waits_for_the_lease_of_a_dead_leader(made, postgres_url):
+    """A leader that was killed gives nothing back, and nobody renews what it had."""
+    told: list[str] = []
+    for call in (
+        lambda: restore(made, postgres_url, is_forced=True, tell=told.append),
+        lambda: restore_in_place(postgres_url, tell=told.append),
+    ):
+        database = open_database(postgres_url, limits=PATIENT)
+        database.submit(lambda c: lease.take(c, "killed", 5.0)).result(30)
+        database.close()
+        nobody_connected(postgres_url)
+        call()
+    assert len(told) == 2, told
+    assert all(line.startswith("killed leads or ended without notice") for line in told)
+
+
 def test_nothing_is_restored_while_a_replica_starts(made, postgres_url):
     with psycopg.connect(postgres_url) as starting:
         starting.execute(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})".encode())
@@ -156,16 +174,122 @@ def test_a_database_is_replaced_only_by_force_and_one_of_others_never(made, post
         assert somebody.execute("SELECT count(*) FROM log").fetchone() == (0,)
 
 
-def test_a_restore_that_ends_half_way_leaves_nothing_that_would_be_served(postgres_url, other_url, tmp_path):
+def contents(url: str) -> tuple[int, int, list[str]]:
+    """Return a host's epoch, the head of the log, and the schemas of a database."""
+    nobody_connected(url)
+    with psycopg.connect(url) as connection:
+        [epoch] = connection.execute("SELECT epoch FROM hosts").fetchone() or [0]
+        [head] = connection.execute("SELECT seq FROM log_head").fetchone() or [0]
+        return epoch, head, schemas(connection)
+
+
+def schemas(connection: psycopg.Connection[Any]) -> list[str]:
+    query = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' ORDER BY 1"
+    return [str(row[0]) for row in connection.execute(query.encode()).fetchall()]
+
+
+BAD_ROWS = {
+    "a status": "UPDATE vms SET status = 'no JSON'",
+    "an API key": "INSERT INTO api_keys (id, hash, body) VALUES ('k', 'h', '[]')",
+    "a host": "UPDATE hosts SET body = 'no JSON'",
+}
+
+
+@pytest.mark.parametrize("statement", BAD_ROWS.values(), ids=BAD_ROWS.keys())
+def test_forced_restore_of_bad_row_keeps_database(postgres_url, other_url, tmp_path, statement):
+    """A dump that loads, and holds a row that cannot be read, replaces nothing."""
+    fill(postgres_url)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(statement.encode())
+    backup(postgres_url, tmp_path / "odd")
+    fill(other_url)
+    before = contents(other_url)
+    with pytest.raises(BackupError, match=r"cannot be (read|loaded)"):
+        restore(tmp_path / "odd", other_url, is_forced=True)
+    assert contents(other_url) == before == (4, 3, ["public"])
+    open_database(other_url, limits=PATIENT).close()
+
+
+def test_failed_restore_to_empty_database_leaves_it_empty(postgres_url, other_url, tmp_path):
+    """Nothing is in the way of the next restore."""
     fill(postgres_url, status=b"no JSON")
     backup(postgres_url, tmp_path / "odd")
     with pytest.raises(BackupError, match=r"the status of VM .* cannot be read"):
         restore(tmp_path / "odd", other_url)
-    with pytest.raises(ForeignDatabaseError):
-        open_database(other_url)
     nobody_connected(other_url)
-    with pytest.raises(BackupError, match="would be replaced"):
-        restore(tmp_path / "odd", other_url)
+    with psycopg.connect(other_url) as connection:
+        assert connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall() == []
+        assert schemas(connection) == ["public"]
+
+
+def test_forced_restore_of_truncated_dump_keeps_database(made, other_url, tmp_path):
+    """Wherever a dump is cut off, the database stays as it is."""
+    fill(other_url)
+    before = contents(other_url)
+    content = made.read_bytes()
+    for length in range(100, len(content), len(content) // 12):
+        (tmp_path / "cut").write_bytes(content[:length])
+        with pytest.raises(BackupError):
+            restore(tmp_path / "cut", other_url, is_forced=True)
+        assert contents(other_url) == before
+
+
+_KILLED = """
+import sys, os, signal
+from pathlib import Path
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from hostler.control.store.backup import restore
+
+left = int(sys.argv[3])
+
+@event.listens_for(Engine, "before_cursor_execute")
+def count(*_):
+    global left
+    left -= 1
+    if left <= 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+restore(Path(sys.argv[1]), sys.argv[2], is_forced=True)
+"""
+
+
+def test_restore_killed_anywhere_leaves_old_or_new_database(made, other_url):
+    """The process is killed before one statement after the other: until COMMIT all of the old database is there."""
+    fill(other_url)
+    with psycopg.connect(other_url, autocommit=True) as connection:
+        connection.execute("UPDATE hosts SET epoch = 5")
+    seen = []
+    for statement in (3, 8, 20, 40, 60, 80, 100, 120, 140):
+        words = [sys.executable, "-c", _KILLED, str(made), other_url, str(statement)]
+        done = subprocess.run(words, capture_output=True, check=False)
+        epoch, head, found = contents(other_url)
+        assert (head, found) == (3, ["public"]), done.stderr
+        seen.append((done.returncode, epoch if epoch < 10**12 else "new"))
+        if done.returncode == 0:
+            break
+    assert seen[:4] == [(-9, 5)] * 4
+    assert set(seen) <= {(-9, 5), (0, "new")}
+    restore(made, other_url, is_forced=True)
+    begins_anew(other_url, 10**12)
+
+
+def test_role_that_may_not_create_schemas_is_told_before_anything_changes(made, postgres, other_url):
+    """The error names the right that is missing, and the database stays as it is."""
+    fill(other_url)
+    before = contents(other_url)
+    postgres.sql("DROP ROLE IF EXISTS narrow")
+    postgres.sql("CREATE ROLE narrow LOGIN")
+    database = other_url.split("/")[3].split("?")[0]
+    with psycopg.connect(other_url, autocommit=True) as connection:
+        connection.execute("GRANT CREATE, USAGE ON SCHEMA public TO narrow")
+        connection.execute("GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA public TO narrow")
+    with pytest.raises(BackupError, match="user narrow may not create a schema") as caught:
+        restore(made, other_url.replace("hostler@", "narrow@"), is_forced=True)
+    assert f"GRANT CREATE ON DATABASE {database} TO narrow" in caught.value.hint
+    assert contents(other_url) == before
+    postgres.sql("DROP OWNED BY narrow", database)
+    postgres.sql("DROP ROLE narrow")
 
 
 def test_a_dump_that_is_cut_off_or_of_something_else_is_not_restored(made, postgres, other_url, tmp_path):
@@ -241,8 +365,9 @@ def test_what_the_service_could_not_read_is_not_taken_for_restored(postgres_url,
     nobody_connected(postgres_url)
     with pytest.raises(BackupError, match="host north cannot be read"):
         restore(tmp_path / "copy", other_url, readers={"host": READERS["host"]})
-    with pytest.raises(ForeignDatabaseError):
-        open_database(other_url, limits=PATIENT)
+    nobody_connected(other_url)
+    with psycopg.connect(other_url) as connection:
+        assert connection.execute("SELECT 1 FROM pg_tables WHERE tablename = 'log'").fetchall() == []
     with pytest.raises(BackupError, match="host north cannot be read"):
         restore_in_place(postgres_url, readers={"host": READERS["host"]})
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from hostler.control.store import Connection, Database, log, open_database
+from hostler.control.store.errors import LogWentBackError
 from hostler.control.store.log import Entry
 from hostler.control.store.recent import Recent
 from hostler.errors import ConflictError
@@ -71,7 +72,8 @@ def test_of_a_server_that_took_over_only_the_database_knows_what_it_has(postgres
         # As a standby that had not received all of it.
         lost = "DELETE FROM log WHERE seq = 2; UPDATE log_head SET seq = 1"
         postgres.sql(lost, urlsplit(postgres_url).path.removeprefix("/"))
-        database.submit(lambda connection: None).result(30)
+        with pytest.raises(LogWentBackError):
+            database.submit(lambda connection: None).result(30)
         assert [entry.body for entry in read(database, 0)] == [b"1"]
         assert database.written_after(1) == []
     finally:

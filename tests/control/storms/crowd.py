@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 import msgspec
 
-from tests.control.storms.service import Service, until
+from tests.control.storms.service import Service
+from tests.wait import until
 
 __all__ = ["Crowd", "Owned", "crowd", "operator"]
 
@@ -127,7 +128,7 @@ class Crowd:
             waiting = [one for one in self.owned if one.wish is not None]
             return all(await asyncio.gather(*(self.send(one) for one in waiting)))
 
-        await until("all wishes are answered", all_sent)
+        await until(all_sent, "all wishes are answered")
 
     async def live(self, stopping: asyncio.Event, verbs: Sequence[str], most: int) -> None:
         """Wish for something again and again; what is not answered is sent again before anything else."""
@@ -178,7 +179,7 @@ class Crowd:
             return all(vm["id"] not in going and _is_at_rest(vm) for vm in found)
 
         try:
-            await until("all wishes came true", is_settled)
+            await until(is_settled, "all wishes came true")
         except AssertionError as error:
             raise AssertionError(f"{error}: {[vm for vm in found if not _is_at_rest(vm)][:3]}") from None
         return found
@@ -204,7 +205,7 @@ class Crowd:
                 raise verdict
             return True
 
-        await until("nothing changes while it is judged", is_said)
+        await until(is_said, "nothing changes while it is judged")
         return told
 
 

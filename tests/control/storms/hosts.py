@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType
+from typing import Any
 
 import httpx
 import msgspec
@@ -21,7 +22,8 @@ from hostler.agent.messages import REGISTER_PATH, REPORT_PATH, HostSize, Report
 from hostler.agent.process import Agent
 from hostler.agent.settings import Settings
 from hostler.agent.transport import Request, Response, TransportError
-from tests.control.storms.service import Service, until
+from tests.control.storms.service import Service
+from tests.wait import until
 
 __all__ = ["GIB", "CountingDriver", "Host", "Way", "fleet", "size_of"]
 
@@ -48,6 +50,24 @@ class CountingDriver(FakeDriver):
 
     peak_cpu_millis = 0
     peak_memory_bytes = 0
+
+    def __init__(self, *words: Any, **more: Any) -> None:
+        super().__init__(*words, **more)
+        self.lingering: dict[str, asyncio.Event] = {}  # VMs that end no sooner than this happens
+
+    async def stop(self, vm: str, *, grace_s: float) -> None:
+        """End a VM as soon as that is allowed."""
+        await self._linger(vm)
+        await super().stop(vm, grace_s=grace_s)
+
+    async def delete(self, vm: str, *, keeps_shared: bool = False) -> None:
+        """Remove a VM as soon as that is allowed."""
+        await self._linger(vm)
+        await super().delete(vm, keeps_shared=keeps_shared)
+
+    async def _linger(self, vm: str) -> None:
+        if vm in self.lingering:
+            await self.lingering[vm].wait()
 
     def _did(self, verb: str, vm: str) -> None:
         super()._did(verb, vm)
@@ -142,7 +162,7 @@ async def fleet(
                 found = (await client.get("/v1/hosts", params={"limit": 500})).json()["items"]
                 return sum(host["state"] == "ready" for host in found) == len(names)
 
-            await until("all hosts are in", are_in)
+            await until(are_in, "all hosts are in")
         yield hosts
         for task in tasks:
             assert not task.done(), f"{task.get_name()} ended: {task.exception()!r}"

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
 import weakref
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-__all__ = ["CALM", "PATIENCE_S", "Service", "until"]
+from tests.wait import GIVE_UP_S, until
 
-PATIENCE_S = 240.0  # a guard, not a measure
+__all__ = ["CALM", "GIVE_UP_S", "PROGRAM", "Service", "until"]
+
 CALM = ("--heartbeat", "2", "--silent-after", "600")  # nobody counts as silent only because the machine is busy
-
-
-async def until(what: str, condition: Any) -> None:
-    """Look again and again until something holds; ``condition`` is awaited and may return any truth."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := await condition()):
-        assert time.monotonic() < deadline, f"it never came true: {what} ({found!r})"
-        await asyncio.sleep(0.05)
+PROGRAM = ("-m", "hostler", "serve")
 
 
 class Service:
     """One process. Its port and its database stay the same over its lives."""
 
-    def __init__(self, folder: Path, url: str, *, name: str = "serve", options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        *,
+        name: str = "serve",
+        options: tuple[str, ...] = (),
+        program: tuple[str, ...] = PROGRAM,
+    ) -> None:
         # Bound and not listening, it keeps the port from everybody who takes any, and not from the service.
         kept = socket.socket()
         weakref.finalize(self, kept.close)
@@ -43,6 +44,8 @@ class Service:
         self.url = url
         self.key_file = folder / "admin.key"
         self.log = folder / f"{name}.log"
+        self.state = folder / "state"  # of the machine that it runs on
+        self.program = program  # of the next start
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -55,11 +58,12 @@ class Service:
         """Start the process and wait for nothing. The kernel ends it with us."""
         assert self._process is None
         tie = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
-        words = [sys.executable, "-m", "hostler", "serve", "--database-url", self.url]
+        words = [sys.executable, *self.program, "--database-url", self.url]
         words += ["--listen", f"127.0.0.1:{self.port}", "--admin-key-file", str(self.key_file)]
         words += ["--no-rate-limits", "--no-dashboard", *self._options]
         with self.log.open("ab") as output:
-            self._process = subprocess.Popen([*tie, *words], stdout=output, stderr=output)
+            environment = os.environ | {"XDG_STATE_HOME": str(self.state)}
+            self._process = subprocess.Popen([*tie, *words], stdout=output, stderr=output, env=environment)
 
     def exit_code(self) -> int | None:
         """Return how it ended by itself; None while it runs, or after it was ended."""
@@ -86,7 +90,7 @@ class Service:
             return answer.status_code == 200 and (not leads or found["is_leader"])
 
         async with httpx.AsyncClient(base_url=self.address, timeout=30) as client:
-            await until(f"{self.address} is ready", is_ready)
+            await until(is_ready, f"{self.address} is ready")
         return found
 
     def kill(self) -> None:
@@ -103,7 +107,7 @@ class Service:
             return
         process.send_signal(how)
         try:
-            process.wait(PATIENCE_S)
+            process.wait(GIVE_UP_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

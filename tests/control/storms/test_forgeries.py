@@ -14,7 +14,8 @@ from hostler.agent.messages import ORDERS_PATH, REGISTER_PATH, REPORT_PATH, Regi
 from tests.control.storms.crowd import Crowd, crowd
 from tests.control.storms.eyes import Eyes
 from tests.control.storms.hosts import Host, fleet, size_of
-from tests.control.storms.service import Service, until
+from tests.control.storms.service import Service
+from tests.wait import until
 
 _change = msgspec.structs.replace
 
@@ -78,7 +79,7 @@ def play(folder: Path, url: str, story: Callable[[Forger], Awaitable[None]]) -> 
             await people.change(people.owned[1], "stop")
             await people.settled()
             with Eyes(url) as eyes:
-                await until("nothing happens any more", lambda: is_quiet(eyes))
+                await until(lambda: is_quiet(eyes), "nothing happens any more")
                 await story(Forger(client, hosts, people, eyes))
             told = {vm["id"]: vm["host"] for vm in await people.settled()}
             on = {vm: host.name for host in hosts for vm in host.driver.vms}
@@ -179,6 +180,6 @@ def test_a_host_that_was_forged_comes_back_by_itself(tmp_path: Path, sqlite_url:
         async def has_registered() -> bool:
             return any(request.path == REGISTER_PATH for request, _ in host.way.sent[sent:])
 
-        await until("it registered anew", has_registered)
+        await until(has_registered, "it registered anew")
 
     play(tmp_path, sqlite_url, story)

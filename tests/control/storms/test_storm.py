@@ -12,7 +12,8 @@ import pytest
 from tests.control.storms.crowd import Crowd, crowd
 from tests.control.storms.eyes import Eyes, audit, twin_of
 from tests.control.storms.hosts import Host, fleet, size_of
-from tests.control.storms.service import CALM, Service, until
+from tests.control.storms.service import CALM, Service
+from tests.wait import until
 
 CLIENTS, OPERATIONS = 200, 3
 HOSTS, VMS_PER_HOST = 20, 5
@@ -78,8 +79,8 @@ async def let_all_go(people: Crowd, hosts: Sequence[Host], eyes: Eyes) -> None:
         planned = (await people.client().post("/v1/plan", json=asked)).json()["placements"]
         return all(one["host"] for one in planned)
 
-    await until("every replica knows that nobody waits", nobody_waits)
-    await until("the whole fleet is free again", all_fit)
+    await until(nobody_waits, "every replica knows that nobody waits")
+    await until(all_fit, "the whole fleet is free again")
 
 
 async def storm(services: Sequence[Service], seed: int) -> None:

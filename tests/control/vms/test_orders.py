@@ -64,6 +64,7 @@ def test_an_order_says_all_that_the_spec_says():
         kernel="/boot/k",
         initrd="/boot/i",
         kernel_arguments="quiet",
+        since=2,
     )
 
 

@@ -17,7 +17,7 @@ import yaml
 
 from hostler.kube.local import LocalCluster
 from hostler.kube.local.binaries import find_binaries
-from tests.kube.local.watching import eventually
+from tests.wait import GIVE_UP_S, wait_until
 
 ROOT = Path(__file__).parents[3]
 HOSTLER = (sys.executable, "-c", "import sys; from hostler.cli.main import main; sys.exit(main())")
@@ -52,7 +52,7 @@ class Kubectl:
 
     def wait_until_placed(self, *pods: str, namespace: str = "default") -> list[str]:
         """Wait until pods have nodes, and return these."""
-        eventually(lambda: all(self.node_of(pod, namespace) for pod in pods), patience_s=180)
+        wait_until(lambda: all(self.node_of(pod, namespace) for pod in pods))
         return [self.node_of(pod, namespace) for pod in pods]
 
 
@@ -81,13 +81,13 @@ def scheduling(
     running = Running(process, log)
     try:
         if is_awaited:
-            eventually(lambda: process.poll() is not None or " scheduling nodes=" in running.log, patience_s=240)
+            wait_until(lambda: process.poll() is not None or " scheduling nodes=" in running.log)
             assert process.poll() is None, running.log
         yield running
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(120)
+            process.wait(GIVE_UP_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

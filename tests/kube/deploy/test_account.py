@@ -18,7 +18,7 @@ import yaml
 from hostler.kube.configuration import read_settings
 from hostler.kube.scheduler.preflight import rights_for
 from tests.kube.deploy.clusters import ROOT, Kubectl, one, pod, rendered, scheduling, whole_cluster
-from tests.kube.local.watching import eventually
+from tests.wait import wait_until
 from tools.dashboards import RULES, metrics_in
 
 KUSTOMIZE = ROOT / "deploy" / "kustomize"
@@ -109,7 +109,7 @@ def granted(objects):
 def test_the_server_takes_everything_and_admits_the_pods_under_the_strictest_security(site):
     assert "clusterrole.rbac.authorization.k8s.io/hostler:scheduler created" in site.said
     assert "flowschema.flowcontrol.apiserver.k8s.io/hostler-scheduler created" in site.said
-    eventually(lambda: len(site.kubectl.json("get", "pods", "-n", SYSTEM)["items"]) == 2)
+    wait_until(lambda: len(site.kubectl.json("get", "pods", "-n", SYSTEM)["items"]) == 2)
     conditions = site.kubectl.json("get", "deployment", "hostler-scheduler", "-n", SYSTEM)["status"]["conditions"]
     assert "ReplicaFailure" not in {one["type"] for one in conditions}
 
@@ -196,7 +196,7 @@ def test_a_verb_that_is_missing_is_named(site, verb, resource):
             "replace", "-f", "-", stdin=yaml.safe_dump({**role, "rules": [rule for rule in less if rule["verbs"]]})
         )
         with site.run(is_awaited=False) as running:
-            eventually(lambda: f"not allowed to {verb} {resource}" in running.log)
+            wait_until(lambda: f"not allowed to {verb} {resource}" in running.log)
     finally:
         site.kubectl("replace", "-f", "-", stdin=yaml.safe_dump(role))
 
@@ -240,7 +240,7 @@ def _refuse(kubectl):
         found = kubectl.json("get", "events.events.k8s.io", "--field-selector", "reason=FailedScheduling")["items"]
         return next((one for one in found if one["regarding"]["name"] == "huge"), {})
 
-    eventually(event)
+    wait_until(event)
     conditions = kubectl.json("get", "pod", "huge")["status"]["conditions"]
     assert [one["message"] for one in conditions if one["reason"] == "Unschedulable"] == [event()["note"]]
 
@@ -296,4 +296,4 @@ def _bind_volumes(kubectl):
     )
     assert kubectl.wait_until_placed("found") == ["node-2"]
     chosen = "jsonpath={.metadata.annotations.volume\\.kubernetes\\.io/selected-node}"
-    eventually(lambda: kubectl("get", "pvc", "made", "-o", chosen))
+    wait_until(lambda: kubectl("get", "pvc", "made", "-o", chosen))

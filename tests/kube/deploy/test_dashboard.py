@@ -12,7 +12,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.kube.service.serving import has_decided, node, pod, scheduling, server_with, until
+from tests.kube.service.serving import has_decided, node, pod, scheduling, server_with
+from tests.wait import until
 from tools import dashboards
 
 BOARD = json.loads(dashboards.DASHBOARD.read_text())

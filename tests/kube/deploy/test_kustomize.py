@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,25 @@ def test_the_alerts_of_the_operator_are_those_of_the_file():
     rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "rules.yaml").read_text())
     operator = yaml.safe_load((KUSTOMIZE / "components" / "prometheus" / "rule.yaml").read_text())
     assert operator["spec"] == rules
+
+
+def test_prometheus_checks_the_certificate_by_its_issuer(kubectl, tmp_path):
+    """Pods show the certificate of the Secret that holds the CA by which Prometheus checks it."""
+    objects = rendered(with_components(tmp_path, "ha", "prometheus"), kubectl)
+    spec = pod_spec(objects)
+    assert "certificate" not in [container["name"] for container in spec["initContainers"]]
+    (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "tls"]
+    assert volume == {"name": "tls", "secret": {"secretName": "hostler-scheduler-tls", "defaultMode": 0o440}}
+    service = one(objects, "Service")["metadata"]
+    (endpoint,) = one(objects, "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["tlsConfig"] == {
+        "serverName": f"{service['name']}.{service['namespace']}.svc",
+        "ca": {"secret": {"name": "hostler-scheduler-tls", "key": "ca.crt"}},
+    }
+
+
+def test_nothing_tells_anybody_to_skip_checking_a_certificate():
+    """Neither manifests nor guides switch the check off."""
+    files = [path for name in ("deploy", "docs", "src") for path in (ROOT / name).rglob("*") if path.is_file()]
+    words = re.compile(rb"insecure_?skip_?(tls_?)?verify: *true", re.IGNORECASE)
+    assert [str(path) for path in files if path.suffix != ".pyc" and words.search(path.read_bytes())] == []

@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -19,6 +18,7 @@ from typing import Literal
 import msgspec
 
 from hostler.kube.local import LocalCluster
+from tests.wait import GIVE_UP_S, wait_until
 
 __all__ = ["Outcome", "Scheduler", "e2e_cluster", "run_specs"]
 
@@ -28,7 +28,6 @@ NODES = 4
 _AGENTS = "kube-proxy-fluentd-elasticsearch-node-problem-detector"
 _FAKE_RESOURCE = "example.com/beardsecond"
 _READY = " scheduling nodes="
-_PATIENCE_S = 240.0  # on a new machine the kernels are compiled first
 _TO_CLEAN_UP_S = 90.0  # what a spec that ran out of time gets to take away what it made
 _SECOND = 1_000_000_000
 
@@ -150,18 +149,18 @@ def _ours(cluster: LocalCluster, log: Path) -> Iterator[None]:
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while _READY not in log.read_text():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise AssertionError(f"our scheduler does not start:\n{log.read_text()}")
-        time.sleep(0.1)
+    def is_ready() -> bool:
+        assert process.poll() is None, f"our scheduler ended:\n{log.read_text()}"
+        return _READY in log.read_text()
+
+    wait_until(is_ready, "our scheduler to start", saw=log.read_text)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, signal.SIGTERM)
     try:
-        process.wait(timeout=_PATIENCE_S)
+        process.wait(timeout=GIVE_UP_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

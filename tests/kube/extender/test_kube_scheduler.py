@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,8 +23,8 @@ from hostler.manifests import node_to_host, read_node
 from hostler.model import Bind, Guest, GuestArrived, HostJoined
 from tests.kube.extender.clusters import GPU, pod_json, sharing
 from tests.ports import free_port
+from tests.wait import GIVE_UP_S, wait_until
 
-_PATIENCE_S = 180.0
 NODES = {"node-0": 1, "node-1": 2, "node-2": 4}
 PODS = (500, 1000, 300, 1000, 500, 700, 200, 1000, 300)
 
@@ -76,7 +75,7 @@ def _extender(cluster: LocalCluster, port: int) -> Iterator[None]:
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        assert is_known.wait(_PATIENCE_S)
+        assert is_known.wait(GIVE_UP_S)
         assert not failures
         yield
     finally:
@@ -109,13 +108,13 @@ def cluster(request, tmp_path) -> Iterator[tuple[LocalCluster, int]]:
 
 def _bound(api: Api, name: str) -> tuple[str, str]:
     """Wait until a pod has a node; return it and its gpu."""
-    end = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < end:
-        pod = api.call("GET", f"/api/v1/namespaces/default/pods/{name}")
-        if pod["spec"].get("nodeName"):
-            return pod["spec"]["nodeName"], pod["metadata"]["annotations"][f"{GPU}/gpu-index"]
-        time.sleep(0.02)
-    raise AssertionError(f"pod {name} is not bound: {pod['status']}")
+
+    def look() -> dict[str, Any]:
+        return api.call("GET", f"/api/v1/namespaces/default/pods/{name}")
+
+    wait_until(lambda: look()["spec"].get("nodeName"), f"a node for pod {name}", saw=look)
+    pod = look()
+    return pod["spec"]["nodeName"], pod["metadata"]["annotations"][f"{GPU}/gpu-index"]
 
 
 def _expected() -> list[tuple[str, str]]:
@@ -148,9 +147,7 @@ def test_kube_scheduler_places_as_our_engine_would_by_fgd(cluster):
             pod = pod_json(f"burst-{number}", milli=500, cpu="10m")
             del pod["metadata"]["uid"]
             api.call("POST", "/api/v1/namespaces/default/pods", pod)
-        deadline = time.monotonic() + _PATIENCE_S
-        while _waiting(api) > _unplaceable() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: _waiting(api) <= _unplaceable(), "the placement of the burst", saw=lambda: _waiting(api))
         assert _waiting(api) == _unplaceable()
         assert _most_used(api) <= 1000
 

@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from hostler.errors import InputError
 from hostler.kube.api.resources import BUDGETS, NAMESPACES, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, SERVICES
+from hostler.kube.facts.bounds import MAX_TERMS_OF_POD, Names, check_spec, clip_spec
+from hostler.model import Expression, GuestSpec, GuestTerm, HostLeft, Selector
 from tests.kube.facts.cluster import Cluster, kinds, named, node, pod
 
 RUNS = {"nodeName": "n1"}
@@ -105,18 +108,125 @@ def test_of_two_pods_with_one_uid_the_second_is_left_out():
     assert list(cluster.world.pods) == ["same"]
 
 
+def asking(name, *resources, namespace="default", **fields):
+    requests = {"requests": dict.fromkeys(resources, "1")}
+    return pod(name, namespace=namespace, containers=[{"name": "c", "resources": requests}], **fields)
+
+
 def test_pods_with_invented_resources_do_not_use_up_the_names_that_nodes_need():
     cluster = Cluster()
     for at in range(1200):
-        resources = {"requests": {f"example.com/r{at}": "1"}}
-        cluster.pods(pod(f"p{at}", containers=[{"name": "c", "resources": resources}]))
-    assert "too many already" in cluster.view("p1199").problem
+        cluster.pods(asking(f"p{at}", f"example.com/r{at}"))
+    assert "256 are allowed" in cluster.view("p1199").problem
     (event,) = cluster.nodes(node(allocatable={"nvidia.com/gpu": "4"}))
     assert ("nvidia.com/gpu", 4) in event.host.capacity
-    (event,) = cluster.pods(
-        pod("runs", nodeName="n1", containers=[{"name": "c", "resources": {"requests": {"x/y": "1", "cpu": "1"}}}])
-    )
-    assert event.guest.spec.requests == (("cpu", 1000),)
+    (event,) = cluster.pods(asking("runs", "x/y", "cpu", nodeName="n1"))
+    assert event.guest.spec.requests == (("cpu", 1000), ("x/y", 1)), "what runs is counted"
+
+
+def test_namespace_with_invented_resources_blocks_no_other_namespace():
+    """Pods of one namespace name 1,200 resources; a pod of another namespace is still told to the engine."""
+    cluster = Cluster()
+    for at in range(1200):
+        cluster.pods(asking(f"p{at}", f"example.com/r{at}", namespace="greedy"))
+    (event,) = cluster.pods(asking("p", "example.com/licenses", namespace="honest"))
+    assert event.guest.spec.requests == (("example.com/licenses", 1),)
+    assert "pod honest/p" not in cluster.world.problems()
+
+
+def test_names_of_a_pod_are_released_when_it_goes():
+    """A namespace at its share is told of one more pod as soon as another one leaves; pods may churn without end."""
+    cluster = Cluster()
+    for at in range(256):
+        cluster.pods(asking(f"p{at}", f"example.com/r{at}"))
+    assert cluster.pods(asking("late", "example.com/late")) == []
+    assert "namespace default" in cluster.world.problems()["pod default/late"]
+    events = cluster.drop(PODS, "p7", "default")
+    assert kinds(events) == ["GuestLeft", "GuestArrived"]
+    assert cluster.world.problems() == {}
+    for at in range(1000):
+        cluster.drop(PODS, "late", "default")
+        assert kinds(cluster.pods(asking("late", f"example.com/c{at}", uid=f"u{at}"))) == ["GuestArrived"]
+
+
+def test_pod_that_keeps_its_names_lets_no_rejected_pod_be_tried_again():
+    """Each try converts a pod: many rejected ones and one that changes often would cost all of them each time."""
+    names = Names()
+    for at in range(256):
+        check_spec(GuestSpec(requests=((f"example.com/r{at}", 1),)), names, f"kept-{at}")
+    with pytest.raises(InputError, match="256 are allowed"):
+        check_spec(GuestSpec(requests=(("example.com/more", 1),)), names, "late")
+    changed = GuestSpec(requests=(("example.com/r0", 2),))
+    check_spec(changed, names, "kept-0")
+    clip_spec(changed, names, "kept-0")
+    assert names.late_pods() == []
+    check_spec(GuestSpec(), names, "kept-0")
+    assert names.late_pods() == ["late"]
+
+
+def test_pod_with_too_many_names_is_rejected_with_the_number():
+    cluster = Cluster()
+    assert cluster.pods(asking("p", *(f"example.com/r{at}" for at in range(65)))) == []
+    assert "it names 65 resources" in cluster.world.problems()["pod default/p"]
+
+
+def test_node_with_invented_resources_blocks_no_other_node():
+    """A node has its own share of names; beyond it that node alone is left out, until it has fewer."""
+    cluster = Cluster()
+    assert cluster.nodes(node("rogue", allocatable={f"example.com/r{at}": "1" for at in range(33)})) == []
+    assert "no other node has" in cluster.world.problems()["node rogue"]
+    for at in range(2000):
+        cluster.nodes(node("rogue", allocatable={f"example.com/{at}.{k}": "1" for k in range(32)}))
+    assert cluster.world.problems() == {}
+    (event,) = cluster.nodes(node("n1", allocatable={"nvidia.com/gpu": "4"}))
+    assert ("nvidia.com/gpu", 4) in event.host.capacity
+
+
+def test_node_that_found_no_names_left_joins_when_others_go():
+    cluster = Cluster()
+    for at in range(31):
+        cluster.nodes(node(f"n{at}", allocatable={f"example.com/{at}.{k}": "1" for k in range(32)}))
+    assert list(cluster.world.problems()) == ["node n30"]
+    events = cluster.drop(NODES, "n3")
+    assert kinds(events) == ["HostLeft", "HostJoined"]
+    assert cluster.world.problems() == {}
+
+
+def crowd(cluster, *, prefix="rogue", created="2026-02-01T00:00:00Z"):
+    """Let nodes use up all names but one."""
+    for at in range(31):
+        names = 31 if at == 30 else 32  # one name is n1's, and the thirtieth finds no room
+        rogue = node(f"{prefix}-{at:02}", allocatable={f"example.com/{at}.{k}": "1" for k in range(names)})
+        rogue["metadata"]["creationTimestamp"] = created
+        cluster.nodes(rogue)
+
+
+def test_known_node_stays_if_others_use_up_all_names():
+    """A device plugin brings a new name while there is no room for it: the node keeps what it had until there is."""
+    cluster = Cluster()
+    cluster.nodes(node("n1", allocatable={"nvidia.com/gpu": "4"}))
+    crowd(cluster)
+    assert list(cluster.world.problems()) == ["node rogue-29"]
+    (event,) = cluster.nodes(node("n1", cpu="6", allocatable={"nvidia.com/gpu": "3", "example.com/new": "1"}))
+    assert (event.host.capacity[0], ("nvidia.com/gpu", 3) in event.host.capacity) == (("cpu", 6000), True)
+    assert "example.com/new" not in dict(event.host.capacity)
+    assert "example.com/new is not counted" in cluster.world.problems()["node n1"]
+    events = cluster.drop(NODES, "rogue-03")
+    changed = {event.host.name: dict(event.host.capacity) for event in events if not isinstance(event, HostLeft)}
+    assert changed["n1"]["example.com/new"] == 1
+    assert "node n1" not in cluster.world.problems()
+
+
+def test_older_nodes_keep_their_names_after_a_restart():
+    """A restart lists nodes by name; those of an attacker who came later come first there."""
+    cluster = Cluster(is_open=False)
+    crowd(cluster, prefix="a-rogue")
+    old = node("n1", allocatable={"nvidia.com/gpu": "4"})
+    old["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    cluster.nodes(old)
+    (event,) = cluster.open()
+    assert ("nvidia.com/gpu", 4) in next(host.capacity for host in event.hosts if host.name == "n1")
+    assert list(cluster.world.problems()) == ["node a-rogue-29"]
 
 
 def test_what_is_only_scored_by_is_cut_in_silence():
@@ -172,3 +282,21 @@ def test_other_poison_objects_are_named_and_left_out(resource, data, place):
     assert cluster.world.counts().poison == 1
     cluster.drop(resource, "x", data["metadata"].get("namespace", ""))
     assert cluster.world.problems() == {}
+
+
+def spec_with_terms(count: int) -> GuestSpec:
+    chosen = (Selector((Expression("app", "In", (f"x{n}",)),)) for n in range(count))
+    return GuestSpec(anti_affinity=tuple(GuestTerm(topology="zone", selector=one) for one in chosen))
+
+
+def test_pending_pod_with_too_many_terms_is_rejected():
+    """6,000 terms were converted without a cap."""
+    assert check_spec(spec_with_terms(MAX_TERMS_OF_POD), Names()).term_count == MAX_TERMS_OF_POD
+    with pytest.raises(InputError, match="6000 affinity terms"):
+        check_spec(spec_with_terms(6000), Names())
+
+
+def test_running_pod_with_too_many_terms_is_counted_with_fewer():
+    spec, problem = clip_spec(spec_with_terms(6000), Names())
+    assert spec.term_count == MAX_TERMS_OF_POD
+    assert "only 128 are counted" in problem

@@ -16,7 +16,8 @@ from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.service.questions import Questions
 from hostler.kube.settings import ExtenderSettings
 from tests.kube.faults.stage import Stage, play
-from tests.kube.service.serving import node, pod, server_with, until
+from tests.kube.service.serving import node, pod, server_with
+from tests.wait import until
 
 ADDRESS = "http://extender"
 

@@ -19,7 +19,8 @@ from hostler.kube.scheduler.journal_files import JournalFiles
 from hostler.kube.scheduler.process import Scheduler
 from tests.cli.running import hostler
 from tests.kube.live.objects import OURS, pod
-from tests.kube.service.serving import node, server_with, until
+from tests.kube.service.serving import node, server_with
+from tests.wait import until
 
 
 def decisions_of(path):

@@ -12,8 +12,8 @@ from hostler.kube.api.access import read_access
 from hostler.kube.live.via import ask_scheduler
 from tests.cli.running import hostler
 from tests.kube.live.objects import pod, write
-from tests.kube.service.serving import until
 from tests.kube.service.test_real_cluster import scheduling
+from tests.wait import until
 
 KUBECONFIG = """
 apiVersion: v1

@@ -12,7 +12,8 @@ from hostler.kube.local import LocalCluster
 from hostler.kube.local.credentials import make_credentials
 from hostler.kube.local.report import report_on
 from hostler.kube.local.setup import Api
-from tests.kube.local.watching import eventually, processes_about
+from tests.kube.local.watching import processes_about
+from tests.wait import wait_until
 
 POD = {"spec": {"containers": [{"name": "main", "image": "none"}]}}
 
@@ -132,7 +133,7 @@ def test_a_part_that_dies_at_the_start_is_told_with_its_last_words_and_takes_the
         LocalCluster.start("other", folder, api_flags=["--no-such-flag"], dies_with_us=True)
     assert "no-such-flag" in caught.value.message
     assert str(folder / "logs" / "apiserver.log") in caught.value.hint
-    eventually(lambda: processes_about(folder) == {})
+    wait_until(lambda: processes_about(folder) == {})
 
 
 def test_other_options_start_a_part_again(tmp_path):

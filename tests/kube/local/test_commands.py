@@ -13,7 +13,8 @@ import pytest
 
 from hostler.kube.local.state import cluster_folder
 from tests.cli.running import hostler
-from tests.kube.local.watching import eventually, processes_about
+from tests.kube.local.watching import processes_about
+from tests.wait import wait_until
 
 HOSTLER = [sys.executable, "-c", "import sys; from hostler.cli.main import main; sys.exit(main())"]
 # Ends all clusters when its input ends, which it does with whoever holds the other end, however that dies.
@@ -72,7 +73,7 @@ def test_what_was_killed_is_seen_by_status_and_mended_by_up(folder):
     found = hostler("kube", "status", "-o", "json").json["clusters"][0]["parts"]
     before = {part["part"]: part["pid"] for part in found}
     os.kill(before["apiserver"], signal.SIGKILL)
-    eventually(lambda: states("local")["apiserver"] == "dead")
+    wait_until(lambda: states("local")["apiserver"] == "dead")
     assert hostler("kube", "status").code == 1
     mended = hostler("kube", "up")
     assert mended.code == 0, mended.err
@@ -126,7 +127,7 @@ def test_of_several_clusters_one_must_be_named(folder):
 @pytest.mark.parametrize("moment", ["etcd", "apiserver"])
 def test_what_a_killed_up_left_behind_is_ended_by_down(folder, moment):
     with subprocess.Popen([*HOSTLER, "kube", "up", "--with", "none"], stdout=subprocess.DEVNULL) as starting:
-        eventually(lambda: (folder / "local" / "run" / f"{moment}.json").exists())
+        wait_until(lambda: (folder / "local" / "run" / f"{moment}.json").exists())
         starting.kill()
     assert processes_about(folder)
     assert hostler("kube", "down").code == 0
@@ -151,7 +152,7 @@ def test_logs_are_shown_by_part_and_to_the_last_line():
             assert follower.stdout is not None
             return select([follower.stdout], [], [], 0.2)[0]
 
-        eventually(is_shown)
+        wait_until(is_shown)
         assert follower.stdout.readline()
         follower.send_signal(signal.SIGINT)
         follower.communicate()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.kube.local import LocalCluster
-from tests.kube.local.watching import eventually
+from tests.wait import wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
 CONTAINERS = [{"name": "main", "image": "none"}]
@@ -44,12 +44,12 @@ def test_a_node_that_says_nothing_of_itself_becomes_ready_too(api):
         found = {one["type"]: one["status"] for one in node["status"].get("conditions", ())}
         return found.get("Ready") == "True" and node["status"]["allocatable"]["cpu"] == "8"
 
-    eventually(conditions)
+    wait_until(conditions)
 
 
 def test_a_pod_is_placed_and_runs(api):
     api.call("POST", PODS, {"metadata": {"name": "runs"}, "spec": {"containers": CONTAINERS}})
-    eventually(lambda: phase_of(api, "runs") == "Running")
+    wait_until(lambda: phase_of(api, "runs") == "Running")
     found = api.call("GET", f"{PODS}/runs")
     assert found["spec"]["nodeName"] in ("node-0", "node-1")
     assert found["status"]["containerStatuses"][0]["ready"]
@@ -62,28 +62,28 @@ def test_a_deleted_pod_stays_for_its_grace_period_and_then_goes(api):
     for name, grace_s in (("patient", 3600), ("hasty", 1)):
         spec = {"containers": CONTAINERS, "terminationGracePeriodSeconds": grace_s}
         api.call("POST", PODS, {"metadata": {"name": name}, "spec": spec})
-        eventually(lambda: phase_of(api, name) == "Running")  # noqa: B023
+        wait_until(lambda: phase_of(api, name) == "Running")  # noqa: B023
     for name in ("patient", "hasty"):
         api.call("DELETE", f"{PODS}/{name}")
-    eventually(lambda: api.send("GET", f"{PODS}/hasty")[0] == 404)
+    wait_until(lambda: api.send("GET", f"{PODS}/hasty")[0] == 404)
     assert api.call("GET", f"{PODS}/patient")["metadata"]["deletionTimestamp"]
     api.call("DELETE", f"{PODS}/patient", {"gracePeriodSeconds": 0})
-    eventually(lambda: api.send("GET", f"{PODS}/patient")[0] == 404)
+    wait_until(lambda: api.send("GET", f"{PODS}/patient")[0] == 404)
 
 
 def test_a_pod_of_a_job_completes_and_so_does_the_job(api):
     template = {"spec": {"restartPolicy": "Never", "containers": CONTAINERS}}
     path = "/apis/batch/v1/namespaces/default/jobs"
     api.call("POST", path, {"metadata": {"name": "short"}, "spec": {"template": template}})
-    eventually(lambda: api.call("GET", f"{path}/short")["status"].get("succeeded") == 1)
+    wait_until(lambda: api.call("GET", f"{path}/short")["status"].get("succeeded") == 1)
 
 
 def test_a_pod_that_a_finalizer_keeps_ends_all_the_same(api):
     metadata = {"name": "kept", "finalizers": ["example.com/keep"]}
     spec = {"containers": CONTAINERS, "terminationGracePeriodSeconds": 1}
     api.call("POST", PODS, {"metadata": metadata, "spec": spec})
-    eventually(lambda: phase_of(api, "kept") == "Running")
+    wait_until(lambda: phase_of(api, "kept") == "Running")
     api.call("DELETE", f"{PODS}/kept")
-    eventually(lambda: phase_of(api, "kept") == "Failed")
+    wait_until(lambda: phase_of(api, "kept") == "Failed")
     api.call("PATCH", f"{PODS}/kept", {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/keep"]}})
-    eventually(lambda: api.send("GET", f"{PODS}/kept")[0] == 404)
+    wait_until(lambda: api.send("GET", f"{PODS}/kept")[0] == 404)

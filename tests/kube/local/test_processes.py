@@ -14,7 +14,7 @@ import pytest
 
 from hostler.kube.local import processes
 from hostler.kube.local.locks import locked
-from tests.kube.local.watching import eventually
+from tests.wait import wait_until
 
 SLEEP = "/bin/sleep"
 IGNORES_TERM = ["/bin/sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"]
@@ -54,9 +54,9 @@ def test_a_process_is_found_by_its_note_until_it_is_ended(start):
 
 def test_what_a_process_writes_is_in_its_log_and_the_log_before_is_kept(start, tmp_path):
     start(["/bin/echo", "first"])
-    eventually(lambda: (tmp_path / "log").read_text() == "first\n")
+    wait_until(lambda: (tmp_path / "log").read_text() == "first\n")
     start(["/bin/echo", "second"])
-    eventually(lambda: (tmp_path / "log").read_text() == "second\n")
+    wait_until(lambda: (tmp_path / "log").read_text() == "second\n")
     assert (tmp_path / "log.previous.log").read_text() == "first\n"
 
 
@@ -68,7 +68,7 @@ def test_the_lock_is_free_once_the_note_is_written(start, tmp_path):
 
 def test_one_that_does_not_listen_is_made_to_end(start, tmp_path):
     path = start(IGNORES_TERM)
-    eventually(lambda: (tmp_path / "log").read_text() == "ready\n")
+    wait_until(lambda: (tmp_path / "log").read_text() == "ready\n")
     note = processes.find(path)
     processes.end(note, patience_s=0.2)
     assert not processes.is_alive(note)
@@ -88,7 +88,7 @@ def test_a_stranger_who_has_the_pid_now_is_never_touched(start, lie):
 def test_a_zombie_is_not_alive(start):
     note = processes.find(start([SLEEP, "1000"]))
     os.kill(note.pid, signal.SIGKILL)
-    eventually(lambda: not processes.is_alive(note))
+    wait_until(lambda: not processes.is_alive(note))
     assert Path(f"/proc/{note.pid}").exists()  # it is ours to reap
     os.waitpid(note.pid, 0)
 
@@ -129,7 +129,7 @@ def test_a_process_dies_with_whoever_started_it_only_if_asked_to(tmp_path, bond)
         starter.kill()
         starter.wait()
     if bond == "die":
-        eventually(lambda: not processes.is_alive(note))
+        wait_until(lambda: not processes.is_alive(note))
     else:
         time.sleep(0.2)
         assert processes.is_alive(note)

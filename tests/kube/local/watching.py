@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,12 +19,3 @@ def processes_about(folder: Path) -> dict[int, str]:
         if str(folder) in command:
             found[int(path.name)] = command
     return found
-
-
-def eventually(look: Callable[[], T], *, patience_s: float = 120.0) -> T:
-    """Return what ``look`` sees once that is true."""
-    deadline = time.monotonic() + patience_s
-    while not (seen := look()):
-        assert time.monotonic() < deadline, f"still {seen!r} after {patience_s} s"
-        time.sleep(0.05)
-    return seen

@@ -38,11 +38,11 @@ from tests.kube.oracle.clusters import Case, place_of
 from tests.kube.oracle.logs import Log
 from tests.kube.oracle.names import NAMESPACE_LABELS, OVERHEAD, RUNTIME_CLASS
 from tests.kube.oracle.process import Onlooker, kube_scheduler
+from tests.wait import GIVE_UP_S
 
 __all__ = ["Asker", "asker"]
 
 SETTLE_S = 0.03  # for its caches, which follow several watches, to have seen the cluster; see `testing`
-_PATIENCE_S = 180.0
 _ENOUGH_S = 3.0  # to be bound when all victims are gone
 _QUIET_S = 0.2  # after which nobody else is told to go
 _OWNERS: dict[str, Resource[Any]] = {
@@ -151,9 +151,9 @@ class Asker:
             await asyncio.sleep(_QUIET_S)
         return sorted(here() - before)
 
-    async def _until(self, is_so: Callable[[], bool], what: str, patience_s: float = _PATIENCE_S) -> None:
+    async def _until(self, is_so: Callable[[], bool], what: str, give_up_s: float = GIVE_UP_S) -> None:
         try:
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(give_up_s):
                 while not is_so():
                     self._news.clear()
                     with contextlib.suppress(TimeoutError):
@@ -161,7 +161,7 @@ class Asker:
         except TimeoutError:
             last = "\n".join(self._log.others[-20:])
             seen = f"it had seen {sorted(self._gone)} go; the log ends"
-            raise AssertionError(f"waited {patience_s:.0f} s for {what}; {seen}\n{last}") from None
+            raise AssertionError(f"waited {give_up_s:.0f} s for {what}; {seen}\n{last}") from None
 
     # -- the cluster -----------------------------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ def _choices(engine: Engine, uid: str) -> dict[str, Choice]:
     rules = state.profiles.profiles[policy].policy.preemption
     found: list[VictimSet] = []
     for row, code in enumerate(codes.tolist()):
-        if code > 0 and is_resolvable(state.tables.reasons.values[code]):
+        if code > 0 and is_resolvable(state.cache.reason(slot, code)):
             victims = dry_run(state, shape, slot, row, rules)
             if victims is not None:
                 found.append(victims)

@@ -20,9 +20,9 @@ import aiohttp
 from aiohttp import web
 
 from hostler.kube.local import LocalCluster
+from tests.wait import GIVE_UP_S
 
 _HOP = {"connection", "transfer-encoding", "content-length", "keep-alive"}
-_PATIENCE_S = 120.0
 
 Kind = Literal["refuse", "stall", "swallow", "cut", "mute", "delay", "hold"]
 
@@ -102,7 +102,7 @@ class Proxy:
     def __exit__(self, *ending: object) -> None:
         self._wait(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(GIVE_UP_S)
         self._loop.close()
         self._held.close()
 
@@ -123,7 +123,7 @@ class Proxy:
 
     def _wait(self, work: Any) -> None:
         future: Future[None] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        future.result(_PATIENCE_S)
+        future.result(GIVE_UP_S)
 
     async def _open(self) -> None:
         upstream = ssl.create_default_context(cafile=str(self._cluster.ca_file))

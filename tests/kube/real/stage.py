@@ -20,8 +20,8 @@ from typing import Any
 import yaml
 
 from hostler.kube.local import LocalCluster
-from tests.kube.local.watching import eventually
 from tests.kube.real.history import History
+from tests.wait import wait_for_exit, wait_until
 
 _HOSTLER = (sys.executable, "-c", "import sys; from hostler.cli.main import main; sys.exit(main())")
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
@@ -46,13 +46,13 @@ class Running:
 
     def until(self, words: str) -> Running:
         """Wait until it said something; it must be alive then."""
-        eventually(lambda: words in self.said or self.process.poll() is not None)
+        wait_until(lambda: words in self.said or self.process.poll() is not None)
         assert words in self.said, self.said
         return self
 
     def ended(self) -> int:
         """Wait for its end and return the status."""
-        return self.process.wait(120)
+        return wait_for_exit(self.process, lambda: self.said)
 
     def signal(self, number: signal.Signals) -> Running:
         """Send a signal."""
@@ -203,9 +203,13 @@ class Stage:
         found: list[Json] = self.call("GET", path)["items"]
         return found
 
-    def wait_for(self, count: int, prefix: str = "", patience_s: float = 120) -> dict[str, str]:
+    def wait_for(self, count: int, prefix: str = "") -> dict[str, str]:
         """Wait until so many pods have a node."""
-        return eventually(lambda: found if len(found := self._bound_as(prefix)) >= count else {}, patience_s=patience_s)
+
+        def look() -> dict[str, str]:
+            return found if len(found := self._bound_as(prefix)) >= count else {}
+
+        return wait_until(look, f"{count} pods with a node", saw=lambda: self._bound_as(prefix))
 
     def _bound_as(self, prefix: str) -> dict[str, str]:
         return {name: node for name, node in self.bound().items() if name.startswith(prefix)}
@@ -220,7 +224,7 @@ class Stage:
             time.sleep(_QUIET_S)
             return _outcome(self.pods()) == before
 
-        eventually(look, patience_s=180)
+        wait_until(look)
         self.check(minimums)
         return self.bound()
 

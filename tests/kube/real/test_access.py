@@ -13,8 +13,8 @@ from hostler.kube.api.client import Client
 from hostler.kube.api.http import AiohttpTransport
 from hostler.kube.scheduler.preflight import missing_rights, rights_for
 from hostler.kube.settings import Election
-from tests.kube.local.watching import eventually
 from tests.kube.real.proxy import Fault
+from tests.wait import wait_until
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -74,10 +74,10 @@ def _ask(kubeconfig, rights):
 
 def test_each_right_that_is_missing_is_found_and_no_other(office):
     complete = office.account("complete")
-    eventually(lambda: _ask(complete, office.rights) == [])  # the server takes a moment to know of a role
+    wait_until(lambda: _ask(complete, office.rights) == [])  # the server takes a moment to know of a role
     for number, right in enumerate(office.rights):
         short = office.account(f"short-{number}", right)
-        assert eventually(lambda: len(found := _ask(short, office.rights)) == 1 and found) == [right]  # noqa: B023
+        assert wait_until(lambda: len(found := _ask(short, office.rights)) == 1 and found) == [right]  # noqa: B023
 
 
 def test_a_user_without_any_rights_is_told_all_that_are_missing_and_nothing_starts(stage):
@@ -108,7 +108,7 @@ def test_without_conditions_events_and_evictions_it_says_what_is_missing_and_pla
     stage.create(stage.pod("urgent", "1500m", priorityClassName="real-urgent"), stage.pod("small", "0"))
     stage.wait_for(1, "small")
     assert len(stage.bound()) == 5
-    eventually(lambda: "were refused, the last: 403 Forbidden" in running.said)
+    wait_until(lambda: "were refused, the last: 403 Forbidden" in running.said)
     assert running.process.poll() is None
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hostler.kube.api.failures import ApiError
-from tests.kube.local.watching import eventually
 from tests.kube.real.stage import Stage
+from tests.wait import wait_until
 
 _MOST_ANNOTATIONS = 256 * 1024  # bytes of keys and values that the server takes
 
@@ -48,13 +48,13 @@ def test_a_pod_that_asks_for_the_impossible_is_told_so_and_the_others_are_placed
     stage = bad_stage
     number = len(stage.pods())
     stage.create(stage.pod(f"odd-{number}", requests=requests), stage.pod(f"plain-{number}", "1m"))
-    eventually(lambda: f"plain-{number}" in stage.bound())
+    wait_until(lambda: f"plain-{number}" in stage.bound())
     if not words:
-        eventually(lambda: f"odd-{number}" in stage.bound())
+        wait_until(lambda: f"odd-{number}" in stage.bound())
         return
-    eventually(lambda: any(stage.why(f"odd-{number}")))
+    wait_until(lambda: any(stage.why(f"odd-{number}")))
     assert words in stage.why(f"odd-{number}")[1]
-    notes = eventually(
+    notes = wait_until(
         lambda: [one["note"] for one in stage.events("FailedScheduling") if one["regarding"]["name"] == f"odd-{number}"]
     )
     assert words in notes[0]

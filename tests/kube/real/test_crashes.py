@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from tests.kube.local.watching import eventually
 from tests.kube.real.proxy import Fault, binding
+from tests.wait import wait_until
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.long)])
@@ -52,7 +52,7 @@ def test_a_scheduler_killed_between_deleting_victims_and_binding_the_preemptor_c
     def leaving():
         return [name for name, pod in stage.pods().items() if "deletionTimestamp" in pod["metadata"]]
 
-    (victim,) = eventually(leaving)
+    (victim,) = wait_until(leaving)
     first.kill()
     stage.start()
     stage.remove(victim)
@@ -86,7 +86,7 @@ def test_a_scheduler_told_to_stop_while_it_binds_ends_well_and_gives_the_lease_b
     held = proxy.plan(Fault("hold", binding, skip=12))
     stage.add_pods(60)
     first = stage.start(port=proxy.port)
-    eventually(lambda: held.done > held.skip)
+    wait_until(lambda: held.done > held.skip)
     first.signal(signal.SIGTERM).until("finishing what was sent")
     held.gate.set()
     assert first.ended() == 0

@@ -8,8 +8,8 @@ import urllib.request
 
 import pytest
 
-from tests.kube.local.watching import eventually
 from tests.kube.real.proxy import Fault, Proxy, binding, watching
+from tests.wait import wait_until
 
 
 @pytest.mark.parametrize("part", ["apiserver", "etcd"])
@@ -25,12 +25,12 @@ def test_a_control_plane_killed_in_the_middle_of_binds_comes_back_and_every_pod_
         held = proxy.plan(Fault("hold", binding, skip=count // 3))
         stage.start(port=proxy.port)
         before = stage.wait_for(1)
-        eventually(lambda: held.done > held.skip)
+        wait_until(lambda: held.done > held.skip)
         stage.cluster.kill(part)
         assert len(before) < count
         held.gate.set()
         stage.cluster.restart(part)
-        stage.wait_for(count + 3, patience_s=180)
+        stage.wait_for(count + 3)
         after = stage.settle(crew=3)
     assert before.items() <= after.items()
 
@@ -69,7 +69,7 @@ def test_an_api_server_that_is_stopped_for_longer_than_the_lease_is_waited_for_a
     assert _page(f"{address}/readyz").startswith("ok, standby")
     stage.cluster.restart("apiserver")
     stage.add_pods(10, "after")
-    stage.wait_for(15, patience_s=180)
+    stage.wait_for(15)
     stage.settle()
     assert _page(f"{address}/readyz") == "ok, leading"
     assert running.said.count(" scheduling nodes=") == 2
@@ -101,7 +101,7 @@ def test_binds_whose_answers_are_swallowed_are_found_out_and_sent_nowhere_else(s
     stage.settle(crew=4)
     assert swallowing.done == 8
     assert [targets for targets in proxy.binds.targets.values() if len(set(targets)) > 1] == []
-    assert eventually(lambda: len(stage.events("Scheduled")) == 16)
+    assert wait_until(lambda: len(stage.events("Scheduled")) == 16)
 
 
 def test_a_server_that_asks_for_time_gets_it_and_all_pods_are_placed(stage, proxy):
@@ -142,6 +142,6 @@ def test_a_watch_that_says_nothing_is_opened_anew(stage, proxy):
     proxy.plan(Fault("mute", watching("pods"), times=1))
     running = stage.start(port=proxy.port)
     stage.add_pods(3)
-    eventually(lambda: len(stage.bound()) == 3, patience_s=240)
+    wait_until(lambda: len(stage.bound()) == 3)
     stage.settle()
     assert running.process.poll() is None

@@ -6,16 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from hostler.kube.local import LocalCluster
 from tests.cli.running import hostler
+from tests.wait import GIVE_UP_S, wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/hostler-scheduler"
-PATIENCE_S = 60
 MODULE = """
 import time
 
@@ -143,66 +142,57 @@ def why(api, name):
     return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
 
 
-def until(condition):
-    """Wait for something that must happen; a guard against hanging, not a measure of speed."""
-    end = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.1)
-    return found
-
-
 def test_a_plugin_that_fails_on_a_pod_stops_only_that_pod(api, scheduler):
     scheduler("moody")
     put(api, "cursed", "2")
     put(api, "web")
-    until(lambda: where(api, "web"))
-    until(lambda: "who divides by zero?" in why(api, "cursed"))
+    wait_until(lambda: where(api, "web"))
+    wait_until(lambda: "who divides by zero?" in why(api, "cursed"))
     assert not where(api, "cursed")
 
 
 def test_another_plugin_counts_after_the_file_was_read_again(api, scheduler):
     process, file, log = scheduler("moody")
     put(api, "first")
-    until(lambda: where(api, "first"))
+    wait_until(lambda: where(api, "first"))
     file.write_text(FILE % "broken")
     process.send_signal(signal.SIGHUP)
-    until(lambda: "cannot be imported" in log.read_text())
+    wait_until(lambda: "cannot be imported" in log.read_text())
     file.write_text(FILE % "picky")
     process.send_signal(signal.SIGHUP)
-    until(lambda: "SIGHUP: " in log.read_text().partition("cannot be imported")[2])
+    wait_until(lambda: "SIGHUP: " in log.read_text().partition("cannot be imported")[2])
     for number in range(4):
         put(api, f"late-{number}")
-    until(lambda: all(where(api, f"late-{number}") for number in range(4)))
+    wait_until(lambda: all(where(api, f"late-{number}") for number in range(4)))
     assert {where(api, f"late-{number}")[-1] for number in range(4)} == {"1"}
 
 
 def test_a_plugin_that_always_fails_does_not_end_the_scheduler(api, scheduler):
     process, _, _ = scheduler("hopeless")
     put(api, "web")
-    until(lambda: "never again" in why(api, "web"))
+    wait_until(lambda: "never again" in why(api, "web"))
     assert process.poll() is None
 
 
 def test_a_plugin_that_cannot_be_made_once_there_are_nodes_changes_nothing(api, scheduler):
     process, file, log = scheduler("moody")
     put(api, "first")
-    until(lambda: where(api, "first"))
+    wait_until(lambda: where(api, "first"))
     file.write_text(FILE % "homesick")
     process.send_signal(signal.SIGHUP)
-    until(lambda: "too many strangers" in log.read_text())
+    wait_until(lambda: "too many strangers" in log.read_text())
     assert "SIGHUP: policy" not in log.read_text()
     assert "SIGHUP: nothing was changed: the file is refused" in log.read_text()
     put(api, "second")
-    until(lambda: where(api, "second"))
+    wait_until(lambda: where(api, "second"))
 
 
 def test_a_plugin_that_hangs_does_not_keep_the_process_from_its_end(api, scheduler):
     process, _, log = scheduler("sleepy")
     put(api, "cursed", "2")
-    until(lambda: "falls asleep" in log.read_text())
+    wait_until(lambda: "falls asleep" in log.read_text())
     process.terminate()
-    assert process.wait(PATIENCE_S) == 0
+    assert process.wait(GIVE_UP_S) == 0
     assert " stopped " in log.read_text()
     assert api.call("GET", LEASE)["spec"].get("holderIdentity", "") == ""
 

@@ -6,15 +6,14 @@ import json
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from hostler.kube.local import LocalCluster
+from tests.wait import wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
-PATIENCE_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +55,6 @@ def pod(name, cpu="1", grace_s=0, **spec):
     }
 
 
-def until(condition):
-    """Wait for something that must happen; a guard against hanging, not a measure of speed."""
-    end = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.1)
-    return found
-
-
 def where(api, name):
     return api.call("GET", f"{PODS}/{name}")["spec"].get("nodeName", "")
 
@@ -75,21 +65,21 @@ def test_a_gang_runs_together_and_its_group_says_so(api):
     api.call("POST", groups, group)
     for number in range(2):
         api.call("POST", PODS, pod(f"crew-{number}", schedulingGroup={"podGroupName": "crew"}))
-    until(lambda: api.call("GET", f"{groups}/crew").get("status", {}).get("conditions"))
+    wait_until(lambda: api.call("GET", f"{groups}/crew").get("status", {}).get("conditions"))
     assert not where(api, "crew-0")
     api.call("POST", PODS, pod("crew-2", schedulingGroup={"podGroupName": "crew"}))
-    until(lambda: all(where(api, f"crew-{number}") for number in range(3)))
-    until(lambda: api.call("GET", f"{groups}/crew")["status"]["conditions"][0]["status"] == "True")
+    wait_until(lambda: all(where(api, f"crew-{number}") for number in range(3)))
+    wait_until(lambda: api.call("GET", f"{groups}/crew")["status"]["conditions"][0]["status"] == "True")
 
 
 def test_a_preemptor_waits_for_the_grace_of_its_victim(api):
     api.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "urgent"}, "value": 1000})
     for number in range(3):
         api.call("POST", PODS, pod(f"low-{number}", cpu="7", grace_s=2))
-    until(lambda: all(api.call("GET", f"{PODS}/low-{n}")["status"]["phase"] == "Running" for n in range(3)))
+    wait_until(lambda: all(api.call("GET", f"{PODS}/low-{n}")["status"]["phase"] == "Running" for n in range(3)))
     api.call("POST", PODS, pod("high", cpu="7", priorityClassName="urgent"))
-    node = until(lambda: api.call("GET", f"{PODS}/high")["status"].get("nominatedNodeName"))
-    until(lambda: where(api, "high"))
+    node = wait_until(lambda: api.call("GET", f"{PODS}/high")["status"].get("nominatedNodeName"))
+    wait_until(lambda: where(api, "high"))
     assert where(api, "high") == node
     left = {one["metadata"]["name"] for one in api.call("GET", PODS)["items"]}
     assert len(left & {"low-0", "low-1", "low-2"}) == 2
@@ -128,10 +118,10 @@ def test_a_local_volume_is_bound_where_its_pod_runs(api):
     api.call("POST", CLAIMS, {"metadata": {"name": "data"}, "spec": claim})
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     api.call("POST", PODS, pod("db", volumes=volumes))
-    until(lambda: where(api, "db"))
+    wait_until(lambda: where(api, "db"))
     assert where(api, "db") == "node-1"
     assert api.call("GET", f"{CLAIMS}/data")["status"]["phase"] == "Bound"
-    until(lambda: api.call("GET", f"{PODS}/db")["status"]["phase"] == "Running")
+    wait_until(lambda: api.call("GET", f"{PODS}/db")["status"]["phase"] == "Running")
 
 
 def test_budgets_kept_by_the_controllers_are_heeded(api):
@@ -139,13 +129,13 @@ def test_budgets_kept_by_the_controllers_are_heeded(api):
         labelled = pod(f"kept-{number}", cpu="7")
         labelled["metadata"]["labels"] = {"app": "kept"} if number < 2 else {"app": "free"}
         api.call("POST", PODS, labelled)
-    until(lambda: all(api.call("GET", f"{PODS}/kept-{n}")["status"]["phase"] == "Running" for n in range(3)))
+    wait_until(lambda: all(api.call("GET", f"{PODS}/kept-{n}")["status"]["phase"] == "Running" for n in range(3)))
     budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     spec = {"minAvailable": 2, "selector": {"matchLabels": {"app": "kept"}}}
     api.call("POST", budgets, {"metadata": {"name": "budget"}, "spec": spec})
-    until(lambda: api.call("GET", f"{budgets}/budget").get("status", {}).get("currentHealthy") == 2)
+    wait_until(lambda: api.call("GET", f"{budgets}/budget").get("status", {}).get("currentHealthy") == 2)
     api.call("POST", PODS, pod("urgent", cpu="7", priorityClassName="system-cluster-critical"))
-    until(lambda: where(api, "urgent"))
+    wait_until(lambda: where(api, "urgent"))
     left = {one["metadata"]["name"] for one in api.call("GET", PODS)["items"]}
     assert {"kept-0", "kept-1"} <= left
     assert "kept-2" not in left
@@ -172,24 +162,24 @@ def test_the_log_tells_what_was_done_and_what_a_new_file_changes(cluster, api, t
         return next((line for line in lines() if line["message"].startswith(message)), None)
 
     try:
-        assert until(lambda: said("scheduling"))["nodes"] == 3
+        assert wait_until(lambda: said("scheduling"))["nodes"] == 3
         assert said("starting")["profiles"] == "own:kubernetes"
         assert said("waiting for the lease kube-system/own")
         assert said("leading")["identity"]
         api.call("POST", PODS, pod("fits", "100m", schedulerName="own"))
-        assert until(lambda: said("first pod bound"))["pod"] == "default/fits"
+        assert wait_until(lambda: said("first pod bound"))["pod"] == "default/fits"
         api.call("POST", PODS, pod("huge", "1000", schedulerName="own"))
-        assert "Insufficient cpu" in until(lambda: said("refused"))["why"]
+        assert "Insufficient cpu" in wait_until(lambda: said("refused"))["why"]
 
         process.send_signal(signal.SIGHUP)
-        until(lambda: said("SIGHUP: the configuration was read again: nothing changed"))
+        wait_until(lambda: said("SIGHUP: the configuration was read again: nothing changed"))
         _of_our_own(file, profile.replace("kubernetes", "pack") + "limits: {max_in_flight: 8}\n")
         process.send_signal(signal.SIGHUP)
-        until(lambda: said("SIGHUP: not taken over, that needs a new start: limits.max_in_flight: 64 became 8"))
+        wait_until(lambda: said("SIGHUP: not taken over, that needs a new start: limits.max_in_flight: 64 became 8"))
         assert said("SIGHUP: pods of own are placed by pack now, no longer by kubernetes")
         _of_our_own(file, "profiles: [{scheduler_name: own, policy: nonsense}]\n")
         process.send_signal(signal.SIGHUP)
-        assert "nonsense" in until(lambda: said("SIGHUP: nothing was changed"))["why"]
+        assert "nonsense" in wait_until(lambda: said("SIGHUP: nothing was changed"))["why"]
     finally:
         process.terminate()
         assert process.wait(30) == 0, log.read_text()

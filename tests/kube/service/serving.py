@@ -94,10 +94,3 @@ async def scheduling(server, *, review_client=None, journal=None, wait=True, **o
 def has_decided(scheduler):
     """Say whether a scheduler has looked at all pods, and all that came of it is done."""
     return scheduler.loop.last_turn_at > 0 and not scheduler.binder.backlog and not scheduler.trail.backlog
-
-
-async def until(is_true):
-    """Wait until something is so; a test that waits in vain is ended by its time limit."""
-    async with asyncio.timeout(120):
-        while not is_true():
-            await asyncio.sleep(0.01)

@@ -9,7 +9,8 @@ import msgspec
 
 from hostler.cli.explaining import Explained, as_data
 from hostler.model import Explanation, Guest
-from tests.kube.service.serving import has_decided, node, pod, scheduling, server_with, until
+from tests.kube.service.serving import has_decided, node, pod, scheduling, server_with
+from tests.wait import GIVE_UP_S, until
 
 
 def ask(server, *paths, ready=lambda scheduler: True):
@@ -268,7 +269,7 @@ def test_a_pod_that_was_bound_before_a_crash_and_has_no_event_is_counted():
     async def main():
         server.put(pod("lost", nodeName="n"))
         async with scheduling(server) as pages:
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(GIVE_UP_S):
                 while "hostler_missing_scheduled_events" not in (text := (await pages.get("/metrics"))[1]):
                     await asyncio.sleep(0.1)
             return metrics_of(text)

@@ -10,6 +10,7 @@ from cryptography import x509
 from hostler.kube.service.certificates import ServedCertificate
 from tests.kube.api.certificates import Authority
 from tests.kube.service.serving import scheduling, server_with
+from tests.wait import GIVE_UP_S
 
 
 def write(folder, pair):
@@ -41,7 +42,7 @@ def test_pages_show_a_certificate_that_was_replaced(tmp_path):
             port = int(pages.address.rpartition(":")[2])
             first = await shown_by(port)
             write(tmp_path, authority.sign("new", "127.0.0.1"))
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(GIVE_UP_S):
                 while await shown_by(port) == first:
                     await asyncio.sleep(0.01)
             return first, await shown_by(port)

@@ -20,7 +20,8 @@ from hostler.kube.scheduler.executor import OwnThread
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.service.serving import serve
 from tests.cli.running import hostler
-from tests.kube.service.serving import has_decided, pod, until
+from tests.kube.service.serving import has_decided, pod
+from tests.wait import until
 
 
 @asynccontextmanager

@@ -15,9 +15,10 @@ import uvloop
 
 from hostler.kube.service.listening import Limits
 from tests.kube.api.certificates import Authority
-from tests.kube.service.serving import node, pod, scheduling, server_with, until
+from tests.kube.service.serving import node, pod, scheduling, server_with
 from tests.kube.service.test_certificates import shown_by
 from tests.kube.service.test_certificates import write as write_pair
+from tests.wait import GIVE_UP_S, until
 
 HEAD = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Never: ends"
 BODY = b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n{"
@@ -57,7 +58,10 @@ async def send(pages, request):
 
 def at_the_port(work, server=None, run=asyncio.run, **options):
     async def main():
-        async with asyncio.timeout(120), scheduling(server or server_with(node("n"), pod("a")), **options) as pages:
+        async with (
+            asyncio.timeout(GIVE_UP_S),
+            scheduling(server or server_with(node("n"), pod("a")), **options) as pages,
+        ):
             return await work(pages)
 
     return run(main())

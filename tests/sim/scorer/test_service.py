@@ -17,6 +17,7 @@ from hostler.sim.scorer.network import shipped_network
 from hostler.sim.scorer.service import ScoringService
 from tests.cli.running import hostler
 from tests.sim.scorer.services import our_service, served, small_fleet
+from tests.wait import GIVE_UP_S
 
 FLEET = small_fleet()
 POD = guest_to_pod(Guest(name="p", uid="p", spec=FLEET.specs[2]))
@@ -120,7 +121,7 @@ def test_the_command_serves_until_it_is_told_to_stop(number):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline().startswith("fgd_like answers at http://127.0.0.1:")
         process.send_signal(number)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=GIVE_UP_S)
     assert (process.returncode, out, err) == (0, "", "stopped\n")
 
 

@@ -6,6 +6,7 @@ Implementations: ``fake``, ``qemu``, ``libvirt``. One contract suite runs what a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal, Protocol
 
 import msgspec
@@ -13,7 +14,8 @@ import msgspec
 from hostler.agent.messages import Capabilities, HostSize, Order
 from hostler.errors import HostlerError
 
-__all__ = ["BlockedError", "Driver", "DriverError", "Found", "Landing", "PermanentError", "UnsupportedError"]
+__all__ = ["BlockedError", "DiskMissingError", "Driver", "DriverError", "Found", "HaltRehearsal", "Landing"]
+__all__ += ["PermanentError", "StorageUnavailableError", "UnsupportedError"]
 
 # ``landing``: waits for one that is being sent here. ``left``: what remains of one that was sent away.
 Power = Literal["stopped", "running", "paused", "landing", "left"]
@@ -39,6 +41,18 @@ class BlockedError(DriverError):
     code = "driver_blocked"
 
 
+class DiskMissingError(BlockedError):
+    """A disk was made once and is not where it was: nothing is made in its place."""
+
+    code = "disk_missing"
+
+
+class StorageUnavailableError(BlockedError):
+    """The file system or pool that disks lie on is not there, or not the one that was there before."""
+
+    code = "storage_unavailable"
+
+
 class UnsupportedError(PermanentError):
     """The driver does not do this; its capabilities say so."""
 
@@ -46,7 +60,11 @@ class UnsupportedError(PermanentError):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A VM that exists on this host, whoever made it. ``is_ours`` is false for what the agent must never touch."""
+    """A VM that exists on this host, whoever made it. ``is_ours`` is false for what the agent must never touch.
+
+    ``is_stray``: it runs, but its record is gone. It is never started a second time, and can be stopped and deleted.
+    ``is_out_of_reach``: the storage with its record is unavailable, and no process of it was found.
+    """
 
     vm: str
     power: Power
@@ -54,6 +72,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     cpu_count: int = 0
     memory_bytes: int = 0
     detail: str = ""
+    is_stray: bool = False
+    is_out_of_reach: bool = False
 
 
 class Landing(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +81,13 @@ class Landing(msgspec.Struct, frozen=True, kw_only=True):
 
     address: str
     secret: str
+
+
+class HaltRehearsal(msgspec.Struct, frozen=True, kw_only=True):
+    """What a driver found when it tried out whether it could halt VMs."""
+
+    failed: dict[str, str] = {}  # VM to why it could not be halted
+    most_at_once: int = 1  # so many VMs can be halted together
 
 
 class Driver(Protocol):
@@ -89,8 +116,19 @@ class Driver(Protocol):
         """Return every VM on this host."""
         ...
 
+    async def unavailable(self) -> dict[str, str]:
+        """Return the storages that are out of reach, with what an operator can do; "" is the place of local disks.
+
+        ``find`` may miss VMs that lie there. An empty mount point is unavailable storage, not an empty one.
+        """
+        ...
+
     async def create(self, order: Order) -> None:
-        """Make the VM with its disks, stopped."""
+        """Make the VM with its disks, stopped. If the order says that disks were made before, make none of them.
+
+        Raise DiskMissingError for a disk that was made before and is not there, StorageUnavailableError if its storage
+        is out of reach.
+        """
         ...
 
     async def start(self, vm: str) -> None:
@@ -99,6 +137,25 @@ class Driver(Protocol):
 
     async def stop(self, vm: str, *, grace_s: float) -> None:
         """Ask it to end, and end it when it has not after the grace period."""
+        ...
+
+    async def find_running(self) -> list[Found]:
+        """Return the VMs that run here or might, for a watchdog: no VM is asked, nothing is changed or finished.
+
+        A VM whose state is unknown counts as running.
+        """
+        ...
+
+    async def rehearse_halt(self, vms: Collection[str]) -> HaltRehearsal:
+        """Do all that halting these VMs takes, but leave them running; it needs what ``find_running`` saw last."""
+        ...
+
+    async def halt(self, vms: Collection[str], *, polite_s: float, reap_s: float) -> dict[str, str]:
+        """End VMs together: all may close their files for ``polite_s``, then all are killed and gone in ``reap_s``.
+
+        Return why for each that has not ended after both. It acts on what ``find_running`` saw last, so that a disk
+        that hangs keeps no VM running.
+        """
         ...
 
     async def pause(self, vm: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -17,10 +17,13 @@ import msgspec
 
 from hostler.agent.drivers.driver import (
     BlockedError,
+    DiskMissingError,
     DriverError,
     Found,
+    HaltRehearsal,
     Landing,
     PermanentError,
+    StorageUnavailableError,
     UnsupportedError,
 )
 from hostler.agent.drivers.driver import Power as FoundPower
@@ -33,6 +36,7 @@ DEEDS = ("create", "start", "stop", "pause", "resume", "resize", "delete", "awai
 """The verbs that change something."""
 
 _GIB = 2**30
+_HALTED_AT_ONCE = 1024
 _ALL = Capabilities(pause=True, resize_running=True, live_migration=True, disks=True, bridges=True, devices=True)
 
 
@@ -71,7 +75,10 @@ class FakeWires:
 
 
 class FakeDriver:
-    """The driver. ``vms`` and ``log`` are for tests to look at; the log holds the deeds that changed something."""
+    """The driver. ``vms`` and ``log`` are for tests to look at; the log holds the deeds that changed something.
+
+    ``unmounted`` names storages that are out of reach, with the reason; "" hides all VMs that do not run.
+    """
 
     name = "fake"
 
@@ -91,6 +98,8 @@ class FakeDriver:
         self.vms: dict[str, FakeVm] = {}
         self.log: list[tuple[str, str]] = []
         self.faults = list(faults)
+        self.unmounted: dict[str, str] = {}
+        self.strays: set[str] = set()  # VMs that run although their record is gone
         self._size = size or HostSize(cpu_millis=16_000, memory_bytes=64 * _GIB, disk_bytes=1024 * _GIB)
         self._capabilities = msgspec.structs.replace(
             capabilities, live_migration=capabilities.live_migration and wires is not None
@@ -133,15 +142,23 @@ class FakeDriver:
                 is_ours=vm.is_ours,
                 cpu_count=vm.order.cpu_count,
                 memory_bytes=vm.order.memory_bytes,
+                is_stray=name in self.strays or "" in self.unmounted,
             )
             for name, vm in self.vms.items()
+            if "" not in self.unmounted or vm.power in ("running", "paused")
         ]
+
+    async def unavailable(self) -> dict[str, str]:
+        """Return what was unmounted."""
+        return dict(self.unmounted)
 
     async def create(self, order: Order) -> None:
         """Make a VM, stopped."""
         self._check(order)
         await self._pretend("create", order.vm)
+        self._check_storages(order)
         if order.vm not in self.vms:
+            self._check_made_before(order)
             self.vms[order.vm] = FakeVm(order=order)
             self._claim(order)
             self._did("create", order.vm)
@@ -165,8 +182,32 @@ class FakeDriver:
         here = self._vm(vm)
         if here.power in ("running", "paused"):
             here.power = "stopped"
+            if vm in self.strays:
+                self.strays.discard(vm)
+                del self.vms[vm]
             self._did("stop", vm)
         self._fail_after("stop", vm)
+
+    async def find_running(self) -> list[Found]:
+        """Return all VMs."""
+        return await self.find()
+
+    async def rehearse_halt(self, vms: Collection[str]) -> HaltRehearsal:
+        """Say that nothing is in the way."""
+        return HaltRehearsal(most_at_once=_HALTED_AT_ONCE)
+
+    async def halt(self, vms: Collection[str], *, polite_s: float, reap_s: float) -> dict[str, str]:
+        """End all of them at once."""
+
+        async def end(vm: str) -> str:
+            try:
+                await self.stop(vm, grace_s=0.0)
+            except DriverError as error:
+                return error.message
+            return ""
+
+        outcomes = await asyncio.gather(*(end(vm) for vm in vms))
+        return {vm: why for vm, why in zip(vms, outcomes, strict=True) if why}
 
     async def pause(self, vm: str) -> None:
         """Hold it."""
@@ -191,6 +232,7 @@ class FakeDriver:
         """Remove it, whatever it does."""
         await self._pretend("delete", vm)
         here = self.vms.pop(vm, None)
+        self.strays.discard(vm)
         if here is not None:
             self._leave_storage(here, keeps_shared=keeps_shared)
             self._did("delete", vm)
@@ -270,6 +312,17 @@ class FakeDriver:
             raise UnsupportedError("this driver knows no bridges", hint="order a user-mode network")
         if order.devices and not can.devices:
             raise UnsupportedError("this driver gives no devices", hint="order the VM without devices")
+
+    def _check_storages(self, order: Order) -> None:
+        for name in sorted({"", *(disk.storage for disk in order.disks)}):
+            if name in self.unmounted:
+                raise StorageUnavailableError(self.unmounted[name], hint="it is tried again")
+
+    def _check_made_before(self, order: Order) -> None:
+        """Refuse to make a disk that was made before; one on shared storage is there while the wires know it."""
+        for disk in order.disks if order.has_disks else ():
+            if not disk.storage or (self._wires is not None and order.vm not in self._wires.disks):
+                raise DiskMissingError(f"a disk of {order.vm} is not on {self.host}", hint="bring it back")
 
     def _check_migration(self) -> None:
         if not self._capabilities.live_migration:

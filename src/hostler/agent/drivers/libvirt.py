@@ -8,7 +8,7 @@ a maximum that would have to be known, and paid for, from the start.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeVar
@@ -21,14 +21,27 @@ from hostler.agent.drivers.driver import (
     BlockedError,
     DriverError,
     Found,
+    HaltRehearsal,
     Landing,
     PermanentError,
     Power,
+    StorageUnavailableError,
     UnsupportedError,
 )
-from hostler.agent.drivers.libvirt_storage import find_pool, make_volumes, pool_offered, remove_volumes
+from hostler.agent.drivers.libvirt_inspection import check_volumes
+from hostler.agent.drivers.libvirt_marks import unavailable_pools
+from hostler.agent.drivers.libvirt_processes import DomainProcesses, pid_files_of
+from hostler.agent.drivers.libvirt_storage import find_pool, lacks_volume, make_volumes, pool_offered, remove_volumes
 from hostler.agent.drivers.libvirt_thread import Handle, LibvirtThread
-from hostler.agent.drivers.libvirt_xml import NAMESPACE, domain_kind, domain_uuid, domain_xml, marked_vm, pools_of
+from hostler.agent.drivers.libvirt_xml import (
+    NAMESPACE,
+    domain_kind,
+    domain_uuid,
+    domain_xml,
+    marked_vm,
+    pools_of,
+    volumes_of,
+)
 from hostler.agent.drivers.offering import memory_offered
 from hostler.agent.messages import Capabilities, HostSize, Order
 
@@ -46,7 +59,10 @@ _PASTS = ("MANAGED_SAVE", "SNAPSHOTS_METADATA", "CHECKPOINTS_METADATA")
 
 
 class LibvirtDriver:
-    """The driver. ``storages`` are pools by the name that the control plane uses; ``pool`` is for all other disks."""
+    """The driver. ``storages`` are pools by the name that the control plane uses; ``pool`` is for all other disks.
+
+    ``marks_file`` keeps how pools are known again (``libvirt_marks``).
+    """
 
     name = "libvirt"
 
@@ -59,14 +75,17 @@ class LibvirtDriver:
         image_roots: Sequence[Path] = (),
         bridges: Sequence[str] = (),
         acceleration: Literal["auto", "kvm", "tcg"] = "auto",
+        marks_file: Path | None = None,
     ) -> None:
         self._thread = LibvirtThread(uri)
         self._pools = {"": pool, **storages}
+        self._marks_file = marks_file
         self._roots = tuple(image_roots)
         self._bridges = tuple(bridges)
         self._has_limits = urlsplit(uri).path != "/session"  # a user's own daemon may not limit processors
         self._acceleration = acceleration
         self._kind = ""
+        self._processes = DomainProcesses(pid_files_of(uri))
         self._capabilities = Capabilities(pause=True, bridges=bool(bridges))
 
     @property
@@ -91,29 +110,45 @@ class LibvirtDriver:
         return await self._thread.call(self._size)
 
     async def find(self) -> list[Found]:
-        """Return every domain; those without our mark go by their UUID and are somebody else's."""
-        return await self._thread.call(self._find)
+        """Return every domain; those without our mark go by their UUID and are somebody else's.
+
+        What is left of a VM whose local disk is gone cannot run: it is absent until the disk comes back.
+        """
+
+        def work(connection: Handle) -> list[Found]:
+            gone = self._without_local_disk(connection)
+            return [found for found in self._find(connection) if found.power != "stopped" or found.vm not in gone]
+
+        return await self._thread.call(work)
+
+    async def unavailable(self) -> dict[str, str]:
+        """Return the pools that do not run or lack their mark; of the pool for local disks, once it was seen to run."""
+        return await self._thread.call(self._unavailable)
 
     async def create(self, order: Order) -> None:
-        """Make volumes, then define the domain; one that is there is left alone."""
+        """Make volumes, then define the domain; one that is there is left alone, unless a local disk of it is gone."""
         order = self._checked(order)
 
         def work(connection: Handle) -> None:
-            if self._domain_or_none(connection, order.vm) is None:
-                self._define(connection, order)
+            domain = self._domain_or_none(connection, order.vm)
+            if domain is None or (not domain.isActive() and order.vm in self._without_local_disk(connection)):
+                self._check_storages(connection, order)
+                self._define(connection, order, may_make=not order.has_disks)
 
         await self._thread.call(work)
 
     async def start(self, vm: str) -> None:
-        """Let it run; one that is paused stays so."""
+        """Let it run, once its volumes are known to be what was made; one that is paused stays so."""
 
-        def work(domain: Handle) -> None:
+        def work(connection: Handle) -> None:
+            domain = self._domain(connection, vm)
             if domain.state()[0] == _CRASHED:
                 domain.destroy()
             if not domain.isActive():
+                check_volumes(connection, volumes_of(domain.XMLDesc(0)), self._roots)
                 domain.create()
 
-        await self._on(vm, work)
+        await self._thread.call(work)
 
     async def stop(self, vm: str, *, grace_s: float) -> None:
         """Ask the guest to end; end it when it has not, cannot be asked, or is paused."""
@@ -123,6 +158,30 @@ class LibvirtDriver:
             await asyncio.sleep(min(_LOOK_S, grace_s - waited_s))
             waited_s += _LOOK_S
         await self._on(vm, _end)
+
+    async def find_running(self) -> list[Found]:
+        """Return every domain, and remember which processes they are; no disk is looked at."""
+        found = await self._thread.call(self._find)
+        await self._processes.look({vm.vm: vm.detail for vm in found if vm.is_ours and vm.power != "stopped"})
+        return found
+
+    async def rehearse_halt(self, vms: Collection[str]) -> HaltRehearsal:
+        """Try out whether their processes can be ended."""
+        return self._processes.rehearse(vms)
+
+    async def halt(self, vms: Collection[str], *, polite_s: float, reap_s: float) -> dict[str, str]:
+        """End the processes of domains; libvirt ends those that have none that can be seen, in its own time."""
+        failed, unseen = await self._processes.end_all(vms, polite_s=polite_s, reap_s=reap_s)
+        late = asyncio.get_running_loop().time() + reap_s  # for all of them: libvirt ends one after the other
+        for vm in unseen:
+            try:
+                async with asyncio.timeout_at(late):
+                    await self._on(vm, _end)
+            except DriverError as error:
+                failed[vm] = f"libvirt has not ended {vm}: {error.message}"
+            except TimeoutError:
+                failed[vm] = f"libvirt has not ended {vm} in time"
+        return failed
 
     async def pause(self, vm: str) -> None:
         """Stop its processors."""
@@ -139,7 +198,7 @@ class LibvirtDriver:
         def work(connection: Handle) -> None:
             domain = self._domain(connection, vm)
             if not domain.isActive():
-                self._define(connection, order)
+                self._define(connection, order, may_make=False)
             elif not _has_size(domain, order):
                 raise UnsupportedError(f"{vm} runs and this driver resizes stopped VMs only", hint="stop it first")
 
@@ -190,10 +249,26 @@ class LibvirtDriver:
         initrd = str(under_roots(order.initrd, self._roots)) if order.initrd else ""
         return msgspec.structs.replace(order, kernel=kernel, initrd=initrd)
 
-    def _define(self, connection: Handle, order: Order) -> None:
-        volumes = make_volumes(connection, order, self._pools, self._roots)
+    def _define(self, connection: Handle, order: Order, *, may_make: bool) -> None:
+        volumes = make_volumes(connection, order, self._pools, self._roots, may_make=may_make)
         described = domain_xml(order, kind=self._kind, volumes=volumes, has_limits=self._has_limits)
         connection.defineXML(described)
+
+    def _unavailable(self, connection: Handle) -> dict[str, str]:
+        return unavailable_pools(connection, self._pools, self._marks_file, needs_local=self._capabilities.disks)
+
+    def _check_storages(self, connection: Handle, order: Order) -> None:
+        """Refuse to touch what lies in an unavailable pool."""
+        unavailable = self._unavailable(connection) if order.disks else {}
+        for storage in sorted({disk.storage for disk in order.disks} & unavailable.keys()):
+            raise StorageUnavailableError(unavailable[storage], hint="it is tried again")
+
+    def _without_local_disk(self, connection: Handle) -> set[str]:
+        """Return the VMs that miss a local disk although its pool is there."""
+        local = find_pool(connection, self._pools[""])
+        domains = connection.listAllDomains(0) if local is not None else ()
+        gone = {self._mark(domain) for domain in domains if lacks_volume(local, volumes_of(domain.XMLDesc(0)))} - {""}
+        return gone if gone and "" not in self._unavailable(connection) else set()
 
     def _check_pools(self, connection: Handle, domain: Handle, *, without: Set[str]) -> None:
         """Refuse to lose sight of disks that cannot be removed now."""

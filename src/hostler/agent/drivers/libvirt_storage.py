@@ -8,17 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 from hostler.agent.drivers.allowed import under_roots
-from hostler.agent.drivers.driver import BlockedError, PermanentError, UnsupportedError
+from hostler.agent.drivers.driver import BlockedError, DiskMissingError, PermanentError, UnsupportedError
 from hostler.agent.drivers.libvirt_thread import Handle
 from hostler.agent.drivers.libvirt_xml import Volume, domain_name, volume_name, volume_xml
 from hostler.agent.messages import Image, Order
 
-__all__ = ["find_pool", "make_volumes", "pool_offered", "remove_volumes"]
+__all__ = [
+    "OWN",
+    "find_pool",
+    "find_volume",
+    "has_folder",
+    "lacks_volume",
+    "make_volumes",
+    "pool_offered",
+    "remove_volumes",
+]
 
+OWN = "hostler-"  # how names of our volumes begin
 _MOST_DISKS = 26
-_OWN = "hostler-"  # how names of our volumes begin
+_FOLDERS = ("dir", "fs", "netfs", "vstorage")  # types of pools whose volumes are files
 _NO_SUPPORT = 3  # VIR_ERR_NO_SUPPORT
 
 
@@ -34,16 +45,52 @@ def find_pool(connection: Handle, name: str) -> Handle | None:
     return pool if pool is not None and pool.isActive() else None
 
 
+def has_folder(pool: Handle) -> bool:
+    """Say whether the volumes of a pool are files in a folder."""
+    return ElementTree.fromstring(pool.XMLDesc(0)).get("type", "") in _FOLDERS
+
+
+def find_volume(pool: Handle, name: str) -> Handle | None:
+    """Return a volume that is there now; None if there is none.
+
+    Libvirt remembers what was in a pool when it was started. It looks at one volume when asked for its size, and at
+    all of them when told to.
+    """
+    for is_last in (False, True):
+        volume = {one.name(): one for one in pool.listAllVolumes(0)}.get(name)
+        if volume is not None:
+            try:
+                volume.info()
+            except Exception as error:
+                if is_last or not hasattr(error, "get_error_code"):  # not libvirt's own
+                    raise
+            else:
+                return volume
+        if not is_last:
+            pool.refresh(0)
+    return None
+
+
+def lacks_volume(pool: Handle, volumes: Iterable[Volume]) -> bool:
+    """Say whether one of a domain's volumes should be in this pool and is not."""
+    return any(volume.pool == pool.name() and find_volume(pool, volume.name) is None for volume in volumes)
+
+
 def pool_offered(pool: Handle) -> int:
     """Return what a pool has for VMs: what is free in it, and what their volumes take there already."""
     offered: int = pool.info()[3]
     for volume in pool.listAllVolumes(0):
-        offered += volume.info()[2] if volume.name().startswith(_OWN) else 0
+        offered += volume.info()[2] if volume.name().startswith(OWN) else 0
     return offered
 
 
-def make_volumes(connection: Handle, order: Order, pools: Mapping[str, str], roots: Sequence[Path]) -> list[Volume]:
-    """Make what is missing of a VM's volumes and let those grow that are too small; ``pools`` by name of storage."""
+def make_volumes(
+    connection: Handle, order: Order, pools: Mapping[str, str], roots: Sequence[Path], *, may_make: bool = True
+) -> list[Volume]:
+    """Make what is missing of a VM's volumes and let those grow that are too small; ``pools`` by name of storage.
+
+    Unless it ``may_make`` them, all were made before: DiskMissingError for one that is not there.
+    """
     if len(order.disks) > _MOST_DISKS:
         raise PermanentError(f"{len(order.disks)} disks are too many", hint=f"at most {_MOST_DISKS}")
     plans = []
@@ -53,14 +100,20 @@ def make_volumes(connection: Handle, order: Order, pools: Mapping[str, str], roo
                 f"this host has no storage {disk.storage!r}", hint="start its agent with --storage NAME=POOL"
             )
         backing = _backing(disk.image, roots)
-        plans.append((Volume(pools[disk.storage], volume_name(order.vm, number)), disk.size_bytes, backing))
+        volume = Volume(pools[disk.storage], volume_name(order.vm, number), backing)
+        plans.append((volume, disk.size_bytes, backing))
     for volume, size_bytes, backing in plans:
         pool = find_pool(connection, volume.pool)
         if pool is None:
             raise BlockedError(
                 f"the storage pool {volume.pool!r} is not running", hint=f"virsh pool-start {volume.pool}"
             )
-        there = {one.name(): one for one in pool.listAllVolumes(0)}.get(volume.name)
+        there = find_volume(pool, volume.name)
+        if there is None and not may_make:
+            raise DiskMissingError(
+                f"the volume {volume.name} was made before and is not in the storage pool {volume.pool!r}",
+                hint="bring it back, or delete the VM",
+            )
         if there is None:
             pool.createXML(volume_xml(volume.name, size_bytes, backing), 0)
         else:

@@ -17,7 +17,7 @@ from hostler.agent.drivers.driver import PermanentError
 from hostler.agent.messages import Network, Order
 
 __all__ = ["NAMESPACE", "Volume", "domain_kind", "domain_name", "domain_uuid", "domain_xml", "marked_vm"]
-__all__ += ["pools_of", "volume_name", "volume_xml"]
+__all__ += ["pools_of", "volume_name", "volume_xml", "volumes_of"]
 
 NAMESPACE = "https://hostler.dev/xml/libvirt/1"
 
@@ -26,13 +26,18 @@ _KIB = 1024
 _PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1000  # libvirt takes no less
 _LAST_DISK = 26
+_DISK = f"{{{NAMESPACE}}}disk"
 
 
 class Volume(msgspec.Struct, frozen=True):
-    """A disk's place: a volume of a storage pool."""
+    """A disk's place: a volume of a storage pool.
+
+    ``base`` is the path of the image under it: empty for none, None if an older version made it and did not note that.
+    """
 
     pool: str
     name: str
+    base: str | None = ""
 
 
 def domain_uuid(vm: str) -> str:
@@ -86,7 +91,9 @@ def domain_xml(order: Order, *, kind: str, volumes: Sequence[Volume] = (), has_l
     _add(domain, "name", domain_name(order.vm))
     _add(domain, "uuid", domain_uuid(order.vm))
     _add(domain, "title", order.name or order.vm)
-    ElementTree.SubElement(_add(domain, "metadata"), f"{{{NAMESPACE}}}vm", id=order.vm)
+    mark = ElementTree.SubElement(_add(domain, "metadata"), f"{{{NAMESPACE}}}vm", id=order.vm)
+    for volume in volumes:  # what a header may say is known from here, not from the header
+        ElementTree.SubElement(mark, _DISK, pool=volume.pool, volume=volume.name, base=volume.base or "")
     _add(domain, "memory", str(-(-order.memory_bytes // _KIB)), unit="KiB")
     _add(domain, "vcpu", str(order.cpu_count))
     if has_limits:
@@ -110,6 +117,17 @@ def pools_of(description: str) -> set[str]:
     return {source.get("pool", "") for source in sources} - {""}
 
 
+def volumes_of(description: str) -> list[Volume]:
+    """Return the volumes of a domain of ours, with the images that were ordered under them."""
+    domain = ElementTree.fromstring(description)
+    noted = {
+        (disk.get("pool", ""), disk.get("volume", "")): disk.get("base", "")
+        for disk in domain.iterfind(f"metadata/{{{NAMESPACE}}}vm/{_DISK}")
+    }
+    places = [(source.get("pool", ""), source.get("volume", "")) for source in domain.iterfind("devices/disk/source")]
+    return [Volume(pool, name, noted.get((pool, name))) for pool, name in places]
+
+
 def volume_xml(name: str, size_bytes: int, backing: str = "") -> str:
     """Describe a volume; ``backing`` is the path of the image under it.
 
@@ -119,7 +137,9 @@ def volume_xml(name: str, size_bytes: int, backing: str = "") -> str:
     _add(volume, "name", name)
     _add(volume, "capacity", str(size_bytes), unit="bytes")
     _add(volume, "allocation", "0", unit="bytes")
-    _add(_add(volume, "target"), "format", type="qcow2")
+    target = _add(volume, "target")
+    _add(target, "format", type="qcow2")
+    _add(target, "compat", "1.1")  # version 3, whatever libvirt's default is
     if backing:
         under = _add(volume, "backingStore")
         _add(under, "path", backing)

@@ -9,41 +9,75 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from hostler.agent.drivers.driver import DriverError, Found, Landing, PermanentError, UnsupportedError
+from hostler.agent.drivers.driver import (
+    DriverError,
+    Found,
+    HaltRehearsal,
+    Landing,
+    PermanentError,
+    StorageUnavailableError,
+    UnsupportedError,
+)
+from hostler.agent.drivers.landlock import abi_version
 from hostler.agent.drivers.offering import disk_offered, memory_offered
+from hostler.agent.drivers.process_halt import ProcessHalt, ProcessTable
 from hostler.agent.drivers.qemu_acceleration import find_acceleration
 from hostler.agent.drivers.qemu_cache import ImageCache
 from hostler.agent.drivers.qemu_disks import Disks
 from hostler.agent.drivers.qemu_finding import find_vms
 from hostler.agent.drivers.qemu_folder import VmFile, VmFolder, images_of
+from hostler.agent.drivers.qemu_halt import QemuHalt
 from hostler.agent.drivers.qemu_landing import Landings
 from hostler.agent.drivers.qemu_machines import Machines
 from hostler.agent.drivers.qemu_origins import read_origin
 from hostler.agent.drivers.qemu_processes import end, wait_for_end
 from hostler.agent.drivers.qemu_sending import Sendings
-from hostler.agent.drivers.qemu_settings import QemuSettings, check, runner_of
-from hostler.agent.files import write_durably
+from hostler.agent.drivers.qemu_settings import QemuSettings, check, runner_of, uids_of
+from hostler.agent.drivers.qemu_users import VmUsers
+from hostler.agent.drivers.storage_marks import FolderMark, StorageMarks
 from hostler.agent.messages import Capabilities, HostSize, Order
 from hostler.errors import InternalError, UnavailableError
 
 __all__ = ["QemuDriver"]
 
+_SHARED_USER = (
+    "all VMs run as one user, so one that breaks out reaches the others: run the agent as root with --vm-uids"
+)
+_NO_LANDLOCK = "this kernel has no Landlock: VMs may open every file that their user may; use Linux 5.13 or newer"
+
 
 class QemuDriver:
-    """The driver. Settings are checked when it is opened; ``tell`` gets what only this host's operator shall know."""
+    """The driver. Settings are checked when it is opened; ``tell`` gets what only this host's operator shall know.
+
+    ``marks_file`` keeps how storages are known again (``storage_marks``); ``has_vms``: its agent has made VMs before.
+    """
 
     name = "qemu"
 
-    def __init__(self, settings: QemuSettings, *, tell: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(
+        self,
+        settings: QemuSettings,
+        *,
+        marks_file: Path | None = None,
+        has_vms: bool = False,
+        tell: Callable[[str], None] = lambda line: None,
+        processes: ProcessTable | None = None,
+    ) -> None:
         self._settings = settings
+        folders = {"": settings.folder, **dict(settings.storages)}
+        places = {name: FolderMark(folder, name) for name, folder in folders.items()}
+        self._marks = StorageMarks(marks_file, places, has_vms=has_vms)
+        self._has_vms = has_vms
         self._tell = tell
+        self._processes = processes
+        self._halt: QemuHalt | None = None
         self._opened: tuple[Machines, Landings, Sendings] | None = None
         self._has_cleared = False
         self._acceleration: Literal["", "kvm", "tcg"] = ""
@@ -68,10 +102,7 @@ class QemuDriver:
                     hint="apt-get install --no-install-recommends qemu-system-x86 qemu-utils util-linux",
                 )
         folder = settings.folder
-        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
-        for path in (folder, folder / "vms", folder / "images"):
-            path.mkdir(mode=0o711, exist_ok=True)
-            path.chmod(0o711)
+        await asyncio.to_thread(self._open_storages)
         acceleration = settings.acceleration
         if acceleration == "auto":
             acceleration = await find_acceleration(settings.program, runner)
@@ -86,8 +117,15 @@ class QemuDriver:
             lain_over=lambda: images_of(folder / "vms"),
             tell=self._tell,
         )
-        machines = Machines(settings, runner, Disks(settings, runner, cache, host=self._host()), acceleration)
+        users = VmUsers(runner, uids_of(settings), folder / "vms")
+        if not users.are_separate:
+            self._tell(_SHARED_USER)
+        if not abi_version():
+            self._tell(_NO_LANDLOCK)
+        disks = Disks(settings, users, cache, host=self._marks.first(""))
+        machines = Machines(settings, users, disks, acceleration)
         self._opened = machines, Landings(machines), Sendings(machines)
+        self._halt = QemuHalt(machines, ProcessHalt(self._processes))
 
     async def close(self) -> None:
         """Let go of everything but the VMs."""
@@ -99,10 +137,11 @@ class QemuDriver:
     async def size(self) -> HostSize:
         """Return what the machine can spare."""
         folder = self._settings.folder
+        is_there = "" not in await self.unavailable()
         return HostSize(
             cpu_millis=(os.cpu_count() or 1) * 1000,
             memory_bytes=memory_offered(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
-            disk_bytes=disk_offered(folder, folder / "vms"),
+            disk_bytes=disk_offered(folder, folder / "vms") if is_there else 0,
         )
 
     async def find(self) -> list[Found]:
@@ -111,9 +150,15 @@ class QemuDriver:
         Not when it is opened: a watchdog opens a driver too, and leaves such things to its agent.
         """
         machines, landings, sendings = self._parts()
-        self._has_cleared = self._has_cleared or machines.clear()
-        landings.listen_again()
-        return await find_vms(machines, landings, sendings)
+        is_reachable = "" not in await self.unavailable()
+        if is_reachable:
+            self._has_cleared = self._has_cleared or await machines.clear()
+            landings.listen_again()
+        return await find_vms(machines, landings, sendings, is_reachable=is_reachable)
+
+    async def unavailable(self) -> dict[str, str]:
+        """Compare the marks of all storages with those that were seen before."""
+        return await asyncio.to_thread(self._marks.unavailable)
 
     async def create(self, order: Order) -> None:
         """Make the folder and the disks; what it is gets written last, and makes it a VM."""
@@ -121,8 +166,12 @@ class QemuDriver:
         folder = machines.folder(order.vm)
         machines.check(order)
         async with machines.lock(order.vm):
-            if folder.read() is not None:
+            await self._check_storages(order)
+            file = folder.read()
+            if file is not None and not machines.disks.missing_local(file.order, folder):
                 return
+            await machines.check_not_running(folder)
+            machines.disks.check_made_before(order, folder)
             with machines.disks.laying(order):
                 await self._make(machines, order, folder)
 
@@ -147,12 +196,14 @@ class QemuDriver:
                     await machines.ask(folder, "cont")
             if process is None:
                 folder.write(msgspec.structs.replace(file, secret="", is_arriving=False))
-                await machines.boot(folder, file.order)
+                await machines.boot(folder, file.order, growing=file.growing)
 
     async def stop(self, vm: str, *, grace_s: float) -> None:
         """Press the power button, wait, and end the process when that did not help; nothing lands any more."""
         machines, landings, _ = self._parts()
         async with machines.lock(vm):
+            if await machines.end_stray(vm):
+                return
             folder, file = machines.known(vm)
             if file.stage == "landing":
                 await landings.shut(folder)
@@ -163,12 +214,32 @@ class QemuDriver:
                 return
             await end(process)
 
+    async def find_running(self) -> list[Found]:
+        """Look at notes and processes only, for a watchdog."""
+        return await self._watched().find_running()
+
+    async def rehearse_halt(self, vms: Collection[str]) -> HaltRehearsal:
+        """Try out whether these VMs could be ended."""
+        return await self._watched().rehearse(vms)
+
+    async def halt(self, vms: Collection[str], *, polite_s: float, reap_s: float) -> dict[str, str]:
+        """End these VMs together."""
+        return await self._watched().halt(vms, polite_s=polite_s, reap_s=reap_s)
+
     async def pause(self, vm: str) -> None:
         """Stop its processors."""
         await self._switch(vm, "stop", "running", "paused")
 
     async def resume(self, vm: str) -> None:
-        """Let its processors run."""
+        """Let its processors run; first the check of its files, if an agent was killed before it could make it."""
+        machines, _, _ = self._parts()
+        async with machines.lock(vm):
+            folder, file = machines.known(vm)
+            process = await machines.process(folder)
+            if file.stage == "here" and process is not None and await machines.status(folder) == "prelaunch":
+                await machines.check_files_opened(folder, file.order, process)
+                await machines.ask(folder, "cont")
+                return
         await self._switch(vm, "cont", "paused", "running")
 
     async def resize(self, vm: str, order: Order) -> None:
@@ -182,6 +253,10 @@ class QemuDriver:
             if _size(order) != _size(file.order):
                 if await machines.process(folder) is not None:
                     raise UnsupportedError(f"{vm} runs and QEMU resizes stopped VMs only", hint="stop it first")
+                machines.disks.check_growth(file.order, order)
+                # Noted before, so that a disk which is too large after a crash is known to be the VM's own.
+                folder.write(msgspec.structs.replace(file, growing=tuple(disk.size_bytes for disk in order.disks)))
+                machines.users.settle(folder, machines.disks.shared_paths(file.order, folder))
                 await machines.disks.grow(file.order, order, folder)
             order = msgspec.structs.replace(
                 file.order,
@@ -194,7 +269,7 @@ class QemuDriver:
                     for old, new in zip(file.order.disks, order.disks, strict=True)
                 ),
             )
-            folder.write(msgspec.structs.replace(file, order=order))
+            folder.write(msgspec.structs.replace(file, order=order, growing=()))
 
     async def delete(self, vm: str, *, keeps_shared: bool = False) -> None:
         """End it and remove its folder; disks on shared storage only where it is the VM's last host."""
@@ -202,8 +277,10 @@ class QemuDriver:
         await sendings.forget(vm)
         async with machines.lock(vm):
             folder = machines.folder(vm)
+            await self._check_storages()
             file = folder.read()
             if file is None:
+                await machines.end_stray(vm)
                 return
             await machines.end(folder)
             if keeps_shared:
@@ -216,6 +293,9 @@ class QemuDriver:
         """Prepare to receive a VM."""
         machines, landings, _ = self._parts()
         async with machines.lock(order.vm):
+            await self._check_storages(order)
+            if machines.folder(order.vm).read() is None:
+                await machines.check_not_running(machines.folder(order.vm))
             return await landings.prepare(order)
 
     async def send(self, vm: str, landing: Landing) -> None:
@@ -237,9 +317,9 @@ class QemuDriver:
             await machines.ask(folder, command)
 
     async def _make(self, machines: Machines, order: Order, folder: VmFolder) -> None:
-        await machines.files(order, folder)
+        await machines.check_files(order)
         async with machines.making():
-            folder.make(machines.runner)
+            machines.users.make_folder(folder, machines.disks.shared_paths(order, folder))
             await machines.disks.make(order, folder)
             folder.write(VmFile(order=msgspec.structs.replace(order, migration=None)))
 
@@ -248,12 +328,29 @@ class QemuDriver:
             raise InternalError("the driver was not opened")
         return self._opened
 
-    def _host(self) -> str:
-        """Return what names this folder among others that share storage with it."""
-        path = self._settings.folder / "host"
-        if not path.exists():
-            write_durably(path, secrets.token_hex(16).encode())
-        return path.read_text()
+    def _open_storages(self) -> None:
+        """Make the folders, and mark what is used for the first time; nothing on storage that is unavailable."""
+        folder = self._settings.folder
+        if not self._marks.knows("") and not self._has_vms:
+            folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        self._marks.take_up()
+        if "" in self._marks.unavailable():
+            return
+        for path in (folder, folder / "vms", folder / "images"):
+            path.mkdir(mode=0o711, exist_ok=True)
+            path.chmod(0o711)
+
+    async def _check_storages(self, order: Order | None = None) -> None:
+        """Refuse to touch what lies on unavailable storage."""
+        unavailable = await self.unavailable()
+        for name in sorted({"", *(disk.storage for disk in (order.disks if order is not None else ()))}):
+            if name in unavailable:
+                raise StorageUnavailableError(unavailable[name], hint="it is tried again")
+
+    def _watched(self) -> QemuHalt:
+        if self._halt is None:
+            raise InternalError("the driver was not opened")
+        return self._halt
 
 
 async def _press_power_button(machines: Machines, folder: VmFolder) -> bool:

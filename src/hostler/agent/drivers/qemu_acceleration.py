@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from hostler.agent.drivers.qemu_command import MACHINE
-from hostler.agent.drivers.qemu_processes import run_tool
+from hostler.agent.drivers.qemu_processes import ToolLimits, run_tool
 from hostler.agent.drivers.qemu_settings import Runner
 
 __all__ = ["find_acceleration"]
 
-_TRIAL_S = 20.0
+_LIMITS = ToolLimits(timeout_s=20.0, cpu_s=20, memory_bytes=2**33, file_bytes=2**20)
 
 
 async def find_acceleration(
@@ -30,7 +30,7 @@ async def find_acceleration(
         "-m", "size=16M", "-display", "none", "-S", "-dump-vmstate", "/dev/null",
     ]  # fmt: skip
     try:
-        code, _, _ = await run_tool(trial, runner, timeout_s=_TRIAL_S)
+        code, _, _ = await run_tool(trial, runner, _LIMITS)
     except TimeoutError:
         return "tcg"
     return "kvm" if code == 0 else "tcg"

@@ -17,20 +17,28 @@ from hostler.agent.drivers.driver import PermanentError
 from hostler.agent.drivers.qemu_folder import VmFolder
 from hostler.agent.messages import Order
 
-__all__ = ["MACHINE", "Boot", "DiskFile", "command_line", "mac_of", "plain_path", "size_from_arguments"]
+__all__ = ["MACHINE", "Boot", "DiskFile", "command_line", "mac_of", "node_names", "plain_path", "read_count"]
+__all__ += ["size_from_arguments"]
 
 # Of the oldest QEMU that is supported, so that hosts of different versions can exchange running VMs.
 MACHINE = "pc-q35-7.2"
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 _MIB = 2**20
 _LONGEST_KERNEL_ARGUMENTS = 2000
+_SIZE = re.compile(r"([0-9]{1,20})([KMGT]?)B?")
+_UNITS = {"": _MIB, "K": 2**10, "M": _MIB, "G": 2**30, "T": 2**40}
+_LONGEST_NUMBER = 20  # digits: 2^64 has as many
+_MOST_PROCESSORS = 4096  # more than any QEMU starts with
+_MOST_MEMORY = 2**52  # bytes that a processor of today can address
 
 
 class DiskFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A disk as it lies on the host: an overlay, and what it lies over."""
+    """A disk as it lies on the host: an overlay, and what it lies over, both opened and checked by the agent."""
 
     path: Path
+    descriptor: int
     base: Path | None = None
+    base_descriptor: int | None = None
     base_format: str = ""
 
 
@@ -61,10 +69,22 @@ def command_line(program: str, order: Order, folder: VmFolder, boot: Boot) -> li
     for number, disk in enumerate(boot.disks):
         line += _disk(number, disk)
     line += _network(order, boot)
-    if boot.is_landing:
-        # Stopped on arrival: it runs when the source has given its word that it never will again.
-        line += ["-S", "-incoming", "defer"]
-    return line
+    # The guest waits: until it is known which files QEMU has opened, and at a landing until the source has given its
+    # word that the VM never runs there again.
+    line.append("-S")
+    return [*line, "-incoming", "defer"] if boot.is_landing else line
+
+
+def node_names(order: Order) -> set[str]:
+    """Return the names of all files and formats that QEMU opens for the disks of a VM.
+
+    QEMU gives names of its own, such as ``#block123``, to files that only a header names.
+    """
+    names: set[str] = set()
+    for number, disk in enumerate(order.disks):
+        for node in (f"disk{number}", f"disk{number}-base") if disk.image is not None else (f"disk{number}",):
+            names |= {node, f"{node}-file"}
+    return names
 
 
 def mac_of(vm: str) -> str:
@@ -84,11 +104,24 @@ def plain_path(path: Path) -> str:
 
 
 def size_from_arguments(arguments: list[str]) -> tuple[int, int]:
-    """Return the processors and the bytes of memory that a QEMU was started with; 0 for what cannot be told."""
-    smp = _value(arguments, "-smp", ("cpus", ""))
-    memory = re.fullmatch(r"(\d+)([KMGT]?)B?", _value(arguments, "-m", ("size", "")).upper())
-    unit = {"": _MIB, "K": 2**10, "M": _MIB, "G": 2**30, "T": 2**40}
-    return int(smp) if smp.isdecimal() else 1, int(memory[1]) * unit[memory[2]] if memory else 0
+    """Return the processors and the bytes of memory that a QEMU was started with; 0 for what cannot be told.
+
+    Any process may have such arguments: what no QEMU would start with is not believed.
+    """
+    processors = read_count(_value(arguments, "-smp", ("cpus", "")), most=_MOST_PROCESSORS)
+    memory = _SIZE.fullmatch(_value(arguments, "-m", ("size", "")).upper())
+    if memory is None:
+        return processors or 1, 0
+    amount = (read_count(memory[1], most=_MOST_MEMORY) or 0) * _UNITS[memory[2]]
+    return processors or 1, amount if amount <= _MOST_MEMORY else 0
+
+
+def read_count(text: str, *, most: int) -> int | None:
+    """Return the number that a foreign text holds; None for what is no number of ASCII digits up to ``most``."""
+    if not 0 < len(text) <= _LONGEST_NUMBER or not (text.isascii() and text.isdecimal()):
+        return None  # Python itself rejects numbers of more than 4,300 digits, by an exception
+    number = int(text)
+    return number if number <= most else None
 
 
 def _boot(order: Order, boot: Boot) -> list[str]:
@@ -104,19 +137,29 @@ def _boot(order: Order, boot: Boot) -> list[str]:
 
 
 def _disk(number: int, disk: DiskFile) -> list[str]:
-    # Formats and what lies below are said, never guessed from the bytes: a guest writes some of those.
+    # QEMU gets descriptors and no names: what was checked cannot be exchanged before it is opened. Formats and what
+    # lies below are said, never guessed from the bytes: a guest writes some of those.
+    line, filename = _descriptor(2 * number, disk.descriptor, disk.path)
     node: dict[str, object] = {
         "driver": "qcow2",
         "node-name": f"disk{number}",
         "discard": "unmap",
-        "file": {"driver": "file", "filename": plain_path(disk.path)},
+        "file": {"driver": "file", "node-name": f"disk{number}-file", "filename": filename},
         "backing": None,
     }
-    if disk.base is not None:
+    if disk.base is not None and disk.base_descriptor is not None:
+        more, filename = _descriptor(2 * number + 1, disk.base_descriptor, disk.base)
+        line += more
         base: dict[str, object] = {
             "driver": disk.base_format,
+            "node-name": f"disk{number}-base",
             "read-only": True,
-            "file": {"driver": "file", "filename": plain_path(disk.base), "locking": "off"},
+            "file": {
+                "driver": "file",
+                "node-name": f"disk{number}-base-file",
+                "filename": filename,
+                "locking": "off",
+            },
         }
         if disk.base_format == "qcow2":
             base["backing"] = None
@@ -127,7 +170,13 @@ def _disk(number: int, disk: DiskFile) -> list[str]:
         "drive": f"disk{number}",
         "bootindex": number + 1,
     }  # 0 is the kernel
-    return ["-blockdev", json.dumps(node), "-device", json.dumps(device)]
+    return [*line, "-blockdev", json.dumps(node), "-device", json.dumps(device)]
+
+
+def _descriptor(number: int, descriptor: int, path: Path) -> tuple[list[str], str]:
+    """Return the option that lets QEMU use an inherited descriptor, and the name that it has there."""
+    # The path is only for people who look at the process.
+    return ["-add-fd", f"fd={descriptor},set={number},opaque={plain_path(path)}"], f"/dev/fdset/{number}"
 
 
 def _network(order: Order, boot: Boot) -> list[str]:

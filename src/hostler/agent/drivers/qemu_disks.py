@@ -1,32 +1,44 @@
 """Disks of VMs: overlays in qcow2 over images that stay as they are, made and grown by qemu-img without privileges.
 
-What an image says about itself is not believed: one that names further files (a qcow2 with a backing file, or with data
-elsewhere) could name any file of the host, and is refused. Beside a disk on shared storage lies the name of the host
-that has the VM: another one, where the VM once was, does not remove it. No name: a host let go of it.
+What an image or a disk says about itself is not believed: one that names further files (a backing file, or data
+elsewhere) could name any file of the host, and is rejected. Each disk is opened and checked by the agent before each
+use, and goes to QEMU as that descriptor. qemu-img has limits of memory and time, and reaches only the file that it is
+given. Beside a disk on shared storage lies the name of the host that has the VM: another one, where the VM once was,
+does not remove it. No name: a host let go of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import msgspec
 
 from hostler.agent.drivers.allowed import under_roots
-from hostler.agent.drivers.driver import BlockedError, DriverError, PermanentError
+from hostler.agent.drivers.driver import BlockedError, DiskMissingError, DriverError, PermanentError
+from hostler.agent.drivers.landlock import AllowedFiles, program_folders
+from hostler.agent.drivers.qcow2_header import read_header, why_not_image
 from hostler.agent.drivers.qemu_cache import ImageCache
 from hostler.agent.drivers.qemu_command import DiskFile, plain_path
+from hostler.agent.drivers.qemu_disk_file import check_overlay, create_disk, give_disk, open_disk, open_image, path_of
 from hostler.agent.drivers.qemu_folder import VmFolder
-from hostler.agent.drivers.qemu_owner import check_plain, read_owner, remove_owner, write_owner
-from hostler.agent.drivers.qemu_processes import run_tool
+from hostler.agent.drivers.qemu_owner import read_owner, remove_owner, write_owner
+from hostler.agent.drivers.qemu_processes import ToolLimits, run_tool
 from hostler.agent.drivers.qemu_settings import QemuSettings, Runner
+from hostler.agent.drivers.qemu_users import VmUsers
 from hostler.agent.messages import Disk, Image, Order
 
 __all__ = ["Disks", "is_shared"]
 
-_TOOL_S = 300.0
 _FORMATS = ("raw", "qcow2")
+_TOOL_S = 120.0  # to make or grow a disk, which writes a few clusters
+_TOOL_CPU_S = 30
+_TOOL_MEMORY = 2**30  # qemu-img itself takes 200 MiB of addresses
+_LONGEST_ANSWER = 2**20
 
 
 class _ImageInfo(msgspec.Struct, rename="kebab"):
@@ -44,42 +56,96 @@ def is_shared(order: Order) -> bool:
 class Disks:
     """Makes, grows, finds and removes the disks of one host's VMs."""
 
-    def __init__(self, settings: QemuSettings, runner: Runner, cache: ImageCache, *, host: str) -> None:
+    def __init__(self, settings: QemuSettings, users: VmUsers, cache: ImageCache, *, host: str) -> None:
         self._settings = settings
-        self._runner = runner
+        self._users = users
         self._cache = cache
         self._host = host
 
-    async def files(self, order: Order, folder: VmFolder) -> tuple[DiskFile, ...]:
-        """Return where the disks of an order lie, with what they lie over; nothing is made, images may be fetched."""
-        return tuple([await self._file(order, number, folder) for number in range(len(order.disks))])
+    async def check_images(self, order: Order) -> None:
+        """Reject images that are missing or no good; nothing is made, images may be fetched."""
+        for disk in order.disks:
+            descriptor, _, _ = await self._open_base(order, disk)
+            if descriptor is not None:
+                os.close(descriptor)
+
+    @asynccontextmanager
+    async def opened(
+        self, order: Order, folder: VmFolder, *, growing: tuple[int, ...] = ()
+    ) -> AsyncIterator[tuple[DiskFile, ...]]:
+        """Open the disks of a VM and what they lie over, and check them. ``growing``: sizes that they may have too."""
+        with ExitStack() as stack:
+            files = []
+            for number, disk in enumerate(order.disks):
+                sizes = (disk.size_bytes, *growing[number : number + 1])
+                files.append(await self._open(order, number, folder, stack, sizes))
+            yield tuple(files)
 
     async def make(self, order: Order, folder: VmFolder) -> None:
-        """Make the disks of a new VM; one on shared storage that is there already is the VM's own."""
-        for disk, file in zip(order.disks, await self.files(order, folder), strict=True):
-            if not disk.storage or not file.path.exists():
-                await self._make(disk, file)
+        """Make the disks of a new VM; one on shared storage that is there already is the VM's own.
+
+        Such a disk may be smaller than ordered, if its last host died before it could grow it.
+        """
+        for number, disk in enumerate(order.disks):
+            path = self._path(disk, number, folder)
+            with ExitStack() as stack:
+                if disk.storage and os.path.lexists(path):
+                    file = await self._open(order, number, folder, stack, ())
+                    size = check_overlay(file.descriptor, path, base=file.base.name if file.base else "").size_bytes
+                    if size < disk.size_bytes:
+                        await self._resize(file, disk.size_bytes, folder)
+                    elif size > disk.size_bytes:
+                        hint = f"resize the VM to a disk of {size} bytes"
+                        raise BlockedError(f"{path} has {size} bytes, not {disk.size_bytes}", hint=hint)
+                else:
+                    await self._make(order, number, folder)
         self.claim(order, folder)
 
+    def missing_local(self, order: Order, folder: VmFolder) -> list[int]:
+        """Return which local disks of a VM are not there. A VM gets its record after all of its disks."""
+        paths = enumerate(self._path(disk, number, folder) for number, disk in enumerate(order.disks))
+        return [number for number, path in paths if not order.disks[number].storage and not os.path.lexists(path)]
+
+    def check_made_before(self, order: Order, folder: VmFolder) -> None:
+        """Refuse to make a disk that was made before; a local one without its record or its siblings is not used."""
+        missing = self.missing_local(order, folder)
+        for number, disk in enumerate(order.disks if order.has_disks else ()):
+            path = self._path(disk, number, folder)
+            is_usable = path.exists() if disk.storage else bool(missing) and number not in missing
+            if not is_usable:
+                raise DiskMissingError(
+                    f"disk {number} of {order.vm} was made before and is not at {path}",
+                    hint="bring it back, or delete the VM",
+                )
+
     async def grow(self, before: Order, after: Order, folder: VmFolder) -> None:
-        """Bring the disks of a stopped VM to their new sizes."""
+        """Bring the disks of a stopped VM to their new sizes, which some of them may have from an earlier try."""
+        growing = tuple(disk.size_bytes for disk in after.disks)
+        async with self.opened(before, folder, growing=growing) as files:
+            for size_bytes, file in zip(growing, files, strict=True):
+                if _size_of(file) < size_bytes:
+                    await self._resize(file, size_bytes, folder)
+
+    def check_growth(self, before: Order, after: Order) -> None:
+        """Reject other disks than a VM has, and smaller ones."""
         if len(before.disks) != len(after.disks):
             raise PermanentError(f"{after.vm} has {len(before.disks)} disks", hint="disks are not added by a resize")
-        pairs = list(zip(before.disks, after.disks, await self.files(before, folder), strict=True))
-        for old, new, _ in pairs:
+        for old, new in zip(before.disks, after.disks, strict=True):
             if new.size_bytes < old.size_bytes:
                 raise PermanentError(f"a disk of {after.vm} would shrink", hint="what lies at its end would be lost")
-        for old, new, file in pairs:
-            if new.size_bytes > old.size_bytes:
-                await self._tool("resize", "-q", "-f", "qcow2", plain_path(file.path), str(new.size_bytes))
 
     def claim(self, order: Order, folder: VmFolder) -> None:
-        """Write beside the disks on shared storage that the VM is here."""
+        """Write beside the disks on shared storage that the VM is here, and make them its user's."""
         try:
             for path in self._shared(order, folder):
+                give_disk(path, self._users.runner(folder))
                 write_owner(path, self._host)
         except OSError as error:
             raise BlockedError(f"shared storage cannot be written: {error}", hint="it is tried again") from error
+
+    def shared_paths(self, order: Order, folder: VmFolder) -> list[Path]:
+        """Return where a VM's disks on shared storage lie."""
+        return self._shared(order, folder)
 
     def let_go(self, order: Order, folder: VmFolder) -> None:
         """Keep the disks on shared storage for whoever has the VM now, and claim them no longer."""
@@ -100,6 +166,7 @@ class Disks:
             for path in self._shared(order, folder):
                 if read_owner(path) in mine:
                     path.unlink(missing_ok=True)
+                    self._unfinished(path).unlink(missing_ok=True)
                     remove_owner(path)
         except OSError as error:
             raise BlockedError(f"a disk of {order.vm} cannot be removed: {error}", hint="it is tried again") from error
@@ -121,21 +188,39 @@ class Disks:
             if disk.image is not None and disk.image.url:
                 self._cache.check(disk.image)
 
-    async def _file(self, order: Order, number: int, folder: VmFolder) -> DiskFile:
+    async def _open(
+        self, order: Order, number: int, folder: VmFolder, stack: ExitStack, sizes: tuple[int, ...]
+    ) -> DiskFile:
         disk = order.disks[number]
         path = self._path(disk, number, folder)
-        if disk.storage:
-            check_plain(path)
+        base_descriptor, base, base_format = await self._open_base(order, disk)
+        if base_descriptor is not None:
+            stack.callback(os.close, base_descriptor)
+        # In a thread: storage that hangs must not stop the agent.
+        descriptor = await asyncio.to_thread(open_disk, path, self._users.runner(folder))
+        stack.callback(os.close, descriptor)
+        await asyncio.to_thread(check_overlay, descriptor, path, base=base.name if base else "", sizes=sizes)
+        return DiskFile(
+            path=path, descriptor=descriptor, base=base, base_descriptor=base_descriptor, base_format=base_format
+        )
+
+    async def _open_base(self, order: Order, disk: Disk) -> tuple[int | None, Path | None, str]:
+        """Open the image of a disk; return its descriptor, where it lies and its format."""
         if disk.image is None:
-            return DiskFile(path=path)
+            return None, None, ""
         base = await self._image(disk.image)
-        info = await self._inspect(base)
-        if info.virtual_size > disk.size_bytes:
-            raise PermanentError(
-                f"the image of {order.vm} takes {info.virtual_size} bytes and its disk {disk.size_bytes}",
-                hint="order a larger disk",
-            )
-        return DiskFile(path=path, base=base, base_format=info.format)
+        descriptor = await asyncio.to_thread(open_image, base, self._users.common)
+        try:
+            info = await self._inspect(base, descriptor)
+            if info.virtual_size > disk.size_bytes:
+                raise PermanentError(
+                    f"the image of {order.vm} takes {info.virtual_size} bytes and its disk {disk.size_bytes}",
+                    hint="order a larger disk",
+                )
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor, base, info.format
 
     def _shared(self, order: Order, folder: VmFolder) -> list[Path]:
         return [self._path(disk, number, folder) for number, disk in enumerate(order.disks) if disk.storage]
@@ -145,6 +230,10 @@ class Disks:
             return dict(self._settings.storages)[disk.storage] / f"{folder.vm}-disk{number}.qcow2"
         return folder.disks / f"disk{number}.qcow2"
 
+    def _unfinished(self, path: Path) -> Path:
+        """Return the name of a disk while this host makes it."""
+        return path.with_name(f"{path.name}.{self._host}.new")
+
     async def _image(self, image: Image) -> Path:
         if bool(image.path) == bool(image.url):
             raise PermanentError("an image is a path or a URL", hint="name one of them")
@@ -152,9 +241,25 @@ class Disks:
             return await self._cache.fetch(image)
         return under_roots(image.path, self._settings.image_roots)
 
-    async def _inspect(self, path: Path) -> _ImageInfo:
-        text = await self._tool("info", "--output=json", "-U", plain_path(path))
-        info = msgspec.json.decode(text, type=_ImageInfo)
+    async def _inspect(self, path: Path, descriptor: int) -> _ImageInfo:
+        header = read_header(descriptor)
+        reason = why_not_image(header) if header is not None else ""
+        if reason:
+            raise PermanentError(f"{path.name} {reason}", hint="flatten it: qemu-img convert")
+        # Of what follows the header qemu-img makes what it can, within its limits: it knows the other formats.
+        limits = ToolLimits(
+            timeout_s=self._settings.inspect_s,
+            cpu_s=max(int(self._settings.inspect_s), 1),
+            memory_bytes=_TOOL_MEMORY,
+            file_bytes=_LONGEST_ANSWER,
+        )
+        words = ("info", "--output=json", "-U", path_of(descriptor))
+        allowed = AllowedFiles(read=(path,))
+        text = await self._tool(words, path, self._users.common, limits, allowed, (descriptor,))
+        try:
+            info = msgspec.json.decode(text, type=_ImageInfo)
+        except msgspec.DecodeError as error:
+            raise PermanentError(f"qemu-img does not understand {path.name}", hint="convert it to qcow2") from error
         more = info.format_specific.get("data")
         if info.format not in _FORMATS:
             raise PermanentError(f"{path.name} is in the format {info.format}", hint="convert it to qcow2 or raw")
@@ -162,15 +267,71 @@ class Disks:
             raise PermanentError(f"{path.name} refers to other files", hint="flatten it: qemu-img convert")
         return info
 
-    async def _make(self, disk: Disk, file: DiskFile) -> None:
-        base = [] if file.base is None else ["-F", file.base_format, "-b", plain_path(file.base)]
-        await self._tool("create", "-q", "-f", "qcow2", *base, plain_path(file.path), str(disk.size_bytes))
+    async def _make(self, order: Order, number: int, folder: VmFolder) -> None:
+        """Make a disk under another name, so that one half made is never taken for the VM's own."""
+        disk, runner = order.disks[number], self._users.runner(folder)
+        path = self._path(disk, number, folder)
+        descriptor, base, base_format = await self._open_base(order, disk)
+        if descriptor is not None:
+            os.close(descriptor)
+        new = self._unfinished(path)
+        descriptor = await asyncio.to_thread(create_disk, new, runner)
+        try:
+            below = [] if base is None else ["-u", "-F", base_format, "-b", plain_path(base)]
+            words = ("create", "-q", "-f", "qcow2", *below, path_of(descriptor), str(disk.size_bytes))
+            await self._tool(words, path, runner, _limits(disk), AllowedFiles(write=(new,)), (descriptor,))
+            new.rename(path)
+        finally:
+            os.close(descriptor)
+            new.unlink(missing_ok=True)
 
-    async def _tool(self, *arguments: str) -> str:
+    async def _resize(self, file: DiskFile, size_bytes: int, folder: VmFolder) -> None:
+        # Without what lies below, whatever the header says by now: no image is longer than its disk.
+        node = {
+            "driver": "qcow2",
+            "file": {"driver": "file", "filename": path_of(file.descriptor)},
+            "backing": None,
+        }
+        words = ("resize", "-q", f"json:{json.dumps(node)}", str(size_bytes))
+        limits = _limits(Disk(size_bytes=size_bytes))
+        give_disk(file.path, self._users.runner(folder))
+        allowed = AllowedFiles(write=(file.path,))
+        await self._tool(words, file.path, self._users.runner(folder), limits, allowed, (file.descriptor,))
+
+    async def _tool(
+        self,
+        arguments: tuple[str, ...],
+        path: Path,
+        runner: Runner,
+        limits: ToolLimits,
+        allowed: AllowedFiles,
+        descriptors: tuple[int, ...],
+    ) -> str:
         command = [self._settings.image_program, *arguments]
-        code, out, error = await run_tool(command, self._runner, timeout_s=_TOOL_S)
+        allowed = AllowedFiles(read=(*allowed.read, *program_folders(command[0])), write=allowed.write)
+        doing = f"qemu-img {arguments[0]} of {path.name}"
+        try:
+            code, out, error = await run_tool(command, runner, limits, allowed=allowed, descriptors=descriptors)
+        except TimeoutError as late:
+            hint = f"is its storage hung, or the file made to exhaust the host? look: {path}"
+            raise BlockedError(f"{doing} took longer than {limits.timeout_s:g} s", hint=hint) from late
         if code == 0:
             return out
+        if code < 0 or "allocate" in error or "memory" in error.lower():
+            hint = f"the file may be made to exhaust the host: look at {path}, or convert it elsewhere"
+            raise BlockedError(f"{doing} needs more memory or time than it may have", hint=hint)
         if "No space left" in error or "Permission denied" in error:
-            raise BlockedError(f"{' '.join(command[:2])} failed: {error.strip()}", hint="look at the host's folders")
-        raise DriverError(f"{' '.join(command[:2])} failed: {error.strip()}", hint="it is tried again")
+            raise BlockedError(f"{doing} failed: {error.strip()}", hint="look at the host's folders")
+        raise DriverError(f"{doing} failed: {error.strip()}", hint="it is tried again")
+
+
+def _size_of(file: DiskFile) -> int:
+    """Return the size that an open disk says it has."""
+    header = read_header(file.descriptor)
+    return 0 if header is None else header.size_bytes
+
+
+def _limits(disk: Disk) -> ToolLimits:
+    return ToolLimits(
+        timeout_s=_TOOL_S, cpu_s=_TOOL_CPU_S, memory_bytes=_TOOL_MEMORY, file_bytes=disk.size_bytes + 2**26
+    )

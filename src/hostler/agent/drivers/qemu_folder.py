@@ -35,6 +35,7 @@ class VmFile(msgspec.Struct, frozen=True, kw_only=True):
     is_arriving: bool = False  # the last word was heard: it runs here, or is to be let run
     sending: Landing | None = None  # where it is being sent, or was
     is_taken: bool = False  # the other side said that it runs there
+    growing: tuple[int, ...] = ()  # sizes in bytes that the disks are being brought to
 
 
 class ProcessId(msgspec.Struct, frozen=True):
@@ -94,6 +95,8 @@ class VmFolder:
         if process is None:
             self._process.unlink(missing_ok=True)
             return
+        if not self.path.is_dir():
+            return  # the folder was removed while its VM runs
         write_whole(self._process, msgspec.json.encode(process))
 
     def make(self, runner: Runner) -> None:
@@ -153,7 +156,7 @@ def folder_of(vms: Path, vm: str) -> VmFolder:
 
 def vm_folders(vms: Path) -> Iterator[VmFolder]:
     """Go through all folders that could be VMs."""
-    for path in sorted(vms.iterdir()):
+    for path in sorted(vms.iterdir()) if vms.is_dir() else ():
         if _NAME.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
             yield VmFolder(path)
 

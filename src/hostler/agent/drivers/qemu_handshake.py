@@ -3,16 +3,23 @@
 One TCP port per host takes all of this. A connection begins with a challenge; whoever answers it with the right proof
 gets the connection for one purpose: ``stream`` (what follows on it is the VM, encrypted by QEMU with a key made from
 the same secret) or ``run`` (the sender's last word: it never runs here again, let it run there).
+
+Connections that have proved nothing are bounded in time, per address and in total. A new one is always let in and an
+older one goes for it, so strangers crowd out each other and never a sender. After the proof a VM has a few connections
+of its own, which no other VM's sender and no stranger can use up.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import hmac
+import ipaddress
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Literal, TypeVar
 
 import msgspec
@@ -29,7 +36,10 @@ _Message = TypeVar("_Message", bound=msgspec.Struct)
 _LONGEST_LINE = 2048
 _PATIENCE_S = 60.0  # the other side may have to start QEMU before it answers
 _GREETING_S = 10.0
-_MOST_GUESTS = 32
+_BACKLOG = 128
+_MOST_UNPROVEN = 32  # connections that have proved nothing yet
+_MOST_OF_ADDRESS = 8  # of them, from one address
+_MOST_OF_VM = 4  # proved ones of one VM: a sender whose connection broke comes again while the old one ends
 
 
 class RefusedLandingError(DriverError):
@@ -86,6 +96,32 @@ async def knock(landing: Landing, vm: str, purpose: Purpose) -> socket.socket:
     return connection
 
 
+class _UnprovenConnections:
+    """Tasks that serve connections without a proof, with their addresses; the oldest come first."""
+
+    def __init__(self) -> None:
+        self._addresses: dict[asyncio.Task[None], str] = {}
+
+    def admit(self, task: asyncio.Task[None], address: str) -> None:
+        """Take in a new one; if there are too many, end the oldest of its address, or of the address with most."""
+        counts = Counter(self._addresses.values())
+        crowded = ""
+        if counts[address] >= _MOST_OF_ADDRESS:
+            crowded = address
+        elif len(self._addresses) >= _MOST_UNPROVEN:
+            crowded = counts.most_common(1)[0][0]  # of equal ones, that of the oldest connection
+        if crowded:
+            oldest = next(one for one, of in self._addresses.items() if of == crowded)
+            self.release(oldest)
+            oldest.cancel()
+        self._addresses[task] = address
+
+    def release(self, task: asyncio.Task[None] | None) -> None:
+        """Forget one that has proved its secret, or ended."""
+        if task is not None:
+            self._addresses.pop(task, None)
+
+
 class LandingPort:
     """The port of one host. ``secret_of`` knows what opens the landing of a VM; who proved it is the handler's."""
 
@@ -94,6 +130,8 @@ class LandingPort:
         self._handler = handler
         self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unproven = _UnprovenConnections()
+        self._proven: Counter[str] = Counter()  # connections by VM
         self._dummy = secrets.token_hex(32)
 
     def open(self, address: str, port: int) -> int:
@@ -103,7 +141,7 @@ class LandingPort:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((address, port))
-            listener.listen(_MOST_GUESTS)
+            listener.listen(_BACKLOG)
             listener.setblocking(False)
         except BaseException:
             listener.close()
@@ -123,24 +161,26 @@ class LandingPort:
             self._listener.close()
             self._listener = None
 
-    def _begin(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._unproven.release)
+        return task
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = await loop.sock_accept(listener)
+                connection, (host, *_) = await loop.sock_accept(listener)
             except OSError:  # too many open files, or a guest that left while it waited
                 await asyncio.sleep(0.1)
                 continue
             connection.setblocking(False)
-            if len(self._tasks) > _MOST_GUESTS:
-                connection.close()
-            else:
-                self._begin(self._serve(connection))
+            task = self._begin(self._serve(connection))
+            # One that is ended before it began would leave its connection open.
+            task.add_done_callback(functools.partial(_close, connection))
+            self._unproven.admit(task, _network_of(host))
 
     async def _serve(self, connection: socket.socket) -> None:
         with connection:
@@ -157,16 +197,23 @@ class LandingPort:
         vm, purpose, nonce = request.vm, request.purpose, request.nonce
         secret = self._secret_of(vm) or self._dummy  # whether a VM is awaited here is no stranger's business
         if not _is_same(request.proof, _proof(secret, "sender", purpose, vm, challenge, nonce)):
-            await _write(connection, _Answer(proof="", reason="no such landing, or not its secret"))
+            await _answer(connection, _Answer(proof="", reason="no such landing, or not its secret"))
             return
+        if self._proven[vm] >= _MOST_OF_VM:
+            await _answer(connection, _Answer(proof="", reason="it is being taken already", may_pass=True))
+            return
+        self._unproven.release(asyncio.current_task())
+        self._proven[vm] += 1
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._handler(vm, purpose, connection)
+            answer = _Answer(proof=_proof(secret, "landing", purpose, vm, challenge, nonce))
         except DriverError as error:
             is_final = isinstance(error, (PermanentError, RefusedLandingError))
-            await _write(connection, _Answer(proof="", reason=error.message[:500], may_pass=not is_final))
-            return
-        await _write(connection, _Answer(proof=_proof(secret, "landing", purpose, vm, challenge, nonce)))
+            answer = _Answer(proof="", reason=error.message[:500], may_pass=not is_final)
+        finally:
+            self._proven -= Counter({vm: 1})
+        await _answer(connection, answer)
 
 
 def _proof(secret: str, *parts: str) -> str:
@@ -196,6 +243,26 @@ async def _connect(address: str) -> socket.socket:
             connection.close()
         raise DriverError(f"the landing at {address!r} cannot be reached: {error}", hint="it is tried again") from error
     return connection
+
+
+def _close(connection: socket.socket, _task: asyncio.Task[None]) -> None:
+    connection.close()
+
+
+def _network_of(address: str) -> str:
+    """Return what counts as one address: of IPv6 a whole /64, since a host may have all of it."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is None:
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return address
+
+
+async def _answer(connection: socket.socket, answer: _Answer) -> None:
+    async with asyncio.timeout(_GREETING_S):  # one that does not read keeps no connection
+        await _write(connection, answer)
 
 
 async def _write(connection: socket.socket, message: msgspec.Struct) -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from hostler.agent.drivers.driver import DriverError, Landing, PermanentError
+from hostler.agent.drivers.qemu_command import read_count
 from hostler.agent.drivers.qemu_folder import VmFile, VmFolder, vm_folders
 from hostler.agent.drivers.qemu_handshake import LandingPort, Purpose, RefusedLandingError
 from hostler.agent.drivers.qemu_machines import Machines
@@ -24,6 +25,7 @@ __all__ = ["Landings"]
 
 _LOOK_S = 0.05
 _ARRIVE_S = 30.0
+_LAST_PORT = 65535
 
 
 class Landings:
@@ -60,9 +62,11 @@ class Landings:
         )
 
     async def _make(self, order: Order, folder: VmFolder) -> VmFile:
-        await self._machines.files(order, folder)
+        await self._machines.check_files(order)
         async with self._machines.making():
-            folder.make(self._machines.runner)
+            self._machines.users.make_folder(folder, self._machines.disks.shared_paths(order, folder))
+            async with self._machines.disks.opened(order, folder):
+                pass  # what could not land here is rejected now; it is checked again when the VM comes
             order = msgspec.structs.replace(order, migration=None)
             file = VmFile(order=order, stage="landing", secret=secrets.token_hex(32))
             folder.write(file)
@@ -97,7 +101,7 @@ class Landings:
 
     def _port_before(self) -> int:
         text = self._note.read_text() if self._note.exists() else ""
-        return int(text) if text.isdecimal() else 0
+        return read_count(text, most=_LAST_PORT) or 0
 
     def _secret_of(self, vm: str) -> str:
         try:
@@ -121,7 +125,7 @@ class Landings:
         await self._machines.end(folder)
         await self._machines.boot(folder, file.order, is_landing=True)
         async with session(folder.qmp, folder.vm) as opened:
-            await encrypt(opened, folder, self._machines.runner, secret=file.secret, side="server")
+            await encrypt(opened, folder, self._machines.users.runner(folder), secret=file.secret, side="server")
             await opened.give(connection.fileno(), "way")
             await opened.ask("migrate-incoming", uri="fd:way")
 

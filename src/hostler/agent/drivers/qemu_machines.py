@@ -11,14 +11,16 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from hostler.agent.drivers.allowed import check_bridge, under_roots
-from hostler.agent.drivers.driver import DriverError, PermanentError, UnsupportedError
+from hostler.agent.drivers.driver import BlockedError, DriverError, PermanentError, UnsupportedError
+from hostler.agent.drivers.landlock import AllowedFiles, program_folders
 from hostler.agent.drivers.qemu_bridge import can_make_taps, open_tap
-from hostler.agent.drivers.qemu_command import Boot, command_line
+from hostler.agent.drivers.qemu_command import Boot, command_line, node_names
 from hostler.agent.drivers.qemu_disks import Disks
 from hostler.agent.drivers.qemu_folder import ProcessId, VmFile, VmFolder, folder_of, vm_folders
 from hostler.agent.drivers.qemu_monitor import Answer, MonitorError, ask, session
-from hostler.agent.drivers.qemu_processes import Seen, end, find_process, is_alive, spawn
-from hostler.agent.drivers.qemu_settings import QemuSettings, Runner
+from hostler.agent.drivers.qemu_processes import Seen, end, find_process, is_alive, scan, spawn
+from hostler.agent.drivers.qemu_settings import QemuSettings
+from hostler.agent.drivers.qemu_users import VmUsers
 from hostler.agent.messages import Order
 
 __all__ = ["Machines"]
@@ -28,14 +30,15 @@ _GLANCE_S = 5.0
 _LOOK_S = 0.05
 _MOST_PROCESSORS = 255
 _LEAST_MEMORY = 2**20
+_LONGEST_NAMES = 500  # characters of files' names in an error
 
 
 class Machines:
     """What the verbs are made of. ``lock`` keeps two of them from one VM."""
 
-    def __init__(self, settings: QemuSettings, runner: Runner, disks: Disks, acceleration: str) -> None:
+    def __init__(self, settings: QemuSettings, users: VmUsers, disks: Disks, acceleration: str) -> None:
         self.settings = settings
-        self.runner = runner
+        self.users = users
         self.disks = disks
         self.acceleration = acceleration
         self.vms = settings.folder / "vms"
@@ -52,15 +55,19 @@ class Machines:
             await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_SH)
             yield
 
-    def clear(self) -> bool:
-        """Remove what a crash left half made or removed; say whether that could be told from what is being made."""
+    async def clear(self) -> bool:
+        """Remove what a crash left half made or removed; say whether that could be told from what is being made.
+
+        A folder without a record whose QEMU runs lost its record in another way: it stays.
+        """
+        seen = await asyncio.to_thread(scan)
         with (self.settings.folder / "lock").open("ab") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return False
             for folder in list(vm_folders(self.vms)):
-                if not folder.is_vm:
+                if not folder.is_vm and find_process(folder, self.users.runner(folder), seen) is None:
                     folder.remove()
         return True
 
@@ -75,6 +82,23 @@ class Machines:
         if file is None:
             raise DriverError(f"there is no VM {vm} on this host", hint="create it first")
         return folder, file
+
+    async def check_not_running(self, folder: VmFolder) -> None:
+        """Refuse to make a VM whose QEMU runs although its record is gone: it would run twice."""
+        process = await self.process(folder)
+        if process is not None:
+            raise BlockedError(
+                f"{folder.vm} runs as process {process.pid}, but its record is gone",
+                hint="save its data from inside the guest, then end that process",
+            )
+
+    async def end_stray(self, vm: str) -> bool:
+        """End the process of a VM whose record is gone; say whether there was one."""
+        folder = self.folder(vm)
+        process = await self.process(folder) if folder.read() is None else None
+        if process is not None:
+            await end(process)
+        return process is not None
 
     def check(self, order: Order) -> None:
         """Refuse what this host can never do, before anything is made."""
@@ -93,35 +117,67 @@ class Machines:
         """Say whether VMs can be put on bridges."""
         return bool(self.settings.bridges) and can_make_taps()
 
-    async def files(self, order: Order, folder: VmFolder) -> Boot:
-        """Find all files that a VM boots from; what is missing or not allowed is refused here."""
+    async def check_files(self, order: Order) -> None:
+        """Reject what a VM cannot boot from because it is missing or not allowed, before anything is made."""
+        self._find_files(order)
+        await self.disks.check_images(order)
+
+    def _find_files(self, order: Order) -> Boot:
         roots = self.settings.image_roots
         return Boot(
             acceleration=self.acceleration,
             kernel=under_roots(order.kernel, roots) if order.kernel else None,
             initrd=under_roots(order.initrd, roots) if order.initrd else None,
-            disks=await self.disks.files(order, folder),
         )
 
-    async def boot(self, folder: VmFolder, order: Order, *, is_landing: bool = False) -> None:
-        """Start QEMU and return when it answers; at a landing, when it waits for what comes."""
-        found = await self.files(order, folder)
-        tap = open_tap(order.network.bridge) if order.network.kind == "bridge" else None
-        try:
-            boot = msgspec.structs.replace(found, tap=tap, is_landing=is_landing)
-            command = command_line(self.settings.program, order, folder, boot)
-            descriptors = () if tap is None else (tap,)
-            process = await spawn(
-                command, folder, self.runner, file_limit=self._file_limit(order), descriptors=descriptors
-            )
-        finally:
-            if tap is not None:
-                os.close(tap)
+    async def boot(
+        self, folder: VmFolder, order: Order, *, is_landing: bool = False, growing: tuple[int, ...] = ()
+    ) -> None:
+        """Start QEMU, and let the guest run once it is known which files QEMU opened; at a landing it waits on."""
+        found = self._find_files(order)
+        runner = self.users.settle(folder, self.disks.shared_paths(order, folder))
+        async with self.disks.opened(order, folder, growing=growing) as disks:
+            tap = open_tap(order.network.bridge) if order.network.kind == "bridge" else None
+            try:
+                boot = msgspec.structs.replace(found, disks=disks, tap=tap, is_landing=is_landing)
+                process = await spawn(
+                    command_line(self.settings.program, order, folder, boot),
+                    folder,
+                    runner,
+                    file_limit=self._file_limit(order),
+                    descriptors=_descriptors(boot),
+                    allowed=self._allowed(boot),
+                )
+            finally:
+                if tap is not None:
+                    os.close(tap)
         await self._await_answer(folder, process)
+        await self.check_files_opened(folder, order, process)
+        if not is_landing:
+            await self.ask(folder, "cont")
+
+    async def check_files_opened(self, folder: VmFolder, order: Order, process: ProcessId) -> None:
+        """End a QEMU whose guest has not begun if it has opened other files than it was given.
+
+        A header that another host rewrote after our check can name a file (``data_file``), and QEMU has no option that
+        forbids it. QEMU reads a header when it opens the disk; later changes to it open nothing.
+        """
+        async with session(folder.qmp, folder.vm) as opened:
+            nodes = await opened.query("query-named-block-nodes", flat=True)
+        expected = node_names(order)
+        named = [str(node.get("file", "")) for node in nodes if node.get("node-name") not in expected]
+        if not named and len(nodes) == len(expected):
+            return
+        await end(process)
+        shown = "".join(char if char.isprintable() else "?" for char in ", ".join(named))[:_LONGEST_NAMES]
+        raise BlockedError(
+            f"QEMU opened files for {folder.vm} that it was not given: {shown or 'none of its own'}",
+            hint="another host rewrote a disk or an image while the VM started: find out which; the VM is tried again",
+        )
 
     async def process(self, folder: VmFolder, seen: Sequence[Seen] | None = None) -> ProcessId | None:
         """Return the process of a VM, if it has one."""
-        found = await asyncio.to_thread(find_process, folder, self.runner, seen)
+        found = await asyncio.to_thread(find_process, folder, self.users.runner(folder), seen)
         return None if found is None else found.id
 
     async def ask(self, folder: VmFolder, command: str, **arguments: object) -> Answer:
@@ -148,6 +204,11 @@ class Machines:
         largest = max((disk.size_bytes for disk in order.disks), default=0)
         return largest + largest // 8 + 64 * max(self.settings.console_bytes, 2**20)
 
+    def _allowed(self, boot: Boot) -> AllowedFiles:
+        """Return the files that QEMU opens by their names; disks are not among them."""
+        files = [path for path in (boot.kernel, boot.initrd) if path is not None]
+        return AllowedFiles(read=(*files, *program_folders(self.settings.program)))
+
     async def _await_answer(self, folder: VmFolder, process: ProcessId) -> None:
         try:
             async with asyncio.timeout(_ANSWER_S):
@@ -166,3 +227,10 @@ class Machines:
             raise DriverError(
                 f"QEMU does not answer for {folder.vm}: {folder.last_words()}", hint=f"see {folder.log}"
             ) from error
+
+
+def _descriptors(boot: Boot) -> tuple[int, ...]:
+    found = [boot.tap]
+    for disk in boot.disks:
+        found += [disk.descriptor, disk.base_descriptor]
+    return tuple(one for one in found if one is not None)

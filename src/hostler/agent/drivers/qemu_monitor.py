@@ -52,18 +52,26 @@ class Session:
 
     async def execute(self, command: str, arguments: Mapping[str, object]) -> Answer:
         """Send a command whose arguments have names that Python does not allow."""
-        try:
-            answer = await self._client.execute(command, arguments)
-        except ExecuteError as error:
-            raise RefusedCommandError(
-                f"QEMU refused {command} for {self._vm}: {error}", hint="see the VM's qemu.log"
-            ) from error
+        answer = await self._execute(command, arguments)
         return answer if isinstance(answer, dict) else {}
+
+    async def query(self, command: str, **arguments: object) -> list[Answer]:
+        """Send a command that is answered by a list, and return that."""
+        answer = await self._execute(command, arguments)
+        return [one for one in answer if isinstance(one, dict)] if isinstance(answer, list) else []
 
     async def give(self, descriptor: int, name: str) -> None:
         """Give QEMU a descriptor of ours, known to it by that name."""
         self._client.send_fd_scm(descriptor)
         await self.ask("getfd", fdname=name)
+
+    async def _execute(self, command: str, arguments: Mapping[str, object]) -> object:
+        try:
+            return await self._client.execute(command, arguments)
+        except ExecuteError as error:
+            raise RefusedCommandError(
+                f"QEMU refused {command} for {self._vm}: {error}", hint="see the VM's qemu.log"
+            ) from error
 
 
 @asynccontextmanager

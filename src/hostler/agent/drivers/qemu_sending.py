@@ -71,7 +71,7 @@ class Sendings:
         connection = await knock(landing, folder.vm, "stream")
         with connection:
             async with session(folder.qmp, folder.vm) as opened:
-                await encrypt(opened, folder, self._machines.runner, secret=landing.secret, side="client")
+                await encrypt(opened, folder, self._machines.users.runner(folder), secret=landing.secret, side="client")
                 await opened.give(connection.fileno(), "way")
                 await opened.ask("migrate", uri="fd:way")
 

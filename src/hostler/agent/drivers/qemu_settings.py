@@ -13,10 +13,11 @@ import msgspec
 from hostler.agent.drivers.qemu_origins import read_origin
 from hostler.errors import InputError
 
-__all__ = ["QemuSettings", "Runner", "check", "runner_of"]
+__all__ = ["QemuSettings", "Runner", "check", "runner_of", "uids_of"]
 
 # A unix socket's path ends at 107 bytes; a VM's name takes up to 64 of them, and the folders around it the rest.
 _LONGEST_FOLDER = 107 - len("/vms//run/qmp") - 64
+_FIRST_UID, _LAST_UID = 1000, 2**32 - 3  # below are accounts of the system; the last two mean no user
 _BRIDGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
 
 
@@ -28,6 +29,7 @@ class QemuSettings(msgspec.Struct, frozen=True, kw_only=True):
     storages: tuple[tuple[str, Path], ...] = ()  # shared storage by name: the same files at every host that names it
     bridges: tuple[str, ...] = ()  # bridges that orders may name; making taps on them needs root
     user: str = ""  # whom VMs run as; empty: the agent's own user, which must not be root then
+    uids: str = "1900000000-1901048575"  # each VM gets a uid of its own from these, if the agent is root; none: no
     acceleration: Literal["auto", "kvm", "tcg"] = "auto"
     landing_address: str = "127.0.0.1"  # where other hosts reach this one for live migration
     landing_port: int = 0  # 0: any that is free, and the same again afterwards
@@ -37,6 +39,7 @@ class QemuSettings(msgspec.Struct, frozen=True, kw_only=True):
     image_cache_bytes: int = 2**36  # what all fetched images may take
     program: str = "qemu-system-x86_64"
     image_program: str = "qemu-img"
+    inspect_s: float = 10.0  # how long qemu-img may look at an image
 
 
 class Runner(msgspec.Struct, frozen=True):
@@ -46,6 +49,11 @@ class Runner(msgspec.Struct, frozen=True):
     gid: int
     groups: tuple[int, ...] = ()
     must_switch: bool = False
+    uids: tuple[int, int] = (0, 0)  # from, up to: it may have run as one of these too, as its record is gone
+
+    def is_user(self, uid: int) -> bool:
+        """Say whether a process of this uid may be the VM's."""
+        return uid == self.uid or uid in range(*self.uids)
 
 
 def check(settings: QemuSettings) -> None:
@@ -58,11 +66,26 @@ def check(settings: QemuSettings) -> None:
             f"{settings.folder} is too long: sockets in it would have no room for their names",
             hint=f"take a folder of at most {_LONGEST_FOLDER} bytes",
         )
+    uids_of(settings)
     for bridge in settings.bridges:
         if not _BRIDGE.fullmatch(bridge):
             raise InputError(f"{bridge!r} cannot be the name of a bridge", hint="see `ip link show type bridge`")
     for origin in settings.image_origins:
         read_origin(origin)
+
+
+def uids_of(settings: QemuSettings) -> range | None:
+    """Return the uids that VMs get, one each; None if all of them run as one user."""
+    if settings.uids == "none":
+        return None
+    match = re.fullmatch(r"(\d{1,10})-(\d{1,10})", settings.uids)
+    first, last = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not _FIRST_UID <= first <= last <= _LAST_UID:
+        raise InputError(
+            f"{settings.uids[:80]!r} is no range of uids for VMs",
+            hint=f"--vm-uids FIRST-LAST, between {_FIRST_UID} and {_LAST_UID}, with no accounts of people; or none",
+        )
+    return range(first, last + 1)
 
 
 def runner_of(settings: QemuSettings) -> Runner:

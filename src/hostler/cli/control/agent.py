@@ -96,6 +96,14 @@ _FOLDER = click.Path(path_type=Path, readable=False)
     "--vm-user", metavar="NAME", default="", help="Whom qemu's VMs run as, never root.  [default: this agent's user]"
 )
 @click.option(
+    "--vm-uids",
+    metavar="FIRST-LAST",
+    default="1900000000-1901048575",
+    show_default=True,
+    help="Each VM of qemu runs under a uid of its own from this range, with the groups of --vm-user, if the agent is "
+    "root. none: all VMs run as --vm-user.",
+)
+@click.option(
     "--acceleration",
     type=click.Choice(["auto", "kvm", "tcg"]),
     default="auto",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hostler.agent.guarding import keep_watchdog, run_watchdog
+from hostler.agent.process_priority import claim_priority
 from hostler.agent.running import (
     DriverKind,
     DriverOptions,
@@ -72,7 +73,15 @@ async def watch(home: Home, driver: Driver, hypervisor: str, log: Log) -> None:
     stopping = asyncio.Event()
     stop_on_signals(stopping, lambda name: log.info(f"{name}: the watchdog stops"))
     log.info("watchdog starts", state=home.folder)
-    await run_watchdog(home, driver, hypervisor=hypervisor, stopping=stopping, say=log.info, warn=log.warn)
+    await run_watchdog(
+        home,
+        driver,
+        hypervisor=hypervisor,
+        stopping=stopping,
+        say=log.info,
+        warn=log.warn,
+        claim_priority=claim_priority,
+    )
 
 
 def watchdog_words(server: str, driver: DriverKind, options: DriverOptions) -> list[str]:
@@ -84,5 +93,6 @@ def watchdog_words(server: str, driver: DriverKind, options: DriverOptions) -> l
     if driver == "libvirt":
         return [*words, "--libvirt-uri", options.libvirt_uri, "--libvirt-pool", options.libvirt_pool]
     folder = options.vm_folder or default_vm_folder()
+    words += ["--vm-dir", str(folder), "--vm-user", options.vm_user, "--vm-uids", options.vm_uids]
     # It boots nothing, so it need not find out how VMs run best here.
-    return [*words, "--vm-dir", str(folder), "--vm-user", options.vm_user, "--acceleration", "tcg"]
+    return [*words, "--acceleration", "tcg"]

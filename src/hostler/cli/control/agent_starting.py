@@ -56,6 +56,7 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     libvirt_pool: str
     vm_dir: Path | None
     vm_user: str
+    vm_uids: str
     acceleration: Acceleration
     bridges: tuple[str, ...]
     landing_address: str
@@ -112,6 +113,7 @@ def _options(words: Words, host: str, home: Home) -> DriverOptions:
         libvirt_pool=words.libvirt_pool,
         vm_folder=words.vm_dir.absolute() if words.vm_dir is not None else None,
         vm_user=words.vm_user,
+        vm_uids=words.vm_uids,
         acceleration=words.acceleration,
         bridges=words.bridges,
         landing_address=words.landing_address,

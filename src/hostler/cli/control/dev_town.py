@@ -46,6 +46,7 @@ async def run_town(
     how = Serving(
         settings=settings,
         database_url=f"sqlite:///{folder / 'control.db'}",
+        state=folder,
         is_compiled=is_compiled,
         mount=mount,
         on_admin_key=lambda secret: write_secret(key_file, secret),

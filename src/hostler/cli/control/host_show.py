@@ -139,7 +139,8 @@ def _details() -> list[Field[Host]]:
         Field("Keeps", lambda host: f"{plural(host.refused_teardown, 'VM')} until 'hostler host allow-teardown'"
               if host.refused_teardown else ""),
         Field("Cannot leave", lambda host: "\n".join(f"{stuck_name(one)}: {one.why}" for one in host.stuck)),
-        Field("Watchdog", lambda host: "works" if host.watched else "none seen"),
+        Field("Watchdog", lambda host: f"works, stops up to {plural(host.watched_vms, 'VM')} in time" if host.watched
+              else "none seen"),
         Field("Inventory", lambda host: "" if host.inventory_known else "not known yet: it counts as full"),
     ]  # fmt: skip
 

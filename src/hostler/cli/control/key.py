@@ -67,7 +67,10 @@ def create(there: There, name: str, role: str, in_project: str, scopes: tuple[st
 @connects_fleet_wide
 @output
 def list_(there: There, output: str) -> None:
-    """List the keys that you may see, without their secrets."""
+    """List the keys that you may see, without their secrets.
+
+    A key that is unconfirmed came back by a restore, and is rejected until 'hostler key confirm'.
+    """
     fields: list[Field[Key]] = [
         Field("ID", lambda one: one.id),
         Field("NAME", lambda one: one.name),
@@ -75,6 +78,7 @@ def list_(there: There, output: str) -> None:
         Field("PROJECT", lambda one: one.project or "(all)"),
         Field("EXPIRES", lambda one: age(one.expires_at) if one.expires_at else "never"),
         Field("REVOKED", lambda one: age(one.revoked_at)),
+        Field("UNCONFIRMED", lambda one: age(one.unconfirmed_since)),
         Field("LAST USED", lambda one: age(one.used_at)),
         Field("SCOPES", lambda one: ",".join(one.scopes), is_wide=True),
         Field("MADE BY", lambda one: one.actor, is_wide=True),
@@ -84,7 +88,7 @@ def list_(there: There, output: str) -> None:
 
 
 @key.command(
-    epilog=examples("(umask 077; hostler key rotate 7f3a --overlap 1h > new.key)"),
+    epilog=examples("(umask 077; hostler key rotate 7cqqbrtggybk24nn --overlap 1h > new.key)"),
     short_help="Make a key that takes the place of another.",
 )
 @click.argument("key_id", metavar="ID")
@@ -97,7 +101,7 @@ def rotate(there: There, key_id: str, overlap: str, output: str) -> None:
         _tell(client.keys.rotate(key_id, overlap_s=seconds_of("--overlap", overlap)), output)
 
 
-@key.command(epilog=examples("hostler key revoke 7f3a"), short_help="Make keys useless.")
+@key.command(epilog=examples("hostler key revoke 7cqqbrtggybk24nn"), short_help="Make keys useless.")
 @click.argument("keys", metavar="ID…", nargs=-1, required=True)
 @yes_option()
 @connects_fleet_wide
@@ -108,6 +112,24 @@ def revoke(there: There, keys: tuple[str, ...], yes: bool) -> None:
         for one in keys:
             client.keys.revoke(one)
             say(f"key {one}: revoked")
+
+
+@key.command(
+    "confirm",
+    epilog=examples("hostler key confirm 7cqqbrtggybk24nn"),
+    short_help="Accept keys again that a restore brought back.",
+)
+@click.argument("keys", metavar="ID…", nargs=-1, required=True)
+@connects_fleet_wide
+def confirm_(there: There, keys: tuple[str, ...]) -> None:
+    """Accept keys again that a restore brought back and disabled, because they may have been revoked since the backup.
+
+    'hostler key list' shows them as unconfirmed.
+    """
+    with there.open() as client:
+        for one in keys:
+            client.keys.confirm(one)
+            say(f"key {one}: accepted")
 
 
 @key.command(

@@ -16,6 +16,7 @@ import msgspec
 
 from hostler.cli.terminal import note
 from hostler.config import KernelCache, prepare_kernel_cache
+from hostler.config.folders import state_folder
 from hostler.errors import InputError, UnavailableError
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def _how(environment: Mapping[str, str], options: Options, cache: KernelCache, l
     return Serving(
         settings=settings,
         database_url=options.database_url,
+        state=state_folder(),
         tls=tls,
         is_insecure=options.insecure,
         is_compiled=cache.is_warm,
@@ -117,6 +119,7 @@ def _how(environment: Mapping[str, str], options: Options, cache: KernelCache, l
         on_admin_key=on_admin_key,
         on_ready=on_ready,
         tell=log.info,
+        warn=log.warn,
     )
 
 

@@ -39,12 +39,34 @@ def _command(verb: Verb, summary: str, text: str) -> click.Command:
     return run
 
 
-start = _command(
+@click.command(
     "start",
-    "Start VMs.",
-    "Start VMs.\n\nA stopped VM has kept its disk and host, not its cpu and memory: starting is a placement, "
-    "and it may be pending where others have taken the room.",
+    cls=WaitingCommand,
+    help="Start VMs.\n\nA stopped VM has kept its disk and host, not its cpu and memory: starting is a placement, "
+    "and it may be pending where others have taken the room. A VM that is lost starts with new disks, but not while "
+    "hosts are missing that may still have it.",
+    epilog=examples(
+        "hostler vm start web-0",
+        "hostler vm start web-0 team-a/db --wait 60",
+        "hostler vm start web-0 --force",
+    ),
+    short_help="Start VMs.",
 )
+@click.argument("vms", metavar="VM…", nargs=-1, required=True, shell_complete=complete_vm)
+@click.option(
+    "--force",
+    "is_forced",
+    is_flag=True,
+    help="Start lost VMs although hosts are missing that may still have them; for admins of the fleet.",
+)
+@wait_option()
+@connects
+@shape_output
+def start(there: There, vms: tuple[str, ...], is_forced: bool, wait_s: int | None, output: str) -> None:
+    """Start VMs."""
+    change_vms(there, vms, lambda client, vm: client.vms.start(vm.id, is_forced=is_forced), wait_s, output)
+
+
 stop = _command(
     "stop",
     "Stop VMs; they keep disk and host.",

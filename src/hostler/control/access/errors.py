@@ -11,10 +11,12 @@ __all__ = [
     "MisdirectedError", "TooManyRequestsError", "UnauthenticatedError", "Why",
 ]  # fmt: skip
 
-Why = Literal["missing", "mistyped", "unknown", "expired", "revoked", "forged", "changed", "used", "misnamed"]
+Why = Literal[
+    "missing", "mistyped", "unknown", "expired", "revoked", "forged", "changed", "used", "misnamed", "unconfirmed"
+]
 
 _OUTSIDE = "the key, credential or session is not accepted"
-_OUTSIDE_HINT = "use one that is neither revoked nor expired, or ask an administrator for a new one"
+_OUTSIDE_HINT = "use one that is not revoked, expired or disabled by a restore, or ask an administrator for one"
 
 
 class UnauthenticatedError(HostlerError):

@@ -20,8 +20,8 @@ from hostler.control.store.keys import ApiKeyRow
 from hostler.errors import InputError
 
 __all__ = [
-    "KeyBody", "authenticate", "create_key", "first_admin_key", "known_key", "make_admin_key", "principal_of",
-    "read_again", "revoke_key", "rotate_key",
+    "KeyBody", "authenticate", "confirm_key", "create_key", "first_admin_key", "known_key", "make_admin_key",
+    "principal_of", "read_again", "read_body", "revoke_key", "rotate_key",
 ]  # fmt: skip
 
 MOST_NAME = 253  # characters
@@ -33,6 +33,7 @@ class KeyBody(msgspec.Struct, frozen=True):
     """What a row keeps as JSON."""
 
     scopes: tuple[str, ...] = ALL_SCOPES
+    unconfirmed_ns: int | None = None  # when a restore brought it back, until an administrator confirms it
 
 
 def create_key(
@@ -107,10 +108,31 @@ def principal_of(row: ApiKeyRow, now_ns: int) -> Principal:
     for why, end_ns in ended:
         if end_ns is not None and now_ns >= end_ns:
             raise UnauthenticatedError(why, subject=row.id)
+    body = read_body(row)
+    if body.unconfirmed_ns is not None:
+        raise UnauthenticatedError("unconfirmed", subject=row.id)
     until_ns = min((end_ns for _, end_ns in ended if end_ns is not None), default=None)
     return Principal(
-        id=row.id, name=row.name, role=row.role, project=row.project, scopes=_scopes(row), until_ns=until_ns
+        id=row.id, name=row.name, role=row.role, project=row.project, scopes=body.scopes, until_ns=until_ns
     )
+
+
+def confirm_key(connection: Connection, identity: str, *, by: Principal, now_ns: int) -> ApiKeyRow:
+    """Accept a key again that a restore brought back; nothing happens to one that is accepted.
+
+    Only by a key of all projects that could grant the same rights itself.
+    """
+    by.check("key.confirm")
+    row = _row(connection, identity)
+    if (row.revoked_ns is not None and row.revoked_ns <= now_ns) or (row.expires_ns or now_ns + 1) <= now_ns:
+        raise InputError(f"key {identity} is revoked or expired", hint="make a new one")
+    body = read_body(row)
+    if body.unconfirmed_ns is None:
+        return row
+    reason = by.why_not_grant(row.role, row.project, body.scopes, row.expires_ns)
+    if reason is not None:
+        raise ForbiddenError(reason, hint=_NO_RIGHT_HINT)
+    return keys.save_body(connection, row, msgspec.json.encode(msgspec.structs.replace(body, unconfirmed_ns=None)))
 
 
 def rotate_key(
@@ -127,7 +149,10 @@ def rotate_key(
         by.check("key.create", row.project)
     if row.revoked_ns is not None or (row.expires_ns is not None and now_ns >= row.expires_ns):
         raise InputError(f"key {identity} is revoked or expired", hint="make a new one")
-    made = _grant(connection, by, row.name, row.role, row.project, _scopes(row), row.expires_ns, now_ns, random)
+    body = read_body(row)
+    if body.unconfirmed_ns is not None:
+        raise InputError(f"key {identity} waits for confirmation since a restore", hint="confirm it, or make a new one")
+    made = _grant(connection, by, row.name, row.role, row.project, body.scopes, row.expires_ns, now_ns, random)
     keys.revoke_key(connection, row, now_ns + overlap_s * 1_000_000_000)
     return made
 
@@ -181,9 +206,9 @@ def _row(connection: Connection, identity: str) -> ApiKeyRow:
     return row
 
 
-def _scopes(row: ApiKeyRow) -> tuple[str, ...]:
-    """Return the scopes of a row; none at all if they cannot be read, so that damage never gives rights."""
+def read_body(row: ApiKeyRow) -> KeyBody:
+    """Return what a row keeps; no scopes at all if it cannot be read, so that damage never gives rights."""
     try:
-        return msgspec.json.decode(row.body, type=KeyBody).scopes
+        return msgspec.json.decode(row.body, type=KeyBody)
     except msgspec.MsgspecError:
-        return ()
+        return KeyBody(scopes=())

@@ -146,6 +146,23 @@ async def rotate_key(call: Call) -> Reply:
 
 
 @ROUTES.add(
+    "POST",
+    "/v1/keys/{id}/confirm",
+    "Accept an API key again that a restore brought back",
+    answers={200: Key},
+    permission="key.confirm",
+    refusals=(404,),
+    description="Needs a key of all projects. Nothing happens to a key that is accepted already.",
+)
+async def confirm_key(call: Call) -> Reply:
+    """Accept an API key again after a restore."""
+    identity = call.part("id")
+    found = await _write(call, lambda connection, by: keys.confirm_key(connection, identity, by))
+    call.context.doorkeeper.forget(identity)
+    return Reply(200, found)
+
+
+@ROUTES.add(
     "DELETE",
     "/v1/sessions",
     "End all sessions of the dashboard",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-import uuid
 from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -14,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hostler.control.access.listening import check_host
 from hostler.control.api.context import Context
+from hostler.control.api.identities import new_id
 from hostler.control.api.reading import check_once
 from hostler.control.api.serving import failed
 from hostler.errors import HostlerError
@@ -44,7 +44,7 @@ class Around:
             return
         headers = Headers(scope=scope)
         given = headers.get(REQUEST_ID, "")
-        request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        request_id = given if _ID.fullmatch(given) else new_id()
         scope["hostler_request_id"] = request_id
         begun, status = self._watch(), 500
 

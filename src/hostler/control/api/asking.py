@@ -1,35 +1,71 @@
-"""How many what-ifs one caller has under way: each may take seconds, and few wait for all callers together."""
+"""How many questions one key and one project have under way: each may take seconds, and few wait for all together.
+
+A project has the same share whatever number of keys it has, so that more keys are no way around the bound.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from hostler.control.access.errors import TooManyRequestsError
+from hostler.control.access.limits import Limiter, Limits, Rate
 
-__all__ = ["Asking"]
+__all__ = ["EXPLAINED", "Asking"]
 
-_MOST_EACH = 2  # one is thought about while the next comes
+_OF_KEY = 2  # one is thought about while the next comes
+_OF_PROJECT = 4  # two keys of one project do not wait for each other
+_EXPLAINED_AT_ONCE = 4
+EXPLAINED = Rate(300)  # for one project, a minute
 _RETRY_S = 1
+_LATER = "ask again when one is answered"
 
 
 class Asking:
-    """Counts what-ifs by who asks."""
+    """Counts what-ifs by key and by project, and explanations by project."""
 
-    def __init__(self) -> None:
+    def __init__(self, explained: Rate | None = None) -> None:
         self._open: Counter[str] = Counter()
+        self._explained = Limiter(Limits(reads=explained))
 
     @contextmanager
-    def turn(self, principal: str) -> Iterator[None]:
-        """Count one as long as the block lasts; TooManyRequestsError."""
-        if self._open[principal] >= _MOST_EACH:
-            message = f"{_MOST_EACH} what-ifs of this key are under way"
-            raise TooManyRequestsError(message, retry_after_s=_RETRY_S, hint="ask again when one is answered")
-        self._open[principal] += 1
+    def turn(self, principal: str, projects: Iterable[str] = ()) -> Iterator[None]:
+        """Count a what-if as long as the block lasts; TooManyRequestsError."""
+        bounds = [(f"what-ifs of key {principal}", _OF_KEY, f"{_OF_KEY} what-ifs of this key are under way")]
+        for project in projects:
+            what = f"what-ifs of project {project}"
+            bounds.append((what, _OF_PROJECT, f"{_OF_PROJECT} {what} are under way"))
+        with self._counted(bounds):
+            yield
+
+    @contextmanager
+    def explanation(self, project: str, now_ns: int) -> Iterator[None]:
+        """Count the explanation of a VM as long as the block lasts; TooManyRequestsError."""
+        name = f"explanations of project {project}"
+        wait_s = self._explained.take(name, now_ns, is_change=False)
+        if wait_s:
+            message = f"more explanations than project {project} may ask for"
+            raise TooManyRequestsError(message, retry_after_s=wait_s, hint="ask less often")
+        with self._counted([(name, _EXPLAINED_AT_ONCE, f"{_EXPLAINED_AT_ONCE} {name} are under way")]):
+            yield
+
+    @contextmanager
+    def _counted(self, bounds: Sequence[tuple[str, int, str]]) -> Iterator[None]:
+        """Count one more of each (what, at most, what to say beyond that), or of none."""
+        for name, most, message in bounds:
+            if self._open[name] >= most:
+                raise TooManyRequestsError(message, retry_after_s=_RETRY_S, hint=_LATER)
+        names = [name for name, _, _ in bounds]
+        self._open.update(names)
         try:
             yield
         finally:
-            self._open[principal] -= 1
-            if not self._open[principal]:
-                del self._open[principal]
+            self._open.subtract(names)
+            for name in names:
+                if not self._open[name]:
+                    del self._open[name]
+
+    def count(self, what: str) -> int:
+        """Return how many questions are under way whose name begins so."""
+        return sum(count for name, count in self._open.items() if name.startswith(what))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,6 +12,7 @@ from starlette.requests import Request
 
 from hostler.control.access.principals import Principal
 from hostler.control.api.context import Context
+from hostler.control.api.identities import new_id
 from hostler.control.api.reading import idempotency_key, versions_of
 from hostler.control.services.callers import Caller
 from hostler.control.services.versions import Versions
@@ -25,11 +25,6 @@ __all__ = ["Call", "new_id"]
 T = TypeVar("T")
 _NS = 1_000_000_000
 _TRIES = 5
-
-
-def new_id() -> str:
-    """Return an id that nobody had before."""
-    return uuid.uuid4().hex
 
 
 @dataclass(frozen=True)

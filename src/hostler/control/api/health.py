@@ -18,6 +18,7 @@ __all__ = ["ROUTES"]
 ROUTES = Routes("service")
 _HTML = "text/html"
 _ASTRAY = "this replica cannot follow what is written to the database; the service's log says why"
+_WENT_BACK = "the database lost changes that were committed; the service's log says what to do"
 
 
 @ROUTES.add("GET", "/livez", "Whether the process lives", answers={200: Health}, door="none")
@@ -33,6 +34,8 @@ async def readyz(call: Call) -> Reply:
     Anybody may ask, so the answer is in plain words; what errors say, such as where the database is, goes to the log.
     """
     books = call.context.books
+    if call.context.database.history.went_back is not None:
+        return _unready(call, _WENT_BACK)
     if books.trouble:
         return _unready(call, _ASTRAY)
     if not books.is_ready or call.context.stopping.is_set():

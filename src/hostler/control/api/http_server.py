@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 from contextlib import AbstractContextManager, nullcontext
@@ -18,6 +19,7 @@ from hostler.errors import InputError, UnavailableError
 
 __all__ = ["Server", "Tls", "bind", "check_files", "make_server", "url_of"]
 
+_TURNS = 4  # of the event loop, from accept() over the transport to a connection that is made, and one more
 _DRAIN_S = 5  # for requests that are under way when the service ends
 
 
@@ -29,7 +31,7 @@ class Tls(msgspec.Struct, frozen=True):
 
 
 class Server(uvicorn.Server):
-    """Signals are ours to handle."""
+    """Signals are ours to handle, and no connection outlives the server."""
 
     def install_signal_handlers(self) -> None:
         """Install none."""
@@ -37,6 +39,28 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         """Capture none."""
         return nullcontext()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept nobody any more, let requests finish, and close what is left.
+
+        A connection that was accepted just now is made a few turns of the event loop later. uvicorn asks those to end
+        that are made: it would wait for this one in vain, and leave its socket open. And asyncio's own loop drops the
+        socket of a connection, unclosed, if the server is closed between accept() and the transport. So the loop stops
+        accepting first, and the server is closed when all that was accepted is made.
+        """
+        loop = asyncio.get_running_loop()
+        for server in self.servers:
+            if isinstance(loop, asyncio.SelectorEventLoop):
+                for listener in server.sockets:
+                    loop.remove_reader(listener)
+            else:  # uvloop closes what it accepted itself
+                server.close()
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # transports close their sockets in the next turn
 
 
 def make_server(app: ASGIApp, tls: Tls | None, head_s: float, strangers: Strangers) -> Server:

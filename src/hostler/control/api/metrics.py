@@ -93,6 +93,10 @@ class _Now(Collector):
         yield _count("books_steps", "Steps that it decided.", books.steps)
         yield _count("books_rebuilds", "How often its engine was made anew from the database.", books.rebuilds)
         yield _count("books_refused", "Facts in the log that its engine did not take.", books.refused)
+        text = "1 while this replica cannot follow the log, so that it decides nothing."
+        yield _one("books_diverged", text, int(bool(books.trouble)))
+        text = "Checkpoints that it could not begin with."
+        yield _count("books_unusable_checkpoints", text, books.unusable_checkpoints)
         yield _one("database_waiting", "Writes that are queued.", database.waiting)
         text = "How long a write took at worst in the last minute, one that has not ended included."
         yield _one("database_write_seconds_max", text, self._context.writes.longest_s())

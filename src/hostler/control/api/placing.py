@@ -57,6 +57,9 @@ async def _written(call: Call, asked: VmCreate) -> VmChanged:
     call.principal.check("vm.create", asked.project)
     would_be("checked", asked.project, asked.name, asked.spec)  # what can never be right comes before who is there
     books = call.context.books
+    if books.trouble:
+        hint = "ask another replica, or let it wait: on_unplaceable=wait; the service's log says what is wrong"
+        raise NoVerdictError("this replica cannot follow the log, so it sees no decision", hint=hint)
     if not books.is_ready:
         raise NoVerdictError("the service has not read its books yet", hint="try again in a moment")
     if not books.is_leader:

@@ -63,13 +63,14 @@ class QueueQuery(PageQuery, frozen=True):
 )
 async def plan(call: Call) -> Reply:
     """Say where VMs would go."""
-    with call.context.asking.turn(call.principal.id):
-        return Reply(200, await _plan(call, call.body(PlanAsked)))
+    asked = call.body(PlanAsked)
+    for one in asked.vms:  # before a place among those of the project is taken
+        call.principal.check("plan.run", one.project)
+    with call.context.asking.turn(call.principal.id, {one.project for one in asked.vms}):
+        return Reply(200, await _plan(call, asked))
 
 
 async def _plan(call: Call, asked: PlanAsked) -> Plan:
-    for one in asked.vms:
-        call.principal.check("plan.run", one.project)
     asked, standings = await call.read(
         lambda connection: (questions.with_defaults(connection, asked), standing.read(connection))
     )
@@ -93,12 +94,13 @@ async def _plan(call: Call, asked: PlanAsked) -> Plan:
 )
 async def candidates(call: Call) -> Reply:
     """Return what each host says to a VM."""
-    with call.context.asking.turn(call.principal.id):
-        return Reply(200, await _candidates(call, call.body(CandidatesAsked)))
+    asked = call.body(CandidatesAsked)
+    call.principal.check("plan.run", asked.project)
+    with call.context.asking.turn(call.principal.id, {asked.project}):
+        return Reply(200, await _candidates(call, asked))
 
 
 async def _candidates(call: Call, asked: CandidatesAsked) -> Candidates:
-    call.principal.check("plan.run", asked.project)
     spec, standings = await call.read(
         lambda connection: (with_strategy(connection, asked.project, asked.spec), standing.read(connection))
     )

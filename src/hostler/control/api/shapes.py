@@ -119,6 +119,12 @@ class Nothing(Asked, frozen=True):
     """No more to say: an empty object, or no body at all."""
 
 
+class Start(Asked, frozen=True):
+    """How a VM is to be started."""
+
+    force: Annotated[bool, means("Start a lost VM although hosts are missing that may still have it.")] = False
+
+
 class Condition(Told, frozen=True):
     """One thing that holds of a VM, or does not."""
 

@@ -90,6 +90,9 @@ class Host(Told, frozen=True):
     reserved: Annotated[
         list[HostReserved], means("What reservations keep there now, beyond what VMs have that they are for.")
     ] = field(default_factory=list)
+    watched_vms: Annotated[
+        int, means("So many VMs that watchdog stops in time: it gets no more. 0 without a watchdog.")
+    ] = 0
 
 
 class HostEdit(Asked, frozen=True):
@@ -187,6 +190,9 @@ class Key(Told, frozen=True):
     expires_at: str | None
     revoked_at: str | None
     used_at: str | None
+    unconfirmed_since: Annotated[
+        str | None, means("A restore brought it back then: it is rejected until an administrator confirms it.")
+    ] = None
 
 
 class KeyMade(Told, frozen=True):

@@ -24,13 +24,14 @@ from hostler.control.api.listing import (
 )
 from hostler.control.api.placing import create_or_refuse
 from hostler.control.api.routes import Reply, Routes
-from hostler.control.api.shapes import Event, Migrate, Nothing, Page, Vm, VmChanged, VmCreate, VmEdit
+from hostler.control.api.shapes import Event, Migrate, Nothing, Page, Start, Vm, VmChanged, VmCreate, VmEdit
 from hostler.control.api.waiting import settled
 from hostler.control.books import ledger
 from hostler.control.services import events, standing, vms
 from hostler.control.services.discretion import readable
 from hostler.control.services.explaining import explain_vm
 from hostler.control.services.gangs import counting_stopped
+from hostler.control.services.lost_vms import find_missing, missing_hosts
 from hostler.control.services.showing import show_vm
 from hostler.control.store import Connection, hosts
 from hostler.control.store import vms as rows
@@ -115,8 +116,10 @@ async def list_vms(call: Call) -> Reply:
             labels=labels,
         )
         page = rows.list_page(connection, wanted, after=asked.after, limit=asked.limit)
-        said = counting_stopped(connection, books.gathers)
-        return Page(items=[show_vm(ledger.stored(row), said, books.tried_at) for row in page.items], next=page.next)
+        said, missing = counting_stopped(connection, books.gathers), find_missing(connection)
+        return Page(
+            items=[show_vm(ledger.stored(row), said, books.tried_at, missing) for row in page.items], next=page.next
+        )
 
     return Reply(200, await call.read(work))
 
@@ -128,7 +131,8 @@ async def get(call: Call) -> Reply:
 
     def work(connection: Connection) -> Vm:
         stored = vms.find(connection, call.part("id"), call.caller)
-        return show_vm(stored, counting_stopped(connection, books.gathers), books.tried_at)
+        said = counting_stopped(connection, books.gathers)
+        return show_vm(stored, said, books.tried_at, find_missing(connection))
 
     found = await call.read(work)
     return Reply(200, found, etag(found.version))
@@ -206,8 +210,26 @@ def _power(verb: str, summary: str) -> None:
         return await _wished(call, partial(vms.power, verb=verb))
 
 
+@ROUTES.add(
+    "POST",
+    "/v1/vms/{id}/start",
+    "Start a VM",
+    body=Start,
+    is_body_needed=False,
+    permission="vm.power",
+    **{
+        **_CHANGE,
+        "description": f"{_LATER} A VM that is lost is refused (hosts_missing) while hosts are silent, offline or not "
+        "registered since a restore: they may still have it. With force, which needs the permission vm.force, it is "
+        "started all the same.",
+    },
+)
+async def start(call: Call) -> Reply:
+    """Start a VM."""
+    return await _wished(call, partial(vms.start, is_forced=call.body(Start).force))
+
+
 for _verb, _summary in (
-    ("start", "Start a VM"),
     ("stop", "Stop a VM, which keeps its disk and its host"),
     ("restart", "Restart a VM"),
     ("pause", "Pause a VM"),
@@ -232,7 +254,11 @@ async def decision(call: Call) -> Reply:
     """Explain where a VM is, or why it waits."""
     stored = await call.read(lambda connection: vms.find(connection, call.part("id"), call.caller))
     may_read, standings = readable(call.principal), await call.read(standing.read)
-    data, seq = await call.context.books.ask(lambda engine: explain_vm(engine, stored.vm, may_read, standings))
+    missing = await call.read(missing_hosts) if stored.vm.is_lost else ()
+    with call.context.asking.explanation(stored.vm.project, call.now_ns):
+        data, seq = await call.context.books.explain(
+            lambda engine: explain_vm(engine, stored.vm, may_read, standings, missing)
+        )
     return Reply(200, {**data, "seq": seq})
 
 

@@ -2,8 +2,11 @@
 
 Path of a VM: its row and its fact are in the log; every replica reads it; the leader steps its engine and writes what
 came of it, with the lease's epoch checked in the same transaction; all replicas read that too. A leader whose
-transaction failed, or has an unknown outcome, throws its engine away and reads the log again: it never repeats. A
-replica that cannot follow the log gives the lease back and is not ready until it has read everything.
+transaction failed, or has an unknown outcome, throws its engine away and reads the log again: it never repeats.
+
+An engine begins with the newest checkpoint that leads where the log does: else with the one before it, else with the
+log's first entry. A replica without such a beginning gives the lease back and tries again; questions are answered by
+what it has, and nothing is decided by it.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import asyncio
 import math
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -20,20 +23,21 @@ import msgspec
 
 from hostler.control.books.deciding import LEADER, Decided, carry_out
 from hostler.control.books.engine_time import EngineTime
-from hostler.control.books.follower import AstrayError, Follower
+from hostler.control.books.follower import AstrayError, DivergedError, Follower
 from hostler.control.books.leading import Leadership
 from hostler.control.books.ledger import NEWS, News
+from hostler.control.books.pacing import Pace, Turns
 from hostler.control.books.reading import remembered
 from hostler.control.books.thread import AskingLine, EngineThread
 from hostler.control.books.waits import Waits
 from hostler.control.books.watching import Kind, Subscription, Watchers
 from hostler.control.settings import ControlSettings, policies_for
 from hostler.control.store import Connection, Database, lease, log
-from hostler.control.store.errors import LeaseLostError, LogForgottenError
-from hostler.control.vms.telling import gathering
+from hostler.control.store.errors import LeaseLostError, LogForgottenError, LogWentBackError, NotFoundError
+from hostler.control.vms.telling import BEHIND_OTHERS, gathering, searching
 from hostler.engine import Engine
 from hostler.engine.warming import warm_kernels
-from hostler.errors import ConflictError, HostlerError, UnavailableError
+from hostler.errors import ConflictError, HostlerError, NamesFullError, UnavailableError
 from hostler.model import PolicyChanged
 
 __all__ = ["Books", "NoLeaderError"]
@@ -45,6 +49,7 @@ _LOOK_S = 0.5  # between looks at the log when nobody wakes us
 _AGAIN_S = 0.5
 _PATIENCE = 4  # for a quiet moment: without a checkpoint nothing of the log is ever forgotten
 _MOST_WHAT_IFS = 8  # that wait; each may take seconds
+_ASK_ANOTHER = "ask another replica; the service's log says what is wrong"
 _ASTRAY_S = 15.0  # at most, between tries to follow a log that could not be followed
 _SECOND = 1_000_000_000
 _NEWS = msgspec.json.Decoder(News)
@@ -68,6 +73,7 @@ class Books:
         address: str = "",
         clock: Callable[[], int] = time.time_ns,  # noqa: TID251 - rows and facts bear wall times
         tell: Callable[[str], None] = lambda line: None,
+        warn: Callable[[str], None] | None = None,
     ) -> None:
         self.replica = replica or uuid.uuid4().hex
         self.watchers = Watchers()
@@ -76,9 +82,13 @@ class Books:
         self._clock = clock
         self._time = EngineTime(clock)
         self._tell = tell
+        self._warn = warn or tell  # what an operator must look at
         self._thread = EngineThread()
-        self._looks = AskingLine(self._thread, "hostler-look")
-        self._what_ifs = AskingLine(self._thread, "hostler-what-if", most=_MOST_WHAT_IFS)
+        turns, traffic = Turns(), database.traffic
+        self._deciding = Pace(traffic)
+        self._looking, self._wondering = Pace(traffic, turns), Pace(traffic, turns)
+        self._looks = AskingLine(self._thread, "hostler-look", self._looking)
+        self._what_ifs = AskingLine(self._thread, "hostler-what-if", self._wondering, most=_MOST_WHAT_IFS)
         self._follower = Follower.begin()
         self._is_sound = False  # what the follower knows is what the log says
         self.leadership = Leadership(
@@ -93,15 +103,19 @@ class Books:
         self.led_since = 0  # when we last began to lead
         self._reading = asyncio.Lock()
         self._checkpoint_at = 0
+        self._unusable: set[int] = set()  # checkpoints, by entry, that this replica could not begin with
         self._seen = 0
         self.is_ready = False
         self.trouble = ""  # why the log cannot be followed, while that is so
         self.steps = 0
         self.rebuilds = 0
+        self.unusable_checkpoints = 0  # that it could not begin with, each counted once
         self.refused = 0  # facts that the engine did not take
         self._refused_upto = 0
         self._waits = Waits()
         self.before_leading: Callable[[Connection], None] = _nothing  # writes what must be known before we decide
+        # Called in the transaction of a step that found no room for the names of hosts, with why by host id.
+        self.on_hosts_rejected: Callable[[Connection, Mapping[str, str]], None] = lambda connection, why: None
         self.on_placed: Callable[[float], None] = lambda seconds: None  # told how long each VM waited, while we lead
 
     # -- looking ---------------------------------------------------------------------------------------------------
@@ -128,17 +142,36 @@ class Books:
         return self._thread.stalls.longest_s()
 
     def gathers(self, gang: str) -> str:
-        """Say why a gang, by project and name, cannot be tried yet; nothing when it can. From any thread."""
-        book = self._follower.engine.state.gangs
+        """Say why a gang, by project and name, cannot be tried yet, or that it is being tried; else nothing.
+
+        From any thread.
+        """
+        state = self._follower.engine.state
+        book = state.gangs
         found = book.gangs.get(gang)
         if found is None:
             return f"nobody has made gang {gang} yet"
-        return gathering(len(book.members.get(gang, ())), found.min_count, gang)
+        members = tuple(book.members.get(gang, ()))
+        if lacks := gathering(len(members), found.min_count, gang):
+            return lacks
+        if gang in book.searches.positions:
+            return searching(gang)
+        record = state.guests.get(members[0]) if members else None
+        is_next = record is not None and not record.attempts and book.searches.has_search(record.guest.spec)
+        return BEHIND_OTHERS if is_next else ""
 
     def tried_at(self, uid: str) -> int:
         """Return when a place was looked for last for a claim, in nanoseconds since 1970; 0: never. From any thread."""
         record = self._follower.engine.state.guests.get(uid)
         return record.decided_at if record is not None else 0
+
+    def lacking_names(self, kinds: Iterable[str], models: Iterable[str]) -> str:
+        """Say why the engine has no room for names of devices; nothing if it has. From any thread."""
+        try:
+            self._follower.engine.state.tables.check_room((), kinds, models)
+        except NamesFullError as error:
+            return error.message
+        return ""
 
     def watch(self, kind: Kind, key: str = "") -> Subscription:
         """Return a subscription to news."""
@@ -149,17 +182,37 @@ class Books:
 
         The work may do with the twin what it likes: decisions do not wait for it.
         """
-        return await self._looks.ask(self._fork, lambda twin: (work(twin[0]), twin[1]))
+        return await self._looks.ask(partial(self._fork, self._looking), lambda twin: (work(twin[0]), twin[1]))
+
+    async def explain(self, work: Callable[[Engine], T]) -> tuple[T, int]:
+        """Do the same for a work that raises NotFoundError if the engine does not know what it looks for.
+
+        UnavailableError instead of that while the log cannot be followed: the engine may know less than the rows.
+        """
+        try:
+            return await self.ask(work)
+        except NotFoundError as error:
+            if not self.trouble:
+                raise
+            what = "this replica cannot follow the log, so it cannot explain this"
+            raise UnavailableError(what, hint=_ASK_ANOTHER) from error
 
     async def what_if(self, work: Callable[[Engine], T]) -> tuple[T, int]:
-        """Do the same for a work that may take seconds; UnavailableError when too many of those wait already."""
-        return await self._what_ifs.ask(self._fork, lambda twin: (work(twin[0]), twin[1]))
+        """Do the same for a work that may take seconds; UnavailableError when too many of those wait already.
 
-    def _fork(self) -> tuple[Engine, int]:
+        An engine that cannot follow the log is not asked what it would decide.
+        """
+        if self.trouble:
+            what = "this replica cannot follow the log, so it does not decide"
+            raise UnavailableError(what, hint=_ASK_ANOTHER)
+        return await self._what_ifs.ask(partial(self._fork, self._wondering), lambda twin: (work(twin[0]), twin[1]))
+
+    def _fork(self, pace: Pace) -> tuple[Engine, int]:
         """Return a twin of the engine and the entry of the log that it has come to; in the engine's thread."""
         follower = self._follower
         twin = follower.engine.fork()
         follower.show(twin, self._clock())
+        twin.state.pause = pace.pause
         return twin, follower.seq
 
     async def leader(self) -> lease.Lease:
@@ -172,11 +225,17 @@ class Books:
     # -- living ----------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Read everything up to now, before the first request is answered; load kernels beside it."""
+        """Read everything up to now, before the first request is answered; load kernels beside it.
+
+        A replica that cannot follow the log is open too: users read, and ``run`` tries on.
+        """
         self._seen = self._database.notifier.count
         await self._thread.run(lambda: warm_kernels(policies_for(self._settings)))
-        await self._rebuild()
-        self.is_ready = True
+        try:
+            await self._rebuild()
+            self.is_ready = True
+        except AstrayError as error:
+            await self._stand_aside(error)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Follow, and lead whenever the lease can be had, until told to stop."""
@@ -243,6 +302,8 @@ class Books:
     # -- following and deciding ------------------------------------------------------------------------------------
 
     async def _follow_for_ever(self) -> None:
+        if not self._is_sound:
+            await self._rebuild_patiently()
         while True:
             try:
                 await self._read_log()
@@ -251,7 +312,7 @@ class Books:
                 self.leadership.lose(error.message)
                 await self._rebuild_patiently()
                 continue
-            except AstrayError as error:
+            except (AstrayError, LogWentBackError) as error:
                 await self._stand_aside(error)
                 await self._rebuild_patiently()
                 continue
@@ -264,6 +325,7 @@ class Books:
 
     async def _read_log(self) -> None:
         """Read what is new: what this process wrote from memory, which is most of it where it leads."""
+        self._database.history.check()
         async with self._reading:
             told = self._database.notifier.count
             written = self._database.written_after(self._follower.seq)
@@ -287,6 +349,7 @@ class Books:
         """Follow the next entries, and tell those who wait for them."""
         follower = self._follower
         await self._thread.run(lambda: follower.read(entries))
+        self._database.history.note(entries[-1])
         self._announce(entries)
         self._tell_refusals(follower)
         for waited_s in self._waits.read(entries, self._clock()):
@@ -310,7 +373,7 @@ class Books:
             if refusal.seq > self._refused_upto:
                 self._refused_upto = refusal.seq
                 self.refused += 1
-                self._tell(f"the engine refused entry {refusal.seq} of the log: {refusal.why}")
+                self._warn(f"the engine refused entry {refusal.seq} of the log: {refusal.why}")
 
     async def _decide(self) -> float:
         """Step until nothing is to be decided now; return in how many seconds something will be."""
@@ -331,13 +394,20 @@ class Books:
         at_ns = self._clock()
 
         def think() -> Decided:
+            follower.engine.state.pause = self._deciding.pause
             step, actions = follower.step(now, self._settings.decide_at_once)
-            return remembered(follower.engine, step, actions)
+            return remembered(follower.engine, step, actions, follower.rejected)
 
         decided = await self._thread.run(think)
         self._tell_refusals(follower)
-        seq = await self._database.write(lambda connection: carry_out(connection, held.epoch, decided, at_ns))
-        follower.stepped(seq)
+
+        def work(connection: Connection) -> int:
+            seq = carry_out(connection, held.epoch, decided, at_ns)
+            if decided.rejected_hosts:
+                self.on_hosts_rejected(connection, decided.rejected_hosts)
+            return seq
+
+        follower.stepped(await self._database.write(work))
         self.steps += 1
 
     async def _checkpoint_now_and_then(self, held: lease.Lease, *, patience: int = 1) -> None:
@@ -353,12 +423,15 @@ class Books:
         checkpoint = await self._thread.run(lambda: follower.checkpoint(now))
         self._tell_refusals(follower)
 
+        unusable = tuple(sorted(self._unusable))  # the log was followed without them, and who leads says what counts
+
         def work(connection: Connection) -> None:
             lease.check_epoch(connection, held.epoch)
-            log.save_checkpoint(connection, checkpoint)
+            log.save_checkpoint(connection, checkpoint, unusable=unusable)
 
         await self._database.write(work)
         self._checkpoint_at = checkpoint.seq
+        self._unusable = set()
 
     async def _rebuild_patiently(self) -> None:
         """Read everything anew until that works; whoever cannot leads nobody meanwhile."""
@@ -369,6 +442,9 @@ class Books:
                 # Transactions come one after the other: once this one is through, an earlier one has ended as it has.
                 await self._database.write(_nothing)
                 await self._rebuild()
+            except LogWentBackError as error:  # for good: this loop ends with the process
+                await self._stand_aside(error)
+                await asyncio.sleep(_ASTRAY_S)
             except (UnavailableError, ConflictError) as error:  # nobody else could read now either
                 self._tell(f"reading the books again: {error.message}")
                 await asyncio.sleep(_AGAIN_S)
@@ -387,25 +463,62 @@ class Books:
         self._is_sound, self.is_ready = False, False
         if self.trouble != error.message:
             self.trouble = error.message
-            self._tell(f"the log cannot be followed: {error.message}; {error.hint}")
+            self._warn(f"the log cannot be followed, and this replica decides nothing: {error.message}; {error.hint}")
         try:
             await self.leadership.release()
         except HostlerError as failure:  # nobody renews it: it runs out
             self._tell(f"the lease was not given back: {failure.message}")
 
     async def _rebuild(self) -> None:
-        """Make the engine anew from what the database has."""
+        """Make the engine from what the database has, with the newest beginning that leads where the log does.
+
+        DivergedError, that of the newest one, if none does.
+        """
         self.rebuilds += 1
-        checkpoint = await self._database.read(log.latest_checkpoint)
+        failures: list[tuple[DivergedError, Follower | None]] = []
+        before: int | None = None  # checkpoints from this entry on are of no use
+        while True:
+            checkpoint = await self._database.read(partial(log.checkpoint_before, seq=before))
+            self._follower, known = Follower.begin(), self._follower
+            try:
+                await self._begin_with(checkpoint)
+                break
+            except DivergedError as error:
+                came_to = self._follower if self._follower.seq or checkpoint is None else None
+                failures.append((error, came_to))
+            except LogForgottenError:  # what is before a checkpoint was removed: nothing is left to begin with
+                if not failures:
+                    self._follower = known
+                    raise
+                checkpoint = None
+            if checkpoint is None:
+                self._follower = next((one for _, one in failures if one is not None), self._follower)
+                raise failures[0][0]
+            before = checkpoint.seq
+            self._note_unusable(before, failures[-1][0])
+        self._is_sound = True
+
+    async def _begin_with(self, checkpoint: log.Checkpoint | None) -> None:
+        """Follow the log from a checkpoint, or from its first entry, to its end."""
 
         def make() -> Follower:
             return Follower.begin() if checkpoint is None else Follower.restore(checkpoint)
 
         async with self._reading:
             self._follower = await self._thread.run(make)
-            self._checkpoint_at = self._follower.seq
+            # What fell back saves a good checkpoint as soon as it leads.
+            every = _PATIENCE * self._settings.checkpoint_every
+            self._checkpoint_at = -every if self._unusable else self._follower.seq
             await self._read_database()
-            self._is_sound = True
+
+    def _note_unusable(self, seq: int, error: DivergedError) -> None:
+        """Report a checkpoint that is of no use, once."""
+        if seq not in self._unusable:
+            self._unusable.add(seq)
+            self.unusable_checkpoints += 1
+            self._warn(
+                f"the checkpoint at entry {seq} of the log cannot be used, trying what is before it: {error.message}"
+            )
 
 
 def _nothing(connection: Connection) -> None:

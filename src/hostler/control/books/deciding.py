@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,17 +15,25 @@ from hostler.control.vms.guests import vm_of_uid
 from hostler.control.vms.state import Booking, Change, Vm
 from hostler.model import Action, Bind, BindFailed, Evict, EvictFailed, Hold
 
-__all__ = ["LEADER", "Decided", "carry_out"]
+__all__ = ["LEADER", "Decided", "Rejection", "carry_out"]
 
 LEADER = "leader"
 READY = "ready"  # the state of a host that may be given VMs
 _ENCODER = msgspec.json.Encoder()
 
 
+class Rejection(NamedTuple):
+    """A fact about a guest that the engine rejected: its version, and the reason as text."""
+
+    version: int
+    why: str
+
+
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """What a step decided, with what was known of each guest then: its version, and why it waits in words.
 
     ``at_home`` says it in words for those who stay on their own hosts. For those in ``promised`` others make way.
+    About those in ``rejected`` nothing is decided: the engine did not take what it was told of them.
     """
 
     step: Step
@@ -34,6 +43,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     at_home: Mapping[str, str] = {}
     evictions: Mapping[str, str] = {}
     promised: Set[str] = frozenset()
+    rejected: Mapping[str, Rejection] = {}
+    rejected_hosts: Mapping[str, str] = {}  # by id: why the engine has no room for their names
 
 
 def carry_out(connection: Connection, epoch: int, decided: Decided, now_ns: int) -> int:
@@ -42,9 +53,10 @@ def carry_out(connection: Connection, epoch: int, decided: Decided, now_ns: int)
     entry = log.NewEntry(at_ns=now_ns, kind="step", body=_ENCODER.encode(decided.step), actor=LEADER)
     seq = log.append(connection, [entry])[0]
     wanted = [action for action in decided.actions if isinstance(action, Bind | Hold | Evict)]
-    if not wanted:
+    if not wanted and not decided.rejected:
         return seq
-    known = ledger.load_many(connection, [vm_of_uid(action.uid) for action in wanted])
+    uids = [*(action.uid for action in wanted), *decided.rejected]
+    known = ledger.load_many(connection, [vm_of_uid(uid) for uid in uids])
     places = hosts.find_by_names(connection, sorted({a.host for a in wanted if isinstance(a, Bind)}))
     changes: dict[str, Change] = {}
     orphans: list[Action] = []
@@ -62,6 +74,12 @@ def carry_out(connection: Connection, epoch: int, decided: Decided, now_ns: int)
                 home = Booking(host=row.id, name=row.name, seq=seq)
         change = _change(before, action, decided, home)
         changes[identity] = _joined(changes.get(identity), change)
+    for uid, rejection in decided.rejected.items():
+        identity = vm_of_uid(uid)
+        if identity in known:
+            before = changes[identity].vm if identity in changes else known[identity].vm
+            change = placing.rejected(before, uid, rejection.version, rejection.why)
+            changes[identity] = _joined(changes.get(identity), change)
     ledger.write_many(
         connection,
         [(known[identity], change) for identity, change in changes.items()],

@@ -4,6 +4,9 @@ A step stands in the log behind facts that it did not know: those that others wr
 which it knew, so facts wait here until a step, or the leader before its own step, takes them. Every replica that reads
 the same log has the same engine, bit for bit; a digest of what a step decided shows where that ever fails.
 
+A checkpoint bears a digest of its own bytes: neither database notices a bit that its disk lost. One that does not fit
+its digest is of no use, and the replica begins with what is before it. Those of releases without digests have none.
+
 Facts bear the times of their writers' clocks. One that is ahead of the step that takes it happened before that step all
 the same, so it counts from the step's time: else whoever has a clock that is ahead would take every engine with it.
 """
@@ -23,14 +26,21 @@ from hostler.control.store.log import Checkpoint, Entry
 from hostler.engine import Engine
 from hostler.engine.records import PLACED_STATES
 from hostler.errors import HostlerError, InternalError
-from hostler.model import Action, Event, GuestBound, Policy, PolicyChanged
+from hostler.model import Action, Event, GuestBound, Policy, PolicyChanged, QueueRules
 
-__all__ = ["FORMAT", "AstrayError", "Follower", "Refusal", "Step", "digest_of"]
+__all__ = [
+    "REBUILT", "RULES", "AstrayError", "DivergedError", "Follower", "Refusal", "Step", "digest_of", "seal_checkpoint",
+]  # fmt: skip
 
-FORMAT = "hostler-engine-1"
+_PLAIN = "hostler-engine-1"  # the engine alone, as releases without digests wrote it; still read
 BETWEEN = "hostler-engine-between-1"
+REBUILT = "engine.rebuilt"  # the subject of a note: from there on an engine counts that was made from rows
 _UPGRADE = "run the version of the other replicas here; this one leads nobody meanwhile"
+_ALONE = "run the version of the other replicas here; if this one is alone, see 'hostler rebuild --help'"
 _CONFIRM_NS = 25_000_000
+# Every step is a transaction, and a share of a search takes some 50 ms of the interpreter: a project that searches all
+# the time has about a third of a core and ten transactions a second for that.
+RULES = QueueRules(search_rest_ns=100_000_000)
 _EVENT = msgspec.json.Decoder(Event)
 _ENCODER = msgspec.json.Encoder()
 
@@ -39,6 +49,12 @@ class AstrayError(InternalError):
     """This replica cannot follow the log: it is of another version than whoever wrote it, or something is broken."""
 
     code = "astray"
+
+
+class DivergedError(AstrayError):
+    """The engine from which a replica began does not lead where the log does; another beginning may."""
+
+    code = "diverged"
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,17 +69,32 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 _STEP = msgspec.json.Decoder(Step)
 
 
-class Between(msgspec.Struct, frozen=True):
-    """Decision state while facts wait for a step: they stand in the log behind the checkpoint, and are read again.
+class Between(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Decision state with a digest. Facts may wait for a step: they stand in the log behind it, and are read again.
 
-    Steps up to ``read`` are done.
+    Steps up to ``read`` are done. Releases without digests read this, too. An unknown field is a damaged name: it must
+    not hide the digest.
     """
 
     read: int
     engine: bytes
+    digest: bytes = b""
 
 
 _BETWEEN = msgspec.msgpack.Decoder(Between)
+
+
+def seal_checkpoint(seq: int, at_ns: int, *, read: int, engine: bytes) -> Checkpoint:
+    """Return decision state at an entry of the log, with a digest; steps up to ``read`` are in it."""
+    between = Between(read, engine, _seal(seq, at_ns, read, engine))
+    return Checkpoint(seq=seq, at_ns=at_ns, format=BETWEEN, body=msgspec.msgpack.encode(between))
+
+
+def _seal(seq: int, at_ns: int, read: int, engine: bytes) -> bytes:
+    """Return the digest of all that a checkpoint is: its columns, too, since each of them can be damaged."""
+    found = blake2b(msgspec.msgpack.encode((BETWEEN, seq, at_ns, read)), digest_size=16)
+    found.update(engine)
+    return found.digest()
 
 
 class Refusal(NamedTuple):
@@ -71,6 +102,8 @@ class Refusal(NamedTuple):
 
     seq: int
     why: str
+    event: Event
+    error: HostlerError
 
 
 def digest_of(actions: Sequence[Action]) -> str:
@@ -90,6 +123,7 @@ class Follower:
         self.engine = engine
         self.seq = seq  # of the last entry read
         self.refusals: deque[Refusal] = deque()  # those that nobody has told of yet; whoever does takes them out
+        self.rejected: list[Refusal] = []  # those of our own last step
         self._waiting: deque[tuple[int, Event]] = deque()
         self._own_step = 0  # the entry of a step that this engine has made already
         self._done = 0  # steps up to this entry were made before the checkpoint from which it began
@@ -100,21 +134,26 @@ class Follower:
     @classmethod
     def begin(cls) -> Follower:
         """Begin before the first entry, as every replica does: what is set for whoever leads stands in the log."""
-        return cls(Engine(policies_for(ControlSettings())))
+        return cls(Engine(policies_for(ControlSettings()), rules=RULES))
 
     @classmethod
     def restore(cls, checkpoint: Checkpoint) -> Follower:
         """Begin where a checkpoint was taken."""
-        if checkpoint.format not in (FORMAT, BETWEEN):
+        if checkpoint.format not in (_PLAIN, BETWEEN):
             hint = "restore a backup of this version, or use the program that wrote it"
-            raise AstrayError(f"the checkpoint has the format {checkpoint.format!r}", hint=hint)
+            raise DivergedError(f"the checkpoint has the format {checkpoint.format!r}", hint=hint)
         try:
-            if checkpoint.format == FORMAT:
+            if checkpoint.format == _PLAIN:
                 return cls(Engine.restore(checkpoint.body), checkpoint.seq)
             between = _BETWEEN.decode(checkpoint.body)
+            if between.digest and between.digest != _seal(
+                checkpoint.seq, checkpoint.at_ns, between.read, between.engine
+            ):
+                raise ValueError("its bytes are not those that were written")
             found = cls(Engine.restore(between.engine), checkpoint.seq)
-        except (HostlerError, msgspec.MsgspecError) as error:
-            raise AstrayError(f"the checkpoint at {checkpoint.seq}: {error}", hint=_UPGRADE) from error
+        except Exception as error:  # bytes that are not as they were written may break anything
+            what = f"the checkpoint at entry {checkpoint.seq} of the log cannot be read: {error}"
+            raise DivergedError(what, hint=_ALONE) from error
         found._done = between.read
         return found
 
@@ -123,7 +162,9 @@ class Follower:
         self._check()
         for entry in entries:
             if entry.seq != self.seq + 1:
-                raise InternalError(f"entry {entry.seq} follows {self.seq}", hint="please report it")
+                what = f"entry {entry.seq} of the log follows entry {self.seq}: entries are missing"
+                self._astray = DivergedError(what, hint=_ALONE)
+                raise self._astray
             try:
                 self._take(entry)
             except msgspec.MsgspecError as error:
@@ -138,7 +179,7 @@ class Follower:
 
     def _check(self) -> None:
         if self._astray is not None:
-            raise AstrayError(self._astray.message, hint=self._astray.hint)
+            raise type(self._astray)(self._astray.message, hint=self._astray.hint)
 
     def _take(self, entry: Entry) -> None:
         if entry.kind == "fact":
@@ -149,6 +190,9 @@ class Follower:
             self.is_torn = False
         elif entry.kind == "step" and entry.seq > self._done:
             self._repeat(entry.seq, _STEP.decode(entry.body))
+        elif entry.kind == "note" and entry.subject == REBUILT:
+            what = f"the engine was rebuilt from rows at entry {entry.seq} of the log"
+            raise DivergedError(what, hint="begin with the checkpoint that was written there")
 
     @property
     def is_whole(self) -> bool:
@@ -161,14 +205,17 @@ class Follower:
         changes = [event for _, event in self._waiting if isinstance(event, PolicyChanged)]
         return changes[-1].policies if changes else self.engine.policies
 
-    def catch_up(self, now: int, upto: int | None = None) -> None:
-        """Let the engine take the facts that wait, as known at a time."""
+    def catch_up(self, now: int, upto: int | None = None) -> list[Refusal]:
+        """Let the engine take the facts that wait, as known at a time; return those that it rejected."""
+        refused: list[Refusal] = []
         while self._waiting and (upto is None or self._waiting[0][0] <= upto):
             seq, event = self._waiting.popleft()
             try:
                 self.engine.apply(_known_at(event, now))
             except HostlerError as error:  # the same on every replica
-                self.refusals.append(Refusal(seq, f"{type(event).__name__}: {error.message}"))
+                refused.append(Refusal(seq, f"{type(event).__name__}: {error.message}", event, error))
+        self.refusals += refused
+        return refused
 
     def show(self, twin: Engine, now: int) -> None:
         """Let a twin of the engine take the facts that wait here, without taking them ourselves."""
@@ -197,9 +244,12 @@ class Follower:
         return record is not None and record.state in PLACED_STATES and record.host == event.host
 
     def step(self, now: int, limit: int) -> tuple[Step, list[Action]]:
-        """Decide, as the leader; the step must be written to the log, or this follower must be thrown away."""
+        """Decide, as the leader; the step must be written to the log, or this follower must be thrown away.
+
+        A fact is taken by one step: whoever writes that step down notes with it what is in ``rejected`` then.
+        """
         self.is_torn = True
-        self.catch_up(now)
+        self.rejected = self.catch_up(now)
         actions = self.engine.step(now, limit)
         return Step(now=now, upto=self.seq, limit=limit, digest=digest_of(actions)), actions
 
@@ -208,11 +258,14 @@ class Follower:
         self._own_step = seq
 
     def _repeat(self, seq: int, step: Step) -> None:
-        self.catch_up(step.now, step.upto)
-        actions = self.engine.step(step.now, step.limit)
+        what = f"this replica decided otherwise than the leader in entry {seq} of the log"
+        try:
+            self.catch_up(step.now, step.upto)
+            actions = self.engine.step(step.now, step.limit)
+        except Exception as error:  # the leader came through it, so this engine is not as the leader's was
+            raise DivergedError(f"{what}: {error}", hint=_ALONE) from error
         if digest_of(actions) != step.digest:
-            what = f"this replica decided otherwise than the leader in entry {seq} of the log"
-            raise AstrayError(what, hint=f"{_UPGRADE}; please report it where it is of that version")
+            raise DivergedError(what, hint=f"{_ALONE}; please report it if all are of that version")
 
     def checkpoint(self, now_ns: int) -> Checkpoint:
         """Return all decision state at this place of the log; not in the middle of a step, and not once it is astray.
@@ -222,8 +275,5 @@ class Follower:
         self._check()
         if not self.is_whole:
             raise InternalError("a checkpoint in the middle of a step", hint="please report it")
-        body = self.engine.checkpoint()
-        if not self._waiting:
-            return Checkpoint(seq=self.seq, at_ns=now_ns, format=FORMAT, body=body)
-        between = msgspec.msgpack.encode(Between(self.seq, body))
-        return Checkpoint(seq=self._waiting[0][0] - 1, at_ns=now_ns, format=BETWEEN, body=between)
+        seq = self._waiting[0][0] - 1 if self._waiting else self.seq
+        return seal_checkpoint(seq, now_ns, read=self.seq, engine=self.engine.checkpoint())

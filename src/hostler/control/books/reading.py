@@ -9,12 +9,25 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hostler.control.books.deciding import Decided
-from hostler.control.books.follower import Step
+from hostler.control.books.deciding import Decided, Rejection
+from hostler.control.books.follower import Refusal, Step
 from hostler.control.vms.reasons import NOT_TAKING, in_words, of_its_host, uncaused
 from hostler.engine import Engine
 from hostler.engine.gang_book import GANG
-from hostler.model import Action, Bind, Evict, Guest, GuestSpec, Hold, Reason
+from hostler.errors import NamesFullError
+from hostler.model import (
+    Action,
+    Bind,
+    Evict,
+    Guest,
+    GuestArrived,
+    GuestChanged,
+    GuestSpec,
+    Hold,
+    HostChanged,
+    HostJoined,
+    Reason,
+)
 
 __all__ = ["QUOTA_FULL", "remembered", "why_held"]
 
@@ -23,11 +36,12 @@ QUOTA_FULL = "the project's quota has no room for it"
 _replace = msgspec.structs.replace
 _MOST_REASONS = 6
 _HIGHER = "a VM of higher priority"
+_REJECTED = "the scheduler rejects it"
 _QUOTA = "quota"  # what refuses before any host is asked
 
 
-def remembered(engine: Engine, step: Step, actions: Sequence[Action]) -> Decided:
-    """Return what a step decided, with what only the engine knows."""
+def remembered(engine: Engine, step: Step, actions: Sequence[Action], refused: Sequence[Refusal] = ()) -> Decided:
+    """Return what a step decided, with what only the engine knows, and what became of facts that it rejected."""
     versions: dict[str, int] = {}
     reasons: dict[str, str] = {}
     at_home: dict[str, str] = {}
@@ -57,7 +71,29 @@ def remembered(engine: Engine, step: Step, actions: Sequence[Action]) -> Decided
         at_home=at_home,
         evictions=evictions,
         promised=promised,
+        rejected=_rejected(engine, refused),
+        rejected_hosts=_rejected_hosts(refused),
     )
+
+
+def _rejected(engine: Engine, refused: Sequence[Refusal]) -> dict[str, Rejection]:
+    """Return by uid why guests were rejected; a guest that the engine took by a later fact is none of them."""
+    found: dict[str, Rejection] = {}
+    for refusal in refused:
+        if not isinstance(refusal.event, GuestArrived | GuestChanged):
+            continue
+        told = refusal.event.guest
+        known = engine.state.guests.get(told.uid)
+        if known is None or known.guest.version < told.version:
+            found[told.uid] = Rejection(told.version, f"{_REJECTED}: {refusal.error.message}")
+    return found
+
+
+def _rejected_hosts(refused: Sequence[Refusal]) -> dict[str, str]:
+    """Return by id the hosts whose names the engine had no room for, and why; for each its last fact counts."""
+    told = [one for one in refused if isinstance(one.event, HostJoined | HostChanged)]
+    last = {one.event.host.uid: one for one in told if isinstance(one.event, HostJoined | HostChanged)}
+    return {uid: one.error.message for uid, one in last.items() if isinstance(one.error, NamesFullError)}
 
 
 def _at_home(hold: Hold) -> Hold:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from hostler.control.books.pacing import Pace
 from hostler.control.books.stalls import Stalls
 from hostler.errors import UnavailableError
 
@@ -51,8 +52,9 @@ class AskingLine:
     With ``most`` no more than that many wait: what takes long is refused at once rather than late.
     """
 
-    def __init__(self, engine: EngineThread, name: str, *, most: int | None = None) -> None:
+    def __init__(self, engine: EngineThread, name: str, pace: Pace, *, most: int | None = None) -> None:
         self._engine = engine
+        self._pace = pace
         self._thread = EngineThread(name)
         self._turn = asyncio.Lock()
         self._most = most
@@ -70,9 +72,13 @@ class AskingLine:
         try:
             self._thread.check_open()
             twin = await self._engine.run(fork)
-            return await self._thread.run(lambda: work(twin))
+            return await self._thread.run(lambda: self._paced(work, twin))
         finally:
             self._turn.release()
+
+    def _paced(self, work: Callable[[Twin], T], twin: Twin) -> T:
+        with self._pace:
+            return work(twin)
 
     def close(self) -> None:
         """End the thread after the work at hand."""

@@ -58,6 +58,10 @@ class Keys:
         body = KeyRotate(overlap_s=overlap_s)
         return self._wire.change("POST", path_of("keys", key, "rotate"), KeyMade, body=body, is_once=True)
 
+    def confirm(self, key: str) -> Key:
+        """Accept a key again that a restore brought back."""
+        return self._wire.change("POST", path_of("keys", key, "confirm"), Key, is_once=True)
+
     def revoke(self, key: str) -> None:
         """Make a key useless."""
         self._wire.remove(path_of("keys", key))

@@ -15,6 +15,7 @@ from hostler.control.api.shapes import (
     Plan,
     PlanAsked,
     Queue,
+    Start,
     Vm,
     VmChanged,
     VmCreate,
@@ -82,6 +83,10 @@ class Vms:
     def act(self, vm: str, verb: Verb, *, version: str = "") -> VmChanged:
         """Start, stop, restart, pause or resume a VM."""
         return self._wire.change("POST", path_of("vms", vm, verb), VmChanged, version=version)
+
+    def start(self, vm: str, *, is_forced: bool = False) -> VmChanged:
+        """Start a VM; one that is lost while hosts are missing, only if that is forced."""
+        return self._wire.change("POST", path_of("vms", vm, "start"), VmChanged, body=Start(force=is_forced))
 
     def edit(self, vm: str, edit: VmEdit, *, version: str = "") -> VmChanged:
         """Resize a VM, or change what else can be changed of it."""

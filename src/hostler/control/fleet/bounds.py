@@ -12,13 +12,17 @@ from collections.abc import Sequence
 import msgspec
 
 from hostler.agent.limits import LONGEST_NAME, LONGEST_TEXT, MOST_VMS, shortened_trouble
-from hostler.agent.messages import HostSize, Register, Report, Taken, Tries, VmReport
+from hostler.agent.messages import HostSize, Register, Report, Taken, Tries, UnavailableStorage, VmReport
 from hostler.control.fleet.errors import MessageBoundsError
 from hostler.control.fleet.hosts import checked_registration
 
 __all__ = ["bounded_registration", "bounded_report"]
 
 _MOST_LABELS, _MOST_PROTOCOLS = 64, 64
+_MOST_STORAGES = 65  # all that a host may name, and the place of local disks
+# Kinds and models of devices of one host. The engine holds 1,024 kinds and 16,384 models of all hosts, so one host with
+# invented names cannot use up what others need. Real hosts have a handful.
+_MOST_DEVICE_NAMES = 16
 _LARGEST = 2**63 - 1  # that a database counts to
 _replace = msgspec.structs.replace
 
@@ -30,12 +34,14 @@ def bounded_registration(message: Register) -> Register:
         _check_plain(place, getattr(message, place))
     _check_count("labels", message.labels, _MOST_LABELS)
     _check_count("protocols", message.protocols, _MOST_PROTOCOLS)
-    _check_number("sequence", message.sequence)
+    for place in ("sequence", "watched_vms", "vms_left_out", "unknown_left_out"):
+        _check_number(place, getattr(message, place))
     for protocol in message.protocols:
         _check_number("protocols", protocol)
     _check_devices(message.size)
     _check_names("unknown", message.unknown)
     _check_taken(message.taken)
+    _check_unavailable(message.unavailable)
     checked_registration(message)
     return _replace(message, vms=_bounded_vms(message.vms))
 
@@ -44,7 +50,7 @@ def bounded_report(message: Report) -> Report:
     """Return a report within bounds; MessageBoundsError."""
     for place in ("boot", "agent"):
         _check_name(place, getattr(message, place))
-    for place in ("epoch", "sequence", "orders", "refused_teardown"):
+    for place in ("epoch", "sequence", "orders", "refused_teardown", "watched_vms", "unknown_left_out"):
         _check_number(place, getattr(message, place))
     _check_names("gone", message.gone)
     _check_names("departed", [one.vm for one in message.departed])
@@ -78,6 +84,13 @@ def _bounded_vm(report: VmReport) -> VmReport:
 
 
 def _check_devices(size: HostSize) -> None:
+    for place, names in (
+        ("size.devices.kind", {device.kind for device in size.devices}),
+        ("size.devices.model", {device.model for device in size.devices}),
+    ):
+        if len(names) > _MOST_DEVICE_NAMES:
+            hint = f"a host names at most {_MOST_DEVICE_NAMES}"
+            raise MessageBoundsError(f"{place}: {len(names)} different ones", hint=hint)
     for device in size.devices:
         _check_name("size.devices.kind", device.kind)
         _check_name("size.devices.model", device.model)
@@ -88,6 +101,13 @@ def _check_taken(taken: Sequence[Taken]) -> None:
     for one in taken:
         for place in ("cpu_millis", "memory_bytes", "disk_bytes"):
             _check_number(f"taken.{place}", getattr(one, place))
+
+
+def _check_unavailable(unavailable: Sequence[UnavailableStorage]) -> None:
+    _check_count("unavailable", unavailable, _MOST_STORAGES)
+    for one in unavailable:
+        _check_name("unavailable.name", one.name)
+        _check_name("unavailable.why", one.why, most=LONGEST_TEXT)
 
 
 def _check_names(place: str, names: Sequence[str]) -> None:

@@ -1,14 +1,23 @@
-"""Which devices of hosts VMs have: read from what their claims say. A work of the store, and pure but for that."""
+"""Which devices of hosts VMs have: read from what their claims say; and hosts whose devices the engine cannot hold.
+
+Works of the store, and pure but for that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
 
 from hostler.control.books import ledger
-from hostler.control.store import Connection, vms
+from hostler.control.books.deciding import LEADER
+from hostler.control.fleet.announcing import announce
+from hostler.control.fleet.hosts import read_body
+from hostler.control.fleet.troubles import news_of_trouble
+from hostler.control.store import Connection, hosts, vms
 from hostler.control.vms.state import Booking, Claim, Vm
 
-__all__ = ["devices_in_use", "taken_devices"]
+__all__ = ["devices_in_use", "leave_devices_out", "taken_devices"]
 
 _HAS_DEVICES = b'"devices":['  # what a VM that has none does not hold: most need not be decoded
 
@@ -28,3 +37,19 @@ def devices_in_use(found: Iterable[Vm]) -> dict[str, set[int]]:
             if booking is not None and claim is not None and claim.is_bound:
                 taken.setdefault(booking.host, set()).update(claim.devices)
     return taken
+
+
+def leave_devices_out(connection: Connection, rejected: Mapping[str, str], *, now_ns: int) -> None:
+    """Let hosts, by id, count without devices whose names the engine had no room for; they say why.
+
+    Registrations look for room first. Several that come at once may all find the last of it.
+    """
+    for identity, why in rejected.items():
+        row = hosts.find(connection, identity)
+        if row is None or row.deleted_ns is not None:
+            continue
+        known = read_body(row)
+        if known.size.devices:
+            size = msgspec.structs.replace(known.size, devices=())
+            body, text = news_of_trouble(known, msgspec.structs.replace(known, size=size, refused_size=why), now_ns)
+            announce(connection, row, row, body, actor=LEADER, now_ns=now_ns, text=text)

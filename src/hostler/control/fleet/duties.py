@@ -235,19 +235,25 @@ class Duties:
     async def _fence(self, row: RollRow) -> None:
         fleet = self._fleet
         command, times = fleet.settings.fence_command, fleet.times
+        again_s = times.fence_again_s
         try:
             why_not = await run_fence_command(command, host=row.name, identity=row.id, timeout_s=times.fence_timeout_s)
             if why_not:
                 fleet.tell(f"host {row.name} is not fenced: {why_not}")
                 return
-            proof = f"{command[0]} fenced it"
-            await self._quietly(
-                self._write(lambda connection: bury(connection, row.id, proof, actor=LEADER, now_ns=fleet.clock()))
+            proof, epoch = f"{command[0]} fenced it", row.epoch
+            await self._write(
+                lambda connection: bury(connection, row.id, proof, epoch=epoch, actor=LEADER, now_ns=fleet.clock())
             )
+        except (HostDeletedError, NotFoundError):
+            pass
+        except HostAliveError as error:
+            fleet.tell(f"host {row.name} was fenced, which proves nothing now: {error.message}")
+            again_s = 0.0  # if it is silent again, that is another silence
         except HostlerError as error:
             fleet.tell(f"host {row.name} was fenced, which could not be written down: {error.message}")
         finally:
-            self._fence_at[row.id] = fleet.steady() + int(times.fence_again_s * SECOND)
+            self._fence_at[row.id] = fleet.steady() + int(again_s * SECOND)
             self._fencing.pop(row.id, None)
 
     async def _clear(self, row: RollRow) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hostler.errors import ConflictError, HostlerError, InputError
+from hostler.errors import ConflictError, HostlerError, InputError, UnavailableError
 
 __all__ = [
-    "AgentInUseError", "ConfirmationError", "HostAliveError", "HostDeletedError", "MessageBoundsError",
-    "StaleReportError", "StillNeededError", "TeardownChangedError", "UnsupportedProtocolError",
+    "AgentInUseError", "ConfirmationError", "DeviceNamesFullError", "HostAliveError", "HostDeletedError",
+    "MessageBoundsError", "StaleReportError", "StillNeededError", "TeardownChangedError", "UnsupportedProtocolError",
 ]  # fmt: skip
 
 
@@ -32,6 +32,16 @@ class MessageBoundsError(InputError):
 
     code = "message_out_of_bounds"
     status: ClassVar[int] = 422
+
+
+class DeviceNamesFullError(UnavailableError):
+    """A host that registers for the first time with kinds or models of devices while others use up all room for them.
+
+    Agents try again: there is room as soon as some of those hosts are deleted.
+    """
+
+    code = "device_names_full"
+    status: ClassVar[int] = 503
 
 
 class HostDeletedError(HostlerError):

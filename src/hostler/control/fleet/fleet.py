@@ -11,7 +11,7 @@ Errors and the HTTP status that each becomes (those with a ``status`` attribute 
 - 422 ``MessageBoundsError``: names too long, or too many of something
 - 426 ``UnsupportedProtocolError``: neither version N nor N-1
 - 429 ``TooManyRequestsError`` with ``retry_after_s``
-- 503 ``UnavailableError`` (database and so on) with Retry-After
+- 503 ``UnavailableError`` (database and so on) with Retry-After; ``DeviceNamesFullError`` at a first registration
 
 ``orders`` returns None for 204. A heartbeat costs no SQL but a look at all credentials every few seconds.
 """
@@ -29,6 +29,7 @@ import msgspec
 from hostler.agent.messages import (
     OLDEST_PROTOCOL,
     PROTOCOL,
+    HostSize,
     Join,
     Joined,
     Orders,
@@ -44,6 +45,7 @@ from hostler.control.books.books import Books
 from hostler.control.fleet import presence
 from hostler.control.fleet.announcing import agent_of, alive, announce
 from hostler.control.fleet.bounds import bounded_registration, bounded_report
+from hostler.control.fleet.devices import leave_devices_out
 from hostler.control.fleet.errors import StaleReportError, UnsupportedProtocolError
 from hostler.control.fleet.history_time import HistoryTime
 from hostler.control.fleet.hosts import HostBody, limit_of, read_body
@@ -88,6 +90,7 @@ class Fleet:
         self.database = database
         self.books = books
         books.before_leading = lambda connection: set_aside(connection, now_ns=self.clock())
+        books.on_hosts_rejected = lambda connection, why: leave_devices_out(connection, why, now_ns=self.clock())
         self.settings = settings
         self.times = times or times_for(settings)
         self.clock = clock
@@ -145,6 +148,7 @@ class Fleet:
         host = await self.roll.host_of(credential, remote)
         message = bounded_registration(message)
         now_ns, news = self.clock(), self.books.watchers.news_of(host)
+        lacks_names = self._lacking_names(message.size)
 
         def work(connection: Connection) -> tuple[HostRow, HostBody, str]:
             before = alive(connection, host)
@@ -156,7 +160,13 @@ class Fleet:
             if known.must_rotate or tokens.may_lack_new_one(connection, credential, is_same=is_same):
                 _, fresh = tokens.rotate_credential(connection, credential, now_ns=now_ns, random=self._random)
             row, body = take_registration(
-                connection, host, message, protocol=protocol, settings=self.settings, now_ns=now_ns
+                connection,
+                host,
+                message,
+                protocol=protocol,
+                settings=self.settings,
+                lacks_names=lacks_names,
+                now_ns=now_ns,
             )
             return row, body, fresh
 
@@ -179,6 +189,7 @@ class Fleet:
                 generation=row.generation,
                 news=news,
                 is_watched=body.is_watched,
+                watched_vms=body.watched_vms,
                 must_relearn=body.must_relearn,
                 told_stop_s=told_s,
                 is_told_kept=body.told_stop_s == told_s,
@@ -217,6 +228,7 @@ class Fleet:
             has_relearned=must_resync,
             told_stop_s=session.told_stop_s,
             settings=self.settings,
+            lacks_names=self._lacking_names(message.size),
             now_ns=now_ns,
         )
         session.is_watched = None
@@ -226,9 +238,15 @@ class Fleet:
             self.sessions.drop(host)
             raise
         session.refused_teardown, session.is_watched = body.refused_teardown, body.is_watched
-        session.is_told_kept = True
+        session.is_told_kept, session.watched_vms = True, body.watched_vms
         self._count_tries(message)
         return Reported(resync=must_resync)
+
+    def _lacking_names(self, size: HostSize | None) -> str:
+        """Say why the engine has no room for a host's names of devices; nothing if it has."""
+        if size is None or not size.devices:
+            return ""
+        return self.books.lacking_names({one.kind for one in size.devices}, {one.model for one in size.devices})
 
     def _count_tries(self, message: Report) -> None:
         """Count what an agent tried, where its report is answered: what is not, it tells again."""
@@ -288,7 +306,7 @@ class Fleet:
                 try:
                     await self._publish()
                 except HostlerError as error:
-                    self.tell(f"whom we hear could not be told: {error.message}")
+                    self.tell(f"which hosts this replica hears could not be written: {error.message}")
             await wait(stopping, self.times.publish_s)
 
     async def _publish(self) -> None:

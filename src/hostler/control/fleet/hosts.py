@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from hostler.agent.messages import Capabilities, HostSize, Register
+from hostler.agent.messages import Capabilities, HostSize, Register, UnavailableStorage
+from hostler.control.fleet.errors import DeviceNamesFullError
 from hostler.control.settings import ControlSettings
 from hostler.control.store.hosts import HostRow
 from hostler.control.vms.guests import CAN_MIGRATE, HAS_BRIDGE, HAS_STORAGE, YES
 from hostler.control.vms.spec import HOST_NAME, check_labels, check_word
 from hostler.errors import InputError
-from hostler.model import CPU, MEMORY, STORAGE, Amounts, Device, Host, Taint, amounts, may_give
+from hostler.model import CPU, GUESTS, MEMORY, STORAGE, Amounts, Device, Host, Taint, amounts, may_give
 from hostler.model.hosts import MAX_DEVICES
 from hostler.model.quantities import MAX_AMOUNT
 
 __all__ = [
-    "DRIVER", "HostBody", "checked_registration", "checked_size", "described", "host_alone", "host_of",
+    "DRIVER", "HostBody", "checked_registration", "checked_size", "described", "has_local_storage", "host_alone",
+    "host_of",
     "is_unregistered", "labels_of", "limit_of", "read_body", "sized", "with_body",
 ]  # fmt: skip
 
@@ -36,13 +40,16 @@ class HostBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: tuple[tuple[str, str], ...] = ()
     storages: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()  # VMs that nobody ordered there: never touched
+    unknown_left_out: int = 0  # more of them, whose names its agent did not tell
     strangers: tuple[str, ...] = ()  # VMs that its agent takes for ours and that no row knows: never touched
     taken: Amounts = ()  # by VMs that have no order and no booking there: the engine must not give it away
     strangers_told_ns: int = 0  # when an event named strangers last
     strangers_untold: int = 0  # that came since, of which no event speaks
     remains: tuple[str, ...] = ()  # VMs of ours that it still has something of, though they are no longer its
     is_inventory_known: bool = True
+    unavailable: tuple[UnavailableStorage, ...] = ()  # storages that its agent cannot reach
     is_watched: bool = False  # when it was last heard, a watchdog worked there that stops VMs in silence
+    watched_vms: int = 1  # so many VMs that watchdog stops in time; agents that do not say it are trusted with one
     told_stop_s: float = 0.0  # lease age at which it stops VMs, the longest it may believe in; 0: nothing is certain
     refused_teardown: int = 0
     own_labels: tuple[tuple[str, str], ...] = ()
@@ -117,7 +124,9 @@ def described(body: HostBody, message: Register) -> HostBody:
         storages=message.storages,
         unknown=message.unknown,
         is_inventory_known=message.is_inventory_known,
+        unavailable=message.unavailable,
         is_watched=message.is_watched,
+        watched_vms=message.watched_vms,
         refused_teardown=0,
     )
 
@@ -125,12 +134,18 @@ def described(body: HostBody, message: Register) -> HostBody:
 def labels_of(name: str, body: HostBody) -> tuple[tuple[str, str], ...]:
     """Return all labels of a host: the operators' beat the agent's, and what follows from the rest beats both."""
     found = dict(body.labels) | dict(body.own_labels)
-    found |= {f"{HAS_STORAGE}{storage}": YES for storage in body.storages}
+    unavailable = {one.name for one in body.unavailable}
+    found |= {f"{HAS_STORAGE}{storage}": YES for storage in body.storages if storage not in unavailable}
     found.pop(CAN_MIGRATE, None)
     if body.capabilities.live_migration:
         found[CAN_MIGRATE] = YES
     found |= {HOST_NAME: name, DRIVER: body.driver}
     return tuple(sorted(found.items()))
+
+
+def has_local_storage(unavailable: Iterable[UnavailableStorage]) -> bool:
+    """Say whether a host reaches the place of its local disks, and so knows all that it has."""
+    return all(one.name for one in unavailable)
 
 
 def is_unregistered(row: HostRow) -> bool:
@@ -148,13 +163,14 @@ def host_of(row: HostRow, body: HostBody) -> Host:
 
 def host_alone(row: HostRow, body: HostBody) -> Host:
     """Return the host with all that it may give: it takes VMs only while it reports and nobody keeps them away."""
-    is_there = row.state == "ready" and body.is_inventory_known and not is_unregistered(row)
+    is_known = body.is_inventory_known and has_local_storage(body.unavailable)
+    is_there = row.state == "ready" and is_known and not is_unregistered(row)
     is_taking = is_there and not (row.is_cordoned or row.is_draining)
     return Host(
         name=row.name,
         uid=row.id,
         version=row.version,
-        capacity=amounts({CPU: body.size.cpu_millis, MEMORY: body.size.memory_bytes, STORAGE: body.size.disk_bytes}),
+        capacity=_capacity(body),
         devices=tuple(Device(kind=device.kind, model=device.model) for device in body.size.devices),
         labels=labels_of(row.name, body),
         taints=body.own_taints,
@@ -164,11 +180,31 @@ def host_alone(row: HostRow, body: HostBody) -> Host:
     )
 
 
-def sized(row: HostRow, body: HostBody, size: HostSize, settings: ControlSettings) -> HostBody:
+def _capacity(body: HostBody) -> Amounts:
+    """Return what a host has in all, and how many VMs it may hold: no more than a watchdog that works stops in time.
+
+    A host without one holds any number: nothing is started elsewhere on the word of a watchdog there.
+    """
+    found = {CPU: body.size.cpu_millis, MEMORY: body.size.memory_bytes, STORAGE: body.size.disk_bytes}
+    if body.is_watched and body.watched_vms > 1:  # 1: an older agent, whose watchdog proves little; VMs run there
+        found[GUESTS] = min(body.watched_vms, MAX_AMOUNT)
+    return amounts(found)
+
+
+def sized(
+    row: HostRow, body: HostBody, size: HostSize, settings: ControlSettings, *, lacks_names: str = ""
+) -> HostBody:
     """Return a host as large as its agent says; as large as it was where nobody can count with so much.
 
     What is too much depends on what operators say, of which the agent knows nothing: hence no error that it would get.
+    ``lacks_names`` says why the engine has no room for its names of devices. A host that has registered before has VMs,
+    so it is kept as it was; one that never has is rejected, and tries again: DeviceNamesFullError.
     """
+    if lacks_names and row.state == "joined":
+        hint = "delete hosts that are not needed, or correct the device names that agents report"
+        raise DeviceNamesFullError(lacks_names, hint=hint)
+    if lacks_names:
+        return msgspec.structs.replace(body, refused_size=lacks_names)
     taken = msgspec.structs.replace(body, size=checked_size(size), refused_size="")
     host = host_alone(row, taken)
     try:

@@ -20,7 +20,7 @@ from hostler.control.fleet.silence import bury, silence
 from hostler.control.settings import ControlSettings
 from hostler.control.store import Connection, hosts, log
 from hostler.control.store.hosts import HostRow
-from hostler.control.vms.spec import check_labels
+from hostler.control.vms.spec import check_labels, check_texts
 from hostler.errors import InputError
 from hostler.model import CPU, MEMORY, STORAGE, Amounts, HostLeft, Taint, may_give
 
@@ -29,6 +29,7 @@ __all__ = [
     "force_offline", "rotate",
 ]  # fmt: skip
 
+_MOST_TAINTS = 64  # every VM's tolerations are compared with all of them
 _replace = msgspec.structs.replace
 
 
@@ -113,6 +114,10 @@ def change_host(
     body = read_body(row)
     if wish.labels is not None:
         check_labels("labels", dict(wish.labels))
+    if wish.taints is not None:
+        if len(wish.taints) > _MOST_TAINTS:
+            raise InputError(f"taints: {len(wish.taints)} of them", hint=f"a host has at most {_MOST_TAINTS}")
+        check_texts("taints", [[taint.key, taint.value] for taint in wish.taints])
     changes = {
         "own_labels": wish.labels,
         "own_taints": wish.taints,

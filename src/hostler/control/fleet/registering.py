@@ -13,7 +13,7 @@ from hostler.control.books import ledger
 from hostler.control.fleet.announcing import agent_of, alive, announce, write_changes
 from hostler.control.fleet.errors import AgentInUseError, StaleReportError
 from hostler.control.fleet.holdings import remains_of, strangers_of, taken_of, without_spent_leave
-from hostler.control.fleet.hosts import HostBody, described, is_unregistered, read_body, sized
+from hostler.control.fleet.hosts import HostBody, described, has_local_storage, is_unregistered, read_body, sized
 from hostler.control.fleet.ordering import KEEPS_SHARED
 from hostler.control.fleet.promises import told_now_s, with_told
 from hostler.control.fleet.troubles import news_of_trouble
@@ -37,11 +37,12 @@ def take_registration(
     *,
     protocol: int = PROTOCOL,
     settings: ControlSettings = _PLAIN,
+    lacks_names: str = "",
     now_ns: int,
 ) -> tuple[HostRow, HostBody]:
     """Begin a new epoch with all that a host is and has, in a protocol that both sides speak.
 
-    HostDeletedError, StaleReportError, AgentInUseError.
+    ``lacks_names``: see ``hosts.sized``. HostDeletedError, StaleReportError, AgentInUseError, DeviceNamesFullError.
     """
     before = alive(connection, host)
     known = read_body(before)
@@ -51,11 +52,12 @@ def take_registration(
     here = {stored.vm.id for stored in loaded}
     others = ledger.load_many(connection, (vm for vm in told if vm not in here))
     body = _replace(
-        sized(before, described(known, message), message.size, settings),
+        sized(before, described(known, message), message.size, settings, lacks_names=lacks_names),
         protocol=protocol,
         must_rotate=False,
         capabilities=_capabilities(message, protocol),
         unknown=message.unknown[:MOST_UNKNOWN],
+        unknown_left_out=message.unknown_left_out,
         remains=remains_of((), told, others, host),
         strangers=strangers_of((), told, {*here, *others}),
         taken=taken_of(message.taken, here),
@@ -63,7 +65,7 @@ def take_registration(
         former_agents=_former_agents(before, known, message),
     )
     missing = [vm for vm in here if vm not in told and vm not in message.unknown]
-    body = without_spent_leave(connection, host, body, missing if message.is_inventory_known else [])
+    body = without_spent_leave(connection, host, body, missing if _tells_all(message) else [])
     body = with_told(before, body, told_now_s(body, settings))
     row = _replace(
         before,
@@ -116,13 +118,19 @@ def _former_agents(row: HostRow, body: HostBody, message: Register) -> tuple[str
     return (*body.former_agents, row.agent)[-_FORMER_AGENTS:]
 
 
+def _tells_all(message: Register) -> bool:
+    """Say whether a VM that a registration leaves out is not on its host."""
+    has_room = not (message.vms_left_out or message.unknown_left_out)
+    return has_room and message.is_inventory_known and has_local_storage(message.unavailable)
+
+
 def _found(vm: Vm, host: str, report: VmReport | None, message: Register, has_orders: bool) -> Change:
     """Return what follows for a VM from a list of all that a host has.
 
     An agent that has records of a VM and nothing else says that it is absent: so does one whose disks were replaced.
     """
     vm = reports.heard(vm).vm
-    may_be_there = not message.is_inventory_known or vm.id in message.unknown or len(message.unknown) >= MOST_UNKNOWN
+    may_be_there = not _tells_all(message) or vm.id in message.unknown or len(message.unknown) >= MOST_UNKNOWN
     if report is not None:
         is_missing = report.state == "absent" and not (may_be_there or has_orders) and reports.had_disk(vm, host)
         return reports.missing(vm, host) if is_missing else reports.reported(vm, host, report)

@@ -27,6 +27,7 @@ class Session(msgspec.Struct, kw_only=True):
     sequence: int = 0
     refused_teardown: int = 0
     is_watched: bool | None  # as it is written down; None while a report is on its way there, whatever comes of it
+    watched_vms: int = 1  # as it is written down
     must_relearn: bool = False
     told_stop_s: float = 0.0  # the lease age at which it was told to stop VMs
     is_told_kept: bool = True  # it is written down that this is what the host goes by
@@ -37,7 +38,9 @@ class Session(msgspec.Struct, kw_only=True):
             return False
         if any(news is not None for news in (report.unknown, report.taken, report.size)):
             return False
-        if report.is_watched is not self.is_watched or not self.is_told_kept:
+        if report.is_watched is not self.is_watched or report.watched_vms != self.watched_vms:
+            return False
+        if not self.is_told_kept:
             return False
         return report.refused_teardown == self.refused_teardown and not self.has_relearned(report)
 

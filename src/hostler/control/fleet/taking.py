@@ -40,6 +40,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     has_relearned: bool = False
     told_stop_s: float = 0.0  # what the registration told it under which it reports: that is what it goes by
     settings: ControlSettings = _PLAIN
+    lacks_names: str = ""  # see ``hosts.sized``
     now_ns: int
 
 
@@ -150,14 +151,16 @@ def _reported(connection: Connection, row: HostRow, one: Told, loaded: Mapping[s
     body = _replace(
         body,
         unknown=message.unknown[:MOST_UNKNOWN] if message.unknown is not None else body.unknown,
+        unknown_left_out=message.unknown_left_out if message.unknown is not None else body.unknown_left_out,
         strangers=strangers_of([vm for vm in body.strangers if vm not in gone and vm not in told], told, loaded),
         refused_teardown=max(message.refused_teardown, 0),
         is_watched=message.is_watched,
+        watched_vms=message.watched_vms,
         told_stop_s=one.told_stop_s,
         remains=remains_of(kept, told, loaded, host),
         must_relearn=body.must_relearn and not one.has_relearned,
     )
     if message.size is not None:
-        body = sized(row, body, message.size, one.settings)
+        body = sized(row, body, message.size, one.settings, lacks_names=one.lacks_names)
     believed = [vm for vm in gone if vm not in loaded or not reports.is_old_news(loaded[vm].vm, host, gone[vm])]
     return without_spent_leave(connection, host, body, believed)

@@ -81,7 +81,7 @@ def tidy(connection: Connection, settings: ControlSettings, now_ns: int, *, at_o
 
 
 def _forget_log(connection: Connection, before_ns: int, now_ns: int, at_once: int) -> int:
-    """Forget entries that are too old and that nobody needs who begins with the latest checkpoint.
+    """Forget entries that are too old and that no start needs.
 
     Those of a clock that was ahead are as old as what follows them: they keep nothing else here until their time comes,
     however many they are.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from hostler.agent.deadlines import PROOF_S
 from hostler.control.settings import ControlSettings
 
 __all__ = ["LONGEST_ROLL_S", "SECOND", "FleetTimes", "times_for"]
@@ -19,7 +20,7 @@ class FleetTimes(msgspec.Struct, frozen=True, kw_only=True):
     publish_s: float = 5.0  # between two tellings of whom this replica heard
     longest_poll_s: float = 60.0
     look_s: float = 1.0  # between two looks of the leader
-    margin_s: float = 5.0  # beyond what watchdogs need, before their VMs count as stopped
+    margin_s: float = PROOF_S  # from when the lease of a host runs out until its VMs count as stopped
     fence_timeout_s: float = 60.0
     fence_again_s: float = 60.0  # after a fencing command that failed
     moves_at_once: int = 4  # of one draining host

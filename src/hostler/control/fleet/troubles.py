@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from hostler.agent.limits import shortened
+from hostler.agent.messages import UnavailableStorage
 from hostler.control.fleet.hosts import HostBody, is_unregistered
 from hostler.control.fleet.times import SECOND
 from hostler.control.store.hosts import HostRow
@@ -32,6 +33,10 @@ def trouble_of(row: HostRow, body: HostBody) -> str:
             f"the size that its agent tells is not taken, and it counts as large as before: {body.refused_size}; "
             f"lower its overcommitment, or mend the size that the agent tells"
         )
+    found += [_unavailable(one) for one in body.unavailable]
+    if body.unknown_left_out:
+        more = f"it has {body.unknown_left_out} more VMs that nobody ordered than it can list"
+        found.append(f"{more}: remove those that are not needed")
     return "; ".join(found)
 
 
@@ -41,7 +46,19 @@ def news_of_trouble(before: HostBody, body: HostBody, now_ns: int) -> tuple[Host
     found = [strangers] if strangers else []
     if body.refused_size and body.refused_size != before.refused_size:
         found.append(f"the size that it tells is not taken, and it counts as large as before: {body.refused_size}")
-    return body, "; ".join(found)
+    found += [_unavailable(one) for one in body.unavailable if one not in before.unavailable]
+    back = {one.name for one in before.unavailable} - {one.name for one in body.unavailable}
+    found += [f"{_place(name)} is available again" for name in sorted(back)]
+    return body, shortened("; ".join(found))
+
+
+def _unavailable(storage: UnavailableStorage) -> str:
+    what = "VMs there stay as they are, and none is made there" if storage.name else "its VMs stay as they are"
+    return f"{_place(storage.name)} is unavailable: {storage.why}; until it is back, {what}"
+
+
+def _place(name: str) -> str:
+    return f"storage {name}" if name else "the place of its local disks"
 
 
 def _news_of_strangers(before: HostBody, body: HostBody, now_ns: int) -> tuple[HostBody, str]:

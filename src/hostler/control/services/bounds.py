@@ -1,4 +1,4 @@
-"""How far the wishes of one project reach: which other projects a VM may name, and how important it may be.
+"""How far the wishes of one project reach: which other projects a VM may name, how important it may be, and how many.
 
 The engine itself knows no such bounds. Anti-affinity holds for both sides, so a VM that is apart from everybody keeps
 everybody's VMs away; a priority takes room from whoever has a lower one.
@@ -6,7 +6,7 @@ everybody's VMs away; a priority takes room from whoever has a lower one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import UNSET
 
@@ -14,12 +14,32 @@ from hostler.config.fleet_file_terms import GuestTermEntry, WeightedGuestTermEnt
 from hostler.control.access.errors import ForbiddenError
 from hostler.control.access.principals import Principal
 from hostler.control.services.callers import Caller
+from hostler.control.services.errors import TooManyInProjectError, TooManyInServiceError
 from hostler.control.services.projects import highest_priority
 from hostler.control.store import Connection
 from hostler.control.vms.spec import VmSpec
+from hostler.errors import InputError
+from hostler.model import CPU, MEMORY, STORAGE
 
-__all__ = ["check_bounds", "check_priority", "check_reach"]
+__all__ = [
+    "MAX_GANGS_OF_PROJECT", "MAX_KEYS_OF_PROJECT", "MAX_RESERVATIONS", "MAX_RESERVATIONS_OF_PROJECT",
+    "MAX_RESOURCES", "MAX_RESOURCES_OF_PROJECT", "MAX_RESOURCES_OF_RESERVATION", "MAX_TERMS_OF_VM", "check_bounds",
+    "check_count", "check_priority", "check_reach", "check_resources", "check_terms", "check_total",
+]  # fmt: skip
 
+MAX_GANGS_OF_PROJECT = 200
+MAX_KEYS_OF_PROJECT = 100  # that are good; each has limits of rate of its own
+
+MAX_RESERVATIONS_OF_PROJECT = 100
+MAX_RESERVATIONS = 1000  # of all projects: the engine looks at each of them for every host
+# Resources other than cpu, memory and storage that reservations name: the engine holds 1,024 of all kinds.
+MAX_RESOURCES_OF_RESERVATION = 8
+MAX_RESOURCES_OF_PROJECT = 32
+MAX_RESOURCES = 512
+
+MAX_TERMS_OF_VM = 128  # each costs the engine a counter for every host or zone
+
+_COUNTED = frozenset({CPU, MEMORY, STORAGE})
 _LISTS = ("affinity", "anti_affinity", "preferred_affinity", "preferred_anti_affinity")
 _NEAR = "name projects whose VMs this key may read, or leave it out: then the VM's own project is meant"
 _RAISE = "ask for a lower one; an administrator of all projects can give it, or raise the project's max_priority"
@@ -29,8 +49,62 @@ def check_bounds(
     connection: Connection, project: str, spec: VmSpec, caller: Caller, *, before: VmSpec | None = None
 ) -> None:
     """Refuse a VM that reaches farther than its author may; ForbiddenError. What it had before it keeps."""
+    check_terms(spec, before=before)
     check_reach(caller.principal, project, spec, before=before)
     check_priority(connection, project, spec.priority, caller, before=0 if before is None else before.priority)
+
+
+def check_total(what: str, count: int, most: int) -> None:
+    """Reject one more of what all projects together have as many of as the service holds; TooManyInServiceError."""
+    if count >= most:
+        raise TooManyInServiceError(
+            f"there are {count} {what}, and the service holds no more", hint=f"delete {what} that are not needed"
+        )
+
+
+def check_resources(
+    project: str, name: str, wanted: Collection[str], others: Mapping[tuple[str, str], Collection[str]]
+) -> None:
+    """Reject a reservation with more names of resources than it, its project or all projects may have.
+
+    ``others`` are the names of all reservations that there are, by project and name.
+    """
+    fresh = set(wanted) - _COUNTED
+    if len(fresh) > MAX_RESOURCES_OF_RESERVATION:
+        hint = f"name at most {MAX_RESOURCES_OF_RESERVATION} beside cpu, memory and storage"
+        raise InputError(f"amounts: {len(fresh)} resources", hint=hint)
+    rest = {key: set(names) - _COUNTED for key, names in others.items() if key != (project, name)}
+    own = set().union(*(names for key, names in rest.items() if key[0] == project))
+    known = set().union(*rest.values())
+    hint = "delete reservations that are not needed"
+    if fresh - own and (count := len(fresh | own)) > MAX_RESOURCES_OF_PROJECT:
+        what = f"reservations of project {project} would name {count} resources"
+        raise TooManyInProjectError(f"{what}; a project may name {MAX_RESOURCES_OF_PROJECT}", hint=hint)
+    if fresh - known and (count := len(fresh | known)) > MAX_RESOURCES:
+        what = f"reservations of all projects would name {count} resources"
+        raise TooManyInServiceError(f"{what}; the service holds {MAX_RESOURCES}", hint=hint)
+
+
+def check_count(project: str, what: str, count: int, most: int) -> None:
+    """Reject one more of what a project has as many of as it may have; TooManyInProjectError."""
+    if count >= most:
+        raise TooManyInProjectError(
+            f"project {project} has {count} {what}, and may have no more", hint=f"delete {what} that are not needed"
+        )
+
+
+def check_terms(spec: VmSpec, *, before: VmSpec | None = None) -> None:
+    """Reject a VM with more rules about other VMs than one may have, unless it had as many; InputError."""
+    count = _term_count(spec)
+    if count > max(MAX_TERMS_OF_VM, 0 if before is None else _term_count(before)):
+        raise InputError(
+            f"{count} rules about other VMs (affinity, anti-affinity, spread); a VM may have {MAX_TERMS_OF_VM}",
+            hint="name a label that all of the other VMs share",
+        )
+
+
+def _term_count(spec: VmSpec) -> int:
+    return sum(1 for _ in _terms(spec)) + len(spec.spread)
 
 
 def check_reach(principal: Principal, project: str, spec: VmSpec, *, before: VmSpec | None = None) -> None:

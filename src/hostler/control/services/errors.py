@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from hostler.errors import ConflictError, UnavailableError
 
-__all__ = ["InsufficientResourcesError", "NoAgentsError", "NoVerdictError", "TooManyVmsError"]
+__all__ = [
+    "InsufficientResourcesError",
+    "NoAgentsError",
+    "NoVerdictError",
+    "TooManyInProjectError",
+    "TooManyInServiceError",
+    "TooManyVmsError",
+]
 
 
 class NoAgentsError(UnavailableError):
@@ -23,6 +30,20 @@ class TooManyVmsError(ConflictError):
     """A project has as many VMs as one may have, placed or not."""
 
     code = "too_many_vms"
+    retryable = False
+
+
+class TooManyInProjectError(ConflictError):
+    """A project has as many gangs, keys or reservations as one may have."""
+
+    code = "too_many_in_project"
+    retryable = False
+
+
+class TooManyInServiceError(ConflictError):
+    """All projects together have as many of something as the service holds."""
+
+    code = "too_many_in_service"
     retryable = False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -28,7 +29,11 @@ _WORDS = {"guest": "VM", "tenant": "project"}
 
 
 def explain_vm(
-    engine: Engine, vm: Vm, may_read: MayRead | None = None, standings: Standings | None = None
+    engine: Engine,
+    vm: Vm,
+    may_read: MayRead | None = None,
+    standings: Standings | None = None,
+    missing: Sequence[str] = (),
 ) -> dict[str, object]:
     """Return the explanation object of a VM: of the claim that waits, else of the one that holds its room.
 
@@ -36,7 +41,7 @@ def explain_vm(
     since nobody tries it before somebody starts it. Where nobody says what the caller may read,
     it is the VM's own project. ``standings`` say what keeps VMs from hosts; without them a host that takes none is just
     cordoned. Beside what the engine says stand the VM's ``state``, how it is ``now``, and a ``hint`` where somebody
-    must do something about it.
+    must do something about it. ``missing`` names the hosts that may still have a VM that is lost.
     """
     waiting = [one for one in (vm.run, vm.grow, vm.move) if one is not None and not one.is_bound]
     claim = waiting[0] if waiting else vm.run
@@ -47,6 +52,10 @@ def explain_vm(
             engine.apply(fact)
         claim = change.vm.run
     if claim is None or claim.uid not in engine.state.guests:
+        if claim is not None and vm.why:  # the engine rejected what it was told of it
+            raise NotFoundError(
+                f"nothing is decided about VM {vm.name}: {vm.why}", hint="change its spec, or delete it"
+            )
         raise NotFoundError(f"nothing is decided about VM {vm.name}", hint="it is going, or has just come")
     asked = "more asked" if claim is vm.grow else "asked"
     found = told(engine, claim.uid, may_read or only(vm.project), standings, asked=asked)
@@ -60,7 +69,7 @@ def explain_vm(
     how_it_is = {
         "state": state_of(vm),
         "now": standing(vm),
-        "hint": _in_vain(found, vm) or advice(vm, _mend(vm, standings or {})),
+        "hint": _in_vain(found, vm) or advice(vm, _mend(vm, standings or {}), missing),
         "if_started": if_started,
         "made_way": vm.made_way,
     }

@@ -10,7 +10,7 @@ from hostler.config.durations import parse_duration
 from hostler.control.access.errors import ForbiddenError
 from hostler.control.api.shapes import Gang, GangCreate, GangEdit, Page
 from hostler.control.books import ledger
-from hostler.control.services.bounds import check_priority
+from hostler.control.services.bounds import MAX_GANGS_OF_PROJECT, check_count, check_priority
 from hostler.control.services.callers import Caller, note, tell_engine
 from hostler.control.services.documents import check_project, document, find, page_of, written
 from hostler.control.services.merging import changed
@@ -26,7 +26,7 @@ from hostler.errors import InputError, QuantityError
 from hostler.model import GangChanged, GangLeft
 from hostler.model import tenancy as model
 
-__all__ = ["counting_stopped", "create", "delete", "edit", "get", "list_page"]
+__all__ = ["counting_stopped", "create", "delete", "edit", "gang_of", "get", "list_page"]
 
 _BODY = msgspec.json.Decoder(GangCreate)
 _replace = msgspec.structs.replace
@@ -40,6 +40,8 @@ def create(connection: Connection, asked: GangCreate, caller: Caller) -> Gang:
     _model(asked, 1)
     check_priority(connection, asked.project, asked.priority or 0, caller)
     _check_holding(asked, caller)
+    there = len(documents.list_all(connection, "gang", asked.project))
+    check_count(asked.project, "gangs", there, MAX_GANGS_OF_PROJECT)
     row = documents.insert(connection, "gang", document(asked.project, asked.name, asked, caller))
     _tell(connection, caller, "gang.create", row)
     return _show(connection, row)
@@ -95,9 +97,14 @@ def _check_holding(asked: GangCreate, caller: Caller) -> None:
 
 
 def _tell(connection: Connection, caller: Caller, what: str, row: Document) -> None:
-    fact = GangChanged(gang=_model(_BODY.decode(row.body), row.version))
+    fact = GangChanged(gang=gang_of(row))
     tell_engine(connection, caller, fact, subject=row.name, project=row.project)
     note(connection, caller, what, subject=row.name, name=row.name, project=row.project)
+
+
+def gang_of(row: Document) -> model.Gang:
+    """Return a gang as the engine knows it."""
+    return _model(_BODY.decode(row.body), row.version)
 
 
 def _model(asked: GangCreate, version: int) -> model.Gang:

@@ -280,6 +280,7 @@ def _show(
         refused_teardown=body.refused_teardown,
         inventory_known=body.is_inventory_known,
         watched=body.is_watched,
+        watched_vms=body.watched_vms if body.is_watched else 0,
         stuck=[],
         seen_at=maybe_at(heard(row.id)),
         created_at=at(row.created_ns),

@@ -6,20 +6,22 @@ from collections.abc import Mapping
 
 from hostler.control.access import keys as access_keys
 from hostler.control.access import tokens as access_tokens
-from hostler.control.access.keys import principal_of
+from hostler.control.access.keys import read_body
 from hostler.control.access.secrets import Random
 from hostler.control.access.sessions import renew_signing_secret
 from hostler.control.api.shapes import Key, KeyCreate, KeyMade, KeyRotate, Page, Token, TokenCreate, TokenMade
+from hostler.control.services.bounds import MAX_KEYS_OF_PROJECT, check_count
 from hostler.control.services.callers import Caller, note
 from hostler.control.services.documents import check_project
 from hostler.control.services.times import at, maybe_at
 from hostler.control.store import Connection, keys
 from hostler.control.store.errors import NotFoundError
 from hostler.control.store.keys import ApiKeyRow, JoinTokenRow
+from hostler.control.store.rows import MOST_IN_A_PAGE
 
 __all__ = [
-    "create_key", "create_token", "end_sessions", "get_key", "get_token", "list_keys", "list_tokens", "note_uses",
-    "revoke_key", "revoke_token", "rotate_key",
+    "confirm_key", "create_key", "create_token", "end_sessions", "get_key", "get_token", "list_keys", "list_tokens",
+    "list_unconfirmed", "note_uses", "revoke_key", "revoke_token", "rotate_key",
 ]  # fmt: skip
 
 _NS = 1_000_000_000
@@ -30,6 +32,8 @@ def create_key(connection: Connection, asked: KeyCreate, caller: Caller, random:
     caller.principal.check("key.create", asked.project)
     if asked.project:
         check_project(connection, asked.project)
+        there = keys.count_project_keys(connection, asked.project, caller.now_ns)
+        check_count(asked.project, "keys", there, MAX_KEYS_OF_PROJECT)
     row, secret = access_keys.create_key(
         connection,
         by=caller.principal,
@@ -64,6 +68,15 @@ def revoke_key(connection: Connection, identity: str, caller: Caller) -> Key:
     return _show_key(row)
 
 
+def confirm_key(connection: Connection, identity: str, caller: Caller) -> Key:
+    """Accept a key again that a restore brought back."""
+    caller.principal.check("key.confirm")
+    _known_key(connection, identity, caller)
+    row = access_keys.confirm_key(connection, identity, by=caller.principal, now_ns=caller.now_ns)
+    note(connection, caller, "key.confirm", subject=row.id, name=row.name, project=row.project, text=_rights(row))
+    return _show_key(row)
+
+
 def end_sessions(connection: Connection, caller: Caller, random: Random) -> bytes:
     """End every session of the dashboard, and return what sessions are signed with from now on."""
     caller.principal.check("key.revoke")
@@ -89,6 +102,18 @@ def list_keys(connection: Connection, caller: Caller, *, project: str, after: st
     caller.principal.check("key.read", project)
     page = keys.list_keys(connection, project=project or None, after=after, limit=limit)
     return Page(items=[_show_key(row) for row in page.items], next=page.next)
+
+
+def list_unconfirmed(connection: Connection, caller: Caller) -> list[Key]:
+    """Return the keys that wait for confirmation since a restore, of all projects."""
+    caller.principal.check("key.confirm")
+    found, after = [], ""
+    while True:
+        page = keys.list_keys(connection, after=after, limit=MOST_IN_A_PAGE)
+        found += [_show_key(row) for row in page.items if row.revoked_ns is None and read_body(row).unconfirmed_ns]
+        if not page.next:
+            return found
+        after = page.next
 
 
 def create_token(connection: Connection, asked: TokenCreate, caller: Caller, random: Random) -> TokenMade:
@@ -144,23 +169,20 @@ def _rights(row: ApiKeyRow) -> str:
 
 
 def _show_key(row: ApiKeyRow) -> Key:
+    body = read_body(row)
     return Key(
         id=row.id,
         name=row.name,
         role=row.role,
         project=row.project,
-        scopes=list(_scopes(row)),
+        scopes=list(body.scopes),
         actor=row.actor,
         created_at=at(row.created_ns),
         expires_at=maybe_at(row.expires_ns),
         revoked_at=maybe_at(row.revoked_ns),
         used_at=maybe_at(row.used_ns),
+        unconfirmed_since=maybe_at(body.unconfirmed_ns),
     )
-
-
-def _scopes(row: ApiKeyRow) -> tuple[str, ...]:
-    """Return what a key may do at most, also of one that is over."""
-    return principal_of(row, -1).scopes
 
 
 def _show_token(row: JoinTokenRow) -> Token:

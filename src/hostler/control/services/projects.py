@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from hostler.control.api.shapes import Page, Project, ProjectCreate, ProjectEdit
 from hostler.control.services.callers import Caller, note, tell_engine
+from hostler.control.services.errors import TooManyInServiceError
 from hostler.control.services.quotas import retell
 from hostler.control.services.times import at
 from hostler.control.services.versions import Versions, check_version
@@ -23,9 +24,12 @@ from hostler.errors import InputError
 from hostler.model import Event, GangLeft, NamespaceChanged, ReservationLeft, labels
 
 __all__ = [
-    "ProjectBody", "create", "delete", "edit", "get", "highest_priority", "list_page", "with_strategies",
-    "with_strategy",
+    "MAX_PROJECTS", "ProjectBody", "create", "delete", "edit", "get", "highest_priority", "labels_fact", "list_page",
+    "with_strategies", "with_strategy",
 ]  # fmt: skip
+
+
+MAX_PROJECTS = 10_000  # the engine keeps the labels of each
 
 
 class ProjectBody(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,6 +48,9 @@ def create(connection: Connection, asked: ProjectCreate, caller: Caller) -> Proj
         caller.principal.check("priority.raise")
     check_labels("labels", asked.labels)
     _check_description(asked.description)
+    if (there := projects.count(connection)) >= MAX_PROJECTS:
+        hint = "delete projects that are not needed"
+        raise TooManyInServiceError(f"there are {there} projects, and the service holds no more", hint=hint)
     body = ProjectBody(asked.description, asked.labels, asked.max_priority, _checked(asked.strategy))
     row = ProjectRow(
         name=asked.name, created_ns=caller.now_ns, updated_ns=caller.now_ns, body=msgspec.json.encode(body)
@@ -184,8 +191,16 @@ def _row(connection: Connection, name: str, caller: Caller) -> ProjectRow:
 
 
 def _tell(connection: Connection, caller: Caller, name: str, body: ProjectBody) -> None:
-    fact = NamespaceChanged(name=name, labels=labels(body.labels))
-    tell_engine(connection, caller, fact, subject=name, project=name)
+    tell_engine(connection, caller, _labels_fact(name, body), subject=name, project=name)
+
+
+def labels_fact(row: ProjectRow) -> NamespaceChanged:
+    """Return what the engine is told of a project's labels."""
+    return _labels_fact(row.name, _read(row))
+
+
+def _labels_fact(name: str, body: ProjectBody) -> NamespaceChanged:
+    return NamespaceChanged(name=name, labels=labels(body.labels))
 
 
 def _shown(connection: Connection, row: ProjectRow) -> Project:

@@ -19,6 +19,7 @@ from hostler.control.vms.guests import vm_of_uid
 from hostler.control.vms.reasons import reworded
 from hostler.control.vms.spec import HOST_NAME, VmSpec
 from hostler.engine import Engine
+from hostler.engine.search_shares import SEARCH_CONTINUES
 from hostler.errors import InputError
 from hostler.model import (
     CPU,
@@ -201,6 +202,7 @@ def _host(one: PlanHost, name: str) -> Host:
 
 def _decided(engine: Engine) -> Iterator[Bind | Hold | Evict]:
     """Step until nothing more happens; whoever makes way leaves at once."""
+    engine.search_without_rest()
     for _ in range(_ROUNDS):
         for action in engine.step(engine.now):
             if isinstance(action, Bind | Hold | Evict):
@@ -208,7 +210,7 @@ def _decided(engine: Engine) -> Iterator[Bind | Hold | Evict]:
         leaving = list(engine.state.evicting)
         for uid in leaving:
             engine.apply(GuestLeft(uid=uid))
-        if not leaving:
+        if not leaving and not engine.is_searching:
             return
 
 
@@ -218,7 +220,8 @@ def _victim(engine: Engine, action: Evict) -> Victim:
 
 
 def _planned(engine: Engine, question: Question, host: str | None, hold: Hold | None, victims: list[Victim]) -> Planned:
-    why, reasons = "" if host else "it waits for others", []
+    waits = SEARCH_CONTINUES if engine.is_searching else "it waits for others"
+    why, reasons = "" if host else waits, []
     if host is None and hold is not None:
         why, reasons = why_held(hold, engine.state.guests[question.uid].guest.spec), list(hold.reasons)
     return Planned(project=question.project, name=question.name, host=host, why=why, reasons=reasons, evictions=victims)

@@ -30,7 +30,7 @@ from hostler.model import (
 from hostler.model import tenancy as model
 from hostler.model.resources import STORAGE
 
-__all__ = ["QuotaBody", "create", "delete", "edit", "get", "list_all", "list_page", "retell"]
+__all__ = ["QuotaBody", "all_quotas", "create", "delete", "edit", "get", "list_all", "list_page", "retell"]
 
 NAME = "quota"  # a project has one
 _RESOURCES = (CPU, MEMORY, STORAGE, GUESTS)  # what VMs are counted by; a limit of anything else would limit nobody
@@ -108,10 +108,15 @@ def list_page(
 
 def retell(connection: Connection, caller: Caller, project: str) -> None:
     """Tell the engine which quotas hold from now on."""
+    fact = QuotasChanged(quotas=all_quotas(connection))
+    tell_engine(connection, caller, fact, subject=project, project=project)
+
+
+def all_quotas(connection: Connection) -> tuple[model.Quota, ...]:
+    """Return the quotas of all projects, as the engine knows them."""
     rows = documents.list_all(connection, "quota")
     bodies = [(row, msgspec.json.decode(row.body, type=QuotaBody)) for row in rows]
-    quotas = tuple(model.Quota(tenant=row.project, version=row.version, min=b.min, max=b.max) for row, b in bodies)
-    tell_engine(connection, caller, QuotasChanged(quotas=quotas), subject=project, project=project)
+    return tuple(model.Quota(tenant=row.project, version=row.version, min=b.min, max=b.max) for row, b in bodies)
 
 
 def _told(connection: Connection, caller: Caller, what: str, project: str) -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from hostler.config.documents import Document as Source
 from hostler.config.fleet_file_tenancy import ReservationEntry
 from hostler.config.fleet_tenancy import read_reservation
 from hostler.control.api.shapes import Page, Reservation, ReservationCreate, ReservationEdit
+from hostler.control.services.bounds import (
+    MAX_RESERVATIONS,
+    MAX_RESERVATIONS_OF_PROJECT,
+    check_count,
+    check_resources,
+    check_total,
+)
 from hostler.control.services.callers import Caller, note, tell_engine
 from hostler.control.services.covering import covering, said
 from hostler.control.services.documents import check_project, document, find, page_of, written
@@ -22,8 +31,9 @@ from hostler.errors import InputError
 from hostler.model import ReservationChanged, ReservationLeft, format_resource
 from hostler.model import tenancy as model
 
-__all__ = ["are_there", "create", "delete", "edit", "get", "list_page", "noted"]
+__all__ = ["are_there", "create", "delete", "edit", "get", "list_page", "noted", "reservation_of"]
 
+_MOST_TERMS = 64  # every host is compared with each of them
 _BODY = msgspec.json.Decoder(ReservationCreate)
 
 
@@ -33,6 +43,11 @@ def create(connection: Connection, asked: ReservationCreate, caller: Caller) -> 
     check_project(connection, asked.project)
     _check_names(asked)
     _model(asked, 1)
+    others = _resources(connection)
+    check_total("reservations", len(others), MAX_RESERVATIONS)
+    own = sum(project == asked.project for project, _ in others)
+    check_count(asked.project, "reservations", own, MAX_RESERVATIONS_OF_PROJECT)
+    check_resources(asked.project, asked.name, asked.amounts, others)
     row = documents.insert(connection, "reservation", document(asked.project, asked.name, asked, caller))
     _tell(connection, caller, "reservation.create", row)
     return _show(row)
@@ -54,6 +69,7 @@ def edit(
     body = changed(_BODY.decode(row.body), asked)
     _check_names(body)
     _model(body, 1)
+    check_resources(project, name, body.amounts, _resources(connection))
     row = documents.save(connection, "reservation", written(row, body, caller))
     _tell(connection, caller, "reservation.change", row)
     return _show(row)
@@ -103,13 +119,26 @@ def noted(engine: Engine, found: Reservation) -> Reservation:
 
 
 def _tell(connection: Connection, caller: Caller, what: str, row: Document) -> None:
-    fact = ReservationChanged(reservation=_model(_BODY.decode(row.body), row.version))
+    fact = ReservationChanged(reservation=reservation_of(row))
     tell_engine(connection, caller, fact, subject=row.name, project=row.project)
     note(connection, caller, what, subject=row.name, name=row.name, project=row.project)
 
 
+def reservation_of(row: Document) -> model.Reservation:
+    """Return a reservation as the engine knows it."""
+    return _model(_BODY.decode(row.body), row.version)
+
+
+def _resources(connection: Connection) -> dict[tuple[str, str], Collection[str]]:
+    """Return the resources that each reservation names, by project and name."""
+    rows = documents.list_all(connection, "reservation")
+    return {(row.project, row.name): _BODY.decode(row.body).amounts for row in rows}
+
+
 def _check_names(asked: ReservationCreate) -> None:
     """Refuse names that hide something from who reads them; InputError. What was taken before stays readable."""
+    if len(asked.hosts) > _MOST_TERMS:
+        raise InputError(f"hosts: {len(asked.hosts)} terms", hint=f"write at most {_MOST_TERMS}, or use a selector")
     check_texts("amounts", list(asked.amounts))
     check_texts("hosts", msgspec.to_builtins(asked.hosts))
 

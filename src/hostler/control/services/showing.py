@@ -9,12 +9,14 @@ import msgspec
 
 from hostler.control.api.shapes import Booked, Condition, Operation, Vm, Waiting
 from hostler.control.books.ledger import Stored
+from hostler.control.services.lost_vms import MissingHosts
 from hostler.control.services.times import at, maybe_at
 from hostler.control.store.operations import OperationRow
 from hostler.control.store.renumbering import WAITS
 from hostler.control.vms import state
 from hostler.control.vms.orders import is_of_a_backup
 from hostler.control.vms.state import state_of
+from hostler.control.vms.telling import force_command, waits_for_hosts
 from hostler.model import CPU, MEMORY, format_resource
 
 __all__ = ["Gathers", "TriedAt", "show_operation", "show_vm", "show_waiting"]
@@ -27,10 +29,17 @@ class _Failed(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def show_vm(stored: Stored, gathers: Gathers = lambda gang: "", tried_at: TriedAt = lambda uid: 0) -> Vm:
+def show_vm(
+    stored: Stored,
+    gathers: Gathers = lambda gang: "",
+    tried_at: TriedAt = lambda uid: 0,
+    missing: MissingHosts = lambda: (),
+) -> Vm:
     """Return a VM as answers have it; right after a change of it nobody can say yet what its gang lacks."""
     vm, row = stored.vm, stored.row
     why, silence = _why(vm, gathers), _silence(vm)
+    if state_of(vm) == "lost" and (names := missing()):
+        why = f"{why}; it {waits_for_hosts(names)}; an admin can force it: {force_command(vm)}"
     return Vm(
         id=vm.id,
         project=vm.project,

@@ -72,7 +72,7 @@ _SINCE_RESTORE = Cause(
 _DRAINING = Cause("draining", "end the draining of {host}: hostler host undrain {host}")
 _BY_HAND = Cause(_CORDONED, "uncordon {host}: hostler host uncordon {host}")
 _LEFT_OUT = Cause(_CORDONED, "plan with {host}")
-_UNCOUNTED = Cause("inventory_unknown", "look at the agent of {host}: it does not know what runs there")
+_UNCOUNTED = Cause("inventory_unknown", "look at {host}: its agent does not know all that it has")
 _UNHEARD = ("silent", "offline")
 _ITSELF = ("silent", "fenced")  # something is the matter with the host itself: joining again does not end that
 

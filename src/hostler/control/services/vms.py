@@ -19,6 +19,7 @@ from hostler.control.services.bounds import check_bounds
 from hostler.control.services.callers import Caller, note
 from hostler.control.services.deeds import resize_text
 from hostler.control.services.errors import NoAgentsError, TooManyVmsError
+from hostler.control.services.lost_vms import start_vm
 from hostler.control.services.merging import merged
 from hostler.control.services.overtaking import SIZES, end_overtaken, size_body
 from hostler.control.services.projects import with_strategies, with_strategy
@@ -53,7 +54,6 @@ __all__ = [
 NewId = Callable[[], str]
 
 POWER: Mapping[str, Callable[[Vm], Change]] = {
-    "start": wishes.start,
     "stop": wishes.stop,
     "restart": wishes.restart,
     "pause": wishes.pause,
@@ -161,7 +161,26 @@ def power(
     connection: Connection, identity: str, caller: Caller, ids: NewId, *, verb: str, versions: Versions = None
 ) -> VmChanged:
     """Start, stop, restart, pause or resume a VM."""
+    if verb == "start":
+        return start(connection, identity, caller, ids, versions=versions)
     return _wish(connection, identity, f"vm.{verb}", "vm.power", POWER[verb], caller, ids, versions)
+
+
+def start(
+    connection: Connection,
+    identity: str,
+    caller: Caller,
+    ids: NewId,
+    *,
+    is_forced: bool = False,
+    versions: Versions = None,
+) -> VmChanged:
+    """Start a VM; HostsMissingError for one that is lost while hosts are missing, unless an admin forces it."""
+
+    def wish(vm: Vm) -> Change:
+        return start_vm(connection, vm, caller, is_forced=is_forced)
+
+    return _wish(connection, identity, "vm.start", "vm.power", wish, caller, ids, versions)
 
 
 def migrate(

@@ -21,6 +21,10 @@ class Backend(Protocol):
         """Say where it is, without a password."""
         ...
 
+    def place(self, connection: Connection) -> str:
+        """Return what the database is called, also by a server that takes over."""
+        ...
+
     @property
     def writing(self) -> Engine:
         """Return connections whose transactions may write."""
@@ -58,6 +62,10 @@ class Backend(Protocol):
 
     def is_refusal(self, error: BaseException) -> bool:
         """Say whether this answer to COMMIT means for certain that nothing was written."""
+        ...
+
+    def is_standby(self, connection: Connection) -> bool:
+        """Say whether what answers only follows another server, and may be behind it."""
         ...
 
     def close(self) -> None:

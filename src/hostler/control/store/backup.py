@@ -2,16 +2,17 @@
 
 Of the embedded database a copy is made by SQLite's own backup (a consistent snapshot, whatever is written meanwhile),
 then opened and checked: its pages, its references, its revision, and that the log has no gap. Of PostgreSQL its own
-tools make it (``postgres_backup``). What is restored is read row by row before it counts, and its numbers begin anew
-(``renumbering``), because agents have seen newer numbers than the backup has.
+tools make it (``postgres_backup``). A restore fills a scratch file, reads it row by row, lets its numbers begin anew
+(``renumbering``, because agents have seen newer ones), limits who may use it (``restored_access``), and renames it.
+Invariant: until that rename the old database is whole, and after it the new one is.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +21,36 @@ from sqlalchemy import NullPool, create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from hostler.control.store.backup_files import check_not_of_postgres, file_beside, make_folder, new_file, sync
+from hostler.control.store import schema
+from hostler.control.store.backup_files import (
+    check_not_of_postgres,
+    make_folder,
+    new_file,
+    remove_scratch_files,
+    scratch_file,
+    sync,
+)
 from hostler.control.store.bodies import Readers, check_bodies
 from hostler.control.store.contents import BackupReport, check_contents, check_no_triggers
 from hostler.control.store.database import database_url
 from hostler.control.store.errors import BackupError
 from hostler.control.store.process_lock import ProcessLock
 from hostler.control.store.renumbering import begin_anew
+from hostler.control.store.restored_access import (
+    AccessChoices,
+    AccessReport,
+    AccessSnapshot,
+    limit_access,
+    read_access,
+)
 from hostler.control.store.sqlite import check_regular, sqlite_path
 
-__all__ = ["BackupReport", "backup", "place_of", "restore", "restore_in_place", "verify"]
+__all__ = ["BackupReport", "backup", "check_exists", "place_of", "restore", "restore_in_place", "verify"]
 
 # All pages in one step: between steps a writer would make the copy begin anew, and readers do not hinder writers.
 _PAGES = -1
 NOTHING: Readers = {}
+NO_CHOICES = AccessChoices()
 
 
 def backup(url: str, target: Path) -> BackupReport:
@@ -50,54 +67,74 @@ def backup(url: str, target: Path) -> BackupReport:
     return msgspec.structs.replace(report, path=str(target))
 
 
-def restore(source: Path, url: str, *, is_forced: bool = False, readers: Readers = NOTHING) -> BackupReport:
+def restore(
+    source: Path,
+    url: str,
+    *,
+    is_forced: bool = False,
+    readers: Readers = NOTHING,
+    access: AccessChoices = NO_CHOICES,
+    tell: Callable[[str], None] = lambda line: None,
+) -> BackupReport:
     """Put a backup in the place of the database, which nobody may use; an existing one only if forced.
 
-    What rows hold must be something that ``readers`` can read; without one it must be whole.
+    What rows hold must be something that ``readers`` can read; without one it must be whole. A crash at any moment
+    leaves the old database or the new one. ``tell`` gets a line if the lease of a dead leader has to run out first.
     """
     found = database_url(url)
     if found.get_backend_name() != "sqlite":
         from hostler.control.store import postgres_backup
 
-        return postgres_backup.restore(source, found, is_forced=is_forced, now_ms=_now_ms(), readers=readers)
+        return postgres_backup.restore(
+            source, found, is_forced=is_forced, now_ns=_now_ns(), readers=readers, access=access, tell=tell
+        )
     target = sqlite_path(found)
     check_regular(target)
     verify(source)
-    _verify_rows(source, readers)
     make_folder(target.parent)
     lock = ProcessLock(target)
     try:
-        if target.exists() and target.stat().st_size and not is_forced:
+        remove_scratch_files(target)
+        is_there = target.exists() and target.stat().st_size > 0
+        if is_there and not is_forced:
             hint = "move it away, or say that it may be replaced"
             raise BackupError(f"{target} exists and would be replaced", hint=hint)
-        with file_beside(target) as copy:
+        replaced = _read_replaced(target) if is_there else None
+        with scratch_file(target) as copy:
             _copy(source, copy)
             report = verify(copy)
-            _begin_anew(copy)
+            _verify_rows(copy, readers, str(source))
+            limited = _begin_anew(copy, replaced, access, source.name)
+            report = msgspec.structs.replace(report, path=str(target), access=limited)
             _settle(target)
             copy.replace(target)
         sync(target.parent)
     finally:
         lock.release()
-    return msgspec.structs.replace(report, path=str(target))
+    return report
 
 
-def restore_in_place(url: str, *, readers: Readers = NOTHING) -> BackupReport:
+def restore_in_place(
+    url: str,
+    *,
+    readers: Readers = NOTHING,
+    access: AccessChoices = NO_CHOICES,
+    tell: Callable[[str], None] = lambda line: None,
+) -> BackupReport:
     """Check a database that was restored by other means, and let it count anew; nobody may use it meanwhile."""
     found = database_url(url)
     if found.get_backend_name() != "sqlite":
         from hostler.control.store import postgres_backup
 
-        return postgres_backup.restore_in_place(found, now_ms=_now_ms(), readers=readers)
+        return postgres_backup.restore_in_place(found, now_ns=_now_ns(), readers=readers, access=access, tell=tell)
     target = _existing(found)
     lock = ProcessLock(target)
     try:
         report = verify(target)
-        _verify_rows(target, readers)
-        _begin_anew(target)
+        _verify_rows(target, readers, str(target))
+        return msgspec.structs.replace(report, access=_begin_anew(target, None, access, ""))
     finally:
         lock.release()
-    return report
 
 
 def verify(path: Path) -> BackupReport:
@@ -110,6 +147,13 @@ def verify(path: Path) -> BackupReport:
             return _checked(connection, path)
     except sqlite3.Error as error:
         raise BackupError(f"{path} is not a backup: {error}", hint="take another backup") from error
+
+
+def check_exists(url: str) -> None:
+    """Refuse a file that is not there, where opening it would make an empty one; BackupError."""
+    found = database_url(url)
+    if found.get_backend_name() == "sqlite":
+        _existing(found)
 
 
 def place_of(url: str) -> str:
@@ -133,15 +177,15 @@ def _checked(connection: sqlite3.Connection, path: Path) -> BackupReport:
     return check_contents(first, str(path)).report(str(path), path.stat().st_size)
 
 
-def _verify_rows(path: Path, readers: Readers) -> None:
+def _verify_rows(path: Path, readers: Readers, where: str) -> None:
     """Check what only a restore has to be sure of: rows can be read, and nothing runs that is not ours.
 
     A backup is made all the same: of a database that is damaged it is better than none.
     """
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
         triggers = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
-        check_no_triggers([str(row[0]) for row in triggers], str(path))
-        check_bodies(connection.execute, str(path), readers)
+        check_no_triggers([str(row[0]) for row in triggers], where)
+        check_bodies(connection.execute, where, readers)
 
 
 def _existing(url: URL) -> Path:
@@ -166,23 +210,50 @@ def _copy(source: Path, target: Path) -> None:
     sync(target)
 
 
-def _begin_anew(path: Path) -> None:
+def _begin_anew(path: Path, replaced: AccessSnapshot | None, access: AccessChoices, source: str) -> AccessReport:
+    """Renumber a database and limit who may use it, in one transaction."""
+    now_ns = _now_ns()
     engine = create_engine(URL.create("sqlite", database=str(path)), poolclass=NullPool)
     try:
         with engine.begin() as connection:
-            begin_anew(connection, _now_ms())
+            schema.upgrade(connection)
+            begin_anew(connection, now_ns // 1_000_000)
+            return limit_access(connection, replaced, access, source, now_ns)
     except (SQLAlchemyError, msgspec.DecodeError) as error:
         raise BackupError(f"the backup cannot be renumbered: {error}", hint="take another backup") from error
+    finally:
+        engine.dispose()
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000  # noqa: TID251 - numbers begin at wall time
+def _read_replaced(target: Path) -> AccessSnapshot | None:
+    """Return what the database accepts that is replaced; None if it cannot tell, because it is damaged or foreign."""
+    engine = create_engine(URL.create("sqlite", database=str(target)), poolclass=NullPool)
+    try:
+        with engine.connect() as connection:
+            return read_access(connection)
+    except (SQLAlchemyError, BackupError):
+        return None
+    finally:
+        engine.dispose()
+
+
+def _now_ns() -> int:
+    return time.time_ns()  # noqa: TID251 - numbers begin at wall time
 
 
 def _settle(target: Path) -> None:
-    """Fold the old database's write-ahead log into it: left behind, it would be taken for that of the new one."""
-    if target.exists():
-        with suppress(sqlite3.Error), closing(sqlite3.connect(target)) as old:
-            old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    """Fold the old database's write-ahead log into it: left behind, it would be taken for that of the new one.
+
+    The old database stays whole until it is replaced: if it cannot be folded, nothing is changed. Of one that is
+    damaged there is nothing to keep whole.
+    """
+    if target.exists() and target.stat().st_size:
+        try:
+            with closing(sqlite3.connect(target)) as old:
+                old.execute("PRAGMA journal_mode=DELETE")
+        except sqlite3.Error as error:
+            if not str(getattr(error, "sqlite_errorname", "")).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+                hint = "nothing that exists was changed; check the disk and who uses the file"
+                raise BackupError(f"{target} cannot be replaced: {error}", hint=hint) from error
     for suffix in ("-wal", "-shm", "-journal"):
         target.with_name(target.name + suffix).unlink(missing_ok=True)

@@ -6,15 +6,19 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hostler.control.store.errors import BackupError
 
-__all__ = ["check_not_of_postgres", "check_not_of_sqlite", "file_beside", "make_folder", "new_file", "sync"]
+__all__ = [
+    "check_not_of_postgres", "check_not_of_sqlite", "file_beside", "make_folder", "new_file", "remove_scratch_files",
+    "scratch_file", "sync",
+]  # fmt: skip
 
 _OF_POSTGRES = b"PGDMP"
 _OF_SQLITE = b"SQLite format 3\0"
+_SCRATCH = "restore-"
 
 
 def check_not_of_postgres(path: Path) -> None:
@@ -85,10 +89,25 @@ def _unwritable(folder: Path, error: OSError) -> BackupError:
 
 
 @contextmanager
-def file_beside(target: Path) -> Iterator[Path]:
+def scratch_file(target: Path) -> Iterator[Path]:
+    """Give an empty file to restore into, beside a database that this process has locked."""
+    with file_beside(target, _SCRATCH) as path:
+        yield path
+
+
+def remove_scratch_files(target: Path) -> None:
+    """Remove what a restore left that was killed; this process must have locked the database."""
+    with suppress(OSError):  # a folder that cannot be listed: what is left there does no harm
+        for path in target.parent.iterdir():
+            if path.name.startswith(f".{target.name}.{_SCRATCH}") and path.is_file():
+                path.unlink(missing_ok=True)
+
+
+@contextmanager
+def file_beside(target: Path, kind: str = "") -> Iterator[Path]:
     """Give an empty file in the folder of a target, which is gone after the block unless it was given a name."""
     try:
-        file, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # for its owner only
+        file, name = tempfile.mkstemp(prefix=f".{target.name}.{kind}", dir=target.parent)  # for its owner only
     except OSError as error:
         raise _unwritable(target.parent, error) from error
     os.close(file)

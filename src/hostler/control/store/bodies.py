@@ -55,9 +55,10 @@ _BODIES = (
     ("gang", "'gang ' || name || ' of project ' || project, body FROM gangs"),
     ("secret", f"{_SETTING} project = '' AND name = 'session-secret'"),
     ("history time", f"{_SETTING} project = '' AND name = 'history-time'"),
+    ("log identity", f"{_SETTING} project = '' AND name = 'log-identity'"),
     ("presence", f"{_SETTING} project = 'presence'"),
     ("setting", _SETTING.removesuffix(" WHERE")),
-    ("checkpoint", "'the checkpoint at ' || seq, format, body FROM checkpoints"),
+    ("checkpoint", "'the checkpoint at ' || seq, seq, at_ns, format, body FROM checkpoints"),
 )
 _HINT = "take another backup"
 
@@ -68,7 +69,7 @@ class _Secret(msgspec.Struct):
     secret: bytes
 
 
-def _as_msgpack(_form: str, body: bytes) -> object:
+def _as_msgpack(_seq: int, _at_ns: int, _form: str, body: bytes) -> object:
     return msgspec.msgpack.decode(body)
 
 

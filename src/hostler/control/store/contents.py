@@ -9,12 +9,13 @@ import msgspec
 
 from hostler.control.store import schema
 from hostler.control.store.errors import BackupError, NewerDatabaseError
+from hostler.control.store.restored_access import AccessReport
 
 __all__ = ["BackupReport", "Contents", "check_contents", "check_no_triggers", "check_revision"]
 
 
 class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a good backup holds."""
+    """What a good backup holds; of a restore also who may use the database now."""
 
     path: str
     size_bytes: int
@@ -22,6 +23,7 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     vms: int
     hosts: int
+    access: AccessReport | None = None
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,9 @@ reads on snapshots beside it. Works that come often are joint ones (``joint``): 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
@@ -19,12 +20,15 @@ from hostler.config.folders import state_folder
 from hostler.control.store import schema
 from hostler.control.store.backend import Backend
 from hostler.control.store.errors import DatabaseClosedError, translate
+from hostler.control.store.history import History
 from hostler.control.store.jobs import Job
 from hostler.control.store.joint import Gatherer, JointWork, alone
+from hostler.control.store.known_heads import HeadFile, HeadKeeper, make_identity, read_identity, warn_unwritten
 from hostler.control.store.limits import Limits
 from hostler.control.store.log import Entry
 from hostler.control.store.notifier import Notifier
 from hostler.control.store.sqlite import SqliteBackend
+from hostler.control.store.traffic import Traffic
 from hostler.control.store.writer import Work, Writer
 from hostler.errors import InputError
 
@@ -42,16 +46,33 @@ def default_url() -> str:
     return URL.create("sqlite", database=str(state_folder() / "control.db")).render_as_string()
 
 
-def open_database(url: str = "", *, limits: Limits | None = None) -> Database:
-    """Open a database and bring it to this program's tables; blocks until that is done."""
+def open_database(
+    url: str = "",
+    *,
+    limits: Limits | None = None,
+    state: Path | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Database:
+    """Open a database and bring it to this program's tables; blocks until that is done.
+
+    With a folder ``state``, what this machine knows of the log is compared and kept there: LogWentBackError if the
+    database lost it since. ``tell`` gets a line if the folder is of no use.
+    """
     limits = limits or Limits()
     backend = open_backend(url, limits)
     try:
         schema.migrate(backend)
-        return Database(backend, limits)
+        database = Database(backend, limits)
     except BaseException:
         backend.close()
         raise
+    if state is not None:
+        try:
+            database.remember(state, tell)
+        except BaseException:
+            database.close()
+            raise
+    return database
 
 
 def open_backend(url: str, limits: Limits) -> Backend:
@@ -92,6 +113,7 @@ class Database:
         self._readers = ThreadPoolExecutor(limits.readers, thread_name_prefix="hostler-reader")
         self._writer = Writer(backend, limits)
         self._gatherer = Gatherer(self.read)
+        self._keeper: HeadKeeper | None = None
         self._is_closed = False
 
     @property
@@ -123,6 +145,34 @@ class Database:
     def failures(self) -> Mapping[str, int]:
         """Return how many writes failed by the database, not by what they asked for, by the code of the error."""
         return self._writer.failures
+
+    @property
+    def traffic(self) -> Traffic:
+        """Return whether writes are under way, for those who stand back then."""
+        return self._writer.traffic
+
+    @property
+    def history(self) -> History:
+        """Return what this process knows of the log, and whether the log went back behind it."""
+        return self._writer.history
+
+    def remember(self, folder: Path, tell: Callable[[str], None]) -> None:
+        """Compare the log with what this machine knows of it, and keep that from now on; LogWentBackError. Blocks."""
+        place = self.read_now(self._backend.place)
+        identity = self.read_now(read_identity)
+        if identity:
+            self._resume(HeadFile(folder, identity, place), tell)
+        else:
+            identity = self.submit(make_identity).result()
+        self._keeper = HeadKeeper(HeadFile(folder, identity, place), self.history, tell)
+
+    def _resume(self, file: HeadFile, tell: Callable[[str], None]) -> None:
+        try:
+            tip = file.read()  # before the snapshot that it is compared with
+        except (OSError, ValueError) as error:
+            tell(warn_unwritten(file.path, error))
+            return
+        self.read_now(lambda connection: self.history.resume(connection, tip, f"known from {file.path}"))
 
     def written_after(self, seq: int) -> list[Entry]:
         """Return entries of the log that follow a number, as far as this process wrote them lately and nobody between.
@@ -175,7 +225,9 @@ class Database:
             raise translate(error) from error
 
     def _read_once(self, work: Work[T]) -> T:
+        tip = self.history.tip
         with self._backend.reading.connect() as connection, connection.begin():
+            self.history.check_reading(connection, tip)
             return work(connection)
 
     def close(self) -> None:
@@ -183,6 +235,8 @@ class Database:
         if self._is_closed:
             return
         self._writer.close()
+        if self._keeper is not None:
+            self._keeper.close()  # after the last commit
         self._is_closed = True
         self._readers.shutdown()
         self._backend.close()

@@ -20,7 +20,7 @@ from hostler.errors import ConflictError, HostlerError, InputError, InternalErro
 __all__ = [
     "FAILURES", "BackupError", "DamagedDatabaseError", "DatabaseClosedError", "DatabaseFullError", "DatabaseInUseError",
     "DatabaseUnavailableError", "ForeignDatabaseError", "IdempotencyMismatchError", "InvalidCursorError",
-    "LeaseLostError", "LogForgottenError", "NameTakenError", "NewerDatabaseError", "NotFoundError",
+    "LeaseLostError", "LogForgottenError", "LogWentBackError", "NameTakenError", "NewerDatabaseError", "NotFoundError",
     "OutcomeUnknownError", "OverloadedError", "StaleVersionError", "StillUsedError", "cause_of", "is_full",
     "own_copy", "translate",
 ]  # fmt: skip
@@ -70,12 +70,20 @@ class OutcomeUnknownError(UnavailableError):
     retryable = False
 
 
+class LogWentBackError(UnavailableError):
+    """The log lacks entries that were committed: a server took over that did not have them. Nothing is written."""
+
+    code = "log_went_back"
+    retryable = False
+
+
 FAILURES = (
     DatabaseUnavailableError,
     DatabaseFullError,
     DamagedDatabaseError,
     OverloadedError,
     OutcomeUnknownError,
+    LogWentBackError,
     InternalError,
 )
 """What a write fails by that is not its own fault; the codes are what such writes are counted by."""

@@ -17,7 +17,8 @@ from hostler.control.store.tables import api_keys, join_tokens
 
 __all__ = [
     "ApiKeyRow", "JoinTokenRow", "count_keys", "find_key", "find_key_by_hash", "find_keys", "find_token",
-    "insert_key", "insert_token", "list_keys", "list_tokens", "note_use", "revoke_key", "revoke_token", "use_token",
+    "insert_key", "insert_token", "list_keys", "list_tokens", "note_use", "revoke_key", "revoke_token", "save_body",
+    "use_token",
 ]  # fmt: skip
 
 
@@ -94,10 +95,25 @@ def count_keys(connection: Connection) -> int:
     return found
 
 
+def count_project_keys(connection: Connection, project: str, now_ns: int) -> int:
+    """Return how many keys of a project are good now."""
+    key = api_keys.c
+    is_live = key.revoked_ns.is_(None) & (key.expires_ns.is_(None) | (key.expires_ns > now_ns))
+    query = select(func.count()).select_from(api_keys).where(key.project == project, is_live)
+    found: int = connection.execute(query).scalar_one()
+    return found
+
+
 def revoke_key(connection: Connection, row: ApiKeyRow, now_ns: int) -> ApiKeyRow:
     """Make a key useless, for good."""
     version = change(connection, api_keys, {"id": row.id}, row.version, {"revoked_ns": now_ns}, f"key {row.id}")
     return msgspec.structs.replace(row, revoked_ns=now_ns, version=version)
+
+
+def save_body(connection: Connection, row: ApiKeyRow, body: bytes) -> ApiKeyRow:
+    """Write what a key keeps as JSON."""
+    version = change(connection, api_keys, {"id": row.id}, row.version, {"body": body}, f"key {row.id}")
+    return msgspec.structs.replace(row, body=body, version=version)
 
 
 def note_use(connection: Connection, identity: str, now_ns: int) -> None:

@@ -4,19 +4,28 @@ The epoch grows with every change of holder. A leader's transactions begin with 
 sharing until COMMIT: a successor waits for it, and what a deposed leader sends after that fails. So it does no harm to
 take a lease too early, as when the clock was set back: what was renewed in the future has run out, since whoever is
 alive renews it now.
+
+A leader that was killed gives nothing back. Commands that need a database without a leader wait until its lease has run
+out (``wait_for_end``), and give up as soon as somebody renews it.
 """
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
 
 import msgspec
 from sqlalchemy import Connection, select, update
 
 from hostler.control.store.clock import now_ms, read_ms
-from hostler.control.store.errors import LeaseLostError
+from hostler.control.store.errors import DatabaseInUseError, LeaseLostError
 from hostler.control.store.tables import lease
 from hostler.errors import InputError
 
-__all__ = ["Lease", "check_epoch", "read", "release", "renew", "take"]
+__all__ = ["Lease", "bury", "check_epoch", "read", "release", "renew", "take", "wait_for_end"]
+
+_LOOK_S = 0.1  # between looks at a lease that is waited for; holders renew it every second
+_LONGEST_WAIT_S = 60.0  # leases last 3 s: one that lasts much longer was not given by 'hostler serve'
 
 # Made once: making it costs SQLAlchemy more than running it costs the database.
 _SHARE = select(lease.c.holder, lease.c.epoch).with_for_update(read=True)
@@ -29,6 +38,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     address: str = ""
     left_s: float = 0.0
+    renewed_ms: int = 0  # by the database's clock, when it was read
 
     @property
     def is_held(self) -> bool:
@@ -82,4 +92,30 @@ def read(connection: Connection, *, is_locking: bool = False) -> Lease:
     left_ms = row.renewed_ms + row.ttl_ms - read_ms(connection)
     if left_ms > 2 * row.ttl_ms:
         left_ms = 0
-    return Lease(holder=row.holder, epoch=row.epoch, address=row.address, left_s=left_ms / 1000)
+    return Lease(
+        holder=row.holder, epoch=row.epoch, address=row.address, left_s=left_ms / 1000, renewed_ms=row.renewed_ms
+    )
+
+
+def bury(connection: Connection) -> None:
+    """Give back the lease of a holder that is known to be dead: nobody need wait for it."""
+    release(connection, read(connection))
+
+
+def wait_for_end(look: Callable[[], Lease], where: str, tell: Callable[[str], None], *, hint: str) -> None:
+    """Wait until nobody has the lease; ``look`` reads it without a lock, in a transaction of its own.
+
+    A holder that ended without notice renews nothing, so its lease runs out. DatabaseInUseError as soon as the lease
+    is renewed or passes to another, since a replica is alive then; and at once if it lasts too long to wait for.
+    """
+    first = found = look()
+    lasts = f"{found.left_s:.1f} s more"
+    if found.is_held and found.left_s > _LONGEST_WAIT_S:
+        raise DatabaseInUseError(f"{where} is in use: {found.holder} leads, and its lease lasts {lasts}", hint=hint)
+    if found.is_held:
+        tell(f"{found.holder} leads or ended without notice; its lease lasts {lasts}: waiting until it runs out")
+    while found.is_held:
+        if (found.epoch, found.renewed_ms) != (first.epoch, first.renewed_ms):
+            raise DatabaseInUseError(f"{where} is in use: {found.holder} leads, and renews its lease", hint=hint)
+        time.sleep(min(_LOOK_S, found.left_s))
+        found = look()

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, insert, select, update
 
 from hostler.control.store.errors import LogForgottenError
 from hostler.control.store.many import insert_all
@@ -22,14 +22,14 @@ from hostler.control.store.tables import checkpoints, log, log_head
 from hostler.errors import InputError, InternalError
 
 __all__ = [
-    "Checkpoint", "Entry", "Kind", "NewEntry", "append", "forget_before", "head", "latest_checkpoint", "oldest",
-    "read_after", "read_before", "sample", "save_checkpoint",
+    "Checkpoint", "Entry", "Kind", "NewEntry", "append", "append_alone", "checkpoint_before", "forget_before", "head",
+    "latest_checkpoint", "oldest", "read_after", "read_before", "replace_checkpoints", "sample", "save_checkpoint",
 ]  # fmt: skip
 
 Kind = Literal["fact", "step", "note"]
 
 _TAIL = "hostler_log_tail"
-_KEPT_CHECKPOINTS = 2
+_KEPT_CHECKPOINTS = 2  # a service that cannot use the newest one begins with the one before it
 # Made once: making them costs SQLAlchemy more than running them costs the database.
 _READ_HEAD = select(log_head.c.seq)
 _LOCK_HEAD = _READ_HEAD.with_for_update()
@@ -78,12 +78,14 @@ class _Tail:
         self.written = 0
 
 
-def open_tail(connection: Connection) -> None:
-    """Wait for the turn to write, and begin to keep aside what is appended; for the writer.
+def open_tail(connection: Connection) -> int:
+    """Wait for the turn to write, and begin to keep aside what is appended; return the head. For the writer.
 
     On SQLite BEGIN IMMEDIATE has waited already.
     """
-    connection.info[_TAIL] = _Tail(connection.execute(_LOCK_HEAD).scalar_one())
+    found: int = connection.execute(_LOCK_HEAD).scalar_one()
+    connection.info[_TAIL] = _Tail(found)
+    return found
 
 
 def mark(connection: Connection) -> tuple[int, int]:
@@ -133,6 +135,13 @@ def append(connection: Connection, entries: Sequence[NewEntry]) -> list[int]:
     first = tail.base + len(tail.entries) + 1
     tail.entries.extend(entries)
     return list(range(first, first + len(entries)))
+
+
+def append_alone(connection: Connection, entries: Sequence[NewEntry]) -> None:
+    """Put entries behind all others of a database that nobody serves, in the transaction at hand; not for works."""
+    open_tail(connection)
+    append(connection, entries)
+    close_tail(connection)
 
 
 def head(connection: Connection) -> int:
@@ -203,32 +212,51 @@ def _narrowed(query: Select[Any], kinds: Sequence[Kind], project: str | None, su
     return query
 
 
-def save_checkpoint(connection: Connection, checkpoint: Checkpoint) -> None:
-    """Keep decision state; one older checkpoint stays beside it."""
+def save_checkpoint(connection: Connection, checkpoint: Checkpoint, *, unusable: Sequence[int] = ()) -> None:
+    """Keep decision state; one older checkpoint stays beside it. Those at ``unusable`` numbers are removed."""
     newest = head(connection)
     if not 0 <= checkpoint.seq <= newest:
         raise InputError(f"a checkpoint at {checkpoint.seq} of a log that ends at {newest}", hint="checkpoint what is")
-    connection.execute(delete(checkpoints).where(checkpoints.c.seq == checkpoint.seq))
+    replaced = [*unusable, checkpoint.seq]
+    connection.execute(delete(checkpoints).where(checkpoints.c.seq.in_(replaced)))
     connection.execute(insert(checkpoints).values(msgspec.structs.asdict(checkpoint)))
     kept = select(checkpoints.c.seq).order_by(checkpoints.c.seq.desc()).limit(_KEPT_CHECKPOINTS)
     oldest_kept = min(connection.execute(kept).scalars())
     connection.execute(delete(checkpoints).where(checkpoints.c.seq < oldest_kept))
 
 
+def replace_checkpoints(connection: Connection, checkpoint: Checkpoint) -> None:
+    """Keep decision state that does not follow from the log before it; no other checkpoint stays."""
+    connection.execute(delete(checkpoints))
+    save_checkpoint(connection, checkpoint)
+
+
 def latest_checkpoint(connection: Connection) -> Checkpoint | None:
     """Return the newest decision state that was kept."""
+    return checkpoint_before(connection, None)
+
+
+def checkpoint_before(connection: Connection, seq: int | None) -> Checkpoint | None:
+    """Return the newest decision state that was kept before a number; None is after all of them."""
     query = select(checkpoints).order_by(checkpoints.c.seq.desc()).limit(1)
+    if seq is not None:
+        query = query.where(checkpoints.c.seq < seq)
     row = connection.execute(query).mappings().one_or_none()
     return None if row is None else Checkpoint(**row)
 
 
 def forget_before(connection: Connection, seq: int) -> int:
-    """Delete entries before a number, but none that is needed after the latest checkpoint; return how many."""
-    _flush(connection)
-    latest = connection.execute(select(func.max(checkpoints.c.seq))).scalar()
-    if latest is None:
+    """Delete entries before a number, but none that a start may need; return how many.
+
+    A service that cannot use the newest checkpoint begins with the older one, so the log since that one stays. As long
+    as there is one checkpoint alone, the whole log stays: it is what a start falls back to. The newest entry stays in
+    any case: a process that connects again compares it with what it knows (``history``).
+    """
+    newest = head(connection)
+    kept = connection.execute(select(checkpoints.c.seq).order_by(checkpoints.c.seq.desc())).scalars().all()
+    if len(kept) < _KEPT_CHECKPOINTS:
         return 0
-    bound = min(seq - 1, latest)
+    bound = min(seq - 1, kept[_KEPT_CHECKPOINTS - 1], newest - 1)
     gone = connection.execute(delete(log).where(log.c.seq <= bound)).rowcount
     if gone:
         connection.execute(update(log_head).values(forgotten=bound))

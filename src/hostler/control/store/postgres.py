@@ -54,6 +54,10 @@ class PostgresBackend:
         )
         self.notifier = PostgresNotifier(location, limits)
 
+    def place(self, connection: Connection) -> str:
+        """Return the database's name alone: the server changes when a standby takes over."""
+        return f"postgresql:{connection.exec_driver_sql('SELECT current_database()').scalar_one()}"
+
     def why_unopened(self, error: SQLAlchemyError) -> HostlerError | None:
         """Say why the server cannot be reached or lets nobody in."""
         return why_unopened(error, self._location)
@@ -85,6 +89,10 @@ class PostgresBackend:
             return False
         state = error.orig.sqlstate
         return bool(state) and not str(state).startswith(_UNCERTAIN)
+
+    def is_standby(self, connection: Connection) -> bool:
+        """Say whether the server replays what another one wrote."""
+        return bool(connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar_one())
 
     def close(self) -> None:
         """Close all connections."""

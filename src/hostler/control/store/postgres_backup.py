@@ -1,26 +1,29 @@
 """Backup and restore of PostgreSQL: its own tools copy, and we look at what they copied, in the same snapshot.
 
 A restore keeps everybody out by the lock under which replicas bring tables to their revision when they start, and sees
-that none runs already. The row that says the revision is written last, with the numbers that begin anew: a restore that
-ends half-way leaves tables without a revision, which no replica serves.
+that none runs already. The rest is one transaction: a scratch schema gets our tables and the rows of the dump, all rows
+are read, numbers begin anew, access is limited, and the tables take the place of the old ones. Invariant: whatever
+ends a restore before its COMMIT, also a kill or a crash of the server, leaves the old database and no scratch schema.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import tempfile
-from collections.abc import Iterator, Sequence
+import secrets
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
+import psycopg.sql
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 
-from hostler.control.store import lease
+from hostler.control.store import lease, schema
 from hostler.control.store.backup_files import check_not_of_sqlite, new_file, sync
 from hostler.control.store.bodies import Readers, check_bodies
 from hostler.control.store.contents import BackupReport, Contents, check_contents, check_no_triggers, check_revision
@@ -29,6 +32,13 @@ from hostler.control.store.limits import Limits
 from hostler.control.store.postgres import SCHEMA_LOCK, PostgresBackend
 from hostler.control.store.postgres_tools import PostgresTools
 from hostler.control.store.renumbering import begin_anew
+from hostler.control.store.restored_access import (
+    AccessChoices,
+    AccessReport,
+    AccessSnapshot,
+    limit_access,
+    read_access,
+)
 from hostler.control.store.tables import METADATA
 
 __all__ = ["backup", "restore", "restore_in_place"]
@@ -46,8 +56,15 @@ WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace
 UNION ALL SELECT rulename FROM pg_rules WHERE schemaname = current_schema()
 ORDER BY 1
 """
+_RIGHTS = """
+SELECT current_schema(), has_database_privilege(current_database(), 'CREATE'), current_database(), current_user
+"""
 _TRIGGER = re.compile(r"^\d+; \d+ \d+ (?:TRIGGER|RULE|EVENT TRIGGER) (?:\S+ \S+|-) (\S+) ", re.MULTILINE)
-_STOP = "stop all replicas first; one that was killed counts for a few seconds more"
+# How pg_restore begins and ends the rows of a table.
+_COPY = re.compile(rb"COPY (?:[^ .]+\.)?(?P<table>[^ .]+) \((?P<columns>[^)]*)\) FROM stdin;\n")
+_END_OF_ROWS = b"\\.\n"
+_SWAP_MS = 60_000  # how long to wait for others who read the old tables, such as an open psql
+_STOP = "stop all replicas first"
 
 
 def backup(url: URL, target: Path) -> BackupReport:
@@ -66,7 +83,16 @@ def backup(url: URL, target: Path) -> BackupReport:
     return found.report(str(target), size_bytes)
 
 
-def restore(source: Path, url: URL, *, is_forced: bool, now_ms: int, readers: Readers) -> BackupReport:
+def restore(
+    source: Path,
+    url: URL,
+    *,
+    is_forced: bool,
+    now_ns: int,
+    readers: Readers,
+    access: AccessChoices,
+    tell: Callable[[str], None],
+) -> BackupReport:
     """Load a dump into a database that nobody uses, which must be empty unless forced; its numbers begin anew."""
     if not source.is_file():
         raise BackupError(f"{source} does not exist", hint="name a file that a backup made")
@@ -76,29 +102,35 @@ def restore(source: Path, url: URL, *, is_forced: bool, now_ms: int, readers: Re
         tools.check(_release(connection))
         revision = check_revision(_revision_of(tools, source), str(source))
         check_no_triggers(_TRIGGER.findall(tools.read("--list", str(source))), str(source))
-        _keep_out(connection, backend.name)
+        _keep_out(connection, backend.name, tell)
         with connection.begin():
-            _check_free(connection, backend.name, is_forced=is_forced)
-        _load(tools, source, is_forced=is_forced)
-        with connection.begin():
-            connection.exec_driver_sql(f"INSERT INTO {_REVISION} VALUES (%s)", (revision,))
-            found = _contents(connection, backend.name)
-            _check_rows(connection, backend.name, readers)
-            _renumber(connection, now_ms)
-    return found.report(backend.name, source.stat().st_size)
+            is_there = _check_free(connection, backend.name, is_forced=is_forced)
+            home = _home_schema(connection, backend.name)
+            replaced = _read_replaced(connection) if is_there else None
+            scratch = _make_scratch_schema(connection)
+            schema.upgrade(connection, revision)
+            _load(connection, tools, source)
+            found = _contents(connection, str(source))
+            schema.upgrade(connection)
+            _check_rows(connection, str(source), readers)
+            report = _begin_anew(connection, replaced, access, source.name, now_ns)
+            _swap(connection, home, scratch)
+    return msgspec.structs.replace(found.report(backend.name, source.stat().st_size), access=report)
 
 
-def restore_in_place(url: URL, *, now_ms: int, readers: Readers) -> BackupReport:
+def restore_in_place(
+    url: URL, *, now_ns: int, readers: Readers, access: AccessChoices, tell: Callable[[str], None]
+) -> BackupReport:
     """Check a database that was restored by other means, and let its numbers begin anew."""
     with _opened(url) as backend, backend.writing.connect() as connection:
-        _keep_out(connection, backend.name)
+        _keep_out(connection, backend.name, tell)
         with connection.begin():
             found = _contents(connection, backend.name)
             _check_unled(connection, backend.name)
             _check_rows(connection, backend.name, readers)
-            _renumber(connection, now_ms)
+            report = _begin_anew(connection, None, access, "", now_ns)
             size_bytes = connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one()
-    return found.report(backend.name, size_bytes)
+    return msgspec.structs.replace(found.report(backend.name, size_bytes), access=report)
 
 
 @contextmanager
@@ -147,18 +179,31 @@ def _revision_of(tools: PostgresTools, source: Path) -> str:
     return found[1]
 
 
-def _keep_out(connection: Connection, where: str) -> None:
-    """Let no replica start until this session ends, and see that none runs."""
+def _keep_out(connection: Connection, where: str, tell: Callable[[str], None]) -> None:
+    """Let no replica start until this session ends, and see that none runs; wait for the lease of a dead leader.
+
+    The sessions of a replica that was killed end before its lease does.
+    """
     with connection.begin():
         if not connection.exec_driver_sql(f"SELECT pg_try_advisory_lock({SCHEMA_LOCK})").scalar_one():
             raise DatabaseInUseError(f"{where} is being started with, or restored", hint=_STOP)
+    lease.wait_for_end(lambda: _read_lease(connection), where, tell, hint=_STOP)
+    with connection.begin():
         others = connection.exec_driver_sql(_OTHERS).scalar_one()
         if others:
             raise DatabaseInUseError(f"{where} is in use: {others} sessions of Hostler", hint=_STOP)
 
 
-def _check_free(connection: Connection, where: str, *, is_forced: bool) -> None:
-    """Refuse a database that is not empty: of somebody else always, of ours unless forced or led by somebody."""
+def _read_lease(connection: Connection) -> lease.Lease:
+    """Read the lease without a lock; nobody has that of a database without our tables."""
+    with connection.begin():
+        if {"lease", _REVISION} <= set(inspect(connection).get_table_names()):
+            return lease.read(connection)
+    return lease.Lease(holder="", epoch=0)
+
+
+def _check_free(connection: Connection, where: str, *, is_forced: bool) -> bool:
+    """Reject a database that is not empty: a foreign one always, one of ours unless forced or led. Return which."""
     present = set(inspect(connection).get_table_names())
     ours = present & set(METADATA.tables)
     if ours and _REVISION not in present:
@@ -169,6 +214,7 @@ def _check_free(connection: Connection, where: str, *, is_forced: bool) -> None:
         raise BackupError(f"{where} exists and would be replaced", hint=hint)
     if "lease" in ours:
         _check_unled(connection, where)
+    return bool(ours)
 
 
 def _check_unled(connection: Connection, where: str) -> None:
@@ -177,20 +223,84 @@ def _check_unled(connection: Connection, where: str) -> None:
         raise DatabaseInUseError(f"{where} is in use: {held.holder} leads", hint=_STOP)
 
 
-def _load(tools: PostgresTools, source: Path, *, is_forced: bool) -> None:
-    """Load everything but the revision, in one transaction."""
-    entries = tools.read("--list", str(source)).splitlines()
-    wanted = [line for line in entries if not re.search(rf" TABLE DATA \S+ {_REVISION} ", line)]
-    clean = ("--clean", "--if-exists") if is_forced else ()
-    how = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges", *clean)
-    with tempfile.NamedTemporaryFile("w", prefix="hostler-restore-") as chosen:
-        chosen.write("\n".join(wanted) + "\n")
-        chosen.flush()
-        tools.load(*how, f"--use-list={chosen.name}", str(source))
+def _home_schema(connection: Connection, where: str) -> str:
+    """Return the schema that the tables are in, or will be; reject a role that may not make another beside it."""
+    home, may_create, database, role = connection.exec_driver_sql(_RIGHTS).one()
+    if home is None or not may_create:
+        quote = connection.dialect.identifier_preparer.quote
+        hint = f"as an administrator of the server: GRANT CREATE ON DATABASE {quote(database)} TO {quote(role)}"
+        raise BackupError(f"user {role} may not create a schema in {where}; nothing was changed", hint=hint)
+    return str(home)
 
 
-def _renumber(connection: Connection, now_ms: int) -> None:
+def _read_replaced(connection: Connection) -> AccessSnapshot | None:
+    """Return what the database accepts that is replaced; None if it cannot tell."""
     try:
-        begin_anew(connection, now_ms)
+        with connection.begin_nested():
+            return read_access(connection)
+    except (SQLAlchemyError, BackupError):
+        return None
+
+
+def _make_scratch_schema(connection: Connection) -> str:
+    """Make a schema that only this transaction sees, and let all names without a schema mean it."""
+    name = f"hostler_restore_{secrets.token_hex(8)}"
+    connection.exec_driver_sql(f"CREATE SCHEMA {name}")
+    connection.exec_driver_sql(f"SET LOCAL search_path = {name}")
+    return name
+
+
+def _load(connection: Connection, tools: PostgresTools, source: Path) -> None:
+    """Load the rows of a dump into our own empty tables. No other statement of the dump is ever run."""
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, psycopg.Connection)
+    for table in METADATA.sorted_tables:  # referred rows first
+        connection.exec_driver_sql(f"DELETE FROM {table.name}")  # those that a new database begins with
+        try:
+            with tools.stream("--data-only", f"--table={table.name}", "--file=-", str(source)) as lines:
+                _load_table(raw, table.name, lines, source)
+        except psycopg.Error as error:
+            said = str(error).strip().splitlines()[0]
+            hint = "nothing that exists was changed; take another backup"
+            raise BackupError(f"table {table.name} of {source} cannot be loaded: {said}", hint=hint) from error
+
+
+def _load_table(raw: psycopg.Connection[Any], table: str, lines: Iterator[bytes], source: Path) -> None:
+    headers = (found for line in lines if (found := _COPY.fullmatch(line)))
+    header = next(headers, None)
+    if header is None or header["table"].decode().strip('"') != table:
+        raise BackupError(f"{source} has no rows of table {table}", hint="name a file that a backup made")
+    columns = [psycopg.sql.Identifier(name.strip().strip('"')) for name in header["columns"].decode().split(",")]
+    statement = psycopg.sql.SQL("COPY {} ({}) FROM STDIN").format(
+        psycopg.sql.Identifier(table), psycopg.sql.SQL(", ").join(columns)
+    )
+    with raw.cursor() as cursor, cursor.copy(statement) as copy:
+        for line in lines:
+            if line == _END_OF_ROWS:
+                break
+            copy.write(line)
+        else:
+            raise BackupError(f"{source} ends within table {table}", hint="take another backup")
+    if next(headers, None) is not None:
+        raise BackupError(f"{source} has two tables {table}", hint="name a file that a backup made")
+
+
+def _begin_anew(
+    connection: Connection, replaced: AccessSnapshot | None, access: AccessChoices, source: str, now_ns: int
+) -> AccessReport:
+    try:
+        begin_anew(connection, now_ns // 1_000_000)
+        return limit_access(connection, replaced, access, source, now_ns)
     except msgspec.DecodeError as error:
         raise BackupError(f"the backup cannot be renumbered: {error}", hint="take another backup") from error
+
+
+def _swap(connection: Connection, home: str, scratch: str) -> None:
+    """Put the new tables in the place of the old ones; COMMIT shows all of that or none of it."""
+    quote = connection.dialect.identifier_preparer.quote
+    names = [*METADATA.tables, _REVISION]
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_SWAP_MS}")
+    connection.exec_driver_sql("DROP TABLE IF EXISTS " + ", ".join(f"{quote(home)}.{name}" for name in names))
+    for name in names:
+        connection.exec_driver_sql(f"ALTER TABLE {scratch}.{name} SET SCHEMA {quote(home)}")
+    connection.exec_driver_sql(f"DROP SCHEMA {scratch}")

@@ -10,6 +10,9 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from psycopg.conninfo import make_conninfo
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
@@ -49,19 +52,34 @@ class PostgresTools:
         """Run pg_dump on the database."""
         self._run("pg_dump", "--no-password", *arguments, f"--dbname={self._where}")
 
-    def load(self, *arguments: str) -> None:
-        """Run pg_restore into the database."""
-        self._run("pg_restore", "--no-password", f"--dbname={self._where}", *arguments)
-
     def read(self, *arguments: str) -> str:
         """Run pg_restore on a file alone and return what it says."""
         return self._run("pg_restore", *arguments)
 
+    @contextmanager
+    def stream(self, *arguments: str) -> Iterator[Iterator[bytes]]:
+        """Run pg_restore on a file alone and give what it says, line by line; BackupError if it fails."""
+        with tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(
+                [self._find("pg_restore"), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
+            )
+            try:
+                assert process.stdout is not None
+                with process.stdout as lines:
+                    yield iter(lines)
+                    for _ in lines:  # it fails if nobody reads all that it says
+                        pass
+            except BaseException:
+                process.kill()
+                raise
+            finally:
+                process.wait()
+            if process.returncode != 0:
+                errors.seek(0)
+                raise _failure("pg_restore", process.returncode, errors.read())
+
     def _run(self, name: str, *arguments: str) -> str:
-        program = shutil.which(name)
-        if program is None:
-            hint = "install PostgreSQL's client (Debian: postgresql-client), or use its tools on another machine"
-            raise BackupError(f"{name} is not installed, which does this for PostgreSQL", hint=hint)
+        program = self._find(name)
         environment = dict(os.environ)
         if self._password:
             environment["PGPASSWORD"] = self._password
@@ -69,7 +87,18 @@ class PostgresTools:
             [program, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
         if done.returncode != 0:
-            lines = done.stderr.decode(errors="replace").strip().splitlines()
-            said = lines[0].removeprefix(f"{name}: ").removeprefix("error: ") if lines else f"exit {done.returncode}"
-            raise BackupError(f"{name} failed: {said}", hint="nothing that exists was changed")
+            raise _failure(name, done.returncode, done.stderr)
         return done.stdout.decode(errors="replace")
+
+    def _find(self, name: str) -> str:
+        program = shutil.which(name)
+        if program is None:
+            hint = "install PostgreSQL's client (Debian: postgresql-client), or use its tools on another machine"
+            raise BackupError(f"{name} is not installed, which does this for PostgreSQL", hint=hint)
+        return program
+
+
+def _failure(name: str, code: int, output: bytes) -> BackupError:
+    lines = output.decode(errors="replace").strip().splitlines()
+    said = lines[0].removeprefix(f"{name}: ").removeprefix("error: ") if lines else f"exit {code}"
+    return BackupError(f"{name} failed: {said}", hint="nothing that exists was changed")

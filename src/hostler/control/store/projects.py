@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy import Connection, bindparam, delete, func, select
 
 from hostler.control.store.errors import NameTakenError, NotFoundError, StillUsedError
 from hostler.control.store.rows import change, insert_new, remove
 from hostler.control.store.tables import gangs, projects, quotas, reservations, vms
 
-__all__ = ["ProjectRow", "drop", "find", "get", "insert", "list_after", "save"]
+__all__ = ["ProjectRow", "count", "drop", "find", "get", "insert", "list_after", "save"]
 
 # Made once: making it costs SQLAlchemy more than running it costs the database.
+_COUNT = select(func.count()).select_from(projects)
 _FIND = select(projects).where(projects.c.name == bindparam("key_name"))
 
 
@@ -55,6 +56,11 @@ def find(connection: Connection, name: str) -> ProjectRow | None:
     """Return a project by its name."""
     row = connection.execute(_FIND, {"key_name": name}).mappings().one_or_none()
     return None if row is None else ProjectRow(**row)
+
+
+def count(connection: Connection) -> int:
+    """Return how many projects there are."""
+    return connection.execute(_COUNT).scalar_one()
 
 
 def get(connection: Connection, name: str) -> ProjectRow:

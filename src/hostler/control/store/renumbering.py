@@ -2,9 +2,9 @@
 
 Agents have seen newer numbers, and take nothing older; and a VM may be on another host by now than the backup says. So
 every number that agents compare begins anew at the time of the restore, which lies beyond all that were given before;
-hosts have to register before they count; and each VM that has a host is marked as of a backup: nobody is ordered
-anything about it until all hosts have said what they have (``fleet.restored``). A work of the store, done before
-anybody serves the database.
+the log gets a new identity (``known_heads``), hosts have to register before they count; and each VM that has a host is
+marked as of a backup: nobody is ordered anything about it until all hosts have said what they have
+(``fleet.restored``). A work of the store, done before anybody serves the database.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import msgspec
 from sqlalchemy import Column, ColumnElement, Connection, bindparam, case, select, update
 
+from hostler.control.store.known_heads import drop_identity
 from hostler.control.store.tables import hosts, lease, placements, vms
 
 __all__ = ["OF_A_BACKUP", "WAITS", "begin_anew"]
@@ -31,6 +32,7 @@ def begin_anew(connection: Connection, now_ms: int) -> None:
 
     Numbers grow by one with every change of one host or VM, so they stay behind a clock of milliseconds.
     """
+    drop_identity(connection)
     connection.execute(update(lease).values(epoch=_beyond(lease.c.epoch, now_ms), holder=""))
     numbers = {"epoch": _beyond(hosts.c.epoch, now_ms), "generation": _beyond(hosts.c.generation, now_ms)}
     connection.execute(update(hosts).values(**numbers, agent="", boot=""))

@@ -25,7 +25,7 @@ from hostler.control.store.backend import Backend
 from hostler.control.store.errors import ForeignDatabaseError, NewerDatabaseError, translate
 from hostler.control.store.tables import METADATA
 
-__all__ = ["check_revision", "current_revision", "differences", "is_known", "latest_revision", "migrate"]
+__all__ = ["check_revision", "current_revision", "differences", "is_known", "latest_revision", "migrate", "upgrade"]
 
 _TABLE = "alembic_version"
 
@@ -44,6 +44,11 @@ def migrate(backend: Backend, target: str = "head") -> str:
             hint = "name another file, or restore a backup"
             raise ForeignDatabaseError(f"{backend.name} is not a database", hint=hint) from error
         raise backend.why_unopened(error) or translate(error) from error
+
+
+def upgrade(connection: Connection, target: str = "head") -> None:
+    """Bring tables that only this transaction uses up to a revision."""
+    _move(connection, target)
 
 
 def check_revision(connection: Connection, where: str) -> None:
@@ -82,7 +87,7 @@ def is_known(revision: str) -> bool:
 
 def _move(connection: Connection, target: str) -> None:
     scripts = _scripts()
-    is_up = target == "head"
+    is_up = target == "head" or not current_revision(connection)
 
     def steps(revision: Any, _context: MigrationContext) -> Any:  # noqa: ANN401 - alembic's own types are private
         return scripts._upgrade_revs(target, revision) if is_up else scripts._downgrade_revs(target, revision)

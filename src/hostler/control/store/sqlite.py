@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, e
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
+from hostler.control.store.backup_files import remove_scratch_files
 from hostler.control.store.errors import ForeignDatabaseError, is_full
 from hostler.control.store.limits import Limits
 from hostler.control.store.notifier import Notifier
@@ -53,6 +54,7 @@ class SqliteBackend:
         self._fold_at = limits.wal_bytes
         _make_private(self.path)
         self._lock = ProcessLock(self.path)
+        remove_scratch_files(self.path)
         location = URL.create("sqlite", database=str(self.path))
         options: dict[str, Any] = {"hide_parameters": True, "connect_args": {"timeout": limits.busy_s}}
         self.writing = _engine(location, "BEGIN IMMEDIATE", limits, {**options, "poolclass": NullPool})
@@ -61,6 +63,10 @@ class SqliteBackend:
 
     @property
     def name(self) -> str:
+        """Return the file."""
+        return str(self.path)
+
+    def place(self, connection: Connection) -> str:
         """Return the file."""
         return str(self.path)
 
@@ -107,6 +113,10 @@ class SqliteBackend:
         After any other error of the disk nobody knows what the next start will find in the WAL.
         """
         return is_full(error)
+
+    def is_standby(self, connection: Connection) -> bool:
+        """Say no: a file follows nobody."""
+        return False
 
     def close(self) -> None:
         """Close everything; the last connection folds the WAL into the file."""

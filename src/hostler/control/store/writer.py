@@ -30,9 +30,11 @@ from hostler.control.store.errors import (
     own_copy,
     translate,
 )
+from hostler.control.store.history import History
 from hostler.control.store.jobs import Job, run_all, settle
 from hostler.control.store.limits import Limits
 from hostler.control.store.recent import Recent
+from hostler.control.store.traffic import Traffic
 from hostler.errors import InternalError
 
 __all__ = ["Work", "Writer"]
@@ -54,6 +56,8 @@ class Writer:
         self._is_committing = False
         self.commits = 0
         self.recent = Recent()
+        self.traffic = Traffic()
+        self.history = History(backend.is_standby)
         self.failures = dict.fromkeys((kind.code for kind in FAILURES), 0)
         event.listen(backend.writing, "commit", self._check_commit)
         self._thread = threading.Thread(target=self._run, name="hostler-writer", daemon=True)
@@ -79,6 +83,7 @@ class Writer:
                 self.failures[OverloadedError.code] += 1
                 raise OverloadedError(f"{len(self._queue)} writes wait already", hint="try again in a moment")
             self._queue.append(job)
+            self.traffic.begin()
             self._changed.notify()
 
     def close(self) -> None:
@@ -91,6 +96,7 @@ class Writer:
     def _run(self) -> None:
         while jobs := self._next_jobs():
             self._write(jobs)
+            self.traffic.end(len(jobs))
         self._drop(is_broken=False)
 
     def _next_jobs(self) -> list[Job]:
@@ -134,6 +140,7 @@ class Writer:
         self.commits += 1
         if entries:
             self.recent.add(entries)
+            self.history.note(entries[-1])
             self._backend.notifier.poke()
         self._backend.after_commit(connection)
 
@@ -144,7 +151,7 @@ class Writer:
             if self._connection is None:
                 self._connection = self._backend.writing.connect()
             transaction = self._connection.begin()
-            log.open_tail(self._connection)
+            self.history.check_writing(self._connection, log.open_tail(self._connection))
         except BaseException as error:
             is_broken = self._connection is None or self._connection.invalidated
             self._drop()
@@ -200,7 +207,8 @@ class Writer:
             raise DatabaseUnavailableError("the transaction ended by itself", hint="nothing was written; try again")
         try:
             self._is_committing = True
-            transaction.commit()
+            with self.traffic.waiting_for_disk():
+                transaction.commit()
         except SQLAlchemyError as error:
             is_refusal = self._backend.is_refusal(error)
             self._drop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hostler.errors import ConflictError, InputError
 
-__all__ = ["MigratingError", "NotMovableError", "ProtectedError", "WrongStateError"]
+__all__ = ["HostsMissingError", "MigratingError", "NotMovableError", "ProtectedError", "WrongStateError"]
 
 
 class WrongStateError(ConflictError):
@@ -18,6 +18,12 @@ class MigratingError(ConflictError):
     """The VM is moving: that must wait."""
 
     code = "migrating"
+
+
+class HostsMissingError(ConflictError):
+    """The VM is lost, and hosts that may still have it are missing."""
+
+    code = "hosts_missing"
 
 
 class ProtectedError(ConflictError):

@@ -11,8 +11,9 @@ import msgspec
 from hostler.config.documents import Document
 from hostler.config.fleet_entries import read_guests
 from hostler.config.fleet_file import GuestEntry
-from hostler.control.vms.spec import Size, VmSpec
+from hostler.control.vms.spec import Size, VmSpec, size_of
 from hostler.control.vms.state import Claim, Vm
+from hostler.engine.shapes import check_spec
 from hostler.model import (
     CPU,
     MEMORY,
@@ -29,8 +30,8 @@ from hostler.model import (
 )
 
 __all__ = [
-    "CAN_MIGRATE", "HAS_BRIDGE", "HAS_STORAGE", "YES", "arrival", "departure", "departures", "guest_of", "guest_spec",
-    "new_claim", "regrown", "vm_of_uid", "with_run",
+    "CAN_MIGRATE", "HAS_BRIDGE", "HAS_STORAGE", "YES", "arrival", "check_guest", "departure", "departures", "guest_of",
+    "guest_spec", "new_claim", "regrown", "vm_of_uid", "with_run",
 ]  # fmt: skip
 
 HAS_STORAGE = "hostler/storage."
@@ -87,6 +88,11 @@ def guest_spec(spec: VmSpec, project: str, size: Size) -> GuestSpec:
     )
     guest = read_guests(Document(None, _SOURCE), (), entry, {})[0]
     return msgspec.structs.replace(guest.spec, requests=_amounts(size))
+
+
+def check_guest(spec: VmSpec, project: str) -> None:
+    """Reject a VM whose constraints make no sense, or that the engine would reject; InputError, FactError."""
+    check_spec(guest_spec(spec, project, size_of(spec)))
 
 
 def guest_of(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> Guest:

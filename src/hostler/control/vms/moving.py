@@ -64,7 +64,7 @@ def rehomed(vm: Vm, target: Booking) -> Change:
     generation = vm.generation + 1
     vm = _replace(
         vm,
-        home=_replace(target, generation=generation),
+        home=_replace(target, generation=generation, since=generation),
         other=_replace(vm.home, generation=generation),
         move=None,
         moving=_replace(vm.moving, phase="cleaning"),

@@ -37,13 +37,15 @@ def order_for(vm: Vm, host: str) -> Order | None:
     if any(one is not None and one.host == host and is_of_a_backup(one) for one in (vm.home, vm.other)):
         return None
     if vm.home is not None and vm.home.host == host:
-        return _order(vm, vm.run, vm.home.generation, power_at_home(vm), _source_side(vm))
+        order = _order(vm, vm.run, vm.home.generation, power_at_home(vm), _source_side(vm))
+        return _replace(order, since=vm.home.since)
     if vm.other is not None and vm.other.host == host:
         if vm.power == "absent":
             return _order(vm, vm.move, vm.other.generation, "absent", None)
         if vm.moving is not None and vm.moving.phase in ("cleaning", "aborting"):
             return _kept(_order(vm, vm.move, vm.other.generation, "absent", None))
-        return _order(vm, vm.move, vm.other.generation, "running", Migration(is_source=False))
+        order = _order(vm, vm.move, vm.other.generation, "running", Migration(is_source=False))
+        return _replace(order, since=vm.other.since)
     return None
 
 
@@ -99,6 +101,7 @@ def _order(vm: Vm, claim: Claim | None, generation: int, power: Power, migration
         initrd=spec.initrd,
         kernel_arguments=spec.kernel_arguments,
         when_silent="stop" if spec.when_lost == "restart" else "keep",
+        has_disks=vm.has_disks,
     )
 
 

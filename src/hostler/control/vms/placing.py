@@ -13,7 +13,7 @@ from hostler.control.vms.settling import settled
 from hostler.control.vms.state import Booking, Change, Claim, Vm
 from hostler.model import BindFailed, EvictFailed, GuestBound
 
-__all__ = ["bound", "evicted", "held"]
+__all__ = ["bound", "evicted", "held", "rejected"]
 
 _replace = msgspec.structs.replace
 
@@ -34,7 +34,7 @@ def bound(vm: Vm, uid: str, version: int, home: Booking, devices: tuple[int, ...
         why = "the VM's disk is on another host of that name"
         return Change(vm=vm, facts=(BindFailed(uid=uid, host=home.name, reason=why),))
     generation = vm.generation + 1
-    home = _replace(home, generation=generation)
+    home = _replace(home, generation=generation, since=generation if vm.home is None else vm.home.since)
     vm = _replace(
         vm,
         run=taken,
@@ -73,6 +73,14 @@ def held(vm: Vm, uid: str, why: str, *, at_home: str = "", is_promised: bool = F
         vm = _replace(vm, run=None, why=why, power="absent", is_gone=True)
         return Change(vm=vm, facts=(departure(claim),), failed=f"not placed: {why}")
     return Change(vm=_replace(vm, why=at_home if at_home and not vm.spec.host_name else why))
+
+
+def rejected(vm: Vm, uid: str, version: int, why: str) -> Change:
+    """Note why the engine did not take what it was told of a claim, unless that has changed since: see ``held``."""
+    claim = _claim(vm, uid)
+    if claim is None or claim.version != version:
+        return Change(vm=vm)
+    return held(vm, uid, why)
 
 
 def evicted(vm: Vm, uid: str, why: str) -> Change:
@@ -123,7 +131,7 @@ def _landing(vm: Vm, move: Claim, target: Booking, fact: GuestBound) -> Change:
     vm = _replace(
         vm,
         move=move,
-        other=_replace(target, generation=generation),
+        other=_replace(target, generation=generation, since=generation),
         moving=_replace(vm.moving, phase="preparing"),
         generation=generation,
         why="",

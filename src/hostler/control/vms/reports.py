@@ -10,6 +10,7 @@ import re
 
 import msgspec
 
+from hostler.agent.drivers.driver import DiskMissingError, StorageUnavailableError
 from hostler.agent.messages import VmReport
 from hostler.control.vms.guests import departures, with_run
 from hostler.control.vms.moving import given_up, has_failed, other_gone, other_lost, other_reported, source_lost
@@ -22,6 +23,7 @@ __all__ = ["gone", "had_disk", "heard", "is_old_news", "lost", "missing", "repor
 
 _replace = msgspec.structs.replace
 _NEVER_MADE = ("", "absent", "creating")
+_MADE = ("stopped", "starting", "running", "paused", "stopping")
 _CAME_WITHOUT = "its host came back without it: its disk is gone"
 
 
@@ -144,6 +146,11 @@ def _at_home(vm: Vm, report: VmReport) -> Change:
     assert home is not None
     if report.generation > home.generation:
         return Change(vm=vm)  # of an order that we never gave
+    if _is_disk_missing(vm, report):
+        return lost(vm, home.host, f"its disk is no longer on {home.name}")
+    if _is_out_of_reach(report):
+        vm = _replace(vm, trouble=report.trouble, failed_generation=report.failed_generation, is_unknown=False)
+        return Change(vm=vm)
     vm = _replace(
         vm,
         reported=report.state,
@@ -151,11 +158,29 @@ def _at_home(vm: Vm, report: VmReport) -> Change:
         reported_restarts=report.restarts,
         trouble=report.trouble,
         failed_generation=report.failed_generation,
+        has_disks=vm.has_disks or (bool(vm.spec.disks) and report.state in _MADE),
         is_unknown=False,
     )
     if vm.moving is not None and vm.moving.phase == "copying" and has_failed(report, home.generation):
         return given_up(vm, report.trouble.message if report.trouble is not None else "")
     return settled(vm)
+
+
+def _is_disk_missing(vm: Vm, report: VmReport) -> bool:
+    """Say whether a host has found, by its newest order, that a disk which it made once is gone.
+
+    One on shared storage may only be out of its reach: the VM stays blocked there.
+    """
+    assert vm.home is not None
+    is_missing = report.trouble is not None and report.trouble.code == DiskMissingError.code
+    is_current = report.state == "absent" and report.failed_generation == vm.home.generation
+    return is_missing and is_current and vm.power != "absent" and not vm.spec.is_movable
+
+
+def _is_out_of_reach(report: VmReport) -> bool:
+    """Say whether a host cannot see a VM because its storage is unavailable: it is as it was."""
+    is_unavailable = report.trouble is not None and report.trouble.code == StorageUnavailableError.code
+    return is_unavailable and report.state == "absent"
 
 
 def _without_home(vm: Vm) -> Vm:

@@ -39,6 +39,8 @@ _LEAST_MEMORY = 2**20
 _SECTOR = 512  # hypervisors make disks of whole ones
 _MAX_DISKS = 16
 _MOST_JSON = 64 * 1024  # bytes of all of it: lists show many VMs at once, and every replica keeps them
+_MAX_DEVICES = 16  # requests: the engine's bound
+_MAX_MODELS = 64  # of all device requests: more than any vendor has in one generation, and short to show
 _MAX_ENTRIES = 64  # of each list of constraints: every decision looks at all of them
 _LISTS = (
     "devices", "host_affinity", "preferred_hosts", "tolerations", "affinity", "anti_affinity", "preferred_affinity",
@@ -195,10 +197,21 @@ def checked(spec: VmSpec) -> VmSpec:
         if len(getattr(spec, name)) > _MAX_ENTRIES:
             raise InputError(f"{name}: {len(getattr(spec, name))} of them", hint=f"there are at most {_MAX_ENTRIES}")
         check_texts(name, msgspec.to_builtins(getattr(spec, name)))
+    _check_devices(spec)
     if spec.when_lost == "restart" and not spec.is_movable:
         hint = "use shared storage or no disk, or leave when_lost at keep"
         raise InputError("when_lost: a VM with a local disk cannot start on another host", hint=hint)
     return msgspec.structs.replace(spec, cpu=cpu, memory=memory, disks=disks)
+
+
+def _check_devices(spec: VmSpec) -> None:
+    """Reject more device requests or models than one VM may name."""
+    if len(spec.devices) > _MAX_DEVICES:
+        raise InputError(f"devices: {len(spec.devices)} of them", hint=f"a VM has at most {_MAX_DEVICES} requests")
+    models = sum(len(device.models) for device in spec.devices)
+    if models > _MAX_MODELS:
+        hint = f"name at most {_MAX_MODELS} in all, or none: then any model will do"
+        raise InputError(f"devices: they name {models} models", hint=hint)
 
 
 def check_labels(place: str, labels: dict[str, str]) -> None:

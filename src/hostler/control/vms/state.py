@@ -42,6 +42,7 @@ class Booking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     generation: int = 1
     seq: int = 0
+    since: int = 0  # the generation in which the host was chosen: what it made of the VM before that does not count
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,6 +93,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_evicted: bool = False  # on its way out for another VM
     made_way: str = ""  # why it was stopped for another VM, until it has room again
     is_unknown: bool = False  # its host is silent
+    has_disks: bool = False  # a host made its disks: none of them is made again, unless it is started after a loss
     is_lost: bool = False  # its disk is gone: with its host, or its host came back without it
     reported: str = ""  # the state that its host told last
     reported_generation: int = 0  # the newest order that its host has fulfilled

@@ -5,10 +5,12 @@ The engine knows who has room, and takes a VM that has for one that runs there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hostler.control.vms.orders import is_of_a_backup
 from hostler.control.vms.state import Vm, state_of
 
-__all__ = ["advice", "gathering", "standing"]
+__all__ = ["BEHIND_OTHERS", "advice", "force_command", "gathering", "searching", "standing", "waits_for_hosts"]
 
 _THERE = {
     "creating": "has its place on {host}, where it is being made",
@@ -28,6 +30,7 @@ _NOWHERE = {
     "lost": "is lost: its host is gone, and its disk with it",
     "migrating": "is on its way to another host, and the host that it comes from is gone",
 }
+_NAMED = 5  # hosts, in a text
 _AFTER_WAY = ("pending", "stopping")
 _AGAIN = {
     "running": "'hostler vm restart {name}' tries again",
@@ -72,12 +75,28 @@ def _course(vm: Vm) -> str:
     return f"moves to {vm.other.name}"
 
 
-def advice(vm: Vm, mend: str = "") -> str:
+def waits_for_hosts(missing: Sequence[str]) -> str:
+    """Say which hosts a lost VM waits for; nothing if none is missing."""
+    if not missing:
+        return ""
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    return f"is not created again while hosts are missing that may still have it: {', '.join(missing[:_NAMED])}{more}"
+
+
+def force_command(vm: Vm) -> str:
+    """Return what an admin types to start a lost VM although hosts are missing."""
+    return f"'hostler vm start {vm.project}/{vm.name} --force'"
+
+
+def advice(vm: Vm, mend: str = "", missing: Sequence[str] = ()) -> str:
     """Say what somebody can do about a VM that does not get on by itself; empty where nobody has to do anything.
 
-    ``mend`` says what ends the silence of its host, where that is known.
+    ``mend`` says what ends the silence of its host, where that is known; ``missing`` are hosts that may have a lost VM.
     """
     state, home, name = state_of(vm), vm.home, f"{vm.project}/{vm.name}"
+    if state == "lost" and missing:
+        waits = f"it {waits_for_hosts(missing)}; bring them back, or confirm that they are dead"
+        return f"{waits}; an admin can force it: {force_command(vm)}"
     if state == "lost":
         return f"'hostler vm start {name}' starts it anew without its data; 'hostler vm delete {name}' removes it"
     if state == "stopped" and vm.run is None and vm.trouble is None:
@@ -102,3 +121,11 @@ def gathering(there: int, least: int, gang: str = "") -> str:
     """
     of_gang = f" of gang {gang}" if gang else ""
     return f"{there}/{least} members{of_gang} are there, it waits for the rest" if there < least else ""
+
+
+BEHIND_OTHERS = "the search for room for other gangs of its project goes on; its gang is next"
+
+
+def searching(gang: str = "") -> str:
+    """Say that room for a gang is being looked for, over many steps: nothing is decided about its members yet."""
+    return f"the search for room for all members{f' of gang {gang}' if gang else ''} goes on"

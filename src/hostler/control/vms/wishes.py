@@ -11,17 +11,17 @@ import msgspec
 from hostler.control.vms.errors import MigratingError, NotMovableError, ProtectedError, WrongStateError
 from hostler.control.vms.guests import (
     arrival,
+    check_guest,
     departure,
     departures,
     guest_of,
-    guest_spec,
     new_claim,
     regrown,
     with_run,
 )
 from hostler.control.vms.moving import given_up
 from hostler.control.vms.settling import settled
-from hostler.control.vms.spec import VmSpec, checked, size_of
+from hostler.control.vms.spec import VmSpec, checked
 from hostler.control.vms.state import Change, Move, Power, Vm
 from hostler.errors import InputError
 from hostler.model import Event
@@ -40,7 +40,7 @@ def create(
 ) -> Change:
     """Ask for a new VM; it waits for a place, or goes where nobody has room for it at the first look."""
     spec = checked(spec)
-    guest_spec(spec, project, size_of(spec))
+    check_guest(spec, project)
     vm = Vm(
         id=identity,
         project=project,
@@ -125,7 +125,7 @@ def resize(vm: Vm, spec: VmSpec) -> Change:
     _refuse_if_moving(vm)
     spec = checked(spec)
     _check_same(vm.spec, spec)
-    guest_spec(spec, vm.project, size_of(spec))
+    check_guest(spec, vm.project)
     facts: list[Event] = [*departures(vm.grow)]
     before, vm = vm, _replace(vm, spec=spec, grow=None, generation=vm.generation + 1)
     if before.run is None:
@@ -285,7 +285,9 @@ def _gone(vm: Vm, facts: list[Event]) -> Change:
 
 def _wanting(vm: Vm, power: Power) -> Change:
     """Return a VM that is to be running or paused, with a claim where it has given its room back."""
-    vm = _replace(vm, power=power, generation=vm.generation + 1, is_lost=False, trouble=None, failed_generation=0)
+    has_disks = vm.has_disks and not vm.is_lost  # one that was lost gets new ones
+    vm = _replace(vm, power=power, has_disks=has_disks, is_lost=False, generation=vm.generation + 1)
+    vm = _replace(vm, trouble=None, failed_generation=0)
     if vm.run is None:
         vm, fact = with_run(_replace(vm, why=""))
         return Change(vm=vm, facts=(fact,))

@@ -13,6 +13,8 @@ from hostler.model import GuestSpec, Reason
 from hostler.model.policies import Normalizer
 from hostler.model.selectors import untolerated
 
+_UNTOLERATED = "untolerated_taint"
+
 
 class Taints:
     """Keep a guest off hosts with a NoSchedule or NoExecute taint that it does not tolerate."""
@@ -31,10 +33,14 @@ class Taints:
         if len(lists) == 1:
             return None
         codes = np.zeros(len(lists), dtype=np.int16)
+        texts = self._marks.taint_texts if self._marks.names_taints else None
         for number, taints in enumerate(lists):
             bad = untolerated(spec.tolerations, taints)
-            if bad:
-                codes[number] = self._reasons.number(Reason(self.name, "untolerated_taint", bad[0].text()))
+            if bad and texts is None:
+                codes[number] = self._reasons.number(Reason(self.name, _UNTOLERATED))
+            elif bad and texts is not None:
+                text = bad[0].text()
+                codes[number] = self._reasons.of_number(self.name, _UNTOLERATED, texts.find(text), text)
         return codes[self._marks.taints[rows]]
 
 

@@ -23,8 +23,8 @@ class Unsupported:
         self._reasons = view.reasons
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int16s | None:
-        """Return one code for all rows."""
+        """Return one code for all rows; what is not supported is read from the spec (``reasons.shape_reason``)."""
         if not spec.unsupported:
             return None
-        code = self._reasons.number(Reason(self.name, "not_supported", spec.unsupported[0]))
+        code = self._reasons.number(Reason(self.name, "not_supported"))
         return np.full(len(rows), code, dtype=np.int16)

@@ -18,7 +18,6 @@ import numpy as np
 from hostler.engine import Engine
 from hostler.engine.preemption import is_resolvable
 from hostler.engine.randomness import PLACEMENT, draw, name_hash
-from hostler.engine.reasons import named_reason
 from hostler.engine.selection import score_table, tie_keys
 from hostler.engine.shapes import Shape
 from hostler.errors import InputError
@@ -163,7 +162,7 @@ class Adviser:
         keyed = sorted(
             (-total, tie_keys(state, 0, row, number)) for total, row in zip(totals, feasible.tolist(), strict=True)
         )
-        texts, stuck = self._reasons(codes[rows[~fits]].tolist(), shape.spec)
+        texts, stuck = self._reasons(slot, codes[rows[~fits]].tolist())
         refused = dict.fromkeys((name for name in names if name not in known), UNKNOWN)
         unresolvable = set()
         for (name, row), fit in zip(known.items(), fits.tolist(), strict=True):
@@ -175,9 +174,9 @@ class Adviser:
         order = tuple((str(keys[-1]), -negative) for negative, keys in keyed)
         return Ranking(order, refused, frozenset(unresolvable))
 
-    def _reasons(self, codes: Sequence[int], spec: GuestSpec) -> tuple[dict[int, str], set[int]]:
+    def _reasons(self, slot: int, codes: Sequence[int]) -> tuple[dict[int, str], set[int]]:
         """Return the words for some codes, and those of them that no eviction by kube-scheduler cures."""
-        tables = self._engine.state.tables
-        reasons = {code: named_reason(tables, code, spec) for code in set(codes)}
+        cache = self._engine.state.cache
+        reasons = {code: cache.reason(slot, code) for code in set(codes)}
         stuck = {code for code, one in reasons.items() if not is_resolvable(one) or one.plugin in _UNSEEN}
         return {code: one.text() for code, one in reasons.items()}, stuck

@@ -78,12 +78,20 @@ class Conversion:
         group = gang_named_by(pod, _namespace(pod), seed_annotations=self._seed_annotations)
         if self._seed_annotations and has_seed_group(pod):
             seed_group_min(pod)
-        spec = check_spec(self._spec(uid, pod), self._names)
+        spec = check_spec(self._spec(uid, pod), self._names, uid)
         if group:
             problem = self._groups.why_unfit(group, uid, spec, scheduler_of(pod))
             if problem:
                 raise InputError(problem)
         return Guest(name=pod.metadata.name, uid=uid, spec=spec, gang=group)
+
+    def forget(self, uid: str) -> None:
+        """Release the names of resources and devices that a pod has."""
+        self._names.forget_pod(uid)
+
+    def late(self) -> list[str]:
+        """Return pods that were rejected because others of their namespace named too much, and do so no longer."""
+        return self._names.late_pods()
 
     def running(self, uid: str, pod: Pod, siblings: Selector | None) -> tuple[Guest, str]:
         """Convert a pod that runs, and say what of it could not be taken as it is.
@@ -101,7 +109,7 @@ class Conversion:
                 problem, devices = "it names devices that its node does not have", ()
         except CONVERSION_ERRORS as error:
             spec, problem, devices = self._remains(pod), text_of(error), ()
-        spec, cut = clip_spec(spec, self._names)
+        spec, cut = clip_spec(spec, self._names, uid)
         if cut:
             devices = ()
         if siblings is not None:

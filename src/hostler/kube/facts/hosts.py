@@ -24,6 +24,7 @@ from hostler.model import DeviceRequest, Event, Host, HostChanged, HostJoined, H
 __all__ = ["HostBook"]
 
 _NO_LIMIT = 2**31  # volumes of a driver that a node says nothing about
+_CSI = "CSINode/"  # before the name of a node: whose names its drivers are
 
 
 class HostBook:
@@ -37,6 +38,7 @@ class HostBook:
         self._limits: dict[str, dict[str, int]] = {}
         self.drivers: Counter[str] = Counter()  # drivers that nodes limit, and how many do
         self.told: dict[str, Host] = {}
+        self._cut: dict[str, None] = {}  # nodes of which some names are left out
 
     def take_node(self, name: str, new: Node | Broken | None, now: int) -> list[Event]:
         """Take a node in, or forget it."""
@@ -44,20 +46,28 @@ class HostBook:
         place = node_place(name)
         if isinstance(new, Node):
             self._nodes[name] = new
-            if old is not None and name in self._plain and _is_same(old, new):
+            if old is not None and name in self._plain and name not in self._cut and _is_same(old, new):
                 return []
+        self._cut.pop(name, None)
         try:
-            plain = self._read(new, name)
+            plain, problem = self._read(new, name)
         except CONVERSION_ERRORS as error:
-            plain = None
-            self._problems.note(place, text_of(error).removeprefix(f"{place}: "))
+            plain, problem = None, text_of(error).removeprefix(f"{place}: ")
         else:
-            self._problems.note(place, "")
+            if problem:
+                self._cut[name] = None
+        self._problems.note(place, problem)
         if plain is None:
             self._plain.pop(name, None)
         else:
             self._plain[name] = plain
+        if not isinstance(new, Node):
+            self._names.forget_node(name)
         return self._tell(name, now)
+
+    def late(self) -> list[tuple[str, Node]]:
+        """Return nodes that were rejected because others had too many names, and have them no longer."""
+        return [(name, self._nodes[name]) for name in self._names.late_nodes() if name in self._nodes]
 
     def take_csi_node(self, name: str, new: CSINode | Broken | None, now: int) -> tuple[list[Event], bool]:
         """Take the limits of a node in; say also whether another set of drivers is limited now."""
@@ -68,6 +78,10 @@ class HostBook:
             count = driver.allocatable.count if driver.allocatable is not None else None
             if count is not None and driver.name:
                 limits[driver.name] = min(max(count, 0), _NO_LIMIT)
+        problem = self._names.why_not_node(_CSI + name, (ATTACHABLE + driver for driver in limits))
+        if problem:
+            limits = {}
+            self._problems.note(place, problem)
         self.drivers.subtract(self._limits.pop(name, {}).keys())
         self.drivers.update(limits.keys())
         for unused in [driver for driver, users in self.drivers.items() if not users]:
@@ -88,15 +102,16 @@ class HostBook:
             at < len(known.devices) and known.devices[at].kind == kind for at, kind in zip(devices, kinds, strict=True)
         )
 
-    def _read(self, new: Node | Broken | None, name: str) -> Host | None:
+    def _read(self, new: Node | Broken | None, name: str) -> tuple[Host | None, str]:
+        """Return a node as a host, and what is left out of it."""
         if new is None:
-            return None
+            return None, ""
         if isinstance(new, Broken):
             raise InputError(new.error)
         check_name(name, "metadata.name")
         check_keys(new.metadata.labels, "metadata.labels")
         host, _ = node_to_host(new)
-        return check_host(msgspec.structs.replace(host, version=0), self._names)
+        return check_host(msgspec.structs.replace(host, version=0), self._names, self._plain.get(name))
 
     def _tell(self, name: str, now: int) -> list[Event]:
         plain, told = self._plain.get(name), self.told.get(name)
@@ -116,8 +131,6 @@ class HostBook:
             return plain
         own = self._limits.get(plain.name, {})
         limits = {ATTACHABLE + driver: own.get(driver, _NO_LIMIT) for driver in self.drivers}
-        if not self._names.admit(limits, (), from_node=True):
-            return plain
         # A limit of zero is kept: an amount that is not there would be one too, but say less.
         capacity = {**dict(plain.capacity), **limits}
         return msgspec.structs.replace(plain, capacity=tuple(sorted(capacity.items())))

@@ -232,6 +232,7 @@ class PodBook:
         """Tell the engine that a pod is gone, once and for all."""
         if entry.pod is not None and entry.pod.spec.volumes:
             self._volumes.release(uid, claims_of(entry.pod))
+        self._conversion.forget(uid)
         told, entry.told = entry.told, None
         if told is None:
             return
@@ -252,9 +253,10 @@ class PodBook:
         del self._entries[uid], self._uids[entry.key]
 
     def _follow(self, events: list[Event], now: int) -> None:
-        """Look at the pods again that the last changes concern: a claim or a group has another first user."""
-        while self._volumes.moved or self._regrouped:
-            uids: dict[str, None] = {}
+        """Look again at the pods that the last changes concern: by a claim, a group or names that are free now."""
+        late = self._conversion.late()
+        while self._volumes.moved or self._regrouped or late:
+            uids: dict[str, None] = {uid: None for uid in late if uid in self._entries}
             for key in self._volumes.moved:
                 uids |= dict.fromkeys(self.index.at("claim", *key))
             for group in self._regrouped:
@@ -263,6 +265,7 @@ class PodBook:
             self._regrouped.clear()
             for uid in sorted(uids, key=self.age):
                 self._settle(uid, events, now)
+            late = self._conversion.late()
 
     def _show(self, uid: str, entry: Entry) -> None:
         if entry.pod is None:

@@ -6,7 +6,7 @@ import datetime
 
 import msgspec
 
-from hostler.manifests.objects import Pod
+from hostler.manifests.objects import Node, Pod
 from hostler.manifests.places import DEFAULT_NAMESPACE
 from hostler.manifests.times import nanoseconds
 
@@ -60,9 +60,9 @@ def scheduler_of(pod: Pod) -> str:
     return pod.spec.scheduler_name or DEFAULT_SCHEDULER
 
 
-def created_at(pod: Pod) -> int:
-    """Return when a pod was created; 0 where it does not say, or not readably."""
-    written = pod.metadata.creation_timestamp
+def created_at(item: Pod | Node) -> int:
+    """Return when a pod or node was created; 0 where it does not say, or not readably."""
+    written = item.metadata.creation_timestamp
     try:
         return nanoseconds(datetime.datetime.fromisoformat(written), "") if isinstance(written, str) else 0
     except ValueError:

@@ -21,10 +21,10 @@ from hostler.kube.facts.kinds import KINDS
 from hostler.kube.facts.pods import PodBook
 from hostler.kube.facts.problems import Problems
 from hostler.kube.facts.tenancy import BudgetBook, NamespaceBook
-from hostler.kube.facts.views import Counts, PodView
+from hostler.kube.facts.views import Counts, PodView, created_at
 from hostler.kube.facts.volumes import Volumes
 from hostler.kube.settings import GangRules
-from hostler.manifests.objects import Pod
+from hostler.manifests.objects import Node, Pod
 from hostler.manifests.surroundings import Surroundings
 from hostler.model import Event, Gang, Guest, GuestNominated, Host, HostJoined, HostsJoined
 
@@ -166,7 +166,9 @@ class World:
         events: list[Event] = []
         for kind in KINDS:
             resource = kind.resource
-            for key, item in early.get((resource.group, resource.plural), {}).items():
+            items = early.get((resource.group, resource.plural), {}).items()
+            # The names of nodes are bounded: those that were there first come first, however the others are called.
+            for key, item in sorted(items, key=_by_age) if resource.kind == "Node" else items:
                 if resource.kind == "Pod":
                     self._pods.remember(key, item)
                 else:
@@ -213,8 +215,17 @@ class World:
         # A node that is not there may have any devices; one that is there has just those.
         if (before.devices if before else None) != (after.devices if after else None):
             events += self._pods.refresh(self._pods.index.at("devices", name), now)
+        for late, node in self._hosts.late():
+            if late != name:
+                events += self._take_node(_, ("", late), node, now)
         return events
 
     def _take_csi_node(self, _: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
         events, has_moved = self._hosts.take_csi_node(key[1], new, now)
         return events + (self._pods.refresh(self._pods.index.at("claims"), now) if has_moved else [])
+
+
+def _by_age(entry: tuple[Key, Any]) -> tuple[int, Key]:
+    """Return what older nodes come before younger ones by."""
+    key, item = entry
+    return created_at(item) if isinstance(item, Node) else 0, key

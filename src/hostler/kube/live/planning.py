@@ -95,7 +95,9 @@ def make_plan(world: World, engine: Engine, planned: Planned, now: int, *, may_e
 def run_to_rest(engine: Engine, now: int) -> list[Action]:
     """Decide until nobody is left who could be tried; return all actions."""
     done: list[Action] = []
-    for _ in range(_ROUNDS):
+    rounds = 0
+    while rounds < _ROUNDS:
+        rounds += not engine.is_searching  # a search ends by itself
         actions = engine.step(now, _LIMIT)
         done += actions
         is_news = _answer(engine, actions, now)

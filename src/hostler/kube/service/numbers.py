@@ -9,6 +9,7 @@ import msgspec
 from hostler.engine import Engine
 from hostler.engine.gang_book import GANG
 from hostler.engine.queue import QUEUE_NAMES, WAITING
+from hostler.engine.reasons import NamedCounts
 from hostler.kube.live.waiting import member_messages
 from hostler.manifests.messages import gang_message
 
@@ -42,18 +43,17 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
 def count(engine: Engine) -> Numbers:
     """Count the queue."""
     states = Counter[str]()
-    verdicts = Counter[tuple[tuple[int, int], ...]]()  # guests of one shape share them
+    verdicts = Counter[NamedCounts]()  # guests of one shape share them
     uids: list[str] = []
     guests = engine.state.guests
     for uid, state, _ in _entries(engine):
         states[state] += 1
         uids.append(uid)
         if state == UNSCHEDULABLE:
-            verdicts[guests[uid].counts] += 1
-    reasons = engine.state.tables.reasons.values
+            verdicts[guests[uid].reasons] += 1
     refused = Counter[str]()
-    for codes, number in verdicts.items():
-        for plugin in {reasons[code].plugin for code, _ in codes}:
+    for reasons, number in verdicts.items():
+        for plugin in {reason.plugin for reason, _ in reasons}:
             refused[plugin] += number
     return Numbers(
         active=states["active"],

@@ -218,7 +218,9 @@ class _Simulation:
     def _settle(self, now: int) -> bool:
         """Let the engine decide until it has nothing more to say at this moment; say whether anybody moved."""
         moved = False
-        for _ in range(_MOST_STEPS):
+        steps = 0
+        while steps < _MOST_STEPS:
+            steps += not self._engine.is_searching  # a search ends by itself
             actions = self._engine.step(now)
             moved |= self._carry_out(actions, now)
             due = self._engine.next_due()

@@ -1,0 +1,178 @@
+"""How much gangs may search in one step, by tenant, and where a search that was paused goes on.
+
+Work is counted in units, never in time, so that a replay pauses where the recorded run did. In every step a few
+tenants have a share each; those that waited longest come first. A gang whose tenant has spent its share stays active
+in the queue, other entries go on, and the next step continues the search from its ``SearchPosition``. If the rules
+have a ``search_rest_ns``, the gangs of that tenant are not tried before it has passed: other steps are short then.
+
+A position is about exactly these members, this minimum and this topology: when one of them changes, the search starts
+again. When only hosts or other guests changed, it goes on, and every placement of its path is checked again. If
+something improved in the meantime, a gang that finds no place is tried again as soon as its backoff ends.
+
+Invariant: positions, who was served when, and who rests are decision state. Shares last for one step and are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from hostler.model import GuestSpec
+
+__all__ = [
+    "PREEMPT",
+    "RECLAIM",
+    "ROOM",
+    "SEARCH_CONTINUES",
+    "SearchBook",
+    "SearchPaused",
+    "SearchPosition",
+    "SearchShare",
+    "tenant_of",
+]
+
+ROOM: Final = 0  # what the gang looks for: free room, then room of borrowers, then room of lower priorities
+RECLAIM: Final = 1
+PREEMPT: Final = 2
+
+SEARCH_CONTINUES: Final = "the search continues"
+_TENANTS_PER_STEP = 4  # bounds a step; the others come in the next ones
+
+
+def tenant_of(spec: GuestSpec) -> str:
+    """Return by whose share a guest's gang is searched for: its tenant's, or that of its namespace if it has none.
+
+    A namespace has a slash at its end: it is no tenant of that name, and sorts as it does before a name.
+    """
+    return spec.tenant or f"{spec.namespace}/"
+
+
+class SearchPaused(Exception):
+    """A share is spent. Transactions on the way are undone, and the position says where to go on."""
+
+
+class SearchPosition(msgspec.Struct, omit_defaults=True):
+    """Where the search for a gang stands."""
+
+    tenant: str
+    about: tuple[tuple[str, int, int], ...]  # the members: uid, shape, policy
+    need: int
+    topology: str = ""
+    stage: int = ROOM
+    domain: str = ""  # where the gang came closest without victims
+    plan: int = 0  # of several sets of victims, the one that is tried
+    domains: list[str] | None = None  # in the order in which they are tried; None: not known yet
+    greedy: int = 0  # domains that were tried in the greedy order
+    best: tuple[int, str] | None = None  # most members placed, and the domain
+    searched: int = 0  # domains that were searched
+    left: int = -1  # placements that the search in the current domain may still try; -1: not begun
+    path: list[tuple[int, int, int, int]] = []  # by depth: option, place among its rows, kind, row
+    seen: bytes = b""  # sorted hashes of the sets of placements that were tried, eight bytes each
+    has_improved: bool = False  # since the search began
+
+    def begin_stage(self, stage: int, plan: int = 0) -> None:
+        """Go on with another set of hosts or victims, unless the search is there already."""
+        if (self.stage, self.plan) == (stage, plan):
+            return
+        self.stage, self.plan = stage, plan
+        self.domains, self.greedy, self.best, self.searched = None, 0, None, 0
+        self.end_domain()
+
+    def end_domain(self) -> None:
+        """Forget what was tried in the current domain."""
+        self.left, self.path, self.seen = -1, [], b""
+
+
+class SearchShare:
+    """What may be spent before a search pauses; one that does not pause gives up then."""
+
+    def __init__(self, units: int, *, pauses: bool = True) -> None:
+        self.left = units
+        self.pauses = pauses
+
+    def spend(self, units: int) -> None:
+        """Count work that was done."""
+        self.left -= units
+
+    @property
+    def is_spent(self) -> bool:
+        """Say whether nothing is left."""
+        return self.left <= 0
+
+
+class SearchBook:
+    """The searches in progress, and whose turn it is."""
+
+    def __init__(self) -> None:
+        self.positions: dict[str, SearchPosition] = {}  # by gang
+        self.served: dict[str, int] = {}  # tenants with searches, to the turn in which they last had a share
+        self.turn = 0
+        self.denied: dict[str, None] = {}  # tenants that had no share in the last step, because others had
+        self.rests: dict[str, int] = {}  # tenants whose gangs are not tried, to the time when they are again
+        self._chosen: set[str] = set()
+        self._shares: dict[str, SearchShare] = {}
+
+    def begin_step(self, now: int) -> None:
+        """Choose the tenants that may search in this step."""
+        self._shares = {}
+        self.rests = {tenant: until for tenant, until in self.rests.items() if until > now}
+        tenants = {position.tenant for position in self.positions.values()} | self.denied.keys()
+        self.denied = {}
+        self.served = {tenant: at for tenant, at in sorted(self.served.items()) if tenant in tenants}
+        # Tenants before namespaces, each by name: a redacted journal renames both, each in its order.
+        waiting = sorted(
+            tenants - self.rests.keys(), key=lambda one: (self.served.get(one, -1), one.endswith("/"), one)
+        )
+        self._chosen = set(waiting[:_TENANTS_PER_STEP])
+        self.turn = self.turn + 1 if tenants else 0
+
+    def share_of(self, tenant: str, units: int) -> SearchShare | None:
+        """Return what is left of a tenant's share of this step; None if the tenant has to wait for the next one."""
+        share = self._shares.get(tenant)
+        if share is None:
+            if tenant in self.rests:
+                return None
+            if tenant not in self._chosen and len(self._chosen | self._shares.keys()) >= _TENANTS_PER_STEP:
+                self.denied[tenant] = None
+                return None
+            share = self._shares[tenant] = SearchShare(units)
+        if share.is_spent:
+            return None
+        return share
+
+    def pause(self, key: str, position: SearchPosition, until: int | None) -> None:
+        """Keep a position for a later step; with ``until``, for one at that time or after it."""
+        self.positions[key] = position
+        self.served[position.tenant] = self.turn
+        if until is not None:
+            self.rests[position.tenant] = until
+
+    def has_search(self, spec: GuestSpec) -> bool:
+        """Say whether the search for a gang of a guest's tenant goes on."""
+        return tenant_of(spec) in self.served
+
+    def note_improvement(self) -> None:
+        """Note that hosts took something back while searches are paused: what they tried may be possible now."""
+        for position in self.positions.values():
+            position.has_improved = True
+
+    def restore(
+        self,
+        positions: Mapping[str, SearchPosition],
+        served: Mapping[str, int],
+        denied: Iterable[str],
+        rests: Mapping[str, int],
+        turn: int,
+    ) -> None:
+        """Take what a checkpoint has."""
+        self.positions, self.served, self.turn = dict(positions), dict(served), turn
+        self.denied, self.rests = dict.fromkeys(denied), dict(rests)
+
+    def copy(self) -> SearchBook:
+        """Return an independent twin."""
+        twin = SearchBook()
+        positions = {key: msgspec.structs.replace(p, path=p.path.copy()) for key, p in self.positions.items()}
+        twin.restore(positions, self.served, self.denied, self.rests, self.turn)
+        return twin

@@ -1,0 +1,78 @@
+"""One project's gangs are searched for over many steps; VMs of another project are placed in between."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hostler.control.store import log
+from hostler.control.vms.telling import BEHIND_OTHERS, searching
+from tests.control.api.house import SMALL, House, open_house
+from tests.wait import until
+
+HOSTS = 11
+SEARCHED = searching("default/crew")
+FEW = 2  # steps from a VM's arrival to its place: one that began before it, and the next
+
+
+def member(number: int, gang: str = "crew") -> dict[str, object]:
+    rule = {"topology": "kubernetes.io/hostname", "selector": {"app": gang}}
+    spec = {**SMALL, "gang": gang, "labels": {"app": gang}, "anti_affinity": [rule]}
+    return {"project": "default", "name": f"{gang}-{number}", "spec": spec}
+
+
+async def until_searching(house: House) -> None:
+    books = house.context.books
+    while not (await books.ask(lambda engine: bool(engine.state.gangs.searches.positions)))[0]:
+        await asyncio.sleep(0.01)
+
+
+def test_vm_is_placed_while_gangs_of_another_project_are_searched_for() -> None:
+    """Eleven hosts for twelve members that stay apart: nothing but a long search finds out that it cannot be."""
+
+    async def story() -> None:
+        async with open_house() as house:
+            await house.add_hosts(*(f"h{number}" for number in range(HOSTS)))
+            assert (await house.ask("POST", "/v1/projects", json={"name": "quiet"})).status_code == 201
+            await add_gang(house, "crew")
+            await until_searching(house)
+            made = await house.ask("POST", "/v1/vms", json={"project": "quiet", "name": "web", "spec": SMALL})
+            identity = made.json()["vm"]["id"]
+            while (await house.ask("GET", f"/v1/vms/{identity}")).json()["host"] is None:
+                await asyncio.sleep(0.001)
+            entries = house.database.read_now(lambda connection: log.read_after(connection, 0, 10_000))
+            arrived, bound = [one.seq for one in entries if one.kind == "fact" and one.subject == identity][:2]
+            assert sum(one.kind == "step" for one in entries if arrived < one.seq < bound) <= FEW
+            said = (await house.ask("GET", "/v1/vms?project=default")).json()["items"]
+            assert {vm["state"] for vm in said} == {"pending"}
+            assert {vm["why"] for vm in said} == {SEARCHED}
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_members_say_that_their_gang_is_searched_for_or_is_next() -> None:
+    """Their rows had no reason until the search ended; a second gang of the project waits behind the first."""
+
+    async def story() -> None:
+        async with open_house() as house:
+            await house.add_hosts(*(f"h{number}" for number in range(HOSTS)))
+            await add_gang(house, "crew")
+            await until_searching(house)
+            await add_gang(house, "next")
+            for path in ("/v1/vms", "/v1/queue"):
+                for gang, why in (("crew", SEARCHED), ("next", BEHIND_OTHERS)):
+                    await until(lambda path=path, gang=gang, why=why: reasons(house, path, gang, {why}))
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+async def reasons(house: House, path: str, gang: str, wanted: set[str]) -> bool:
+    items = (await house.ask("GET", f"{path}?project=default&limit=100")).json()["items"]
+    return {one["why"] for one in items if one["name"].startswith(f"{gang}-")} == wanted
+
+
+async def add_gang(house: House, name: str) -> None:
+    """Ask for one member more than there are hosts; they stay apart."""
+    gang = {"project": "default", "name": name, "min_count": HOSTS + 1}
+    assert (await house.ask("POST", "/v1/gangs", json=gang)).status_code == 201
+    for number in range(HOSTS + 1):
+        assert (await house.ask("POST", "/v1/vms", json=member(number, name))).status_code == 202
