@@ -20,6 +20,7 @@ from hostler.agent.settling import settled
 from hostler.agent.state import Action, Outcome, Record, Setback, State, Verb, with_entry, without_entry
 
 __all__ = ["after", "begin", "first_state", "next_actions", "next_due", "observe", "reregistered", "take"]
+__all__ += ["with_hanging_look"]
 
 _SECOND = 1_000_000_000
 _FIRST_RETRY = _SECOND
@@ -106,6 +107,14 @@ def observe(
             unavailable=dict(unavailable),
         )
     )
+
+
+def with_hanging_look(state: State, why: str) -> State:
+    """Return the state while a look hangs: VMs stay as they were seen last, and those with local disks are left alone.
+
+    It is reported as unavailable storage. So the control plane places nothing here and takes no VM for absent.
+    """
+    return msgspec.structs.replace(state, unavailable={**state.unavailable, "": why})
 
 
 def next_actions(state: State, now: int) -> list[Action]:

@@ -147,7 +147,7 @@ class Agent:
             unknown=telling.unknown,
             unknown_left_out=telling.unknown_left_out,
             taken=telling.taken,
-            is_inventory_known=worker.state.is_inventory_known,
+            is_inventory_known=worker.state.is_inventory_known and worker.state.has_looked,
             is_watched=watched > 0,
             watched_vms=watched,
             sequence=self._registrations,

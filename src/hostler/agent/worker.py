@@ -2,12 +2,22 @@
 
 Order of things, on which everything after a crash depends: the core says what to do, the lanes are taken, the records
 are safe on disk, and only then the driver acts. Used by ``process``.
+
+Looks at the host may hang: a stale mount, a hypervisor daemon that does not answer. Reports and heartbeats go on
+meanwhile. There is one look at a time, and one that hangs is never given up: each further one would block a thread.
+
+    no look --due--> under way --in time--> observed
+                        |                      ^
+                 look_timeout_s                |
+                        v                      |
+                     hangs ------answers-------+
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
@@ -29,6 +39,15 @@ __all__ = ["Worker"]
 
 _SECOND = 1_000_000_000
 _AFTER_FAILED_LOOK_S = 1.0
+_HANG_HINT = "check this host's mounts and hypervisor"
+
+
+class HostLook(msgspec.Struct, frozen=True):
+    """What a driver said of its host."""
+
+    found: list[Found]
+    unavailable: dict[str, str]
+    size: HostSize
 
 
 class Worker:
@@ -58,33 +77,42 @@ class Worker:
         self._touched: set[str] = set()
         self._wake = asyncio.Event()
         self._look_at = 0
+        self._look: asyncio.Task[HostLook] | None = None
+        self._is_look_early = False
         self._repeats = Repeats()
 
     async def open(self) -> None:
         """Get ready: what was recorded, what is there. VMs that run are adopted as they are."""
-        await self.driver.open()
-        inventory = await self._manifest.load()
-        self._saved = {record.vm: record for record in inventory.records}
-        self.size = await self.driver.size()
+        with self._logged_if_slow():
+            await self.driver.open()
+            inventory = await self._manifest.load()
+            self._saved = {record.vm: record for record in inventory.records}
+            self.size = await self.driver.size()
         if inventory.set_aside:
             self._tell(f"inventory unknown: unreadable records are set aside: {', '.join(inventory.set_aside)}")
         self.state = core.first_state(self.size, inventory.records, is_inventory_known=not inventory.set_aside)
-        found, unavailable = await self._find()
-        self.state = core.observe(self.state, found, unavailable=unavailable)
-        self._tell_unavailable({})
-        self._look_at = self._clock() + self._ns(self._settings.look_s)
+        await self._await_look()
+        if self._is_look_done():
+            self._observe(self._take_look().result())
+        else:
+            self._note_hanging_look()
 
     async def run(self) -> None:
         """Work until cancelled."""
         while True:
             self._wake.clear()
-            if self._clock() >= self._look_at or self.state.doubts.keys() - self.state.busy.keys():
-                await self._look()
+            is_doubted = bool(self.state.doubts.keys() - self.state.busy.keys())
+            if self._clock() >= self._look_at or is_doubted or self._is_look_done():
+                await self._look_at_host()
             await self._begin_lanes()
             await self._wait()
 
     async def close(self) -> None:
         """Let actions end that end soon, give up on the others, and leave the VMs running."""
+        if self._look is not None:
+            look = self._take_look()
+            look.cancel()
+            await asyncio.gather(look, return_exceptions=True)
         lanes = list(self._lanes.values())
         if lanes:
             await asyncio.wait(lanes, timeout=self._settings.shutdown_s)
@@ -120,6 +148,8 @@ class Worker:
 
     def telling(self) -> Telling:
         """Return all that there is to say now."""
+        if not self.state.has_looked:  # any VM may be here: to call one absent or stopped could make it run twice
+            return Telling(version=self.state.version, unavailable=unavailable(self.state))
         planned = plan(self.state, self._clock())
         return Telling(
             version=self.state.version,
@@ -132,21 +162,54 @@ class Worker:
             unavailable=unavailable(self.state),
         )
 
-    async def _look(self) -> None:
-        self._touched = set(self._lanes)
-        is_early = self._clock() < self._look_at
+    async def _look_at_host(self) -> None:
+        """Look at the host and observe what was found. A look that takes too long is waited for in the background."""
+        if self._look is None:
+            await self._await_look()
+        if not self._is_look_done():
+            self._note_hanging_look()
+            return
         try:
-            found, unavailable = await self._find()
-            if unavailable != self.state.unavailable:
-                self.size = await self.driver.size()  # of the file system that is there now
+            look = self._take_look().result()
         except Exception as error:  # a driver's bug must not end the agent
             why = error.message if isinstance(error, HostlerError) else f"{type(error).__name__}: {error}"
             self._tell(f"cannot look at the host: {why}")
             await asyncio.sleep(_AFTER_FAILED_LOOK_S)
             return
+        self._observe(look)
+
+    async def _await_look(self) -> None:
+        """Begin a look and wait for it, but not longer than a look may take."""
+        self._touched = set(self._lanes)
+        self._is_look_early = self._clock() < self._look_at
+        self._look = asyncio.get_running_loop().create_task(self._find(), name="look")
+        self._look.add_done_callback(lambda look: self._wake.set())
+        await asyncio.wait({self._look}, timeout=self._settings.look_timeout_s)
+
+    def _is_look_done(self) -> bool:
+        return self._look is not None and self._look.done()
+
+    def _take_look(self) -> asyncio.Task[HostLook]:
+        assert self._look is not None
+        look, self._look = self._look, None
+        return look
+
+    def _note_hanging_look(self) -> None:
+        limit_s = self._settings.look_timeout_s
+        why = f"the driver {self.driver.name} has not listed its VMs for {limit_s:g} s: {_HANG_HINT}"
         before = self.state.unavailable
+        if before.get("") != why:
+            self._become(core.with_hanging_look(self.state, why))
+            self._tell_unavailable(before)
+        self._look_at = self._clock() + self._ns(self._settings.look_s)
+
+    def _observe(self, look: HostLook) -> None:
+        before, is_early = self.state.unavailable, self._is_look_early
+        self.size = look.size
         self._become(
-            core.observe(self.state, found, unsure=self._touched, is_for_doubts=is_early, unavailable=unavailable)
+            core.observe(
+                self.state, look.found, unsure=self._touched, is_for_doubts=is_early, unavailable=look.unavailable
+            )
         )
         self._tell_unavailable(before)
         # Nobody tells when a VM has landed but the host itself.
@@ -156,11 +219,25 @@ class Worker:
         # Looks for doubts do not put off the one that what is blocked waits for.
         self._look_at = min(self._look_at, next_at) if is_early else next_at
 
-    async def _find(self) -> tuple[list[Found], dict[str, str]]:
+    async def _find(self) -> HostLook:
         """Look at the host. Storage that is out of reach before or after the look may have been so during it."""
         before = await self.driver.unavailable()
         found = await self.driver.find()
-        return found, {**before, **await self.driver.unavailable()}
+        unavailable = {**before, **await self.driver.unavailable()}
+        # The size is that of the file system that is there now.
+        size = self.size if unavailable == self.state.unavailable else await self.driver.size()
+        return HostLook(found, unavailable, size)
+
+    @contextmanager
+    def _logged_if_slow(self) -> Iterator[None]:
+        """Log that the driver hangs at the start, where nothing can be reported yet, and wait for it."""
+        limit_s = self._settings.look_timeout_s
+        line = f"the driver {self.driver.name} has not opened for {limit_s:g} s: {_HANG_HINT}"
+        timer = asyncio.get_running_loop().call_later(limit_s, self._tell, line)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _tell_unavailable(self, before: Mapping[str, str]) -> None:
         now = self.state.unavailable

@@ -1,8 +1,8 @@
 """The driver on libvirt: VMs are persistent domains, found again by their UUID and our mark in their metadata.
 
-Works on any hypervisor behind libvirt that runs full machines; tested on ``test:///default``, which is libvirt's own
-API on domains that are only books. It migrates nothing, and resizes stopped VMs only: libvirt grows a running one up to
-a maximum that would have to be known, and paid for, from the start.
+Works on any hypervisor behind libvirt that runs full machines. It is tested on ``test:///default``, libvirt's own
+simulator, and on ``qemu:///system``. It migrates nothing, and resizes stopped VMs only: libvirt grows a running one up
+to a maximum that would have to be known, and paid for, from the start.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from hostler.agent.background_thread import BackgroundThread
 from hostler.agent.drivers.driver import (
     DriverError,
     Found,
@@ -80,6 +81,10 @@ class QemuDriver:
         self._halt: QemuHalt | None = None
         self._opened: tuple[Machines, Landings, Sendings] | None = None
         self._has_cleared = False
+        # Storage may hang. Its own threads do, so that neither the event loop nor the common pool waits for it; the
+        # locks make callers queue, since a background thread does one piece of work at a time.
+        self._looking, self._look_thread = asyncio.Lock(), BackgroundThread("looking at the folders of VMs")
+        self._checking, self._check_thread = asyncio.Lock(), BackgroundThread("looking at storages")
         self._acceleration: Literal["", "kvm", "tcg"] = ""
 
     @property
@@ -136,12 +141,14 @@ class QemuDriver:
 
     async def size(self) -> HostSize:
         """Return what the machine can spare."""
-        folder = self._settings.folder
-        is_there = "" not in await self.unavailable()
+        folder, disk_bytes = self._settings.folder, 0
+        if "" not in await self.unavailable():
+            async with self._checking:
+                disk_bytes = await self._check_thread.run(lambda: disk_offered(folder, folder / "vms"))
         return HostSize(
             cpu_millis=(os.cpu_count() or 1) * 1000,
             memory_bytes=memory_offered(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
-            disk_bytes=disk_offered(folder, folder / "vms") if is_there else 0,
+            disk_bytes=disk_bytes,
         )
 
     async def find(self) -> list[Found]:
@@ -151,14 +158,16 @@ class QemuDriver:
         """
         machines, landings, sendings = self._parts()
         is_reachable = "" not in await self.unavailable()
-        if is_reachable:
-            self._has_cleared = self._has_cleared or await machines.clear()
-            landings.listen_again()
-        return await find_vms(machines, landings, sendings, is_reachable=is_reachable)
+        async with self._looking:
+            if is_reachable:
+                self._has_cleared = self._has_cleared or await self._look_thread.run(machines.clear)
+                landings.listen_again(await self._look_thread.run(landings.promised_port))
+            return await find_vms(machines, landings, sendings, self._look_thread, is_reachable=is_reachable)
 
     async def unavailable(self) -> dict[str, str]:
         """Compare the marks of all storages with those that were seen before."""
-        return await asyncio.to_thread(self._marks.unavailable)
+        async with self._checking:
+            return await self._check_thread.run(self._marks.unavailable)
 
     async def create(self, order: Order) -> None:
         """Make the folder and the disks; what it is gets written last, and makes it a VM."""

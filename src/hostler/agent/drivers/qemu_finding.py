@@ -8,12 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
+
+from hostler.agent.background_thread import BackgroundThread
 from hostler.agent.drivers.driver import DriverError, Found, Power
 from hostler.agent.drivers.qemu_command import size_from_arguments
 from hostler.agent.drivers.qemu_folder import ProcessId, VmFile, VmFolder, vm_folders
 from hostler.agent.drivers.qemu_landing import Landings
 from hostler.agent.drivers.qemu_machines import Machines
-from hostler.agent.drivers.qemu_processes import Seen, is_alive, scan, vm_of
+from hostler.agent.drivers.qemu_processes import Seen, find_process, is_alive, scan, vm_of
 from hostler.agent.drivers.qemu_sending import Sendings
 from hostler.agent.limits import LONGEST_NAME
 
@@ -24,49 +27,82 @@ _AT_ONCE = 32
 _PAUSED = ("paused", "prelaunch", "io-error", "suspended")
 
 
+class FolderLook(msgspec.Struct, frozen=True, kw_only=True):
+    """What the files of one VM say of it, and its process."""
+
+    folder: VmFolder
+    file: VmFile | None = None  # None: there is no VM, or its record is damaged
+    process: ProcessId | None = None
+    damage: str = ""
+
+
 async def find_vms(
-    machines: Machines, landings: Landings, sendings: Sendings, *, is_reachable: bool = True
+    machines: Machines,
+    landings: Landings,
+    sendings: Sendings,
+    thread: BackgroundThread,
+    *,
+    is_reachable: bool = True,
 ) -> list[Found]:
-    """Return every VM on this host; only those that run where their folders cannot be reached."""
-    seen = await asyncio.to_thread(scan)
+    """Return every VM on this host; only those that run where their folders cannot be reached.
+
+    Files are read by the thread alone: the storage under them may hang.
+    """
+    seen = await thread.run(scan)
     at_once = asyncio.Semaphore(_AT_ONCE)
 
-    async def look(folder: VmFolder) -> tuple[Found | None, ProcessId | None]:
+    async def describe(look: FolderLook) -> Found | None:
         async with at_once:
-            return await _look(machines, landings, sendings, folder, seen)
+            return await _describe(machines, landings, sendings, look)
 
-    folders = list(vm_folders(machines.vms)) if is_reachable else []
-    looks = await asyncio.gather(*(look(folder) for folder in folders))
-    ours = {process for _, process in looks if process is not None}
-    found = [vm for vm, _ in looks if vm is not None]
-    # One of ours that was deleted while we looked has no folder any more; it has no process either.
-    strangers = [one for one in seen if one.is_qemu and one.id not in ours and is_alive(one.id)]
-    known = {vm.vm for vm in found}
-    for one in strangers:
+    looks = await thread.run(lambda: _read_folders(machines, seen)) if is_reachable else []
+    found = [vm for vm in await asyncio.gather(*map(describe, looks)) if vm is not None]
+    # A folder without a record owns no process: one that runs all the same is a stray.
+    ours = {look.process for look in looks if look.file is not None or look.damage}
+    strangers = [one for one in seen if one.is_qemu and one.id not in ours]
+    return found + await thread.run(lambda: _describe_others(machines, strangers, {vm.vm for vm in found}))
+
+
+def _read_folders(machines: Machines, seen: Sequence[Seen]) -> list[FolderLook]:
+    return [_read_folder(machines, folder, seen) for folder in vm_folders(machines.vms)]
+
+
+def _read_folder(machines: Machines, folder: VmFolder, seen: Sequence[Seen]) -> FolderLook:
+    known = find_process(folder, machines.users.runner(folder), seen)
+    process = None if known is None else known.id
+    try:
+        file = folder.read()
+    except DriverError as error:
+        return FolderLook(folder=folder, process=process, damage=error.message)
+    if file is None or (process is None and machines.disks.missing_local(file.order, folder)):
+        return FolderLook(folder=folder)  # without its disks it cannot run: it is absent until they come back
+    folder.trim_console(machines.settings.console_bytes)
+    return FolderLook(folder=folder, file=file, process=process)
+
+
+async def _describe(machines: Machines, landings: Landings, sendings: Sendings, look: FolderLook) -> Found | None:
+    folder, file, process = look.folder, look.file, look.process
+    if look.damage:
+        power: Power = "stopped" if process is None else "running"
+        return Found(vm=folder.vm, power=power, is_ours=False, detail=look.damage)
+    if file is None:
+        return None
+    power, detail = await _power(machines, landings, sendings, folder, file, process)
+    order = file.order
+    return Found(vm=folder.vm, power=power, cpu_count=order.cpu_count, memory_bytes=order.memory_bytes, detail=detail)
+
+
+def _describe_others(machines: Machines, processes: Sequence[Seen], known: set[str]) -> list[Found]:
+    """Return the VMs that no folder of ours recognizes: strays of ours, and those of strangers."""
+    found: list[Found] = []
+    for one in processes:
+        # One of ours that was deleted while we looked has no folder any more; it has no process either.
+        if not is_alive(one.id):
+            continue
         vm = vm_of(one, machines.vms, machines.users.runner)
         found.append(_stray(one, vm) if vm and vm not in known else describe_stranger(one))
         known.add(found[-1].vm)
     return found
-
-
-async def _look(
-    machines: Machines, landings: Landings, sendings: Sendings, folder: VmFolder, seen: Sequence[Seen]
-) -> tuple[Found | None, ProcessId | None]:
-    process = await machines.process(folder, seen)
-    try:
-        file = folder.read()
-    except DriverError as error:
-        power: Power = "stopped" if process is None else "running"
-        return Found(vm=folder.vm, power=power, is_ours=False, detail=error.message), process
-    if file is None:
-        return None, None  # if it runs all the same, its process is a stray
-    if process is None and machines.disks.missing_local(file.order, folder):
-        return None, None  # what is left cannot run: it is absent until the disk comes back
-    power, detail = await _power(machines, landings, sendings, folder, file, process)
-    folder.trim_console(machines.settings.console_bytes)
-    order = file.order
-    found = Found(vm=folder.vm, power=power, cpu_count=order.cpu_count, memory_bytes=order.memory_bytes, detail=detail)
-    return found, process
 
 
 async def _power(

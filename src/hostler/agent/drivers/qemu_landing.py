@@ -78,12 +78,18 @@ class Landings:
         folder.write(msgspec.structs.replace(file, secret=""))
         await self._machines.end(folder)
 
-    def listen_again(self) -> None:
-        """Listen where an earlier agent promised to, if nobody does; who repeats the last word must be answered."""
+    def promised_port(self) -> int:
+        """Return the port that an earlier agent promised to listen on, or 0. Blocks: call it in a thread."""
+        if self._number:
+            return 0
         before = self._port_before()
-        if not self._number and before and any(self._secret_of(one.vm) for one in vm_folders(self._machines.vms)):
+        return before if before and any(self._secret_of(one.vm) for one in vm_folders(self._machines.vms)) else 0
+
+    def listen_again(self, port: int) -> None:
+        """Listen on a promised port, if nobody does; who repeats the last word must be answered."""
+        if port and not self._number:
             with suppress(OSError):
-                self._number = self._port.open(self._machines.settings.landing_address, before)
+                self._number = self._port.open(self._machines.settings.landing_address, port)
 
     def _listen(self) -> None:
         if self._number:

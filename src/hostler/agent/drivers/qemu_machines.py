@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -18,7 +18,7 @@ from hostler.agent.drivers.qemu_command import Boot, command_line, node_names
 from hostler.agent.drivers.qemu_disks import Disks
 from hostler.agent.drivers.qemu_folder import ProcessId, VmFile, VmFolder, folder_of, vm_folders
 from hostler.agent.drivers.qemu_monitor import Answer, MonitorError, ask, session
-from hostler.agent.drivers.qemu_processes import Seen, end, find_process, is_alive, scan, spawn
+from hostler.agent.drivers.qemu_processes import end, find_process, is_alive, scan, spawn
 from hostler.agent.drivers.qemu_settings import QemuSettings
 from hostler.agent.drivers.qemu_users import VmUsers
 from hostler.agent.messages import Order
@@ -55,12 +55,12 @@ class Machines:
             await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_SH)
             yield
 
-    async def clear(self) -> bool:
+    def clear(self) -> bool:
         """Remove what a crash left half made or removed; say whether that could be told from what is being made.
 
-        A folder without a record whose QEMU runs lost its record in another way: it stays.
+        A folder without a record whose QEMU runs lost its record in another way: it stays. Blocks: call it in a thread.
         """
-        seen = await asyncio.to_thread(scan)
+        seen = scan()
         with (self.settings.folder / "lock").open("ab") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -175,9 +175,9 @@ class Machines:
             hint="another host rewrote a disk or an image while the VM started: find out which; the VM is tried again",
         )
 
-    async def process(self, folder: VmFolder, seen: Sequence[Seen] | None = None) -> ProcessId | None:
+    async def process(self, folder: VmFolder) -> ProcessId | None:
         """Return the process of a VM, if it has one."""
-        found = await asyncio.to_thread(find_process, folder, self.users.runner(folder), seen)
+        found = await asyncio.to_thread(find_process, folder, self.users.runner(folder))
         return None if found is None else found.id
 
     async def ask(self, folder: VmFolder, command: str, **arguments: object) -> Answer:
