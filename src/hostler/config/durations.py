@@ -33,7 +33,7 @@ def parse_duration(text: str) -> int:
         if rest:
             raise QuantityError(f"duration {quote(text)} is finer than a nanosecond", hint="round it")
         total += amount
-    if total > MAX_AMOUNT:
+    if total >= MAX_AMOUNT:  # where the engine's clock ends
         raise QuantityError(f"duration {quote(text)} is longer than 146 years", hint="check the unit")
     return total
 

@@ -67,11 +67,12 @@ def _note_restore(source: str, report: AccessReport, now_ns: int) -> NewEntry:
     name = shortened("".join(letter if letter.isprintable() else "?" for letter in source))
     states = Counter(key.state for key in report.keys)
     credentials = Counter(host.credential for host in report.hosts)
+    unchecked = "" if report.is_compared else " as the backup has them"
     parts = [
         f"restored the database from {name}" if name else "restored the database in place",
         f"{_count(states['unconfirmed'], 'key')} unconfirmed, {states['revoked']} revoked",
         f"{_count(len(report.void_tokens), 'join token')} void",
-        f"{_count(credentials['unconfirmed'], 'agent credential')} unconfirmed, {credentials['revoked']} revoked",
+        f"{_count(credentials['accepted'], 'agent credential')} accepted{unchecked}, {credentials['revoked']} revoked",
         "sessions ended",
     ]
     if report.admin_key:

@@ -14,7 +14,7 @@ from hostler.control.services import hosts, keys
 from hostler.control.services.gangs import counting_stopped
 from hostler.control.services.hindered import list_hindered
 from hostler.control.services.lost_vms import find_missing
-from hostler.control.services.showing import Gathers, show_vm
+from hostler.control.services.showing import Gathers, show_vm, undecided_reason
 from hostler.control.store import Connection, lease, vms
 from hostler.control.store.hosts import HostFilter
 from hostler.control.store.lease import Lease
@@ -84,6 +84,7 @@ async def show(visit: Visit) -> Response:
         epoch=found.lease.epoch,
         seq=visit.context.books.seq,
         looked=found.looked,
+        undecided=undecided_reason(found.lease),
         resources=RESOURCES,
         by=by,
         sort="use" if sort == "use" else "",

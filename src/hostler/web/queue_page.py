@@ -12,9 +12,9 @@ from hostler.control.books import ledger
 from hostler.control.books.ledger import Stored
 from hostler.control.services import standing
 from hostler.control.services.gangs import counting_stopped
-from hostler.control.services.showing import show_waiting
+from hostler.control.services.showing import show_waiting, undecided_reason
 from hostler.control.services.standing import Standings, recounted
-from hostler.control.store import Connection
+from hostler.control.store import Connection, lease
 from hostler.control.store.vms import list_waiting
 from hostler.control.vms.reasons import reworded
 from hostler.engine import Engine
@@ -47,7 +47,8 @@ async def show(visit: Visit) -> Response:
         page = list_waiting(connection, project, after=after, limit=_ROWS)
         gathers = counting_stopped(connection, books.gathers)
         found = [ledger.stored(row) for row in page.items]
-        items = [show_waiting(one, gathers, books.tried_at) for one in found]
+        undecided = undecided_reason(lease.read(connection))
+        items = [show_waiting(one, gathers, books.tried_at, undecided) for one in found]
         return found, items, page.next, standing.read(connection)
 
     found, items, cursor, standings = await visit.read(work)

@@ -52,7 +52,7 @@ def test_restore_of_a_backup_is_an_event_with_counts(saved: str, tmp_path: Path,
     done("restore", tmp_path / "nightly.db", "--force", "--database-url", saved)
     assert restored_events(tmp_path, monkeypatch) == [
         "restored the database from nightly.db; 0 keys unconfirmed, 1 revoked; 1 join token void; "
-        "0 agent credentials unconfirmed, 0 revoked; sessions ended"
+        "0 agent credentials accepted, 0 revoked; sessions ended"
     ]
 
 
@@ -61,7 +61,8 @@ def test_restore_in_place_is_an_event_with_counts(saved: str, tmp_path: Path, mo
     [text] = restored_events(tmp_path, monkeypatch, report["access"]["admin_key"])
     assert text == (
         "restored the database in place; 2 keys unconfirmed, 0 revoked; 1 join token void; "
-        "0 agent credentials unconfirmed, 0 revoked; sessions ended; a new administrator's key was made"
+        "0 agent credentials accepted as the backup has them, 0 revoked; sessions ended; "
+        "a new administrator's key was made"
     )
     assert report["access"]["admin_key"] not in text
 

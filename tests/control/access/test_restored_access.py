@@ -170,7 +170,7 @@ def test_restore_to_empty_database_reports_what_is_unconfirmed(plane: ControlPla
     assert report is not None
     assert not report.is_compared
     assert {key.name: key.state for key in report.keys} == dict.fromkeys(("admin", "ci", "old"), "unconfirmed")
-    assert {host.name: host.credential for host in report.hosts} == dict.fromkeys(("north", "south"), "unconfirmed")
+    assert {host.name: host.credential for host in report.hosts} == dict.fromkeys(("north", "south"), "accepted")
     assert len(report.void_tokens) == 1
     plane.url = other
     assert plane.accepts_key(report.admin_key)

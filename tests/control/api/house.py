@@ -34,6 +34,7 @@ from hostler.control.store.hosts import HostRow
 from hostler.control.vms import reports
 from hostler.control.vms.orders import order_for
 from tests.control.databases import PATIENT
+from tests.wait import until
 
 __all__ = ["House", "fake_random", "in_house", "open_house"]
 
@@ -103,6 +104,14 @@ class House:
                     announce(connection, row, ready, body, actor="test", now_ns=time.time_ns())
 
         await self.database.write(work)
+        await self._has_read()
+
+    async def _has_read(self) -> None:
+        """Wait until the books know what was written, if they follow the log at all."""
+        books = self.context.books
+        if self.running is not None and not self.running.done() and not books.trouble:
+            head = await self.database.read(log.head)
+            await until(lambda: books.seq >= head or bool(books.trouble))
 
     async def set_state(self, name: str, state: str) -> None:
         """Change the state of a host as the fleet would."""

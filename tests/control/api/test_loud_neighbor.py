@@ -65,9 +65,46 @@ def test_members_say_that_their_gang_is_searched_for_or_is_next() -> None:
     asyncio.run(asyncio.wait_for(story(), 60))
 
 
+def test_gang_says_that_it_is_searched_for_or_is_next() -> None:
+    """The gang, its members and the queue have the same sentence, and the same word for programs."""
+
+    async def story() -> None:
+        async with open_house() as house:
+            await house.add_hosts(*(f"h{number}" for number in range(HOSTS)))
+            await add_gang(house, "crew")
+            await until_searching(house)
+            await add_gang(house, "next")
+            for gang, why in (("crew", SEARCHED), ("next", BEHIND_OTHERS)):
+                await until(lambda gang=gang, why=why: reasons(house, "/v1/gangs", gang, {why}))
+                one = (await house.ask("GET", f"/v1/gangs/default/{gang}")).json()
+                assert (one["why"], one["reason"]) == (why, "searching")
+            queued = (await house.ask("GET", "/v1/queue")).json()["items"]
+            assert {one["reason"] for one in queued} == {"searching"}
+            members = (await house.ask("GET", "/v1/vms?gang=crew")).json()["items"]
+            assert {one["conditions"][0]["reason"] for one in members} == {"searching"}
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_search_of_a_gang_with_a_stopped_member_is_not_about_that() -> None:
+    async def story() -> None:
+        async with open_house() as house:
+            await house.add_hosts(*(f"h{number}" for number in range(HOSTS)))
+            assert (await house.ask("POST", "/v1/vms", json=member(99))).status_code == 202
+            [spare] = (await house.ask("GET", "/v1/vms")).json()["items"]
+            assert (await house.ask("POST", f"/v1/vms/{spare['id']}/stop")).is_success
+            await add_gang(house, "crew")
+            await until_searching(house)
+            await until(lambda: reasons(house, "/v1/queue", "crew", {SEARCHED}))
+            one = (await house.ask("GET", "/v1/gangs/default/crew")).json()
+            assert (one["why"], one["reason"]) == (f"{SEARCHED}; 1 is stopped", "searching")
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
 async def reasons(house: House, path: str, gang: str, wanted: set[str]) -> bool:
     items = (await house.ask("GET", f"{path}?project=default&limit=100")).json()["items"]
-    return {one["why"] for one in items if one["name"].startswith(f"{gang}-")} == wanted
+    return {one["why"] for one in items if one["name"].split("-")[0] == gang} == wanted
 
 
 async def add_gang(house: House, name: str) -> None:

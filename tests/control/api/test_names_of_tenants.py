@@ -12,16 +12,19 @@ import pytest
 from sqlalchemy import text
 
 from hostler.agent.messages import DeviceHere
+from hostler.control.api.shapes import ReservationCreate
 from hostler.control.books import ledger
 from hostler.control.fleet.announcing import announce
 from hostler.control.fleet.hosts import read_body
 from hostler.control.services import bounds, projects
-from hostler.control.store import Connection, hosts
+from hostler.control.store import Connection, documents, hosts
 from hostler.control.store import projects as rows
+from hostler.control.store.documents import Document
 from hostler.control.store.projects import ProjectRow
 from hostler.control.vms import wishes
 from hostler.control.vms.spec import VmSpec
-from hostler.engine.tables import MAX_KINDS
+from hostler.engine.tables import MAX_KINDS, MAX_RESOURCES
+from hostler.model import MAX_AMOUNT
 from tests.control.api.house import GIB, SMALL, House, open_house
 
 Json = dict[str, Any]
@@ -190,6 +193,8 @@ def test_hosts_that_take_the_last_names_at_once_say_why_they_lack_devices() -> N
             assert (len(x["devices"]), x["trouble"]) == (10, "")
             assert y["devices"] == []
             assert "different device kinds" in y["trouble"]
+            assert "counts without its devices" in y["trouble"]
+            assert "as large as before" not in y["trouble"]
             made = await house.create("lands", spec={"host_name": "y"})
             await house.settle()
             assert (await house.ask("GET", f"/v1/vms/{made.json()['vm']['id']}")).json()["host"] == "y"
@@ -261,6 +266,50 @@ def test_reservations_over_their_bounds_are_rejected_with_a_reason() -> None:
             terms = [{"names": [f"h{n}"]} for n in range(65)]
             many = {"project": "two", "name": "terms", "amounts": {"cpu": 1}, "hosts": terms}
             assert (await house.ask("POST", "/v1/reservations", json=many)).status_code == 400
+
+    asyncio.run(scenario())
+
+
+def test_tenancy_at_every_bound_is_taken_by_the_engine() -> None:
+    """A gang that was released after 2^62 ns was stored, and for the engine nobody had made it."""
+
+    async def scenario() -> None:
+        async with open_house() as house:
+            most = {"cpu": str(MAX_AMOUNT // 1000), "memory": str(MAX_AMOUNT)}
+            gang = {"name": "g", "min_count": 2**31 - 1, "max_count": 2**31 - 1, "priority": 2**31 - 1}
+            never = await house.ask("POST", "/v1/gangs", json={**gang, "release_after": f"{MAX_AMOUNT}ns"})
+            assert (never.status_code, "release_after" in never.text) == (400, True), never.text
+            for path, body in (
+                ("gangs", {**gang, "release_after": f"{MAX_AMOUNT - 1}ns"}),
+                ("quotas", {"project": "default", "min": most, "max": {**most, "guests": MAX_AMOUNT}}),
+                ("reservations", {"name": "r", "amounts": most, "until": "2116-02-20T00:00:00Z"}),
+            ):
+                made = await house.ask("POST", f"/v1/{path}", json=body)
+                assert made.status_code == 201, made.text
+            await house.caught_up()
+            assert house.context.books.refused == 0, house.said
+
+    asyncio.run(scenario())
+
+
+def test_reservation_that_the_engine_rejects_says_why() -> None:
+    """It is of an older version, in which reservations could name any number of resources."""
+
+    async def scenario() -> None:
+        async with open_house() as house:
+            await house.add_hosts("north")
+            amounts = dict.fromkeys((f"r{n}" for n in range(MAX_RESOURCES + 1)), 1)
+            asked = ReservationCreate(name="old", amounts=amounts)
+            body = msgspec.json.encode(asked)
+
+            def write(connection: Connection) -> None:
+                document = Document(project="default", name="old", body=body, created_ns=1, updated_ns=1)
+                documents.insert(connection, "reservation", document)
+
+            await house.database.write(write)
+            found = await house.ask("GET", "/v1/reservations/default/old")
+            assert found.status_code == 200, found.text
+            assert found.json()["note"].startswith("nothing is kept: hosts have more than 1024 different resources")
 
     asyncio.run(scenario())
 

@@ -33,7 +33,7 @@ def test_a_gang_says_how_many_members_it_lacks_until_all_are_placed() -> None:
             assert (await gang(house))["why"] == "2/3 members are there, it waits for the rest"
             await joined(house, "three")
             found = await gang(house)
-            assert (found["placed"], found["stopped"], found["why"]) == (3, 0, "")
+            assert (found["placed"], found["stopped"], found["why"], found["reason"]) == (3, 0, "", "")
 
     asyncio.run(story())
 
@@ -62,6 +62,7 @@ def test_a_gang_that_is_complete_and_finds_no_room_says_what_was_decided() -> No
             await house.ask("POST", "/v1/gangs", json={"name": "crew", "min_count": 3})
             first, *_ = [await joined(house, name) for name in ("one", "two", "three")]
             assert {(await gang(house))["why"]} == await whys(house, first)
+            assert (await gang(house))["reason"] == "waiting"
             assert "host" in (await gang(house))["why"]
 
     asyncio.run(story())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hostler.control.fleet.hosts import HostBody
+from hostler.agent.messages import DeviceHere, HostSize
+from hostler.control.fleet.hosts import HostBody, sized
 from hostler.control.fleet.times import SECOND
 from hostler.control.fleet.troubles import STRANGERS_EVERY_S, news_of_trouble, trouble_of
+from hostler.control.settings import ControlSettings
 from hostler.control.store.hosts import HostRow
 
 RESTORED = HostRow(id="h", name="north", state="ready", epoch=1_800_000_000_000)
@@ -38,6 +40,18 @@ def test_a_host_that_nobody_waits_for_is_in_no_trouble_by_a_restore(state: str) 
 def test_a_size_that_is_not_taken_is_a_trouble_until_one_is() -> None:
     row = msgspec.structs.replace(RESTORED, agent="agent-1")
     assert "not taken, and it counts as large as before: too much" in trouble_of(row, HostBody(refused_size="too much"))
+
+
+def test_host_without_its_devices_says_so_until_a_size_is_taken() -> None:
+    row = msgspec.structs.replace(RESTORED, agent="agent-1")
+    plain = HostSize(cpu_millis=1000, memory_bytes=2**30)
+    full = msgspec.structs.replace(plain, devices=(DeviceHere(kind="tpu"),))
+    body = HostBody(size=plain, refused_size="no room", is_without_devices=True)
+    again = sized(row, body, full, ControlSettings(), lacks_names="still no room")
+    for one, why in ((body, "no room"), (again, "still no room")):
+        assert f"counts without its devices, so VMs that need one do not fit: {why}" in trouble_of(row, one)
+        assert "overcommitment" not in trouble_of(row, one)
+    assert trouble_of(row, sized(row, again, full, ControlSettings())) == ""
 
 
 def test_the_first_strangers_are_named_and_those_of_the_next_minute_counted() -> None:
@@ -78,5 +92,5 @@ def test_a_refused_size_is_told_however_many_strangers_there_are() -> None:
     known, _ = news_of_trouble(HostBody(), HostBody(strangers=("a",)), NOON)
     worse = msgspec.structs.replace(known, strangers=("a", "b"), refused_size="too much")
     known, told = news_of_trouble(known, worse, NOON + 1)
-    assert told == "the size that it tells is not taken, and it counts as large as before: too much"
+    assert told == "the size that its agent tells is not taken, and it counts as large as before: too much"
     assert news_of_trouble(known, known, NOON + 2)[1] == ""

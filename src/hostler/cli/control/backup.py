@@ -160,7 +160,7 @@ def _show_access(report: BackupReport) -> None:
         if host.credential == "revoked":
             cure = f"to join again: hostler token create --host {host.name}"
             say(f"host {host.name}: its agent's credential is rejected; {cure}")
-        elif host.credential == "unconfirmed":
+        elif not access.is_compared:
             cure = f"if it was revoked or replaced since: hostler host revoke {host.name}"
             say(f"host {host.name}: its agent's credential is accepted as the backup has it; {cure}")
 

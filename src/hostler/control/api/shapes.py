@@ -130,7 +130,12 @@ class Condition(Told, frozen=True):
 
     type: Annotated[Literal["placed", "settled", "healthy", "reachable", "protected"], means("What is asked.")]
     status: Annotated[bool, means("Whether it holds.")]
-    reason: Annotated[str, means("Why, in a word.")] = ""
+    reason: Annotated[
+        str,
+        means(
+            "Why, in a word. Of placed: searching while a search for room for its gang goes on, waiting, or its power."
+        ),
+    ] = ""
     message: Annotated[str, means("Why, in a sentence.")] = ""
 
 
@@ -302,6 +307,9 @@ class Waiting(Told, frozen=True):
     since: Annotated[str, means("Since when it waits: changes of what it asks for do not count.")]
     why: Annotated[str, means("Why, when it was tried last; its decision says how it is now.")]
     tried_at: Annotated[str | None, means("When that was. None: no try is the reason.")] = None
+    reason: Annotated[
+        str, means("Why, in a word: searching while a search for room for its gang goes on, else waiting.")
+    ] = ""
 
 
 class Queue(Told, frozen=True):

@@ -194,3 +194,6 @@ class Gang(Told, frozen=True):
     created_at: str
     updated_at: str
     version: int
+    reason: Annotated[
+        str, means("Why, in a word: searching while a search for room goes on, else waiting. Empty: no member waits.")
+    ] = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hostler.control.api.calls import Call
 from hostler.control.api.listing import CREATE, DELETE, EDIT, GET, PageQuery
 from hostler.control.api.naming import Named, made
@@ -86,7 +88,33 @@ async def delete_project(call: Call) -> Reply:
     return Reply(204)
 
 
-Named(gangs, Gang, Page[Gang], GangCreate, GangEdit).declare(
+class _Gangs(Named[Gang, GangCreate, GangEdit]):
+    """Gangs that say whether a search for room for them goes on; a new one has none yet."""
+
+    async def list_page(self, call: Call) -> Reply:
+        """List some of them."""
+        return _with_search(call, await super().list_page(call))
+
+    async def get(self, call: Call) -> Reply:
+        """Show one."""
+        return _with_search(call, await super().get(call))
+
+    async def edit(self, call: Call) -> Reply:
+        """Change one."""
+        return _with_search(call, await super().edit(call))
+
+
+def _with_search(call: Call, reply: Reply) -> Reply:
+    found, gathers = reply.body, call.context.books.gathers
+    if isinstance(found, Gang):
+        return replace(reply, body=gangs.with_search(found, gathers))
+    if isinstance(found, Page):
+        items = [gangs.with_search(one, gathers) for one in found.items]
+        return replace(reply, body=Page(items=items, next=found.next))
+    return reply
+
+
+_Gangs(gangs, Gang, Page[Gang], GangCreate, GangEdit).declare(
     ROUTES,
     "gang",
     {

@@ -51,5 +51,6 @@ def leave_devices_out(connection: Connection, rejected: Mapping[str, str], *, no
         known = read_body(row)
         if known.size.devices:
             size = msgspec.structs.replace(known.size, devices=())
-            body, text = news_of_trouble(known, msgspec.structs.replace(known, size=size, refused_size=why), now_ns)
+            body = msgspec.structs.replace(known, size=size, refused_size=why, is_without_devices=True)
+            body, text = news_of_trouble(known, body, now_ns)
             announce(connection, row, row, body, actor=LEADER, now_ns=now_ns, text=text)

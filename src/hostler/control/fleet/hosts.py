@@ -37,6 +37,7 @@ class HostBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     capabilities: Capabilities = Capabilities()
     size: HostSize = HostSize(cpu_millis=0, memory_bytes=0)
     refused_size: str = ""  # why the size that its agent told last is not taken: ``size`` is one before
+    is_without_devices: bool = False  # ``size`` is that size without devices: others took the last device names
     labels: tuple[tuple[str, str], ...] = ()
     storages: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()  # VMs that nobody ordered there: never touched
@@ -205,6 +206,7 @@ def sized(
         raise DeviceNamesFullError(lacks_names, hint=hint)
     if lacks_names:
         return msgspec.structs.replace(body, refused_size=lacks_names)
+    body = msgspec.structs.replace(body, is_without_devices=False)
     taken = msgspec.structs.replace(body, size=checked_size(size), refused_size="")
     host = host_alone(row, taken)
     try:

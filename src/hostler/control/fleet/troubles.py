@@ -17,6 +17,10 @@ from hostler.control.store.hosts import HostRow
 __all__ = ["STRANGERS_EVERY_S", "news_of_trouble", "trouble_of"]
 
 STRANGERS_EVERY_S = 60
+_SIZE_CURE = "lower its overcommitment, or mend the size that the agent tells"
+_DEVICES_CURE = (
+    "delete hosts that are not needed or correct the device names that agents report, then restart its agent"
+)
 _replace = msgspec.structs.replace
 
 
@@ -29,10 +33,7 @@ def trouble_of(row: HostRow, body: HostBody) -> str:
             f"start its agent, or if the machine is gone for good, hostler host confirm-dead {row.name}"
         )
     if body.refused_size:
-        found.append(
-            f"the size that its agent tells is not taken, and it counts as large as before: {body.refused_size}; "
-            f"lower its overcommitment, or mend the size that the agent tells"
-        )
+        found.append(f"{_refused_size(body)}; {_DEVICES_CURE if body.is_without_devices else _SIZE_CURE}")
     found += [_unavailable(one) for one in body.unavailable]
     if body.unknown_left_out:
         more = f"it has {body.unknown_left_out} more VMs that nobody ordered than it can list"
@@ -45,11 +46,18 @@ def news_of_trouble(before: HostBody, body: HostBody, now_ns: int) -> tuple[Host
     body, strangers = _news_of_strangers(before, body, now_ns)
     found = [strangers] if strangers else []
     if body.refused_size and body.refused_size != before.refused_size:
-        found.append(f"the size that it tells is not taken, and it counts as large as before: {body.refused_size}")
+        found.append(_refused_size(body))
     found += [_unavailable(one) for one in body.unavailable if one not in before.unavailable]
     back = {one.name for one in before.unavailable} - {one.name for one in body.unavailable}
     found += [f"{_place(name)} is available again" for name in sorted(back)]
     return body, shortened("; ".join(found))
+
+
+def _refused_size(body: HostBody) -> str:
+    """Return how a host counts instead of by the size that its agent reports, and why."""
+    if body.is_without_devices:
+        return f"it counts without its devices, so VMs that need one do not fit: {body.refused_size}"
+    return f"the size that its agent tells is not taken, and it counts as large as before: {body.refused_size}"
 
 
 def _unavailable(storage: UnavailableStorage) -> str:

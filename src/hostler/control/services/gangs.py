@@ -14,19 +14,19 @@ from hostler.control.services.bounds import MAX_GANGS_OF_PROJECT, check_count, c
 from hostler.control.services.callers import Caller, note, tell_engine
 from hostler.control.services.documents import check_project, document, find, page_of, written
 from hostler.control.services.merging import changed
-from hostler.control.services.showing import Gathers
+from hostler.control.services.showing import SEARCHING, WAITING, Gathers
 from hostler.control.services.times import at
 from hostler.control.services.versions import Versions, check_version
 from hostler.control.store import Connection, documents, vms
 from hostler.control.store.documents import Document
 from hostler.control.store.errors import StillUsedError
 from hostler.control.store.vms import VmFilter
-from hostler.control.vms.telling import gathering
+from hostler.control.vms.telling import gathering, is_search_reason
 from hostler.errors import InputError, QuantityError
 from hostler.model import GangChanged, GangLeft
 from hostler.model import tenancy as model
 
-__all__ = ["counting_stopped", "create", "delete", "edit", "gang_of", "get", "list_page"]
+__all__ = ["counting_stopped", "create", "delete", "edit", "gang_of", "get", "list_page", "with_search"]
 
 _BODY = msgspec.json.Decoder(GangCreate)
 _replace = msgspec.structs.replace
@@ -89,6 +89,15 @@ def list_page(connection: Connection, caller: Caller, *, project: str, after: st
     return Page(items=[_show(connection, row) for row in page.items], next=page.next)
 
 
+def with_search(found: Gang, gathers: Gathers) -> Gang:
+    """Return a gang that says whether a search for room for it goes on. No row of its members says so."""
+    gang = f"{found.project}/{found.name}"
+    why = gathers(gang)
+    if found.reason != WAITING or not is_search_reason(why, gang):
+        return found
+    return _replace(found, reason=SEARCHING, why=_and_stopped(why, found.stopped))
+
+
 def _check_holding(asked: GangCreate, caller: Caller) -> None:
     """Refuse a gang that holds room from everybody, which no quota counts, unless its author may reserve room."""
     why = caller.principal.why_not("reservation.change") if asked.head_of_line == "reserve" else None
@@ -143,6 +152,9 @@ def _show(connection: Connection, row: Document) -> Gang:
     total = vms.count(connection, members)
     stopped = _stopped(connection, members)
     there = total - stopped - vms.count(connection, _replace(members, power="absent"))
+    pending = vms.list_page(connection, _replace(members, state="pending"), limit=1).items
+    # What was decided about the first one counts if the gang lacks nobody.
+    why = gathering(there, body.min_count) or ledger.stored(pending[0]).vm.why if pending else ""
     return Gang(
         project=row.project,
         name=row.name,
@@ -157,7 +169,8 @@ def _show(connection: Connection, row: Document) -> Gang:
         members=total,
         placed=total - waiting,
         stopped=stopped,
-        why=_and_stopped(_why(connection, members, gathering(there, body.min_count)), stopped),
+        why=_and_stopped(why, stopped),
+        reason=WAITING if pending else "",
         created_at=at(row.created_ns),
         updated_at=at(row.updated_ns),
         version=row.version,
@@ -165,25 +178,24 @@ def _show(connection: Connection, row: Document) -> Gang:
 
 
 def counting_stopped(connection: Connection, gathers: Gathers) -> Gathers:
-    """Return what also says how many members of a gang that cannot be tried are stopped: they do not count as there."""
+    """Return what also says how many members of a gang that cannot be tried are stopped: they do not count as there.
+
+    A gang that a search goes on for lacks nobody.
+    """
 
     @cache
     def said(gang: str) -> str:
         lacks = gathers(gang)
         project, _, name = gang.partition("/")
-        return _and_stopped(lacks, _stopped(connection, VmFilter(project=project, gang=name))) if lacks else ""
+        if not lacks or is_search_reason(lacks, gang):
+            return lacks
+        return _and_stopped(lacks, _stopped(connection, VmFilter(project=project, gang=name)))
 
     return said
 
 
 def _stopped(connection: Connection, members: VmFilter) -> int:
     return vms.count(connection, _replace(members, power="stopped"))
-
-
-def _why(connection: Connection, members: VmFilter, lacks: str) -> str:
-    """Say why members wait: what their gang lacks, else what was decided about the first; nothing where none waits."""
-    waiting = vms.list_page(connection, _replace(members, state="pending"), limit=1).items
-    return lacks or ledger.stored(waiting[0]).vm.why if waiting else ""
 
 
 def _and_stopped(why: str, stopped: int) -> str:

@@ -27,7 +27,7 @@ from hostler.control.store import Connection, documents
 from hostler.control.store.documents import Document
 from hostler.control.vms.spec import check_selector, check_texts, check_word
 from hostler.engine import Engine
-from hostler.errors import InputError
+from hostler.errors import FactError, InputError
 from hostler.model import ReservationChanged, ReservationLeft, format_resource
 from hostler.model import tenancy as model
 
@@ -103,7 +103,7 @@ def are_there(connection: Connection) -> bool:
 
 
 def noted(engine: Engine, found: Reservation) -> Reservation:
-    """Return a reservation with what it does now, as a twin of the engine sees it."""
+    """Return a reservation with what it does now, as a twin of the engine sees it, or why the engine rejects it."""
     asked = ReservationCreate(
         name=found.name,
         project=found.project,
@@ -115,7 +115,11 @@ def noted(engine: Engine, found: Reservation) -> Reservation:
         until=found.until,
     )
     whom = f"gang {found.gang} of project {found.project}" if found.gang else f"project {found.project}"
-    return msgspec.structs.replace(found, note=said(covering(engine, _model(asked, found.version)), whom))
+    try:
+        note = said(covering(engine, _model(asked, found.version)), whom)
+    except FactError as error:  # a row that was written before the API had its bounds
+        note = f"nothing is kept: {error.message}"
+    return msgspec.structs.replace(found, note=note)
 
 
 def _tell(connection: Connection, caller: Caller, what: str, row: Document) -> None:

@@ -11,15 +11,25 @@ from hostler.control.api.shapes import Booked, Condition, Operation, Vm, Waiting
 from hostler.control.books.ledger import Stored
 from hostler.control.services.lost_vms import MissingHosts
 from hostler.control.services.times import at, maybe_at
+from hostler.control.store.lease import Lease
 from hostler.control.store.operations import OperationRow
 from hostler.control.store.renumbering import WAITS
 from hostler.control.vms import state
 from hostler.control.vms.orders import is_of_a_backup
 from hostler.control.vms.state import state_of
-from hostler.control.vms.telling import force_command, waits_for_hosts
+from hostler.control.vms.telling import force_command, is_search_reason, waits_for_hosts
 from hostler.model import CPU, MEMORY, format_resource
 
-__all__ = ["Gathers", "TriedAt", "show_operation", "show_vm", "show_waiting"]
+__all__ = [
+    "ABOUT_TO_BE_DECIDED", "NO_LEADER", "SEARCHING", "WAITING", "Gathers", "TriedAt", "show_operation", "show_vm",
+    "show_waiting", "undecided_reason",
+]  # fmt: skip
+
+SEARCHING = "searching"  # why a VM or gang is not placed, in a word: nothing is decided until a search has ended
+WAITING = "waiting"  # the same, for every other reason
+
+ABOUT_TO_BE_DECIDED = "it is about to be decided"
+NO_LEADER = "nobody decides at the moment"
 
 Gathers = Callable[[str], str]  # says of a gang, by project and name, why it cannot be tried yet
 TriedAt = Callable[[str], int]  # says when a place was looked for last for a claim, by its uid; 0: never
@@ -82,8 +92,8 @@ def show_operation(row: OperationRow) -> Operation:
     )
 
 
-def show_waiting(stored: Stored, gathers: Gathers, tried_at: TriedAt) -> Waiting:
-    """Return a VM that waits, with its reason."""
+def show_waiting(stored: Stored, gathers: Gathers, tried_at: TriedAt, undecided: str = ABOUT_TO_BE_DECIDED) -> Waiting:
+    """Return a VM that waits, with its reason; ``undecided`` if it has none yet, see ``undecided_reason``."""
     vm, row = stored.vm, stored.row
     why = _gathering(vm, gathers) or vm.why
     return Waiting(
@@ -95,9 +105,20 @@ def show_waiting(stored: Stored, gathers: Gathers, tried_at: TriedAt) -> Waiting
         gang=vm.spec.gang,
         priority=vm.spec.priority,
         since=at(vm.waits_since_ns or row.created_ns),
-        why=why or "it is about to be decided",
+        why=why or undecided,
         tried_at=_tried(vm, why, tried_at),
+        reason=_wait_reason(vm, why),
     )
+
+
+def undecided_reason(lease: Lease) -> str:
+    """Return why a VM that nothing was decided about waits: a replica that leads will decide, if there is one."""
+    return ABOUT_TO_BE_DECIDED if lease.is_held else NO_LEADER
+
+
+def _wait_reason(vm: state.Vm, why: str) -> str:
+    """Return why a VM without room waits, in a word."""
+    return SEARCHING if is_search_reason(why, f"{vm.project}/{vm.spec.gang}") else WAITING
 
 
 def _tried(vm: state.Vm, why: str, tried_at: TriedAt) -> str | None:
@@ -151,7 +172,7 @@ def _conditions(vm: state.Vm, why: str, silence: str) -> list[Condition]:
         Condition(
             type="placed",
             status=has_room,
-            reason="" if has_room else "waiting" if vm.run is not None else vm.power,
+            reason="" if has_room else _wait_reason(vm, why) if vm.run is not None else vm.power,
             message=why,
         ),
         Condition(

@@ -69,17 +69,20 @@ class RestoredKey(msgspec.Struct, frozen=True, kw_only=True):
 class RestoredHost(msgspec.Struct, frozen=True, kw_only=True):
     """A host of the backup, and what its agent's credential is worth.
 
-    ``accepted``: as in the database that was replaced; ``revoked``: not accepted there; ``unconfirmed``: accepted as
-    the backup has it, because nothing tells whether it was revoked or replaced since.
+    ``accepted``: as in the replaced database. If there was none to compare with (``AccessReport.is_compared``), as the
+    backup has it, though it may have been revoked or replaced since. ``revoked``: it is rejected.
     """
 
     id: str
     name: str
-    credential: Literal["accepted", "unconfirmed", "revoked"]
+    credential: Literal["accepted", "revoked"]
 
 
 class AccessReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may use the database after a restore. ``admin_key`` is the secret of a key that was made, shown this once."""
+    """Who may use the database after a restore, and whether the replaced database was at hand to compare with.
+
+    ``admin_key`` is the secret of a key that was made, shown this once.
+    """
 
     is_compared: bool
     keys: tuple[RestoredKey, ...]
@@ -205,12 +208,12 @@ def _limit_hosts(
 
 def _limit_credential(
     identity: str, replaced: AccessSnapshot | None, *, is_revoked: bool
-) -> tuple[dict[str, object], Literal["accepted", "unconfirmed", "revoked"]]:
+) -> tuple[dict[str, object], Literal["accepted", "revoked"]]:
     """Return what becomes of one host's credentials: those of the replaced database count, if it is at hand."""
     if is_revoked:
         return dict(_NO_CREDENTIAL), "revoked"
     if replaced is None:
-        return {}, "unconfirmed"
+        return {}, "accepted"
     known = replaced.credentials.get(identity, _NO_CREDENTIAL)
     return dict(known), "revoked" if known["credential_hash"] is None else "accepted"
 

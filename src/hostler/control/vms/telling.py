@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from hostler.control.vms.orders import is_of_a_backup
 from hostler.control.vms.state import Vm, state_of
 
-__all__ = ["BEHIND_OTHERS", "advice", "force_command", "gathering", "searching", "standing", "waits_for_hosts"]
+__all__ = [
+    "BEHIND_OTHERS", "advice", "force_command", "gathering", "is_search_reason", "searching", "standing",
+    "waits_for_hosts",
+]  # fmt: skip
 
 _THERE = {
     "creating": "has its place on {host}, where it is being made",
@@ -129,3 +132,8 @@ BEHIND_OTHERS = "the search for room for other gangs of its project goes on; its
 def searching(gang: str = "") -> str:
     """Say that room for a gang is being looked for, over many steps: nothing is decided about its members yet."""
     return f"the search for room for all members{f' of gang {gang}' if gang else ''} goes on"
+
+
+def is_search_reason(why: str, gang: str) -> bool:
+    """Return whether a reason says that a gang waits for a search, its own or one before it."""
+    return why in (searching(gang), BEHIND_OTHERS)
