@@ -8,7 +8,6 @@ requests finish, gives the lease back and closes the database, in this order. Us
 from __future__ import annotations
 
 import asyncio
-import gc
 import secrets
 import socket
 import sys
@@ -31,6 +30,7 @@ from hostler.control.api.http_server import Tls, bind, check_files, make_server,
 from hostler.control.api.signing import follow_signing
 from hostler.control.api.starting import Porch, tell_while_closed
 from hostler.control.api.strangers import Strangers
+from hostler.control.books.answer_process import ProcessAnswerer
 from hostler.control.books.books import Books
 from hostler.control.fleet.duties import Duties
 from hostler.control.fleet.fleet import Fleet
@@ -38,7 +38,7 @@ from hostler.control.services import first_start
 from hostler.control.services.keys import note_uses
 from hostler.control.settings import ControlSettings
 from hostler.control.store import Database, lease, open_database
-from hostler.control.warming import warm_up, warm_up_unless
+from hostler.control.warming import spare_collector, warm_up, warm_up_unless
 from hostler.errors import HostlerError
 
 __all__ = ["Serving", "Tls", "check_files", "serve"]
@@ -93,7 +93,8 @@ async def serve(how: Serving, stopping: asyncio.Event) -> None:
         signing = await _first_start(database, how)
         if not database.is_shared:
             await database.write(lease.bury)  # one process per file: whoever led with it is dead
-        books = Books(database, how.settings, address=url, tell=how.tell, warn=how.warn)
+        answerer = ProcessAnswerer(how.settings, how.warn or how.tell)
+        books = Books(database, how.settings, answerer, address=url, tell=how.tell, warn=how.warn)
         opened.push_async_callback(books.close)
         if not how.is_compiled:
             front.porch.why = _COMPILING
@@ -102,8 +103,8 @@ async def serve(how: Serving, stopping: asyncio.Event) -> None:
         front.porch.why = _READING
         await books.open()
         _take_short_turns()
-        _spare_the_collector()
-        await _live(how, database, books, address, front, url, signing, stopping)
+        spare_collector()
+        await _live(how, database, books, answerer, address, front, url, signing, stopping)
         database.history.check()  # who stopped it sees by the exit code that it did not serve to its end
 
 
@@ -126,6 +127,7 @@ async def _live(
     how: Serving,
     database: Database,
     books: Books,
+    answerer: ProcessAnswerer,
     address: Address,
     front: _Front,
     url: str,
@@ -160,7 +162,7 @@ async def _live(
     ending = asyncio.ensure_future(stopping.wait())
     front.porch.open(app)
     how.on_ready(url)
-    loading = asyncio.ensure_future(_load_rest(how, stopping))
+    loading = asyncio.ensure_future(_load_rest(how, answerer, stopping))
     try:
         done, _ = await asyncio.wait({front.serving, ending, *parts.values()}, return_when=asyncio.FIRST_COMPLETED)
         _raise_if_dead(done, parts, stopping)
@@ -184,17 +186,12 @@ def _take_short_turns() -> None:
     sys.setswitchinterval(_TURN_S)
 
 
-def _spare_the_collector() -> None:
-    """What was read at the start stays: with Python's defaults, looking at it again took a third of all time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
-
-
-async def _load_rest(how: Serving, stopping: asyncio.Event) -> None:
-    """Load the kernels that the first answers do without, when these are given."""
-    if how.is_compiled and not await _stops_within(stopping, _LOAD_AFTER_S):
-        await asyncio.to_thread(warm_up, how.settings)
+async def _load_rest(how: Serving, answerer: ProcessAnswerer, stopping: asyncio.Event) -> None:
+    """Load what the first answers do without, when these are given: kernels, and the answer process."""
+    if not await _stops_within(stopping, _LOAD_AFTER_S):
+        await answerer.start()
+        if how.is_compiled:
+            await asyncio.to_thread(warm_up, how.settings)
 
 
 async def _stops_within(stopping: asyncio.Event, seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""Loads or compiles the kernels that decisions, what-ifs and explanations need, before anybody waits for one.
+"""What a process does once before it answers: load or compile kernels, and leave what it read out of collections.
 
 Compiling them takes up to a minute, and nothing can break it off. So it has a thread that nobody waits for: who is told
 to stop meanwhile closes what is open and calls ``leave``.
@@ -7,6 +7,7 @@ to stop meanwhile closes what is open and calls ``leave``.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import threading
@@ -17,7 +18,7 @@ from hostler.engine import Engine
 from hostler.errors import PluginError
 from hostler.model import Gang, GangChanged, Guest, GuestArrived, GuestSpec, Host, HostChanged, HostJoined, amounts
 
-__all__ = ["leave", "warm_up", "warm_up_unless"]
+__all__ = ["leave", "spare_collector", "warm_up", "warm_up_unless"]
 
 _THREAD = "warm-up"
 _SIZE = {"cpu": 1000, "memory": 2**30, "guests": 10}
@@ -52,6 +53,13 @@ def leave() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def spare_collector() -> None:
+    """Leave what was read so far out of collections: with Python's defaults they took a third of all time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 def warm_up(settings: ControlSettings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 from starlette.responses import Response
@@ -10,7 +11,7 @@ from starlette.responses import Response
 from hostler.control.api.shapes import Page, Vm
 from hostler.control.services import standing, vms
 from hostler.control.services.discretion import readable
-from hostler.control.services.explaining import explain_vm
+from hostler.control.services.explaining import answer_decision
 from hostler.control.services.gangs import counting_stopped
 from hostler.control.services.lost_vms import find_missing
 from hostler.control.services.showing import show_vm
@@ -131,9 +132,10 @@ async def _explain(visit: Visit, vm: pure.Vm, standings: Standings) -> tuple[dic
     may_read, books = readable(visit.principal), visit.context.books
     try:
         with visit.context.asking.explanation(vm.project, visit.now_ns):
-            told, seq = await books.explain(lambda engine: explain_vm(engine, vm, may_read, standings))
+            question = partial(answer_decision, vm=vm, may_read=may_read, standings=standings)
+            told: dict[str, object] = msgspec.json.decode(await books.explain(question))
     except NotFoundError:
         return None, books.seq, "It asks for no room at the moment, so nothing was decided."
     except HostlerError as error:
         return None, books.seq, f"No explanation: {error.message}; {error.hint}."
-    return told, seq, ""
+    return told, int(str(told["seq"])), ""

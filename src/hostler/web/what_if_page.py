@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 from starlette.responses import Response
@@ -14,7 +15,6 @@ from hostler.control.services import questions, standing
 from hostler.control.services.bounds import check_bounds
 from hostler.control.services.discretion import readable
 from hostler.control.settings import policies_for
-from hostler.engine import Engine
 from hostler.errors import HostlerError
 from hostler.web.desk import Visit
 from hostler.web.exchange import HEADERS, wants_json
@@ -103,23 +103,20 @@ async def _answer(visit: Visit, plan: PlanAsked) -> Answer:
     )
     one = plan.vms[0]
     facts = questions.would_be(_UID, one.project, one.name, one.spec)
-    vms = questions.facts_of(plan)
     await visit.read(lambda connection: check_bounds(connection, one.project, one.spec, visit.caller))
     books, may_read = visit.context.books, readable(visit.principal)
-    planned, seq = await books.what_if(lambda engine: questions.plan(engine, plan, vms, may_read, standings))
-
-    def look(engine: Engine) -> questions.Found:
-        questions.plan(engine, msgspec.structs.replace(plan, vms=[]), (), may_read)  # the same hosts, nobody new
-        there = standing.without(standings, plan.without_hosts)
-        return questions.candidates(engine, facts, _UID, may_read, there)
-
-    found, seen = await books.what_if(look)
-    told = Told(
-        plan=Plan(seq=seq, placements=planned),
-        candidates=Candidates(
-            seq=seen, hosts=found.hosts, chosen=found.chosen, evictions=found.evictions, why=found.why
-        ),
+    planned = await books.what_if(partial(questions.answer_plan, asked=plan, may_read=may_read, standings=standings))
+    found = await books.what_if(
+        partial(
+            questions.answer_candidates,
+            uid=_UID,
+            facts=facts,
+            may_read=may_read,
+            standings=standings,
+            changed_hosts=plan,
+        )
     )
+    told = Told(plan=msgspec.json.decode(planned, type=Plan), candidates=msgspec.json.decode(found, type=Candidates))
     return _summed(told)
 
 

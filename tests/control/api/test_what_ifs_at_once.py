@@ -12,14 +12,14 @@ from hostler.control.access.errors import TooManyRequestsError
 from hostler.control.api.asking import EXPLAINED, Asking
 from hostler.control.services.bounds import MAX_GANGS_OF_PROJECT, MAX_KEYS_OF_PROJECT
 from tests.control.api.house import SMALL, House, open_house
+from tests.wait import until
 
 VM = {"project": "default", "name": "web", "spec": SMALL}
 ASKED = {"/v1/plan": {"vms": [VM]}, "/v1/candidates": {"project": "default", "spec": SMALL}}
 
 
 async def under_way(house: House, count: int) -> None:
-    while house.context.asking.count("what-ifs of key") != count:
-        await asyncio.sleep(0.01)
+    await until(lambda: house.context.asking.count("what-ifs of key") == count)
 
 
 @pytest.mark.parametrize("path", ASKED)
@@ -33,7 +33,7 @@ def test_the_third_what_if_of_a_key_is_told_to_come_again_and_another_key_has_it
                 return asyncio.ensure_future(house.as_key(key, "POST", path, json=ASKED[path]))
 
             may_end = threading.Event()
-            first = asyncio.ensure_future(house.context.books.what_if(lambda engine: may_end.wait()))
+            first = asyncio.ensure_future(house.context.books.what_if(lambda engine, seq: may_end.wait()))
             try:
                 waiting = [ask(mine), ask(mine)]
                 await under_way(house, 2)
@@ -61,7 +61,7 @@ def test_more_keys_give_a_project_no_more_what_ifs(path: str) -> None:
             await house.add_hosts("a")
             keys = [await house.key("viewer") for _ in range(3)]
             may_end = threading.Event()
-            first = asyncio.ensure_future(house.context.books.what_if(lambda engine: may_end.wait()))
+            first = asyncio.ensure_future(house.context.books.what_if(lambda engine, seq: may_end.wait()))
             try:
                 waiting = []
                 for key in (keys[0], keys[0], keys[1], keys[1]):

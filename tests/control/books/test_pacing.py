@@ -1,11 +1,10 @@
-"""Computations stand back for writes, take turns with each other, and are never kept out for good."""
+"""Computations stand back for writes and are never kept out for good."""
 
 from __future__ import annotations
 
 import threading
-from functools import partial
 
-from hostler.control.books.pacing import Pace, Turns
+from hostler.control.books.pacing import Pace
 from hostler.control.store import Database
 from hostler.control.store.traffic import Traffic
 from tests.control.store.test_writer import Gate
@@ -22,10 +21,9 @@ class Computation(threading.Thread):
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        with self._pace:
-            while not self._stopping.is_set():
-                self._done.append(self.name)
-                self._pace.pause()
+        while not self._stopping.is_set():
+            self._done.append(self.name)
+            self._pace.pause()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -54,52 +52,30 @@ def test_computation_goes_on_under_endless_writes() -> None:
     one.stop()
 
 
-def test_computations_take_turns() -> None:
-    """Neither waits for the end of the other, which never comes by itself."""
-    turns, traffic, done = Turns(), Traffic(), list[str]()
-    both = [Computation(Pace(traffic, turns), done) for _ in range(2)]
-    for one in both:
-        one.start()
-    wait_until(lambda: set(done) == {one.name for one in both}, saw=lambda: set(done))
-    seen = len(done)
-    wait_until(lambda: set(done[seen:]) == {one.name for one in both}, saw=lambda: set(done[seen:]))
-    for one in both:
-        one.stop()
+class CountedTraffic(Traffic):
+    """Counts how often somebody stood back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = 0
+
+    def wait_until_idle(self, timeout_s: float) -> None:
+        self.waits += 1
+        super().wait_until_idle(timeout_s)
 
 
-def line_is(turns: Turns, length: int) -> bool:
-    return turns.waiting == length
-
-
-def test_turn_that_was_given_goes_to_the_thread_that_waits_longest() -> None:
-    turns = Turns()
-    assert turns.take(GIVE_UP_S)
-    assert not turns.is_wanted
-    order: list[int] = []
-
-    def work(number: int) -> None:
-        assert turns.take(GIVE_UP_S)
-        order.append(number)
-        turns.give()
-
-    threads = []
-    for number in range(3):
-        threads.append(threading.Thread(target=work, args=(number,), daemon=True))
-        threads[-1].start()
-        wait_until(partial(line_is, turns, number + 1))
-    turns.give()
-    for thread in threads:
-        thread.join(GIVE_UP_S)
-    assert order == [0, 1, 2]
-
-
-def test_computation_without_pauses_does_not_keep_another_out() -> None:
-    turns, traffic, done = Turns(), Traffic(), list[str]()
-    with Pace(traffic, turns):
-        other = Computation(Pace(traffic, turns), done)
-        other.start()
-        wait_until(lambda: len(done) > 1, saw=lambda: done)
-        other.stop()
+def test_threads_with_one_pace_have_turns_of_their_own() -> None:
+    """A thread that has its turn keeps no other thread from standing back."""
+    traffic = CountedTraffic()
+    pace = Pace(traffic, stand_back_s=0.0, watch=lambda: 0.0)
+    traffic.begin()
+    for _ in range(2):
+        pace.pause()
+    assert traffic.waits == 1  # no time has passed: its turn has not ended
+    other = threading.Thread(target=pace.pause, daemon=True)
+    other.start()
+    other.join(GIVE_UP_S)
+    assert traffic.waits == 2
 
 
 def test_traffic_is_busy_while_a_write_waits_or_runs(database: Database) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from hostler.control.api.calls import Call, new_id
@@ -13,7 +15,7 @@ from hostler.control.books.reading import QUOTA_FULL
 from hostler.control.services import standing, vms
 from hostler.control.services.discretion import readable
 from hostler.control.services.errors import InsufficientResourcesError, NoAgentsError, NoVerdictError
-from hostler.control.services.explaining import explain_refusal
+from hostler.control.services.explaining import answer_refusal
 from hostler.control.services.questions import would_be
 from hostler.control.services.showing import show_vm
 from hostler.control.store import Connection, operations
@@ -87,7 +89,10 @@ async def _refusal(call: Call, asked: VmCreate, stored: Stored) -> InsufficientR
     uid = f"refused-{stored.vm.id}"
     facts = would_be(uid, asked.project, asked.name, stored.vm.spec)
     books, may_read, standings = call.context.books, readable(call.principal), await call.read(standing.read)
-    data, seq = await books.ask(lambda engine: explain_refusal(engine, facts, uid, asked.project, may_read, standings))
+    question = partial(
+        answer_refusal, facts=facts, uid=uid, project=asked.project, may_read=may_read, standings=standings
+    )
+    decision = await books.explain(question)
     message, cure = f"no host has room for VM {asked.name}: {stored.vm.why}", "free some room"
     if stored.vm.why.startswith(QUOTA_FULL):
         message = f"VM {asked.name} is not placed: {stored.vm.why}"
@@ -95,7 +100,7 @@ async def _refusal(call: Call, asked: VmCreate, stored: Stored) -> InsufficientR
     return InsufficientResourcesError(
         message,
         hint=f"ask for less, {cure}, or let it wait: on_unplaceable=wait",
-        decision={**data, "seq": seq},
+        decision=msgspec.json.decode(decision),
     )
 
 

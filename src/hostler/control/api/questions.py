@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
+
+import msgspec
 
 from hostler.config.entries import means
 from hostler.control.api.calls import Call
@@ -29,9 +31,9 @@ from hostler.control.services.bounds import check_bounds
 from hostler.control.services.discretion import readable
 from hostler.control.services.gangs import counting_stopped
 from hostler.control.services.projects import with_strategy
-from hostler.control.services.showing import show_waiting
+from hostler.control.services.showing import show_waiting, undecided_reason
 from hostler.control.settings import policies_for
-from hostler.control.store import Connection
+from hostler.control.store import Connection, lease
 from hostler.control.store.vms import list_waiting
 
 __all__ = ["ROUTES"]
@@ -70,17 +72,14 @@ async def plan(call: Call) -> Reply:
         return Reply(200, await _plan(call, asked))
 
 
-async def _plan(call: Call, asked: PlanAsked) -> Plan:
+async def _plan(call: Call, asked: PlanAsked) -> msgspec.Raw:
     asked, standings = await call.read(
         lambda connection: (questions.with_defaults(connection, asked), standing.read(connection))
     )
-    wanted = await asyncio.to_thread(questions.facts_of, asked)  # thousands of specs: others are answered meanwhile
     await call.read(lambda connection: _check_bounds(connection, call, asked.vms))
     may_read = readable(call.principal)
-    placements, seq = await call.context.books.what_if(
-        lambda engine: questions.plan(engine, asked, wanted, may_read, standings)
-    )
-    return Plan(seq=seq, placements=placements)
+    question = partial(questions.answer_plan, asked=asked, may_read=may_read, standings=standings)
+    return msgspec.Raw(await call.context.books.what_if(question))
 
 
 @ROUTES.add(
@@ -100,17 +99,15 @@ async def candidates(call: Call) -> Reply:
         return Reply(200, await _candidates(call, asked))
 
 
-async def _candidates(call: Call, asked: CandidatesAsked) -> Candidates:
+async def _candidates(call: Call, asked: CandidatesAsked) -> msgspec.Raw:
     spec, standings = await call.read(
         lambda connection: (with_strategy(connection, asked.project, asked.spec), standing.read(connection))
     )
     facts = questions.would_be(_ASKED, asked.project, _ASKED, spec)
     await call.read(lambda connection: _check_bounds(connection, call, [asked]))
     may_read = readable(call.principal)
-    found, seq = await call.context.books.what_if(
-        lambda engine: questions.candidates(engine, facts, _ASKED, may_read, standings)
-    )
-    return Candidates(seq=seq, hosts=found.hosts, chosen=found.chosen, evictions=found.evictions, why=found.why)
+    question = partial(questions.answer_candidates, uid=_ASKED, facts=facts, may_read=may_read, standings=standings)
+    return msgspec.Raw(await call.context.books.what_if(question))
 
 
 def _check_bounds(connection: Connection, call: Call, asked: Sequence[PlanVm | CandidatesAsked]) -> None:
@@ -131,7 +128,8 @@ async def queue(call: Call) -> Reply:
     def work(connection: Connection) -> Queue:
         page = list_waiting(connection, project, after=asked.after, limit=asked.limit)
         gathers = counting_stopped(connection, books.gathers)
-        items = [show_waiting(ledger.stored(row), gathers, books.tried_at) for row in page.items]
+        undecided = undecided_reason(lease.read(connection))
+        items = [show_waiting(ledger.stored(row), gathers, books.tried_at, undecided) for row in page.items]
         return Queue(seq=seq, items=items, next=page.next)
 
     return Reply(200, await call.read(work))

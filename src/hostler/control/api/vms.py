@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, field
 
 from hostler.config.entries import means
@@ -29,7 +30,7 @@ from hostler.control.api.waiting import settled
 from hostler.control.books import ledger
 from hostler.control.services import events, standing, vms
 from hostler.control.services.discretion import readable
-from hostler.control.services.explaining import explain_vm
+from hostler.control.services.explaining import answer_decision
 from hostler.control.services.gangs import counting_stopped
 from hostler.control.services.lost_vms import find_missing, missing_hosts
 from hostler.control.services.showing import show_vm
@@ -256,10 +257,10 @@ async def decision(call: Call) -> Reply:
     may_read, standings = readable(call.principal), await call.read(standing.read)
     missing = await call.read(missing_hosts) if stored.vm.is_lost else ()
     with call.context.asking.explanation(stored.vm.project, call.now_ns):
-        data, seq = await call.context.books.explain(
-            lambda engine: explain_vm(engine, stored.vm, may_read, standings, missing)
+        question = partial(
+            answer_decision, vm=stored.vm, may_read=may_read, standings=standings, missing=tuple(missing)
         )
-    return Reply(200, {**data, "seq": seq})
+        return Reply(200, msgspec.Raw(await call.context.books.explain(question)))
 
 
 @ROUTES.add(

@@ -21,12 +21,13 @@ from typing import TypeVar
 
 import msgspec
 
+from hostler.control.books.answerers import Answerer, Question, ThreadAnswerer
 from hostler.control.books.deciding import LEADER, Decided, carry_out
 from hostler.control.books.engine_time import EngineTime
-from hostler.control.books.follower import AstrayError, DivergedError, Follower
+from hostler.control.books.follower import AstrayError, DivergedError, Follower, FollowerState
 from hostler.control.books.leading import Leadership
 from hostler.control.books.ledger import NEWS, News
-from hostler.control.books.pacing import Pace, Turns
+from hostler.control.books.pacing import Pace
 from hostler.control.books.reading import remembered
 from hostler.control.books.thread import AskingLine, EngineThread
 from hostler.control.books.waits import Waits
@@ -48,7 +49,6 @@ _PAGE = 2000
 _LOOK_S = 0.5  # between looks at the log when nobody wakes us
 _AGAIN_S = 0.5
 _PATIENCE = 4  # for a quiet moment: without a checkpoint nothing of the log is ever forgotten
-_MOST_WHAT_IFS = 8  # that wait; each may take seconds
 _ASK_ANOTHER = "ask another replica; the service's log says what is wrong"
 _ASTRAY_S = 15.0  # at most, between tries to follow a log that could not be followed
 _SECOND = 1_000_000_000
@@ -68,6 +68,7 @@ class Books:
         self,
         database: Database,
         settings: ControlSettings,
+        answerer: Answerer | None = None,
         *,
         replica: str = "",
         address: str = "",
@@ -84,11 +85,10 @@ class Books:
         self._tell = tell
         self._warn = warn or tell  # what an operator must look at
         self._thread = EngineThread()
-        turns, traffic = Turns(), database.traffic
-        self._deciding = Pace(traffic)
-        self._looking, self._wondering = Pace(traffic, turns), Pace(traffic, turns)
-        self._looks = AskingLine(self._thread, "hostler-look", self._looking)
-        self._what_ifs = AskingLine(self._thread, "hostler-what-if", self._wondering, most=_MOST_WHAT_IFS)
+        self._pace = Pace(database.traffic)
+        self._looks = AskingLine(EngineThread("hostler-look"))
+        self._answerer = answerer if answerer is not None else ThreadAnswerer()
+        self._answerer.attach(self)
         self._follower = Follower.begin()
         self._is_sound = False  # what the follower knows is what the log says
         self.leadership = Leadership(
@@ -101,6 +101,7 @@ class Books:
             tell=tell,
         )
         self.led_since = 0  # when we last began to lead
+        self._stepping = asyncio.Lock()  # held from a step until it was read in the log; taken before the next one
         self._reading = asyncio.Lock()
         self._checkpoint_at = 0
         self._unusable: set[int] = set()  # checkpoints, by entry, that this replica could not begin with
@@ -178,42 +179,60 @@ class Books:
         return self.watchers.subscribe(kind, key)
 
     async def ask(self, work: Callable[[Engine], T]) -> tuple[T, int]:
-        """Let a work look at a twin of the engine with all facts that were read; return its result and the number.
+        """Let a work of a moment look at a twin of the engine with all facts that were read.
 
-        The work may do with the twin what it likes: decisions do not wait for it.
+        Return its result and the number of the last entry that the twin knows. Decisions do not wait for it.
         """
-        return await self._looks.ask(partial(self._fork, self._looking), lambda twin: (work(twin[0]), twin[1]))
+        return await self._looks.ask(self.twin, lambda twin: (work(twin[0]), twin[1]))
 
-    async def explain(self, work: Callable[[Engine], T]) -> tuple[T, int]:
-        """Do the same for a work that raises NotFoundError if the engine does not know what it looks for.
+    async def explain(self, question: Question[T]) -> T:
+        """Answer a question that raises NotFoundError if the engine does not know what it looks for.
 
         UnavailableError instead of that while the log cannot be followed: the engine may know less than the rows.
         """
         try:
-            return await self.ask(work)
+            return await self._answerer.explain(question)
         except NotFoundError as error:
             if not self.trouble:
                 raise
             what = "this replica cannot follow the log, so it cannot explain this"
             raise UnavailableError(what, hint=_ASK_ANOTHER) from error
 
-    async def what_if(self, work: Callable[[Engine], T]) -> tuple[T, int]:
-        """Do the same for a work that may take seconds; UnavailableError when too many of those wait already.
+    async def what_if(self, question: Question[T]) -> T:
+        """Answer a question that may take seconds; UnavailableError when too many of those wait already.
 
         An engine that cannot follow the log is not asked what it would decide.
         """
         if self.trouble:
             what = "this replica cannot follow the log, so it does not decide"
             raise UnavailableError(what, hint=_ASK_ANOTHER)
-        return await self._what_ifs.ask(partial(self._fork, self._wondering), lambda twin: (work(twin[0]), twin[1]))
+        return await self._answerer.what_if(question)
 
-    def _fork(self, pace: Pace) -> tuple[Engine, int]:
-        """Return a twin of the engine and the entry of the log that it has come to; in the engine's thread."""
+    async def twin(self) -> tuple[Engine, int]:
+        """Return a twin of the engine with all facts that were read, and the number of the last entry."""
+        return await self._thread.run(self._fork)
+
+    def _fork(self) -> tuple[Engine, int]:
         follower = self._follower
         twin = follower.engine.fork()
         follower.show(twin, self._clock())
-        twin.state.pause = pace.pause
+        twin.state.pause = self._pace.pause
         return twin, follower.seq
+
+    async def follower_state(self) -> FollowerState:
+        """Return all that the follower is, between two steps; every entry read later is given to the answerer.
+
+        UnavailableError while a step that may not have been written is looked for.
+        """
+        async with self._stepping, self._reading:
+            follower = self._follower
+            if follower.is_torn:
+                raise UnavailableError("the log is being read again", hint="ask again in a moment")
+            return await self._thread.run(follower.state)
+
+    def now_ns(self) -> int:
+        """Return the time at which facts that wait for a step count as known."""
+        return self._clock()
 
     async def leader(self) -> lease.Lease:
         """Return who leads; NoLeaderError."""
@@ -256,8 +275,9 @@ class Books:
 
     async def close(self) -> None:
         """End the threads, each after the work at hand."""
-        for one in (self._what_ifs, self._looks, self._thread):
-            await asyncio.to_thread(one.close)
+        await self._answerer.close()
+        await self._looks.close()
+        await asyncio.to_thread(self._thread.close)
 
     async def _leave(self) -> None:
         """Save where we are and give the lease back, so that nobody waits for us.
@@ -349,6 +369,7 @@ class Books:
         """Follow the next entries, and tell those who wait for them."""
         follower = self._follower
         await self._thread.run(lambda: follower.read(entries))
+        self._answerer.read(entries)
         self._database.history.note(entries[-1])
         self._announce(entries)
         self._tell_refusals(follower)
@@ -381,8 +402,9 @@ class Books:
             follower = self._follower
             due, now = follower.due, self._time.now(follower.engine.now)
             if due is not None and due <= now:
-                await self._step(held, follower, now)
-                await self._read_log()
+                async with self._stepping:
+                    await self._step(held, follower, now)
+                    await self._read_log()
                 await self._checkpoint_now_and_then(held, patience=_PATIENCE)
             else:
                 await self._checkpoint_now_and_then(held)
@@ -394,7 +416,7 @@ class Books:
         at_ns = self._clock()
 
         def think() -> Decided:
-            follower.engine.state.pause = self._deciding.pause
+            follower.engine.state.pause = self._pace.pause
             step, actions = follower.step(now, self._settings.decide_at_once)
             return remembered(follower.engine, step, actions, follower.rejected)
 
@@ -493,6 +515,7 @@ class Books:
                 checkpoint = None
             if checkpoint is None:
                 self._follower = next((one for _, one in failures if one is not None), self._follower)
+                self._answerer.forget()
                 raise failures[0][0]
             before = checkpoint.seq
             self._note_unusable(before, failures[-1][0])
@@ -506,6 +529,7 @@ class Books:
 
         async with self._reading:
             self._follower = await self._thread.run(make)
+            self._answerer.forget()
             # What fell back saves a good checkpoint as soon as it leads.
             every = _PATIENCE * self._settings.checkpoint_every
             self._checkpoint_at = -every if self._unusable else self._follower.seq

@@ -29,7 +29,8 @@ from hostler.errors import HostlerError, InternalError
 from hostler.model import Action, Event, GuestBound, Policy, PolicyChanged, QueueRules
 
 __all__ = [
-    "REBUILT", "RULES", "AstrayError", "DivergedError", "Follower", "Refusal", "Step", "digest_of", "seal_checkpoint",
+    "REBUILT", "RULES", "AstrayError", "DivergedError", "Follower", "FollowerState", "Refusal", "Step", "digest_of",
+    "seal_checkpoint",
 ]  # fmt: skip
 
 _PLAIN = "hostler-engine-1"  # the engine alone, as releases without digests wrote it; still read
@@ -97,6 +98,15 @@ def _seal(seq: int, at_ns: int, read: int, engine: bytes) -> bytes:
     return found.digest()
 
 
+class FollowerState(msgspec.Struct, frozen=True):
+    """All that a follower is, for another process of this version that goes on from there."""
+
+    seq: int
+    engine: bytes
+    waiting: tuple[tuple[int, Event], ...]
+    done: int
+
+
 class Refusal(NamedTuple):
     """A fact that the engine did not take: which entry of the log it is, and why."""
 
@@ -152,9 +162,17 @@ class Follower:
                 raise ValueError("its bytes are not those that were written")
             found = cls(Engine.restore(between.engine), checkpoint.seq)
         except Exception as error:  # bytes that are not as they were written may break anything
-            what = f"the checkpoint at entry {checkpoint.seq} of the log cannot be read: {error}"
-            raise DivergedError(what, hint=_ALONE) from error
+            raise DivergedError(f"the checkpoint cannot be read: {error}", hint=_ALONE) from error
         found._done = between.read
+        return found
+
+    @classmethod
+    def resume(cls, state: FollowerState) -> Follower:
+        """Go on where another follower was."""
+        found = cls(Engine.restore(state.engine), state.seq)
+        found._waiting.extend(state.waiting)
+        found._done = state.done
+        found.due = found.next_due()
         return found
 
     def read(self, entries: Sequence[Entry]) -> None:
@@ -277,3 +295,9 @@ class Follower:
             raise InternalError("a checkpoint in the middle of a step", hint="please report it")
         seq = self._waiting[0][0] - 1 if self._waiting else self.seq
         return seal_checkpoint(seq, now_ns, read=self.seq, engine=self.engine.checkpoint())
+
+    def state(self) -> FollowerState:
+        """Return all that this follower is; not while it has made a step that it has not read in the log."""
+        if self.is_torn:
+            raise InternalError("a copy in the middle of a step", hint="please report it")
+        return FollowerState(self.seq, self.engine.checkpoint(), tuple(self._waiting), self._done)

@@ -7,11 +7,10 @@ it, since a twin shares nothing that changes with its engine.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from hostler.control.books.pacing import Pace
 from hostler.control.books.stalls import Stalls
 from hostler.errors import UnavailableError
 
@@ -49,21 +48,19 @@ class EngineThread:
 class AskingLine:
     """Works on twins, one after the other; a twin is made when it is its work's turn, so there is one at a time.
 
-    With ``most`` no more than that many wait: what takes long is refused at once rather than late.
+    ``check`` gets how many wait already, and may raise: what takes long is rejected at once rather than late.
     """
 
-    def __init__(self, engine: EngineThread, name: str, pace: Pace, *, most: int | None = None) -> None:
-        self._engine = engine
-        self._pace = pace
-        self._thread = EngineThread(name)
+    def __init__(self, thread: EngineThread, *, check: Callable[[int], None] = lambda waiting: None) -> None:
+        self._thread = thread
         self._turn = asyncio.Lock()
-        self._most = most
+        self._check = check
         self._waiting = 0
 
-    async def ask(self, fork: Callable[[], Twin], work: Callable[[Twin], T]) -> T:
-        """Make a twin in the engine's thread, do the work beside it; UnavailableError when too many wait."""
-        if self._turn.locked() and self._most is not None and self._waiting >= self._most:
-            raise UnavailableError(f"{self._waiting} questions wait already", hint="ask again in a moment")
+    async def ask(self, make_twin: Callable[[], Awaitable[Twin]], work: Callable[[Twin], T]) -> T:
+        """Make a twin and do the work on it in this line's thread; raises what ``check`` does."""
+        if self._turn.locked():
+            self._check(self._waiting)
         self._waiting += 1
         try:
             await self._turn.acquire()
@@ -71,15 +68,11 @@ class AskingLine:
             self._waiting -= 1
         try:
             self._thread.check_open()
-            twin = await self._engine.run(fork)
-            return await self._thread.run(lambda: self._paced(work, twin))
+            twin = await make_twin()
+            return await self._thread.run(lambda: work(twin))
         finally:
             self._turn.release()
 
-    def _paced(self, work: Callable[[Twin], T], twin: Twin) -> T:
-        with self._pace:
-            return work(twin)
-
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the thread after the work at hand."""
-        self._thread.close()
+        await asyncio.to_thread(self._thread.close)

@@ -7,6 +7,8 @@ there, and neither who nor in which project; everything else of an answer stays 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import eq
 from typing import TypeVar
 
 import msgspec
@@ -29,13 +31,17 @@ _replace = msgspec.structs.replace
 
 
 def readable(principal: Principal) -> MayRead:
-    """Return the test by which a caller may read the VMs of a project."""
-    return lambda project: principal.why_not("vm.read", project) is None
+    """Return a predicate that is true for projects whose VMs a caller may read. It can be pickled."""
+    return partial(_may_read, principal)
+
+
+def _may_read(principal: Principal, project: str) -> bool:
+    return principal.why_not("vm.read", project) is None
 
 
 def only(project: str) -> MayRead:
-    """Return the test of somebody who knows one project."""
-    return lambda other: other == project
+    """Return a predicate that is true for one project. It can be pickled."""
+    return partial(eq, project)
 
 
 def discreet(found: Found, may_read: MayRead) -> Found:

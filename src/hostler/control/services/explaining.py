@@ -21,7 +21,7 @@ from hostler.engine import Engine
 from hostler.model import Event, Explanation, GuestSpec, HostVerdict
 from hostler.model.plain_data import explanation_as_data
 
-__all__ = ["explain_refusal", "explain_vm", "plain", "told"]
+__all__ = ["answer_decision", "answer_refusal", "explain_refusal", "explain_vm", "plain", "told"]
 
 _replace = msgspec.structs.replace
 _ENGINES = re.compile(r"\b(a|another|the|no|its|without) (guest|tenant)(?=s? |s?$|'s )")
@@ -74,6 +74,33 @@ def explain_vm(
         "made_way": vm.made_way,
     }
     return explanation_as_data(found, vm.project, None) | how_it_is
+
+
+def answer_decision(
+    engine: Engine,
+    seq: int,
+    *,
+    vm: Vm,
+    may_read: MayRead | None = None,
+    standings: Standings | None = None,
+    missing: Sequence[str] = (),
+) -> bytes:
+    """Return the explanation object of a VM as JSON: a question for ``control.books``; see ``explain_vm``."""
+    return msgspec.json.encode({**explain_vm(engine, vm, may_read, standings, missing), "seq": seq})
+
+
+def answer_refusal(
+    engine: Engine,
+    seq: int,
+    *,
+    facts: tuple[Event, ...],
+    uid: str,
+    project: str,
+    may_read: MayRead | None = None,
+    standings: Standings | None = None,
+) -> bytes:
+    """Return the explanation object of a rejected VM as JSON: a question for ``control.books``."""
+    return msgspec.json.encode({**explain_refusal(engine, facts, uid, project, may_read, standings), "seq": seq})
 
 
 def _in_vain(found: Explanation, vm: Vm) -> str:

@@ -1,4 +1,8 @@
-"""What-ifs, asked of a twin of the engine that is thrown away: nothing is written, and nobody is told."""
+"""What-ifs, asked of a twin of the engine that is thrown away: nothing is written, and nobody is told.
+
+``answer_plan`` and ``answer_candidates`` are questions for ``control.books``: they return the answer as JSON, since it
+may come from another process and be large.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from hostler.control.api.shapes import PlanAsked, PlanHost, Planned, Victim
+from hostler.control.api.shapes import Candidates, Plan, PlanAsked, PlanHost, Planned, Victim
 from hostler.control.books.reading import QUOTA_FULL, why_held
 from hostler.control.services.discretion import MayRead, discreet
 from hostler.control.services.explaining import told
@@ -42,7 +46,17 @@ from hostler.model import (
 )
 from hostler.model.plain_data import without_minus_zero
 
-__all__ = ["Found", "Question", "candidates", "facts_of", "plan", "with_defaults", "would_be"]
+__all__ = [
+    "Found",
+    "Question",
+    "answer_candidates",
+    "answer_plan",
+    "candidates",
+    "facts_of",
+    "plan",
+    "with_defaults",
+    "would_be",
+]
 
 _MOST = 2000
 _ROUNDS = 20  # of evictions that make room, one after the other
@@ -53,6 +67,34 @@ def would_be(identity: str, project: str, name: str, spec: VmSpec) -> tuple[Even
     if spec.strategy:
         check_strategy(spec.strategy)
     return wishes.create(identity, project, name, spec).facts
+
+
+def answer_plan(
+    engine: Engine, seq: int, *, asked: PlanAsked, may_read: MayRead, standings: Standings | None = None
+) -> bytes:
+    """Return a Plan as JSON; InputError."""
+    return msgspec.json.encode(Plan(seq=seq, placements=plan(engine, asked, facts_of(asked), may_read, standings)))
+
+
+def answer_candidates(
+    engine: Engine,
+    seq: int,
+    *,
+    uid: str,
+    facts: tuple[Event, ...],
+    may_read: MayRead,
+    standings: Standings | None = None,
+    changed_hosts: PlanAsked | None = None,
+) -> bytes:
+    """Return Candidates as JSON, on hosts as they would be with the changes of a plan; InputError."""
+    if changed_hosts is not None:
+        plan(engine, msgspec.structs.replace(changed_hosts, vms=[]), (), may_read)  # others who wait come first
+        if standings is not None:
+            standings = without(standings, changed_hosts.without_hosts)
+    found = candidates(engine, facts, uid, may_read, standings)
+    return msgspec.json.encode(
+        Candidates(seq=seq, hosts=found.hosts, chosen=found.chosen, evictions=found.evictions, why=found.why)
+    )
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -72,7 +114,7 @@ def with_defaults(connection: Connection, asked: PlanAsked) -> PlanAsked:
 
 
 def facts_of(asked: PlanAsked) -> list[Question]:
-    """Return all VMs of a plan; InputError. Done outside the engine's thread."""
+    """Return all VMs of a plan; InputError."""
     if sum(one.count for one in asked.vms) > _MOST or sum(one.count for one in asked.hosts) > _MOST:
         raise InputError("more than can be planned at once", hint=f"at most {_MOST} VMs and {_MOST} hosts")
     if any(HOST_NAME in one.labels for one in asked.hosts):

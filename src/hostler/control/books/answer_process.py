@@ -1,0 +1,256 @@
+"""The service's end of its answer process: starts it, lets it follow the log, asks it, and starts it again.
+
+All threads of a service share one interpreter, so that a tenant's what-ifs and explanations slowed down everybody's
+requests. Here they are computed by a process of its own (``answer_worker``), at a lower priority.
+
+::
+
+    absent ──start──▶ started ──begin──▶ in step ──read, ask──▶ in step
+       ▲                 ▲                  │
+       └── it ended ─────┴── forget, out of step, too far behind
+
+The process starts with the first question, or with ``start``. Who asks while it is not in step waits until it has got
+the follower's state. A question that is lost with the process, or meets one that is out of step, is asked once more.
+
+Invariant: messages go out in the order in which they are queued, so that a question sees every entry that was given to
+``read`` before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeVar
+
+from hostler.control.books.answer_messages import (
+    Answer,
+    Ask,
+    Begin,
+    Failed,
+    Message,
+    OutOfStep,
+    Read,
+    WarmUp,
+    decode,
+    encode,
+)
+from hostler.control.books.answerers import EngineSource, Question, check_waiting
+from hostler.control.settings import ControlSettings
+from hostler.control.store.log import Entry
+from hostler.errors import UnavailableError
+
+__all__ = ["ProcessAnswerer"]
+
+T = TypeVar("T")
+
+_COMMAND = (sys.executable, "-P", "-m", "hostler.control.books.answer_worker")  # -P: no module of the working folder
+_MOST_UNSENT = 20_000  # entries: a process that is further behind begins again
+_TRIES = 2
+_END_S = 5.0
+
+
+class _OutOfStepError(Exception):
+    """The process has to begin again before it answers."""
+
+
+class _EndedError(Exception):
+    """The process ended before it answered."""
+
+
+class ProcessAnswerer:
+    """Answers in a process of its own; see ``answerers.Answerer``."""
+
+    def __init__(self, settings: ControlSettings, warn: Callable[[str], None] = lambda line: None) -> None:
+        self._settings = settings
+        self._warn = warn
+        self._source: EngineSource | None = None
+        self._process: _Process | None = None
+        self._is_in_step = False
+        self._beginning = asyncio.Lock()
+        self._is_closed = False
+
+    def attach(self, source: EngineSource) -> None:
+        """Take the engine to answer by."""
+        self._source = source
+
+    def read(self, entries: Sequence[Entry]) -> None:
+        """Let the process follow."""
+        if not self._is_in_step or self._process is None or self._process.has_ended:
+            return
+        if self._process.unsent > _MOST_UNSENT:
+            self._is_in_step = False
+            return
+        self._process.send(Read(tuple(entries)), weight=len(entries))
+
+    def forget(self) -> None:
+        """Let the process begin again before the next question."""
+        self._is_in_step = False
+
+    async def start(self) -> None:
+        """Start the process now, so that the first question does not wait for it; a failure is met by that one."""
+        with suppress(UnavailableError):
+            await self._begin()
+
+    async def explain(self, question: Question[T]) -> T:
+        """Answer a question that takes milliseconds."""
+        return await self._ask(question, is_long=False)
+
+    async def what_if(self, question: Question[T]) -> T:
+        """Answer a question that may take seconds."""
+        if self._process is not None:
+            check_waiting(self._process.what_ifs - 1)  # the first one does not wait
+        return await self._ask(question, is_long=True)
+
+    async def _ask(self, question: Question[T], *, is_long: bool) -> T:
+        assert self._source is not None, "attach comes first"
+        for _ in range(_TRIES):
+            process = await self._begin()
+            try:
+                answer: T = await process.ask(question, self._source.now_ns(), is_long=is_long)
+                return answer
+            except _OutOfStepError as error:
+                self._warn(f"the answer process could not follow the log and begins again: {error}")
+                self._is_in_step = False
+            except _EndedError:
+                self._check_open()
+                self._warn(f"the answer process ended with exit code {process.wait()} and is started again")
+        raise UnavailableError(
+            "the process that answers questions failed", hint="ask again; the service's log says why"
+        )
+
+    async def _begin(self) -> _Process:
+        """Return the process, started and in step with the log."""
+        assert self._source is not None, "attach comes first"
+        async with self._beginning:
+            self._check_open()
+            if self._process is None or self._process.has_ended:
+                self._is_in_step = False
+                self._process = await asyncio.to_thread(_Process, asyncio.get_running_loop())
+                self._process.send(WarmUp(self._settings))
+            if not self._is_in_step:
+                state = await self._source.follower_state()
+                # Nothing is awaited from here on, so that no entry is read in between.
+                self._process.send(Begin(state))
+                self._is_in_step = True
+            return self._process
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UnavailableError("the service is stopping", hint="ask again when it has started")
+
+    async def close(self) -> None:
+        """End the process; whoever waits for an answer gets UnavailableError."""
+        self._is_closed = True
+        async with self._beginning:  # one that is just being started is ended, too
+            if self._process is not None:
+                await asyncio.to_thread(self._process.close)
+
+
+class _Process:
+    """One run of the answer process: pipes, a thread that sends, and one that takes answers."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        (its_end, messages), (replies, its_other_end) = os.pipe(), os.pipe()
+        try:
+            self._popen = subprocess.Popen(_COMMAND, stdin=its_end, stdout=its_other_end)
+        finally:
+            os.close(its_end)
+            os.close(its_other_end)
+        self._messages = Connection(messages, readable=False)
+        self._replies = Connection(replies, writable=False)
+        self._queue: SimpleQueue[tuple[Message, int] | None] = SimpleQueue()
+        self._asked: dict[int, tuple[asyncio.Future[object], bool]] = {}
+        self._count = 0
+        self.unsent = 0  # entries that the process has not taken
+        self.what_ifs = 0  # that are under way, also those for which nobody waits any more
+        self.has_ended = False
+        self._threads = [Thread(target=work, daemon=True) for work in (self._send_all, self._take_all)]
+        for thread in self._threads:
+            thread.start()
+
+    def send(self, message: Message, *, weight: int = 0) -> None:
+        """Queue a message; in the event loop."""
+        self.unsent += weight
+        self._queue.put((message, weight))
+
+    async def ask(self, question: Question[T], now_ns: int, *, is_long: bool) -> T:
+        """Ask, and wait for the answer; _OutOfStepError, _EndedError, and what the question raises."""
+        if self.has_ended:
+            raise _EndedError
+        pickled = pickle.dumps(question)
+        self._count += 1
+        number, future = self._count, self._loop.create_future()
+        self._asked[number] = (future, is_long)
+        self.what_ifs += is_long
+        self.send(Ask(number, pickled, now_ns, is_long))
+        return await future  # type: ignore[no-any-return]
+
+    def wait(self) -> int:
+        """Return the exit code of a process that has ended."""
+        return self._popen.wait()
+
+    def close(self) -> None:
+        """End the process and the threads; not in the event loop."""
+        self._queue.put(None)
+        try:
+            self._popen.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
+        for thread in self._threads:
+            thread.join()
+
+    def _send_all(self) -> None:
+        with suppress(OSError):  # it has ended: whoever waits for its answers gets to know
+            while (item := self._queue.get()) is not None:
+                message, weight = item
+                self._messages.send_bytes(encode(message))
+                if weight:
+                    self._in_loop(self._note_sent, weight)
+        self._messages.close()
+
+    def _take_all(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                self._in_loop(self._settle, decode(self._replies.recv_bytes()))
+        self._replies.close()
+        self._popen.wait()
+        self._in_loop(self._end)
+
+    def _in_loop(self, work: Callable[..., None], *arguments: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(work, *arguments)
+
+    def _note_sent(self, weight: int) -> None:
+        self.unsent -= weight
+
+    def _settle(self, reply: Message) -> None:
+        assert isinstance(reply, Answer | Failed | OutOfStep)
+        future, is_long = self._asked.pop(reply.number)
+        self.what_ifs -= is_long
+        if future.done():  # whoever asked has gone away
+            return
+        match reply:
+            case Answer(result=result):
+                future.set_result(result)
+            case Failed(error=error):
+                future.set_exception(error)
+            case OutOfStep(why=why):
+                future.set_exception(_OutOfStepError(why))
+
+    def _end(self) -> None:
+        self.has_ended = True
+        self._queue.put(None)
+        asked, self._asked = self._asked, {}
+        for future, _ in asked.values():
+            if not future.done():
+                future.set_exception(_EndedError())
