@@ -20,8 +20,9 @@ import msgspec
 import uvicorn
 
 from hostler.agent.messages import Capabilities, HostSize, Trouble, VmReport
-from hostler.control.access import Doorkeeper, Limiter, Limits, Principal
+from hostler.control.access import Doorkeeper, Limiter, Principal
 from hostler.control.access.keys import create_key
+from hostler.control.access.limits import OFF
 from hostler.control.api.app import make_app
 from hostler.control.api.calls import new_id
 from hostler.control.api.context import Context
@@ -140,7 +141,7 @@ class Lab:
             fleet=Fleet(self.database, self.books, self.settings, doorkeeper=doorkeeper),
             settings=self.settings,
             doorkeeper=doorkeeper,
-            limiter=Limiter(Limits(changes=None, reads=None)),
+            limiter=Limiter(OFF),
         )
         now_ns = time.time_ns()
         first = await self.database.write(lambda one: first_start.prepare(one, now_ns, secrets.token_bytes))

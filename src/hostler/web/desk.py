@@ -196,7 +196,9 @@ class Desk:
                 return await self._turn_away(request, error)
             try:
                 is_change = request.method not in SAFE_METHODS
-                self.context.limiter.check(visit.principal.id, visit.now_ns, is_change=is_change)
+                self.context.limiter.check(
+                    visit.principal.id, visit.now_ns, is_change=is_change, project=visit.principal.project
+                )
                 return await show(visit)
             except HostlerError as error:
                 return await self.refuse(visit, error)

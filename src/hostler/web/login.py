@@ -63,7 +63,9 @@ class Login:
         )
         now_ns = desk.context.clock()
         principal = await desk.context.doorkeeper.key(key, remote_of(request), now_ns)
-        desk.context.limiter.check(principal.id, now_ns, is_change=True)  # each leaves an event
+        desk.context.limiter.check(
+            principal.id, now_ns, is_change=True, project=principal.project
+        )  # each leaves an event
         caller = Caller(principal=principal, now_ns=now_ns, request_id=request.scope.get("hostler_request_id", ""))
         await desk.context.database.write(lambda connection: _note(connection, caller))
         session = open_session(principal, now_ns=now_ns, random=desk.context.random)

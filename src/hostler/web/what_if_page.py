@@ -92,7 +92,10 @@ def _asked(visit: Visit) -> Asked:
 
 async def _allowed(visit: Visit, plan: PlanAsked) -> Answer:
     visit.principal.check("plan.run", plan.vms[0].project)
-    visit.context.limiter.check(visit.principal.id, visit.now_ns, is_change=True)  # it costs as much
+    principal = visit.principal
+    visit.context.limiter.check(  # it costs as much as a change
+        principal.id, visit.now_ns, is_change=True, project=principal.project
+    )
     with visit.context.asking.turn(visit.principal.id, {plan.vms[0].project}):
         return await _answer(visit, plan)
 

@@ -30,8 +30,8 @@ def default(name: str) -> Any:
 
 
 def test_the_defaults_in_help_are_those_of_the_service():
-    named = {"reads": default("read_limit"), "changes": default("change_limit"), "failures": default("failure_limit")}
-    assert read_limits(**named) == Limits()
+    names = ("reads", "changes", "project_reads", "project_changes", "failures")
+    assert read_limits(**{name: default(f"{name.removesuffix('s')}_limit") for name in names}) == Limits()
     settings = ControlSettings()
     assert (default("streams"), default("streams_per_key")) == (settings.streams, settings.streams_each)
     assert default("vms_per_project") == settings.vms_each
@@ -62,14 +62,15 @@ def test_a_name_that_no_client_could_call_is_refused_at_once(name):
 
 
 def test_rates_are_read_and_can_be_switched_off_one_by_one():
-    found = read_limits(reads="5/1", changes="off", failures="7")
+    found = read_limits(reads="5/1", changes="off", project_reads="6/1", project_changes="off", failures="7")
     assert (found.reads, found.changes, found.failures) == (Rate(5, 1), None, Rate(7, 60))
+    assert (found.project_reads, found.project_changes) == (Rate(6, 1), None)
 
 
 @pytest.mark.parametrize("text", ["", "0/60", "many", "5/0", "-1"])
 def test_what_is_no_rate_is_refused_by_the_name_of_its_option(text):
     with pytest.raises(InputError, match="--change-limit"):
-        read_limits(reads="off", changes=text, failures="off")
+        read_limits(reads="off", changes=text, project_reads="off", project_changes="off", failures="off")
 
 
 def started(tmp_path: Path, *words: str, **environment: str) -> tuple[str, list[int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -168,3 +170,48 @@ def test_a_rate_is_read(text, rate):
 def test_what_is_no_rate_is_refused(text):
     with pytest.raises(InputError, match="is not a rate"):
         parse_rate(text)
+
+
+def changes_of(limiter: Limiter, keys: int, *, project: str, tries: int) -> int:
+    """Return how many changes of a project's keys, in turn, are let through at one moment."""
+    count = 0
+    for number in range(tries):
+        with suppress(TooManyRequestsError):
+            limiter.check(f"{project}-{number % keys}", 0, is_change=True, project=project)
+            count += 1
+    return count
+
+
+def test_more_keys_give_a_project_no_more_changes():
+    limiter = Limiter()
+    assert changes_of(limiter, 100, project="loud", tries=3000) == 600
+    assert changes_of(limiter, 1, project="quiet", tries=3000) == 300
+    with pytest.raises(TooManyRequestsError, match="the keys of project loud"):
+        limiter.check("one more", 0, is_change=True, project="loud")
+    limiter.check("one more", 0, is_change=False, project="loud")
+
+
+def test_key_of_all_projects_counts_for_none():
+    limiter = Limiter(Limits(changes=None, project_changes=Rate(1)))
+    for _ in range(10):
+        limiter.check("admin", 0, is_change=True)
+        limiter.check_size("", 2**20, 0)
+
+
+def test_large_change_counts_as_several():
+    limiter = Limiter(Limits(project_changes=Rate(10)))
+    limiter.check_size("loud", 4095, 0)
+    limiter.check_size("loud", 8 * 4096, 0)
+    with pytest.raises(TooManyRequestsError) as rejected:
+        limiter.check_size("loud", 3 * 4096, 0)
+    assert rejected.value.retry_after_s == 6
+    limiter.check_size("loud", 2 * 4096, 0)
+
+
+def test_change_larger_than_the_whole_share_waits_for_all_of_it():
+    limiter = Limiter(Limits(project_changes=Rate(10)))
+    limiter.check_size("loud", 2**20, 0)
+    with pytest.raises(TooManyRequestsError) as rejected:
+        limiter.check_size("loud", 2**20, 0)
+    assert rejected.value.retry_after_s == 60
+    limiter.check_size("loud", 2**20, 60 * 10**9)

@@ -26,10 +26,18 @@ _OPTIONS = (
         help="How often one key may change something, or ask what would be.",
     ),
     click.option(
+        "--project-read-limit", metavar="RATE", default="6000/60", show_default=True,
+        help="How often all keys of one project together may read.",
+    ),
+    click.option(
+        "--project-change-limit", metavar="RATE", default="600/60", show_default=True,
+        help="How often they may change something. A body of more than 4 KiB counts as several changes.",
+    ),
+    click.option(
         "--failure-limit", metavar="RATE", default="10/60", show_default=True,
         help="How often one address may fail to authenticate before it is locked out.",
     ),
-    click.option("--no-rate-limits", is_flag=True, help="None of these three: for load tests on loopback."),
+    click.option("--no-rate-limits", is_flag=True, help="None of these five: for load tests on loopback."),
     click.option(
         "--vms-per-project", type=click.IntRange(1, 10_000_000), default=10_000, show_default=True,
         help="How many VMs one project may have, those that wait for a place among them.",
@@ -60,7 +68,7 @@ def limit_options(command: F) -> F:
     return command
 
 
-def read_limits(*, reads: str, changes: str, failures: str) -> Limits:
+def read_limits(*, reads: str, changes: str, project_reads: str, project_changes: str, failures: str) -> Limits:
     """Return the rates that options name; InputError."""
     from hostler.control.access.limits import Limits, parse_rate
     from hostler.errors import InputError
@@ -74,5 +82,7 @@ def read_limits(*, reads: str, changes: str, failures: str) -> Limits:
     return Limits(
         reads=rate("--read-limit", reads),
         changes=rate("--change-limit", changes),
+        project_reads=rate("--project-read-limit", project_reads),
+        project_changes=rate("--project-change-limit", project_changes),
         failures=rate("--failure-limit", failures),
     )

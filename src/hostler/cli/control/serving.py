@@ -50,6 +50,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     no_rate_limits: bool
     read_limit: str
     change_limit: str
+    project_read_limit: str
+    project_change_limit: str
     failure_limit: str
     streams: int
     streams_per_key: int
@@ -94,7 +96,13 @@ def _how(environment: Mapping[str, str], options: Options, cache: KernelCache, l
     if options.admin_key_file is not None:
         check_secret_file(options.admin_key_file)
     settings, tls = settings_of(environment, options), _tls(options)
-    rates = read_limits(reads=options.read_limit, changes=options.change_limit, failures=options.failure_limit)
+    rates = read_limits(
+        reads=options.read_limit,
+        changes=options.change_limit,
+        project_reads=options.project_read_limit,
+        project_changes=options.project_change_limit,
+        failures=options.failure_limit,
+    )
 
     def on_admin_key(secret: str) -> None:
         if options.admin_key_file is not None:

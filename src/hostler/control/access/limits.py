@@ -19,6 +19,7 @@ __all__ = ["OFF", "FailureGuard", "Limiter", "Limits", "Rate", "Recent", "parse_
 
 MOST_KEPT = 10_000
 _NS = 1_000_000_000
+_CHANGE_BYTES = 4096  # a VM without rules about others is far smaller
 V = TypeVar("V")
 
 
@@ -38,16 +39,18 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Rates for one principal, and for the failures of one remote address; None switches a limit off."""
+    """Rates for one principal, for all of one project, and for failures of one address; None switches a limit off."""
 
     changes: Rate | None = Rate(300)
     reads: Rate | None = Rate(3000)
+    project_changes: Rate | None = Rate(600)
+    project_reads: Rate | None = Rate(6000)
     failures: Rate | None = Rate(10)
     first_lockout_s: int = 5
     longest_lockout_s: int = 300
 
 
-OFF = Limits(changes=None, reads=None, failures=None)
+OFF = Limits(changes=None, reads=None, project_changes=None, project_reads=None, failures=None)
 
 
 def parse_rate(text: str) -> Rate | None:
@@ -102,28 +105,56 @@ class Recent(Generic[V]):
 
 
 class Limiter:
-    """Counts the calls of principals, changes and reads apart."""
+    """Counts the calls of principals and of projects, changes and reads apart.
+
+    A principal of one project counts for that project, too, so that more keys are no way around its bound. One of all
+    projects counts for none: what an administrator does is nobody's share.
+    """
 
     def __init__(self, limits: Limits | None = None, *, most: int = MOST_KEPT) -> None:
-        self._limits = limits or Limits()
-        self._paid: dict[bool, Recent[int]] = {True: Recent(most), False: Recent(most)}
+        limits = limits or Limits()
+        self._keys = {True: _Buckets(limits.changes, most), False: _Buckets(limits.reads, most)}
+        self._projects = {True: _Buckets(limits.project_changes, most), False: _Buckets(limits.project_reads, most)}
 
     def take(self, principal: str, now_ns: int, *, is_change: bool) -> int:
         """Count one call and return 0, or count nothing and return after how many seconds there is room again."""
-        rate = self._limits.changes if is_change else self._limits.reads
-        if rate is None:
-            return 0
-        paid = self._paid[is_change]
-        until_ns, wait_ns = _take(rate, paid.get(principal), now_ns)
-        paid.put(principal, until_ns)
-        return wait_s(wait_ns)
+        return self._keys[is_change].take(principal, now_ns)
 
-    def check(self, principal: str, now_ns: int, *, is_change: bool) -> None:
-        """Count one call; TooManyRequestsError."""
+    def check(self, principal: str, now_ns: int, *, is_change: bool, project: str = "") -> None:
+        """Count one call of a principal and of its project; TooManyRequestsError."""
         wait = self.take(principal, now_ns, is_change=is_change)
         if wait:
             what = "changes" if is_change else "reads"
             raise TooManyRequestsError(f"more {what} than one key may send", retry_after_s=wait)
+        self._check_project(project, now_ns, is_change=is_change)
+
+    def check_size(self, project: str, size_bytes: int, now_ns: int) -> None:
+        """Count a large change of a project as several: one for every 4 KiB after the first; TooManyRequestsError."""
+        self._check_project(project, now_ns, is_change=True, count=size_bytes // _CHANGE_BYTES)
+
+    def _check_project(self, project: str, now_ns: int, *, is_change: bool, count: int = 1) -> None:
+        wait = self._projects[is_change].take(project, now_ns, count) if project and count else 0
+        if wait:
+            what = "changes" if is_change else "reads"
+            raise TooManyRequestsError(
+                f"more {what} than the keys of project {project} may send together", retry_after_s=wait
+            )
+
+
+class _Buckets:
+    """A bucket for each name, all of one rate."""
+
+    def __init__(self, rate: Rate | None, most: int) -> None:
+        self._rate = rate
+        self._paid: Recent[int] = Recent(most)
+
+    def take(self, name: str, now_ns: int, count: int = 1) -> int:
+        """Count calls and return 0, or count nothing and return after how many seconds there is room for them."""
+        if self._rate is None:
+            return 0
+        until_ns, wait_ns = _take(self._rate, self._paid.get(name), now_ns, min(count, self._rate.count))
+        self._paid.put(name, until_ns)
+        return wait_s(wait_ns)
 
 
 class _Failures(msgspec.Struct):
@@ -169,14 +200,14 @@ class FailureGuard:
         self._kept.put(place, found)
 
 
-def _take(rate: Rate, paid_ns: int | None, now_ns: int) -> tuple[int, int]:
-    """Return the time up to which calls are paid for after one more, and 0; or as it was, and how long to wait."""
+def _take(rate: Rate, paid_ns: int | None, now_ns: int, count: int = 1) -> tuple[int, int]:
+    """Return up to when calls are paid for after ``count`` more, and 0; or the same as before, and how long to wait."""
     interval = rate.interval_ns
-    room = (rate.count - 1) * interval
-    paid = now_ns if paid_ns is None else min(max(paid_ns, now_ns), now_ns + room + interval)
+    paid = now_ns if paid_ns is None else min(max(paid_ns, now_ns), now_ns + rate.count * interval)
+    room = (rate.count - count) * interval
     if paid - now_ns > room:
         return paid, paid - now_ns - room
-    return paid + interval, 0
+    return paid + count * interval, 0
 
 
 def place_of(address: str) -> str:

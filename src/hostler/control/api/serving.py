@@ -74,7 +74,7 @@ class Endpoint:
         if route.door == "key":
             principal = await authenticate(context, request, now_ns)
             request.scope["hostler_actor"] = principal.actor
-            context.limiter.check(principal.id, now_ns, is_change=route.is_change)
+            context.limiter.check(principal.id, now_ns, is_change=route.is_change, project=principal.project)
         elif route.door == "agent":  # before a byte of what it says is read
             request.scope["hostler_host"] = await host_of(context, request)
         query = query_of(request.query_params, route.query)
@@ -86,6 +86,8 @@ class Endpoint:
             now_ns = context.clock()
             if route.door == "key":  # whoever is slow to say what he wants may have lost his key meanwhile
                 principal = await authenticate(context, request, now_ns)
+                if route.is_change:
+                    context.limiter.check_size(principal.project, len(raw), now_ns)
         return await route.handler(Call(context, request, principal, request_id, now_ns, asked, query, raw))
 
 

@@ -40,8 +40,8 @@ _UPGRADE = "run the version of the other replicas here; this one leads nobody me
 _ALONE = "run the version of the other replicas here; if this one is alone, see 'hostler rebuild --help'"
 _CONFIRM_NS = 25_000_000
 # Every step is a transaction, and a share of a search takes some 50 ms of the interpreter: a project that searches all
-# the time has about a third of a core and ten transactions a second for that.
-RULES = QueueRules(search_rest_ns=100_000_000)
+# the time has about a sixth of a core and four transactions a second for that.
+RULES = QueueRules(search_rest_ns=250_000_000)
 _EVENT = msgspec.json.Decoder(Event)
 _ENCODER = msgspec.json.Encoder()
 
