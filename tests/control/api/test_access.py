@@ -206,6 +206,29 @@ def test_too_many_requests_are_told_when_to_come_again() -> None:
     asyncio.run(scenario())
 
 
+def test_keys_of_a_project_share_its_changes() -> None:
+    """A body of more than 4 KiB counts as several; a key of all projects takes nothing from it."""
+
+    async def scenario() -> None:
+        async with open_house(limits=Limits(project_changes=Rate(4), failures=None)) as house:
+            now = house.context.clock()
+            house.context.clock = lambda: now
+            await house.ask("POST", "/v1/projects", json={"name": "loud"})
+            one, two = [await house.key("editor", "loud") for _ in range(2)]
+
+            async def create(key: str, name: str, **more: str) -> int:
+                spec = {"cpu": "1", "memory": "1Gi", "labels": more}
+                body = {"name": name, "project": "loud", "spec": spec}
+                return (await house.as_key(key, "POST", "/v1/vms", json=body)).status_code
+
+            large = {f"label-{number}": "x" * 60 for number in range(64)}  # a little more than 4 KiB
+            assert [await create(one, "a"), await create(two, "b", **large)] == [202, 202]
+            assert [await create(two, "c", **large), await create(one, "d")] == [429, 429]
+            assert (await house.create("e", project="loud")).status_code == 202
+
+    asyncio.run(scenario())
+
+
 def test_who_fails_again_and_again_is_locked_out_for_a_while() -> None:
     async def scenario() -> None:
         async with open_house(limits=Limits(failures=Rate(3))) as house:
