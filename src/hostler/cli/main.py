@@ -73,7 +73,7 @@ COMMANDS: Table = {
     "rebuild": (
         "hostler.cli.control.rebuild",
         "rebuild",
-        "Make a control plane's engine from its rows, if it cannot start otherwise.",
+        "Rebuild a control plane's engine from rows, if it cannot start otherwise.",
     ),
     "journal": ("hostler.cli.journal", "journal", "Record, replay, show, compare and redact runs."),
     "policies": ("hostler.cli.about", "policies", "List the policies."),
