@@ -4,8 +4,8 @@ It is started by ``answer_process`` as ``python -m hostler.control.books.answer_
 that it never outlives its service. Signals are left to the service: a terminal or a supervisor sends them to both.
 
 The main thread takes messages in their order. A question sees every entry that came before it. Explanations are
-answered on the spot; what-ifs get a twin on the spot and are answered one after the other in a second thread, so that
-following the log and explanations go on meanwhile.
+answered on the spot. What-ifs are answered one after the other in a second thread, so that following the log and
+explanations go on meanwhile. The twin of a what-if is made when it is its turn.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Worker:
     """A follower of the log, and the questions that are asked of its twins."""
 
     def __init__(self, replies: Connection) -> None:
+        self._following = Lock()  # held while the follower changes, and while a twin of it is made
         self._follower = Follower.begin()
         self._trouble = "nothing was read yet"
         self._replies = replies
@@ -54,17 +55,21 @@ class Worker:
         self._what_ifs = ThreadPoolExecutor(1, thread_name_prefix="hostler-what-if")
 
     def take(self, message: Message) -> None:
-        """Do what a message says; nothing that it holds ends the process."""
+        """Do what a message says."""
         match message:
             case WarmUp(settings=settings):
                 warm_up(settings)
             case Begin(state=state):
-                self._follower, self._trouble = Follower.resume(state), ""
+                with self._following:
+                    self._follower, self._trouble = Follower.resume(state), ""
                 spare_collector()
             case Read(entries=entries):
-                self._read(entries)
+                with self._following:
+                    self._read(entries)
+            case Ask(is_long=True):
+                self._what_ifs.submit(self._answer, message)
             case Ask():
-                self._ask(message)
+                self._answer(message)
             case _:
                 raise InternalError(f"{type(message).__name__} is no message for this end", hint="please report it")
 
@@ -76,27 +81,22 @@ class Worker:
         except Exception as error:  # the service has read them: it says from where to go on
             self._trouble = f"{type(error).__name__}: {error}"
 
-    def _ask(self, ask: Ask) -> None:
-        if self._trouble:
-            self._reply(OutOfStep(ask.number, self._trouble))
-            return
-        twin, seq = self._follower.engine.fork(), self._follower.seq
-        self._follower.show(twin, ask.now_ns)
-
-        def answer() -> None:
-            try:
-                reply: Message = Answer(ask.number, pickle.loads(ask.question)(twin, seq))
-            except HostlerError as error:
-                reply = Failed(ask.number, error)
-            except Exception as error:
-                lines = "".join(traceback.format_exception(error))
-                reply = Failed(ask.number, InternalError(f"a question failed: {error}\n{lines}"))
-            self._reply(reply)
-
-        if ask.is_long:
-            self._what_ifs.submit(answer)
-        else:
-            answer()
+    def _answer(self, ask: Ask) -> None:
+        """Ask a twin that is made now: of what-ifs that wait there are none, since each is as large as the engine."""
+        with self._following:
+            if self._trouble:
+                self._reply(OutOfStep(ask.number, self._trouble))
+                return
+            twin, seq = self._follower.engine.fork(), self._follower.seq
+            self._follower.show(twin, ask.now_ns)
+        try:
+            reply: Message = Answer(ask.number, pickle.loads(ask.question)(twin, seq))
+        except HostlerError as error:
+            reply = Failed(ask.number, error)
+        except Exception as error:
+            lines = "".join(traceback.format_exception(error))
+            reply = Failed(ask.number, InternalError(f"a question failed: {error}\n{lines}"))
+        self._reply(reply)
 
     def _reply(self, message: Message) -> None:
         data = encode(message)
