@@ -31,7 +31,7 @@ _OPTIONS = (
     ),
     click.option(
         "--project-change-limit", metavar="RATE", default="600/60", show_default=True,
-        help="How often they may change something. A body of more than 4 KiB counts as several changes.",
+        help="How often all keys of one project together may change something; above 4 KiB, one counts as several.",
     ),
     click.option(
         "--failure-limit", metavar="RATE", default="10/60", show_default=True,
