@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -56,7 +57,12 @@ def head_files(state: Path) -> list[Path]:
 
 
 def known_seq(state: Path) -> int:
-    return max((json.loads(path.read_bytes())["seq"] for path in head_files(state)), default=0)
+    """Return the newest entry in any file; a slot that is empty or damaged counts for nothing."""
+    found = [0]
+    for line in (line for path in head_files(state) for line in path.read_bytes().splitlines()):
+        with suppress(ValueError):
+            found.append(json.loads(line)["seq"])
+    return max(found)
 
 
 @pytest.fixture
@@ -90,22 +96,26 @@ def test_process_started_after_lost_commits_does_not_serve(postgres_url, standby
     database.close()
 
 
-def test_killed_process_leaves_what_it_knew(postgres_url, standby, state):
-    """Without a clean end the file is a second old at most."""
+def test_killed_process_leaves_what_it_committed_last(postgres_url, standby, state):
+    """The kill follows the answer at once: no thread had a second to write the file."""
     words = "import sys, time; from pathlib import Path; from hostler.control.store import log, open_database\n"
     words += "from tests.control.store.making import fact\n"
     words += "database = open_database(sys.argv[1], state=Path(sys.argv[2]))\n"
     words += "database.submit(lambda c: log.append(c, [fact(b'4'), fact(b'5')])).result()\n"
-    words += "time.sleep(600)\n"
+    words += "print('committed', flush=True); time.sleep(600)\n"
     root = Path(__file__).resolve().parents[3]
     process = subprocess.Popen(
-        [sys.executable, "-c", words, postgres_url, str(state)], env=os.environ | {"PYTHONPATH": str(root)}
+        [sys.executable, "-c", words, postgres_url, str(state)],
+        env=os.environ | {"PYTHONPATH": str(root)},
+        stdout=subprocess.PIPE,
     )
-    try:
-        wait_until(lambda: known_seq(state) == 5, "the file has entry 5", saw=lambda: known_seq(state))
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"committed\n"
+        finally:
+            process.send_signal(signal.SIGKILL)
+    assert known_seq(state) == 5
     standby.promote()
     with pytest.raises(LogWentBackError, match="ends at entry 3, and entry 5 was committed"):
         serve(postgres_url, state)
@@ -230,21 +240,38 @@ def test_copy_at_another_place_does_not_disturb_the_original(sqlite_url, state, 
     database.close()
 
 
+def flip_bits(content: bytes, *bits: int) -> bytes:
+    damaged = bytearray(content)
+    for bit in bits:
+        damaged[bit // 8] ^= 1 << bit % 8
+    return bytes(damaged)
+
+
 def test_damaged_file_accuses_no_database(sqlite_url, state):
-    """A bit of the file that its disk lost is told of, and the file is written anew."""
+    """A bit that the disk lost: the other slot counts. If both lost one, it is reported, and the file is rewritten."""
     database = serve(sqlite_url, state)
     add(database, "1", "2")
     identity = database.read_now(read_identity)
     database.close()
     [path] = head_files(state)
+    file = HeadFile(state, identity, file_of(sqlite_url))
+    newest = file.read()
+    older = Tip(newest.seq - 1, bytes(16))
+    file.sync()
+    file.write(older)
+    file.close()
     good = path.read_bytes()
+    assert file.read() == newest
+    used = 8 * len(good.split(b"\n")[0].rstrip())
     rng = random.Random(16)
-    for bit in rng.sample(range(8 * len(good)), 60):
-        damaged = bytearray(good)
-        damaged[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(damaged)
+    for bit in rng.sample(range(used), 60):
+        path.write_bytes(flip_bits(good, 8 * 4096 + bit))
+        assert file.read() == newest
+        path.write_bytes(flip_bits(good, bit))
+        assert file.read() == older
+        path.write_bytes(flip_bits(good, bit, 8 * 4096 + bit))
         with pytest.raises(ValueError):  # noqa: PT011 - msgspec's own, or ours
-            HeadFile(state, identity, file_of(sqlite_url)).read()
+            file.read()
     told: list[str] = []
     for name in ("3", "4"):
         database = serve(sqlite_url, state, told)
@@ -253,6 +280,20 @@ def test_damaged_file_accuses_no_database(sqlite_url, state):
     assert len(told) == 1
     assert "a loss of commits is not noticed after a restart" in told[0]
     assert known_seq(state) == 4
+
+
+def test_file_is_overwritten_in_place(sqlite_url, state):
+    """A file that is replaced frees blocks; where those are discarded, commits of the database wait for it."""
+    database = serve(sqlite_url, state)
+    add(database, "1")
+    [path] = head_files(state)
+    before = path.stat()
+    for number in range(2, 12):
+        add(database, str(number))
+        assert known_seq(state) == number
+    database.close()
+    after = path.stat()
+    assert (after.st_ino, after.st_size, after.st_blocks) == (before.st_ino, before.st_size, before.st_blocks)
 
 
 def test_folder_that_cannot_be_written_to_is_told_of_once(sqlite_url, state):

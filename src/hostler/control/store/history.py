@@ -55,6 +55,7 @@ class History:
         self._lock = threading.Lock()
         self._tip = Tip()
         self._went_back: LogWentBackError | None = None
+        self._watcher: Callable[[Tip], None] | None = None
 
     @property
     def tip(self) -> Tip:
@@ -69,8 +70,15 @@ class History:
     def note(self, entry: Entry) -> None:
         """Remember an entry that was committed here, or read."""
         with self._lock:
-            if entry.seq > self._tip.seq:
-                self._tip = Tip(entry.seq, digest_of_entry(entry))
+            if entry.seq <= self._tip.seq:
+                return
+            self._tip = tip = Tip(entry.seq, digest_of_entry(entry))
+        if self._watcher is not None:
+            self._watcher(tip)
+
+    def watch(self, watcher: Callable[[Tip], None] | None) -> None:
+        """Let a function get each new tip, in the thread that noted it; None ends that."""
+        self._watcher = watcher
 
     def resume(self, connection: Connection, tip: Tip, source: str) -> None:
         """Begin with what an earlier process knew; LogWentBackError if the log lacks it. ``source`` is for people."""

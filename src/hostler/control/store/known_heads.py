@@ -1,13 +1,19 @@
-"""The newest entry of the log that this machine knows, in a file: a process that starts later compares it, too.
+"""The newest log entry that this machine knows, kept in a file so that a later process can compare it.
 
-``history`` notices a log that went back as long as the process lives. A file outside of the database carries what it
-knew over a restart: number and digest of an entry that was committed. A log without that entry has lost commits, and
-nothing is served. An entry that is older than the log's end is normal: the file is written once a second at most, so
-what was committed in the last second before a kill is not in it, and other machines go on meanwhile.
+``history`` notices a log that went back as long as the process lives. This file, outside the database, carries the
+knowledge over a restart: number and digest of a committed entry. A database without that entry has lost commits and is
+not served. An entry older than the end of the log is normal, because other machines go on writing.
+
+Flow: ``History`` reports each new tip, ``HeadKeeper`` writes it to ``HeadFile`` at once, and a thread syncs the file
+once a second. So a killed process loses nothing, and a power cut loses a second at most.
+
+The file has two slots, overwritten in place. Replacing a file frees blocks, and on a file system mounted with
+``discard`` every commit of the database waits while they are discarded. Invariant: a slot is written by one ``pwrite``
+within one disk sector, and a sync begins with the change to the other slot. So one slot is whole at any time.
 
 Files are found by the identity of a log, a random setting in the database, and by the database's place: a copy under
-another name goes on by itself. A restore removes the identity, so that the restored log gets a new one and no machine
-holds it to what it replaced. Used by ``database`` for those who name a folder: ``hostler serve`` and ``rebuild``.
+another name is independent. A restore removes the identity, so the restored log gets a new one and no machine compares
+it with the log that it replaced. Used by ``database`` if a folder is given: by ``hostler serve`` and ``rebuild``.
 """
 
 from __future__ import annotations
@@ -32,7 +38,10 @@ __all__ = ["HeadFile", "HeadKeeper", "LogIdentity", "drop_identity", "make_ident
 
 _IDENTITY = "log-identity"
 _FOLDER = "known-heads"
-_EVERY_S = 1.0  # at most one fsync in this time
+_SYNC_EVERY_S = 1.0
+_SECTOR = 512  # bytes that a disk writes whole or not at all
+_PAGE = 4096  # each slot has a page of its own: writing one does not wait while the other is synced
+_PLACE_BYTES = 200  # of the database's name, which only people read; the rest of a slot takes at most 170
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
@@ -41,8 +50,8 @@ class LogIdentity(msgspec.Struct, frozen=True):
     id: str
 
 
-class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a file holds. ``check`` is a digest of the rest: a damaged file must not accuse a sound database."""
+class _Slot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One slot of a file. ``check`` is a digest of the rest: a damaged file must not accuse an intact database."""
 
     database: str  # for people
     seq: int
@@ -72,80 +81,136 @@ def drop_identity(connection: Connection) -> None:
 
 
 class HeadFile:
-    """One file, for one log at one place."""
+    """One file, for one log at one place.
+
+    Several processes may write to it. Each one writes what it knows, and all of it is true.
+    """
 
     def __init__(self, folder: Path, identity: str, place: str) -> None:
         key = blake2b(f"{identity}\0{place}".encode(), digest_size=16).hexdigest()
         self.path = folder / _FOLDER / f"{key}.json"
-        self._place = place
+        self._place = place.encode()[:_PLACE_BYTES].decode(errors="ignore")
+        self._slot = 0
+        self._file: int | None = None
 
     def read(self) -> Tip:
-        """Return what is known, nothing if there is no file; ValueError or OSError if it cannot be read."""
+        """Return the newest known entry, an empty one if there is no file; ValueError or OSError if unreadable."""
         try:
-            body = msgspec.json.decode(self.path.read_bytes(), type=_Body)
+            content = self.path.read_bytes()
         except FileNotFoundError:
             return Tip()
-        if body.check != _check(body):
-            raise ValueError("its bytes are not those that were written")
-        return Tip(body.seq, bytes.fromhex(body.digest))
+        if not content:  # a process ended between making the file and writing to it
+            return Tip()
+        return max(_read_slots(content))
 
     def write(self, tip: Tip) -> None:
-        """Put an entry in the place of what was known: whole or not at all, on disk when this returns; OSError.
+        """Write an entry to the current slot. It survives this process, and after ``sync`` a power cut; OSError."""
+        slot = _Slot(database=self._place, seq=tip.seq, digest=tip.digest.hex())
+        line = msgspec.json.encode(msgspec.structs.replace(slot, check=_check(slot)))
+        os.pwrite(self._open(), line.ljust(_SECTOR - 1) + b"\n", self._slot * _PAGE)
 
-        Several processes may write, each what it knows: any of it is true.
-        """
-        body = _Body(database=self._place, seq=tip.seq, digest=tip.digest.hex())
-        text = msgspec.json.encode(msgspec.structs.replace(body, check=_check(body)))
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = self.path.with_suffix(f".{os.getpid()}.new")
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self.path)
-        sync(self.path.parent)
+    def sync(self) -> None:
+        """Wait until what was written is on disk; what comes meanwhile goes to the other slot; OSError."""
+        self._slot = 1 - self._slot
+        os.fdatasync(self._open())
+
+    def close(self) -> None:
+        """Close the file."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _open(self) -> int:
+        if self._file is None:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if not os.fstat(self._file).st_size:
+                os.pwrite(self._file, b"\n".rjust(2 * _PAGE), 0)  # so that later writes allocate nothing
+            os.fsync(self._file)
+            sync(self.path.parent)
+        return self._file
 
 
-def _check(body: _Body) -> str:
-    values = (body.database, body.seq, body.digest)
+def _read_slots(content: bytes) -> list[Tip]:
+    """Return the entry of each readable slot; ValueError if no slot is readable although one was written."""
+    tips: list[Tip] = []
+    problem = ""
+    for start in (0, _PAGE):
+        text = content[start : start + _PAGE].strip()
+        if not text:
+            tips.append(Tip())
+            continue
+        try:
+            slot = msgspec.json.decode(text, type=_Slot)
+            if slot.check != _check(slot):
+                raise ValueError("its bytes are not those that were written")
+            tips.append(Tip(slot.seq, bytes.fromhex(slot.digest)))
+        except ValueError as error:
+            problem = str(error)
+    if problem and not any(tip.seq for tip in tips):
+        raise ValueError(problem)
+    return tips
+
+
+def _check(slot: _Slot) -> str:
+    values = (slot.database, slot.seq, slot.digest)
     return blake2b(msgspec.msgpack.encode(values), digest_size=16).hexdigest()
 
 
 class HeadKeeper:
-    """A thread that writes what a process knows to its file, from construction to ``close``."""
+    """Writes each new tip of a history to a file, and syncs it in a thread, from construction to ``close``."""
 
     def __init__(self, file: HeadFile, history: History, tell: Callable[[str], None]) -> None:
         self._file = file
         self._history = history
         self._tell = tell
-        self._written = Tip()
+        self._lock = threading.Lock()  # tips come from several threads
+        self._written = self._synced = Tip()
         self._has_failed = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hostler-known-head", daemon=True)
+        history.watch(self._write)
+        self._write(history.tip)
         self._thread.start()
 
     def close(self) -> None:
-        """Write the last entry, and end."""
+        """Sync the last entry, and end."""
         self._closing.set()
         self._thread.join()
+        self._history.watch(None)
+        self._file.close()
 
     def _run(self) -> None:
-        while not self._closing.wait(_EVERY_S):
-            self._write()
-        self._write()
+        while not self._closing.wait(_SYNC_EVERY_S):
+            self._sync()
+        self._sync()
 
-    def _write(self) -> None:
-        """Write what is new. A disk that fails is no reason to stop: what is older still counts; it is told once."""
-        tip = self._history.tip
-        if tip == self._written or self._history.went_back is not None:
+    def _write(self, tip: Tip) -> None:
+        with self._lock:
+            if tip.seq <= self._written.seq or self._history.went_back is not None:
+                return
+            try:
+                self._file.write(tip)
+                self._written = tip
+            except OSError as error:
+                self._report(error)
+
+    def _sync(self) -> None:
+        self._write(self._history.tip)  # again, if it failed before
+        if self._written == self._synced:
             return
+        written = self._written
         try:
-            self._file.write(tip)
-            self._written, self._has_failed = tip, False
+            self._file.sync()
+            self._synced, self._has_failed = written, False
         except OSError as error:
-            if not self._has_failed:
-                self._has_failed = True
-                self._tell(warn_unwritten(self._file.path, error))
+            self._report(error)
+
+    def _report(self, error: OSError) -> None:
+        """Report a failing disk once. It is no reason to stop: what is older still counts."""
+        if not self._has_failed:
+            self._has_failed = True
+            self._tell(warn_unwritten(self._file.path, error))
 
 
 def warn_unwritten(path: Path, error: Exception) -> str:
