@@ -17,7 +17,7 @@ from hostler.engine.reasons import full_name, reason_counts
 from hostler.engine.reclaim import reclaimable
 from hostler.engine.records import GuestRecord
 from hostler.engine.runs import Runs
-from hostler.engine.search_shares import SearchPosition, SearchShare
+from hostler.engine.search_shares import SearchPaused, SearchPosition, SearchShare
 from hostler.engine.state import State
 from hostler.engine.transaction import Transaction
 from hostler.engine.victims import Unit, allowed_now, budgets_of
@@ -26,6 +26,7 @@ from hostler.model import EvictionAdvice, Gang, GangAdvice, MemberAdvice, Preemp
 __all__ = ["OUTSIDE", "advise_gang", "as_member"]
 
 _UNITS = 2_000  # an explanation searches no further; then it says how far the greedy order comes
+_TOO_LONG = "too many guests of lower priority to say here which of them would have to go"
 _FEW_UNITS = 128  # beside a search of its own that goes on: that one finds out, and many may ask meanwhile
 OUTSIDE = Reason("gang", "outside_the_domain")  # as the verdict cache has it for hosts that a gang is kept away from
 
@@ -51,7 +52,10 @@ def advise_gang(state: State, key: str) -> tuple[GangAdvice, EvictionAdvice | No
             start = SearchPosition("", (), need)
             trial = trials.best(gang, members, need, transaction, share, start) if members else Trial([], [])
         if len(trial.placed) < need:
-            eviction = _advise_eviction(state, trials, gang, members, need, share)
+            try:
+                eviction = _advise_eviction(state, trials, gang, members, need, share)
+            except SearchPaused:
+                eviction = EvictionAdvice(gang=gang.key, why_not=_TOO_LONG)
     trial.refused.extend(beyond)
     return _advice(state, gang, trial, need, placed), eviction
 

@@ -1,23 +1,37 @@
 """Preemption for a gang as a whole: everybody below is taken off, the gang is placed, and units are put back.
 
 Units whose eviction breaks a budget are put back first, then the most important ones, one by one, as long as every
-member of the gang still fits where it was put.
+member of the gang still fits where it was put. A unit is checked only against members that it can push out: those on
+its host, and those that ask about guests like it (``_Neighbors``).
+
+Putting back is part of the gang's search. It spends the tenant's share, and if that is spent it pauses after any unit:
+the position keeps the rank of that unit and the victims so far. The next step puts the same units back at once, and
+begins again if the gang was placed elsewhere or a member lost its place meanwhile.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hostler.engine.domains import ROW
 from hostler.engine.gang_trials import Placed, Trial, Trials
+from hostler.engine.kernels_layout import ASK_AFFINITY, Int32s
 from hostler.engine.records import GuestRecord
-from hostler.engine.search_shares import SearchPosition, SearchShare
+from hostler.engine.search_shares import SearchPaused, SearchPosition, SearchShare
+from hostler.engine.shapes import Shape
 from hostler.engine.state import State
+from hostler.engine.terms import Counted, multiplicity
 from hostler.engine.transaction import Transaction
 from hostler.engine.victims import Unit, breaks_a_budget, split_by_budgets, units_below
 from hostler.model import Gang, PreemptionRules
 
 __all__ = ["GangPlan", "plan_for_gang", "units_below_gang"]
+
+# What one unit of the search's work pays for: putting 128 units back, or looking at 16 members again.
+_COST_PER_UNIT = 128
+_COST_OF_CHECK = 8
 
 
 class GangPlan(NamedTuple):
@@ -51,7 +65,7 @@ def plan_for_gang(
         trial = trials.best(gang, members, need, placing, share, position)
         if len(trial.placed) < need:
             return None
-        victims = _reprieve(state, removal, trial, units)
+        victims = _Reprieve(state, removal, trial, units).run(share, position)
         hosts = tuple((item.record.guest.uid, state.cluster.host(item.row).name) for item in trial.placed)
     doomed = tuple(uid for unit in victims for uid in unit.members)
     if rules.budgets == "strict" and breaks_a_budget(state, doomed):
@@ -71,30 +85,124 @@ def units_below_gang(state: State, gang: Gang) -> list[Unit]:
     return sorted(units.values(), key=lambda unit: unit.importance)
 
 
-def _reprieve(state: State, removal: Transaction, trial: Trial, units: Sequence[Unit]) -> list[Unit]:
-    """Put units back, as long as the gang keeps its places."""
-    on_row: dict[int, list[Placed]] = {}
-    for item in trial.placed:
-        on_row.setdefault(item.row, []).append(item)
-    looks_around = any(_looks_around(state, item) for item in trial.placed)
-    breaking, others = split_by_budgets(state, units)
-    victims: list[Unit] = []
-    for unit in (*breaking, *others):
-        state.pause()
-        rows = {state.cluster.row_of.get(state.guests[uid].host, -1) for uid in unit.members}
+class _Reprieve:
+    """Puts units back, as long as the gang keeps its places."""
+
+    def __init__(self, state: State, removal: Transaction, trial: Trial, units: Sequence[Unit]) -> None:
+        self._state = state
+        self._removal = removal
+        self._placed = trial.placed
+        self._neighbors = _Neighbors(state, trial.placed)
+        breaking, others = split_by_budgets(state, units)
+        self._units = [*breaking, *others]
+        self._ranks = [(int(at >= len(breaking)), *unit.importance) for at, unit in enumerate(self._units)]
+
+    def run(self, share: SearchShare, position: SearchPosition) -> list[Unit]:
+        """Return the units that have to go; SearchPaused when the share is spent, but not before the first unit."""
+        places = [item.row for item in self._placed]
+        begin, victims = self._resume(position) if position.places == places else (0, [])
+        cost = 0
+        for at, unit in enumerate(self._units[begin:], start=begin):
+            self._state.pause()
+            if share.is_spent and at > begin:
+                position.places, position.reprieved = places, self._ranks[at - 1]
+                position.victims = [uid for victim in victims for uid in victim.members]
+                raise SearchPaused
+            affected = self._neighbors.of(unit)
+            cost += 1 + _COST_OF_CHECK * len(affected)
+            share.spend(cost // _COST_PER_UNIT)
+            cost %= _COST_PER_UNIT
+            self._put_back(unit)
+            if not all(_still_fits(self._state, self._placed[number]) for number in affected):
+                self._take_off(unit)
+                victims.append(unit)
+        return victims
+
+    def _resume(self, position: SearchPosition) -> tuple[int, list[Unit]]:
+        """Put back what was put back before the pause; return where to go on, and the victims so far."""
+        if position.reprieved is None:
+            return 0, []
+        unfit = self._unfit()
+        begin = bisect_right(self._ranks, position.reprieved)
+        doomed = set(position.victims)
+        victims = [unit for unit in self._units[:begin] if not doomed.isdisjoint(unit.members)]
+        spared = [unit for unit in self._units[:begin] if doomed.isdisjoint(unit.members)]
+        for unit in spared:
+            self._put_back(unit)
+        if self._unfit() <= unfit:
+            return begin, victims
+        for unit in spared:
+            self._take_off(unit)
+        return 0, []
+
+    def _unfit(self) -> set[int]:
+        """Return the members that break a rule of their own where they are: spread lets a later one do that."""
+        return {number for number, item in enumerate(self._placed) if not _still_fits(self._state, item)}
+
+    def _put_back(self, unit: Unit) -> None:
         for uid in unit.members:
-            removal.rebook(uid)
-        affected = trial.placed if looks_around else [item for row in rows for item in on_row.get(row, ())]
-        if not all(_still_fits(state, item) for item in affected):
-            for uid in unit.members:
-                removal.unbook(uid)
-            victims.append(unit)
-    return victims
+            self._removal.rebook(uid)
+
+    def _take_off(self, unit: Unit) -> None:
+        for uid in unit.members:
+            self._removal.unbook(uid)
 
 
-def _looks_around(state: State, item: Placed) -> bool:
-    slot = state.cache.slot(state.shapes.shapes[item.record.shape], item.policy)
-    return bool(state.cache.guest_filters(slot).asks)
+class _Neighbors:
+    """Which members of a placed gang a guest can push out by coming back.
+
+    Those on its host; those that ask about guests like it in its domain; and those with an affinity to guests like it,
+    wherever it is: the first of a group may go anywhere, and with the guest it is no longer the first.
+    """
+
+    def __init__(self, state: State, placed: Sequence[Placed]) -> None:
+        self._state = state
+        self._on_row: dict[int, list[int]] = {}
+        self._near: dict[Counted, dict[str, dict[int, list[int]]]] = {}  # who is counted, topology, domain, members
+        self._anywhere: dict[Counted, list[int]] = {}
+        self._columns: dict[str, Int32s] = {}
+        self._counting: dict[int, list[Counted]] = {}  # shape to those of the above that count it
+        for number, item in enumerate(placed):
+            self._on_row.setdefault(item.row, []).append(number)
+            slot = state.cache.slot(state.shapes.shapes[item.record.shape], item.policy)
+            for ask in state.cache.guest_filters(slot).asks:
+                counted, topology = ask.key.counted, ask.key.topology
+                if ask.kind == ASK_AFFINITY:
+                    self._anywhere.setdefault(counted, []).append(number)
+                elif topology != ROW:
+                    domains = self._near.setdefault(counted, {}).setdefault(topology, {})
+                    domains.setdefault(self._domain(topology, item.row), []).append(number)
+
+    def of(self, unit: Unit) -> list[int]:
+        """Return the members that a unit can push out."""
+        state = self._state
+        found: set[int] = set()
+        for uid in unit.members:
+            record = state.guests[uid]
+            row = state.cluster.row_of.get(record.host)
+            if row is None:
+                continue
+            found.update(self._on_row.get(row, ()))
+            for counted in self._counted(state.shape(record)):
+                found.update(self._anywhere.get(counted, ()))
+                for topology, domains in self._near.get(counted, {}).items():
+                    found.update(domains.get(self._domain(topology, row), ()))
+        return sorted(found)
+
+    def _counted(self, shape: Shape) -> list[Counted]:
+        known = self._counting.get(shape.number)
+        if known is None:
+            namespaces = self._state.cluster.counters.namespaces
+            asked = dict.fromkeys((*self._near, *self._anywhere))
+            known = [counted for counted in asked if multiplicity(counted, shape.spec, namespaces)]
+            self._counting[shape.number] = known
+        return known
+
+    def _domain(self, topology: str, row: int) -> int:
+        column = self._columns.get(topology)
+        if column is None:
+            column = self._columns[topology] = self._state.cluster.marks.column(topology)[0]
+        return int(column[row])
 
 
 def _still_fits(state: State, item: Placed) -> bool:

@@ -294,7 +294,7 @@ def _reason(reason: Reason, number: int, plain: frozenset[str]) -> Reason:
 
 
 def _search(position: SearchPosition, names: Names) -> SearchPosition:
-    best = position.best
+    best, rank = position.best, position.reprieved
     return _replace(
         position,
         tenant=names.searcher(position.tenant),
@@ -303,4 +303,6 @@ def _search(position: SearchPosition, names: Names) -> SearchPosition:
         domain=names.value(position.domain) if position.domain else "",
         domains=None if position.domains is None else [names.value(one) for one in position.domains],
         best=None if best is None else (best[0], names.value(best[1])),
+        reprieved=None if rank is None else (*rank[:4], tuple(names.entry(uid) for uid in rank[4])),
+        victims=[names.entry(uid) for uid in position.victims],
     )

@@ -70,6 +70,9 @@ class SearchPosition(msgspec.Struct, omit_defaults=True):
     left: int = -1  # placements that the search in the current domain may still try; -1: not begun
     path: list[tuple[int, int, int, int]] = []  # by depth: option, place among its rows, kind, row
     seen: bytes = b""  # sorted hashes of the sets of placements that were tried, eight bytes each
+    places: list[int] = []  # rows that were found for the members, while units are put back beside them
+    reprieved: tuple[int, int, int, int, tuple[str, ...]] | None = None  # rank of the last unit that was looked at
+    victims: list[str] = []  # guests that have to go, of the units up to there
     has_improved: bool = False  # since the search began
 
     def begin_stage(self, stage: int, plan: int = 0) -> None:
@@ -78,6 +81,7 @@ class SearchPosition(msgspec.Struct, omit_defaults=True):
             return
         self.stage, self.plan = stage, plan
         self.domains, self.greedy, self.best, self.searched = None, 0, None, 0
+        self.places, self.reprieved, self.victims = [], None, []
         self.end_domain()
 
     def end_domain(self) -> None:
