@@ -282,6 +282,114 @@ def test_damaged_file_accuses_no_database(sqlite_url, state):
     assert known_seq(state) == 4
 
 
+def make_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def make_link_to_zeros(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def make_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def make_sparse(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(bytes(8192))
+        file.truncate(2**40)
+
+
+def write_long_number(path: Path) -> None:
+    line = b'{"database":"x","seq":1%s,"digest":"00","check":"00"}' % (b"0" * 100)
+    path.write_bytes(line.ljust(4096) + line.ljust(4096))
+
+
+ODD_FILES = {
+    "fifo": make_fifo,
+    "link": make_link_to_zeros,
+    "folder": make_folder,
+    "sparse": make_sparse,
+    "long number": write_long_number,
+    "zeros": lambda path: path.write_bytes(bytes(8192)),
+    "noise": lambda path: path.write_bytes(random.Random(16).randbytes(8192)),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ODD_FILES)
+def test_odd_file_is_reported_and_ends_nothing(sqlite_url, state, kind):
+    """Reading a pipe would block, a device has no end, and a number of 100 digits was a bug of ours."""
+    database = serve(sqlite_url, state)
+    add(database, "1")
+    database.close()
+    [path] = head_files(state)
+    ODD_FILES[kind](path)
+    told: list[str] = []
+    database = serve(sqlite_url, state, told)
+    assert add(database, "2") == [2]
+    database.close()
+    assert len(told) >= 1
+    assert "a loss of commits is not noticed after a restart" in told[0]
+
+
+@pytest.mark.parametrize("kind", ["sparse", "long number", "zeros", "noise"])
+def test_damaged_file_is_good_again_after_a_commit(sqlite_url, state, kind, tmp_path):
+    database = serve(sqlite_url, state)
+    add(database, "1")
+    database.close()
+    shutil.copy(file_of(sqlite_url), tmp_path / "yesterday.db")
+    [path] = head_files(state)
+    ODD_FILES[kind](path)
+    database = serve(sqlite_url, state)
+    add(database, "2")
+    database.close()
+    shutil.copy(tmp_path / "yesterday.db", file_of(sqlite_url))
+    with pytest.raises(LogWentBackError, match="ends at entry 1, and entry 2 was committed"):
+        serve(sqlite_url, state)
+
+
+def test_file_without_room_at_first_keeps_both_slots(state):
+    """A disk that was full left a file without its blanks; bytes between its slots are zeros then."""
+    file = HeadFile(state, "log", "there")
+    file.path.parent.mkdir(parents=True)
+    file.path.write_bytes(b"\n")
+    for seq in (1, 2, 3):
+        file.write(Tip(seq, bytes(16)))
+        assert file.read() == Tip(seq, bytes(16))
+        file.sync()
+    file.close()
+
+
+def test_place_need_not_be_utf8(tmp_path, state):
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.db")
+    for name in ("1", "2"):
+        database = serve(f"sqlite:///{path}", state)
+        add(database, name)
+        database.close()
+    assert known_seq(state) == 2
+
+
+@pytest.mark.parametrize("how", ["replaced", "removed"])
+def test_file_replaced_under_a_running_service_takes_no_writes(sqlite_url, state, how, tmp_path):
+    """SQLite goes on writing to the file that it opened, so commits that were confirmed were lost."""
+    database = serve(sqlite_url, state)
+    add(database, "1")
+    path = Path(file_of(sqlite_url))
+    if how == "replaced":
+        shutil.copy(path, tmp_path / "copy.db")
+        (tmp_path / "copy.db").replace(path)
+    else:
+        path.rename(tmp_path / "elsewhere.db")
+    for _ in range(2):
+        with pytest.raises(LogWentBackError, match=f"was {how}"):
+            add(database, "2")
+    database.close()
+
+
 def test_file_is_overwritten_in_place(sqlite_url, state):
     """A file that is replaced frees blocks; where those are discarded, commits of the database wait for it."""
     database = serve(sqlite_url, state)

@@ -68,6 +68,10 @@ class Backend(Protocol):
         """Say whether what answers only follows another server, and may be behind it."""
         ...
 
+    def why_gone(self) -> str:
+        """Say why what is written now would be lost although it is committed; nothing as long as all is well."""
+        ...
+
     def close(self) -> None:
         """Close all connections and give back what makes the database ours."""
         ...

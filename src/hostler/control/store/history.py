@@ -30,8 +30,11 @@ _HEAD = select(log_head.c.seq, log_head.c.forgotten)
 _FIELDS = ("at_ns", "kind", "body", "actor", "project", "subject", "seq")
 _ENTRY = select(*(log.c[name] for name in _FIELDS)).where(log.c.seq == bindparam("number"))
 _HINT = (
-    "if the former server still has all of it, stop all replicas and give them that one; else stop all replicas, run "
+    "if the former server or file still has all of it, stop all replicas and give them that one; else stop them, run "
     "'hostler restore --in-place', and start them again: see 'A server that lost commits' in the guide on running"
+)
+_GONE_HINT = (
+    "stop the service, put back the file that it used, or restore a backup with 'hostler restore', and start it"
 )
 
 
@@ -87,6 +90,12 @@ class History:
                 self._tip = tip
         self._compare(connection, tip, source)
         self.check()
+
+    def end(self, why: str) -> None:
+        """Write nothing from now on: what is committed here would be lost."""
+        with self._lock:
+            if self._went_back is None:
+                self._went_back = LogWentBackError(f"changes would be lost: {why}", hint=_GONE_HINT)
 
     def check(self) -> None:
         """Raise LogWentBackError once the log went back."""

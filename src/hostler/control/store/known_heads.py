@@ -18,12 +18,15 @@ it with the log that it replaced. Used by ``database`` if a folder is given: by 
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import stat
 import threading
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from sqlalchemy import Connection, delete
@@ -54,7 +57,7 @@ class _Slot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """One slot of a file. ``check`` is a digest of the rest: a damaged file must not accuse an intact database."""
 
     database: str  # for people
-    seq: int
+    seq: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     digest: str
     check: str = ""
 
@@ -87,21 +90,23 @@ class HeadFile:
     """
 
     def __init__(self, folder: Path, identity: str, place: str) -> None:
-        key = blake2b(f"{identity}\0{place}".encode(), digest_size=16).hexdigest()
+        name = place.encode(errors="surrogateescape")  # paths need not be UTF-8
+        key = blake2b(identity.encode() + b"\0" + name, digest_size=16).hexdigest()
         self.path = folder / _FOLDER / f"{key}.json"
-        self._place = place.encode()[:_PLACE_BYTES].decode(errors="ignore")
+        self._place = name[:_PLACE_BYTES].decode(errors="replace")
         self._slot = 0
         self._file: int | None = None
 
     def read(self) -> Tip:
         """Return the newest known entry, an empty one if there is no file; ValueError or OSError if unreadable."""
         try:
-            content = self.path.read_bytes()
+            file = _open_regular(self.path, os.O_RDONLY)
         except FileNotFoundError:
             return Tip()
-        if not content:  # a process ended between making the file and writing to it
-            return Tip()
-        return max(_read_slots(content))
+        try:
+            return _newest(os.pread(file, 2 * _PAGE, 0))
+        finally:
+            os.close(file)
 
     def write(self, tip: Tip) -> None:
         """Write an entry to the current slot. It survives this process, and after ``sync`` a power cut; OSError."""
@@ -121,40 +126,56 @@ class HeadFile:
             os.close(file)
 
     def _open(self) -> int:
-        if self._file is None:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if not os.fstat(self._file).st_size:
-                os.pwrite(self._file, b"\n".rjust(2 * _PAGE), 0)  # so that later writes allocate nothing
-            os.fsync(self._file)
+        if self._file is not None:
+            return self._file
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = _open_regular(self.path, os.O_RDWR | os.O_CREAT)
+        try:
+            if not os.fstat(file).st_size:
+                os.pwrite(file, b"\n".rjust(2 * _PAGE), 0)  # so that later writes allocate nothing
+            os.fsync(file)
             sync(self.path.parent)
-        return self._file
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+        return file
 
 
-def _read_slots(content: bytes) -> list[Tip]:
-    """Return the entry of each readable slot; ValueError if no slot is readable although one was written."""
-    tips: list[Tip] = []
+def _open_regular(path: Path, flags: int) -> int:
+    """Open a file and nothing else: a pipe would block, and a device has no end; OSError."""
+    file = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY, 0o600)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return file
+
+
+def _newest(content: bytes) -> Tip:
+    """Return the newest entry of both slots; ValueError if one is damaged and the other one has none."""
+    tip = Tip()
     problem = ""
     for start in (0, _PAGE):
-        text = content[start : start + _PAGE].strip()
-        if not text:
-            tips.append(Tip())
-            continue
+        text = content[start : start + _SECTOR].strip()
         try:
-            slot = msgspec.json.decode(text, type=_Slot)
-            if slot.check != _check(slot):
-                raise ValueError("its bytes are not those that were written")
-            tips.append(Tip(slot.seq, bytes.fromhex(slot.digest)))
+            if text:
+                tip = max(tip, _decode(text))
         except ValueError as error:
             problem = str(error)
-    if problem and not any(tip.seq for tip in tips):
+    if problem and not tip.seq:
         raise ValueError(problem)
-    return tips
+    return tip
+
+
+def _decode(text: bytes) -> Tip:
+    slot = msgspec.json.decode(text, type=_Slot)
+    if slot.check != _check(slot):
+        raise ValueError("its bytes are not those that were written")
+    return Tip(slot.seq, bytes.fromhex(slot.digest))
 
 
 def _check(slot: _Slot) -> str:
-    values = (slot.database, slot.seq, slot.digest)
-    return blake2b(msgspec.msgpack.encode(values), digest_size=16).hexdigest()
+    return blake2b(f"{slot.database}\0{slot.seq}\0{slot.digest}".encode(), digest_size=16).hexdigest()
 
 
 class HeadKeeper:

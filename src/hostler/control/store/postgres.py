@@ -94,6 +94,10 @@ class PostgresBackend:
         """Say whether the server replays what another one wrote."""
         return bool(connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar_one())
 
+    def why_gone(self) -> str:
+        """Say nothing: a server that lost commits is found by its log."""
+        return ""
+
     def close(self) -> None:
         """Close all connections."""
         self.notifier.close()

@@ -52,7 +52,7 @@ class SqliteBackend:
         self._limits = limits
         self._wal = self.path.with_name(f"{self.path.name}-wal")
         self._fold_at = limits.wal_bytes
-        _make_private(self.path)
+        self._file = _make_private(self.path)
         self._lock = ProcessLock(self.path)
         remove_scratch_files(self.path)
         location = URL.create("sqlite", database=str(self.path))
@@ -118,6 +118,18 @@ class SqliteBackend:
         """Say no: a file follows nobody."""
         return False
 
+    def why_gone(self) -> str:
+        """Say that the file was replaced or removed: SQLite goes on writing to the one that it opened."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return f"{self.path} was removed while it was in use"
+        except OSError:
+            return ""  # the next write finds out what is wrong with the disk
+        if (found.st_dev, found.st_ino) == self._file:
+            return ""
+        return f"{self.path} was replaced by another file while it was in use"
+
     def close(self) -> None:
         """Close everything; the last connection folds the WAL into the file."""
         self.reading.dispose()
@@ -125,16 +137,17 @@ class SqliteBackend:
         self._lock.release()
 
 
-def _make_private(path: Path) -> None:
-    """Make the file, for its owner only; SQLite gives its own files beside it the same mode."""
+def _make_private(path: Path) -> tuple[int, int]:
+    """Make the file, for its owner only, and return device and inode; SQLite's files beside it get the same mode."""
     try:
         check_regular(path)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
         try:
-            mode = os.fstat(file).st_mode
-            if stat.S_ISREG(mode) and mode & 0o077:
+            found = os.fstat(file)
+            if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
                 os.fchmod(file, 0o600)
+            return found.st_dev, found.st_ino
         finally:
             os.close(file)
     except OSError as error:

@@ -148,6 +148,9 @@ class Writer:
         """Begin a transaction; a connection that broke while it was idle is opened again at once."""
         is_reused = self._connection is not None
         try:
+            if why := self._backend.why_gone():
+                self.history.end(why)
+            self.history.check()
             if self._connection is None:
                 self._connection = self._backend.writing.connect()
             transaction = self._connection.begin()
