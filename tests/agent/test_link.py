@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from hostler.agent.credentials import CredentialFile, Identity, MemoryCredentials, read_token
-from hostler.agent.link import Backoff, BusyError, Link, RefusedError, RejectedError
+from hostler.agent.link import Backoff, BusyError, Link, RefusedError, RejectedError, longest_pause_s
 from hostler.agent.messages import HostSize, Joined, Orders, Register, Registered, Report
 from hostler.agent.transport import Request, Response
 from hostler.errors import InputError
@@ -113,6 +113,35 @@ def test_waits_double_from_one_second_to_thirty_and_differ_between_agents():
     assert ours != theirs
     waits[0].reset()
     assert waits[0].next_wait_s() < 2
+
+
+def test_waits_stay_below_what_a_registration_asks_for_and_still_differ():
+    backoff = Backoff(random.Random(0))
+    told = Registered(epoch=1, heartbeat_s=5.0, silent_after_s=15.0, stop_after_s=12.0)
+    waits = [backoff.next_wait_s(longest_s=longest_pause_s(told)) for _ in range(8)]
+    for wait, base in zip(waits, [1, 2, 4, 4, 4, 4, 4, 4], strict=True):
+        assert base <= wait <= base * 1.3
+    assert len(set(waits)) == len(waits)
+    busy = BusyError("busy", retry_after_s=20.0)
+    assert backoff.next_wait_s(busy, longest_s=longest_pause_s(told)) >= 20.0, "the server's word counts"
+
+
+@pytest.mark.parametrize(
+    ("silent_after_s", "stop_after_s", "longest_s"),
+    [
+        (15.0, 12.0, 4.0),
+        (15.0, 0.0, 5.0),
+        (15.0, 1e-9, 5.0),  # a lease that has run out before it is read
+        (3600.0, 2880.0, 30.0),
+        (0.5, 0.0, 0.5 / 3),
+        (1e-9, 0.0, 0.1),
+        (0.0, 0.0, 30.0),
+        (-1.0, 0.0, 30.0),
+    ],
+)
+def test_longest_pause_is_a_third_of_the_shortest_deadline(silent_after_s, stop_after_s, longest_s):
+    told = Registered(epoch=1, heartbeat_s=5.0, silent_after_s=silent_after_s, stop_after_s=stop_after_s)
+    assert longest_pause_s(told) == pytest.approx(longest_s)
 
 
 def test_a_wait_is_never_shorter_than_the_server_asked_for():

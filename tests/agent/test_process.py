@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from contextlib import asynccontextmanager
 
@@ -258,13 +259,33 @@ def test_while_the_control_plane_is_away_tries_get_rarer_and_then_all_is_told():
             plane.is_down = True
             await asyncio.sleep(1)
             host.driver.vms["a"].power = "stopped"
-            before = len(host.lines)
+            plane.calls.clear()
             await asyncio.sleep(600)
-            assert len(host.lines) - before in range(20, 60), "two loops that try every 30 to 39 s"
+            polls = [at for at, path in plane.calls if path == ORDERS_PATH]
+            assert len(polls) in range(10, 30), "every 30 to 39 s"
             plane.is_down = False
             await asyncio.sleep(60)
         assert plane.vms["a"].state == "running"
         assert host.driver.vms["a"].runs == 2, "a guest that turned itself off is started again meanwhile"
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize(("stop_after_s", "most_s"), [(0.0, 5.0), (12.0, 4.0), (1e-9, 5.0)])
+def test_agent_is_heard_well_before_it_would_be_called_silent(stop_after_s, most_s):
+    """A service that comes back hears it within a third of what it told, and 30 % by chance."""
+
+    async def scenario():
+        plane = Plane(stop_after_s=stop_after_s)
+        async with Host(plane).running():
+            await asyncio.sleep(12)
+            plane.is_down = True
+            plane.calls.clear()
+            await asyncio.sleep(600)
+        tries = [at for at, path in plane.calls if path == REPORT_PATH]
+        pauses = [later - at for at, later in itertools.pairwise(tries)]
+        assert max(pauses) <= most_s * 1.3 + 0.1
+        assert min(pauses[5:]) >= most_s, "and no more often"
 
     simulate(scenario)
 

@@ -1,7 +1,8 @@
 """The agent's side of the protocol: join, register, report, poll; each one try, with typed errors for what went wrong.
 
-``Backoff`` says how long to wait between tries. An identity that the control plane rejects is the end: trying again
-could never help, and a host that was removed must not come back by itself.
+``Backoff`` says how long to wait between tries. ``longest_pause_s`` bounds that by what a registration said: a control
+plane that comes back hears every agent before it could call its host silent. An identity that the control plane rejects
+is the end: trying again could never help, and a host that was removed must not come back by itself.
 """
 
 from __future__ import annotations
@@ -29,11 +30,27 @@ from hostler.agent.messages import (
 from hostler.agent.transport import Request, Response, Transport
 from hostler.errors import HostlerError, UnavailableError
 
-__all__ = ["Backoff", "BusyError", "Link", "OutdatedError", "RefusedError", "RejectedError", "TooLargeError"]
+__all__ = [
+    "LONGEST_PAUSE_S",
+    "Backoff",
+    "BusyError",
+    "Link",
+    "OutdatedError",
+    "RefusedError",
+    "RejectedError",
+    "TooLargeError",
+    "longest_pause_s",
+]
 
 T = TypeVar("T")
 
-_FIRST_S, _LAST_S, _JITTER = 1.0, 30.0, 0.3
+# The service waits for the longest pause, jitter included, before it judges a host that it never heard: keep
+# FleetTimes.longest_pause_s in step.
+LONGEST_PAUSE_S = 30.0
+
+_FIRST_S, _JITTER = 1.0, 0.3
+_SHORTEST_PAUSE_S = 0.1  # whatever a control plane says: no agent tries without a pause
+_TRIES_IN_TIME = 3  # tries that fit into the shortest deadline
 _TOO_LARGE = 413
 _OUTDATED = 426  # Upgrade Required
 _TAKEN = "host_exists"  # a host of this name joined before, and the token is not for it: no other try would help
@@ -85,15 +102,29 @@ class Backoff:
         self._random = random
         self._next_s = _FIRST_S
 
-    def next_wait_s(self, error: HostlerError | None = None) -> float:
-        """Return how long to wait now; never less than the server asked for, within reason."""
-        wait_s, self._next_s = self._next_s, min(self._next_s * 2, _LAST_S)
+    def next_wait_s(self, error: HostlerError | None = None, *, longest_s: float = LONGEST_PAUSE_S) -> float:
+        """Return how long to wait now: at most ``longest_s`` before jitter, unless the server asked for more."""
+        wait_s = min(self._next_s, longest_s)
+        self._next_s = min(wait_s * 2, LONGEST_PAUSE_S)
         asked_s = min(error.retry_after_s, _LONGEST_ASKED_S) if isinstance(error, BusyError) else 0.0
         return max(wait_s, asked_s) * (1 + _JITTER * self._random.random())
 
     def reset(self) -> None:
         """Begin anew: something worked."""
         self._next_s = _FIRST_S
+
+
+def longest_pause_s(registered: Registered) -> float:
+    """Return the longest pause between tries to reach the control plane: a third of the shortest deadline it set.
+
+    Deadlines are when it calls the host silent and when VMs are stopped. A lease that ends before the next heartbeat
+    starts nothing and is none that a try could meet; the interval of heartbeats is no deadline.
+    """
+    deadlines = [registered.silent_after_s] if registered.silent_after_s > 0 else []
+    if registered.stop_after_s > registered.heartbeat_s:
+        deadlines.append(registered.stop_after_s)
+    pause_s = min(deadlines, default=LONGEST_PAUSE_S * _TRIES_IN_TIME) / _TRIES_IN_TIME
+    return min(max(pause_s, _SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
 
 
 class _Problem(msgspec.Struct):

@@ -15,7 +15,15 @@ from typing import Any
 from hostler._version import __version__
 from hostler.agent.boot import boottime_ns
 from hostler.agent.drivers.driver import Driver
-from hostler.agent.link import Backoff, Link, RefusedError, RejectedError, TooLargeError
+from hostler.agent.link import (
+    LONGEST_PAUSE_S,
+    Backoff,
+    Link,
+    RefusedError,
+    RejectedError,
+    TooLargeError,
+    longest_pause_s,
+)
 from hostler.agent.manifest import Manifest
 from hostler.agent.message_size import LEAST_BYTES, MOST_BYTES, fit_registration, fit_report
 from hostler.agent.messages import SPOKEN, Orders, Register, Registered, Tries
@@ -69,6 +77,7 @@ class Agent:
         self._registrations = 0
         self._most_bytes = MOST_BYTES  # of a message; less where that is too large for a proxy
         self._registered: Registered | None = None
+        self._longest_pause_s = LONGEST_PAUSE_S  # of reports that reach nobody; outlives the registration that said it
         self._can_poll = asyncio.Event()
         self._is_missed = False  # the last report or registration was not answered well
         self._is_back = asyncio.Event()
@@ -114,9 +123,10 @@ class Agent:
                 answer = await self._link.register(message)
             except (UnavailableError, RefusedError) as error:
                 self._miss(error)
-                await asyncio.sleep(backoff.next_wait_s(error))
+                await asyncio.sleep(self._pause_s(backoff, error))
                 continue
             self._registered, self._told = answer, told
+            self._longest_pause_s = longest_pause_s(answer)
             if message.vms_left_out:
                 self._worker.news.set()  # reports tell the rest
             self._worker.registered(answer.limit)
@@ -187,11 +197,21 @@ class Agent:
                     await asyncio.sleep(backoff.next_wait_s(error))
             except UnavailableError as error:
                 self._miss(error)
-                await asyncio.sleep(backoff.next_wait_s(error))
+                await asyncio.sleep(self._pause_s(backoff, error))
                 beat_at = 0
             else:
                 is_believed = True
                 backoff.reset()
+
+    def _pause_s(self, backoff: Backoff, error: HostlerError) -> float:
+        """Return how long to wait before the next message by which we are heard.
+
+        While nobody answers, we must be heard soon after somebody does. One who refuses our messages has heard us, and
+        is asked more and more rarely. Polls may be rare too: the first report that is answered wakes them.
+        """
+        if isinstance(error, UnavailableError):
+            return backoff.next_wait_s(error, longest_s=self._longest_pause_s)
+        return backoff.next_wait_s(error)
 
     async def _wait_for_news(self, beat_at: int) -> bool:
         """Wait for news or the time of the next heartbeat; say whether there is something to say."""

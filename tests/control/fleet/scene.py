@@ -52,16 +52,22 @@ def spec(**rest) -> VmSpec:
 class Scene:
     """Everything together. Use ``scene(...)``."""
 
-    def __init__(self, url: str, settings: ControlSettings, times: FleetTimes, **more) -> None:
+    def __init__(
+        self, url: str, settings: ControlSettings, times: FleetTimes, *, longest_pause_s: float = 0.0, **more
+    ) -> None:
         self.url = url
         self.settings = settings
-        self.times = times
+        self.longest_pause_s = longest_pause_s  # 0: a leader that just began judges hosts after silent_after_s alone
+        self.times = self._with_pause(times)
         self.more = more
         self.clock = Clock()
         self.wires = FakeWires()
         self.replicas: list[Replica] = []
         self.hosts: dict[str, HostSide] = {}
         self._numbers = 0
+
+    def _with_pause(self, times: FleetTimes) -> FleetTimes:
+        return msgspec.structs.replace(times, longest_pause_s=self.longest_pause_s)
 
     @property
     def leader(self) -> Replica:
@@ -90,7 +96,7 @@ class Scene:
         for replica in self.replicas:
             await replica.stop()
         self.replicas = []
-        self.settings, self.times = settings, times_for(settings)
+        self.settings, self.times = settings, self._with_pause(times_for(settings))
         replica = await self.add_replica()
         for wire, was_cut in zip(wires, were_cut, strict=True):
             wire.replica, wire.is_cut = replica, was_cut

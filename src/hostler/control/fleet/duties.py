@@ -3,6 +3,10 @@
 Each transaction begins with the epoch of the lease. Times are steady and our own: whatever was waited for before a
 takeover, or before this process stood still, is waited for again, so no host is judged by somebody who had no time to
 hear it.
+
+An agent that could not reach us may pause for ``longest_pause_s`` before its next try. So a host that was not heard
+since we began is neither called silent nor fenced before that time and ``silent_after_s`` are over, and after most
+hosts were silent at once no host is fenced for as long. A host that was heard since is judged after ``silent_after_s``.
 """
 
 from __future__ import annotations
@@ -44,8 +48,9 @@ class Duties:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._epoch = 0
-        self._began = 0
+        self._began = 0  # the end of our first reading of hosts; 0 before that
         self._looked = 0
+        self._most_silent_at: int | None = None  # when we last saw more than half of the hosts silent
         self._since: dict[str, tuple[int, int]] = {}  # host to its epoch and when we first saw it with that
         self._judged: dict[str, int] = {}  # host to the epoch that began when we ourselves found it silent
         self._told: dict[str, tuple[int, float]] = {}  # silent host to its epoch and what its watchdog goes by
@@ -89,11 +94,12 @@ class Duties:
             fleet.presence.take_hearsay(await fleet.database.read(presence.read_hearsay), fleet.books.replica)
         rows = list(fleet.roll.rows.values())
         self._remember(rows)
+        self._note_share(rows)
         await self._judge([row for row in rows if row.state == "ready" and self._is_silent(row)])
         await self._learn_told([row for row in rows if row.state in SILENT])
         for row in rows:
             if row.state in SILENT:
-                await self._prove(row, rows)
+                await self._prove(row)
             if row.state == "fenced":
                 await self._clear(row)
             if row.is_draining and row.state == "ready":
@@ -130,12 +136,14 @@ class Duties:
         now, settings = self._fleet.steady(), self._fleet.settings
         was_deaf = now - self._looked > settings.silent_after_s / 2 * SECOND
         if self._epoch != epoch or was_deaf:
-            self._epoch, self._began = epoch, now
+            self._epoch, self._began = epoch, 0
             self._since, self._judged, self._watched, self._fence_at, self._move_at = {}, {}, {}, {}, {}
         self._looked = now
 
     def _remember(self, rows: Sequence[RollRow]) -> None:
         now = self._fleet.steady()
+        # What other replicas told before we began was read just now, and looks as new as this: it is not later.
+        self._began = self._began or now
         known = self._since
         self._since = {
             row.id: known[row.id] if row.id in known and known[row.id][0] == row.epoch else (row.epoch, now)
@@ -156,8 +164,23 @@ class Duties:
     def _is_silent(self, row: RollRow) -> bool:
         """Say whether nobody has heard a host for so long that it counts as silent."""
         fleet = self._fleet
-        heard = max(fleet.presence.heard_at(row.id) or 0, self._since[row.id][1], self._began)
+        # A ready host of an epoch that is newer than our beginning has registered since, with some replica.
+        heard = max(fleet.presence.heard_at(row.id) or 0, self._since[row.id][1])
+        if heard <= self._began:
+            return self._could_be_heard_since(self._began)
         return fleet.steady() - heard >= fleet.settings.silent_after_s * SECOND
+
+    def _could_be_heard_since(self, moment: int) -> bool:
+        """Say whether every agent that lives had the time to reach us since then, after its longest pause."""
+        fleet = self._fleet
+        enough_s = fleet.settings.silent_after_s + fleet.times.longest_pause_s
+        return fleet.steady() - moment >= enough_s * SECOND
+
+    def _note_share(self, rows: Sequence[RollRow]) -> None:
+        silent = sum(1 for one in rows if one.state in SILENT)
+        alive_hosts = sum(1 for one in rows if one.state in ("ready", *SILENT))
+        if silent * 2 > alive_hosts:
+            self._most_silent_at = self._fleet.steady()
 
     async def _judge(self, rows: Sequence[RollRow]) -> None:
         for start in range(0, len(rows), _TOGETHER):
@@ -184,7 +207,7 @@ class Duties:
 
     # -- proofs ----------------------------------------------------------------------------------------------------
 
-    async def _prove(self, row: RollRow, rows: Sequence[RollRow]) -> None:
+    async def _prove(self, row: RollRow) -> None:
         fleet = self._fleet
         now, since = fleet.steady(), self._since[row.id][1]
         is_due = now - since >= self._watchdog_s(row) * SECOND
@@ -194,7 +217,7 @@ class Duties:
             )
             self._watched[row.id] = row.epoch
         if fleet.settings.fence_command and row.id not in self._fencing and now >= self._fence_at.get(row.id, 0):
-            await self._begin_to_fence(row, rows)
+            await self._begin_to_fence(row)
 
     def _watchdog_s(self, row: RollRow) -> float:
         """Return after how much silence a host's watchdog has stopped its VMs for certain.
@@ -220,17 +243,23 @@ class Duties:
             found = await self._fleet.database.read(lambda connection: hosts.find_some(connection, new))
             self._told |= {host: (row.epoch, read_body(row).told_stop_s) for host, row in found.items()}
 
-    async def _begin_to_fence(self, row: RollRow, rows: Sequence[RollRow]) -> None:
-        """Fence a host for the sake of VMs that start elsewhere then.
-
-        Where most hosts are silent it is more likely us whom nobody hears: that is left to people.
-        """
-        silent = sum(1 for one in rows if one.state in SILENT)
-        alive_hosts = sum(1 for one in rows if one.state in ("ready", *SILENT))
-        if silent * 2 > alive_hosts:
+    async def _begin_to_fence(self, row: RollRow) -> None:
+        """Fence a host for the sake of VMs that start elsewhere then, unless it may be us whom nobody hears."""
+        if not self._may_fence(row):
             return
         if await self._fleet.database.read(lambda connection: has_restartable(connection, row.id)):
             self._fencing[row.id] = asyncio.get_running_loop().create_task(self._fence(row), name=f"fence {row.name}")
+
+    def _may_fence(self, row: RollRow) -> bool:
+        """Say whether the silence of a host is its own.
+
+        While most hosts are silent it is more likely us whom nobody hears: that is left to people. When we are heard
+        again, agents come back one by one, so the last of them gets as much time as after a start.
+        """
+        if self._most_silent_at is not None and not self._could_be_heard_since(self._most_silent_at):
+            return False
+        was_heard = (self._fleet.presence.heard_at(row.id) or 0) > self._began
+        return was_heard or self._could_be_heard_since(self._began)
 
     async def _fence(self, row: RollRow) -> None:
         fleet = self._fleet

@@ -20,6 +20,8 @@ class FleetTimes(msgspec.Struct, frozen=True, kw_only=True):
     publish_s: float = 5.0  # between two tellings of whom this replica heard
     longest_poll_s: float = 60.0
     look_s: float = 1.0  # between two looks of the leader
+    # The longest pause of an agent between two tries to reach us: 30 s and 30 % by chance, before agents knew better.
+    longest_pause_s: float = 39.0
     margin_s: float = PROOF_S  # from when the lease of a host runs out until its VMs count as stopped
     fence_timeout_s: float = 60.0
     fence_again_s: float = 60.0  # after a fencing command that failed

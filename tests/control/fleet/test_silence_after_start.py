@@ -1,0 +1,156 @@
+"""Silence after a start of the service, and after most hosts were silent: nobody who lives is fenced for it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from hostler.control.settings import ControlSettings
+from tests.control.fleet.scene import SETTINGS, Scene, scene, spec
+from tests.control.fleet.sides import HostSide
+from tests.control.fleet.test_silence import script
+from tests.wait import until
+
+PAUSE_S = 39.0  # the longest pause of an agent between two tries
+SILENT_S = SETTINGS.silent_after_s
+STEP_S = SILENT_S / 4  # of pass_silently
+RESTART = spec(cpu="8", when_lost="restart")  # one fills a host
+
+
+def fenced_by(folder: Path) -> ControlSettings:
+    """Return settings with a fencing command that writes down for which hosts it is run."""
+    command = script(folder / "fence", f'echo "$HOSTLER_HOST" >> {folder}/asked')
+    return msgspec.structs.replace(SETTINGS, fence_command=(str(command),))
+
+
+async def is_asked(world: Scene, folder: Path) -> list[str]:
+    """Return for which hosts the fencing command was run, once none is under way."""
+    await until(lambda: not world.leader.duties._fencing)
+    asked = folder / "asked"
+    return asked.read_text().split() if asked.exists() else []
+
+
+async def hosts_with_vms(world: Scene, count: int) -> list[HostSide]:
+    hosts = [await world.join(f"host-{number}") for number in range(count)]
+    for _ in hosts:
+        await world.create_running(RESTART)
+    return hosts
+
+
+async def states(world: Scene) -> list[str]:
+    return [(await world.row(name)).state for name in world.hosts]
+
+
+async def come_back(world: Scene, *hosts: HostSide) -> None:
+    for host in hosts:
+        host.wire.is_cut = False
+    for host in hosts:
+        await world.until_host(host.name, "ready")
+
+
+def test_restart_of_the_service_fences_no_host_that_lives(url, tmp_path):
+    """Five agents wait up to 39 s between tries, so three are heard before the other two."""
+    settings = fenced_by(tmp_path)
+
+    async def story() -> None:
+        async with scene(url, settings=settings, longest_pause_s=PAUSE_S) as world:
+            hosts = await hosts_with_vms(world, 5)
+            for host in hosts:
+                host.wire.is_cut = True
+            await world.restart(settings)
+            await world.pass_silently(*hosts, seconds=2 * SILENT_S)
+            assert await states(world) == ["ready"] * 5
+            await come_back(world, *hosts[:3])
+            await world.pass_silently(*hosts[3:], seconds=PAUSE_S - 2 * SILENT_S)
+            await world.duties()
+            await come_back(world, *hosts[3:])
+            await world.pass_silently(seconds=SILENT_S + PAUSE_S)
+            assert await states(world) == ["ready"] * 5
+            assert await is_asked(world, tmp_path) == []
+
+    asyncio.run(story())
+
+
+def test_host_that_stays_away_after_a_start_is_silent_and_fenced_later(url, tmp_path):
+    settings = fenced_by(tmp_path)
+
+    async def story() -> None:
+        async with scene(url, settings=settings, longest_pause_s=PAUSE_S) as world:
+            gone, *_ = await hosts_with_vms(world, 3)
+            await gone.stop()
+            await world.restart(settings)
+            await world.pass_silently(gone, seconds=SILENT_S + PAUSE_S - STEP_S)
+            assert (await world.row(gone.name)).state == "ready"
+            await world.pass_silently(gone, seconds=2 * STEP_S)
+            await world.duties()
+            assert await is_asked(world, tmp_path) == [gone.name]
+
+    asyncio.run(story())
+
+
+def test_host_that_was_silent_before_a_start_is_not_fenced_at_once(url, tmp_path):
+    async def story() -> None:
+        async with scene(url, longest_pause_s=PAUSE_S) as world:
+            gone, *_ = await hosts_with_vms(world, 3)
+            await world.pass_silently(gone, seconds=SILENT_S + PAUSE_S + STEP_S)
+            assert (await world.row(gone.name)).state == "silent"
+            await world.restart(fenced_by(tmp_path))
+            await world.pass_silently(gone, seconds=SILENT_S + PAUSE_S - STEP_S)
+            assert await is_asked(world, tmp_path) == []
+            await world.pass_silently(gone, seconds=STEP_S)
+            await world.duties()
+            assert await is_asked(world, tmp_path) == [gone.name]
+
+    asyncio.run(story())
+
+
+def test_host_that_was_heard_since_the_start_is_silent_as_soon_as_ever(url):
+    async def story() -> None:
+        async with scene(url, longest_pause_s=PAUSE_S) as world:
+            north = await world.join("north")
+            await world.duties()  # the first look
+            await world.pass_silently(seconds=STEP_S)
+            await world.pass_silently(north, seconds=SILENT_S - STEP_S)
+            assert await states(world) == ["ready"]
+            await world.pass_silently(north, seconds=STEP_S)
+            assert await states(world) == ["silent"]
+
+    asyncio.run(story())
+
+
+def test_leader_that_stood_still_gives_hosts_time_to_be_heard_again(url):
+    async def story() -> None:
+        async with scene(url, longest_pause_s=PAUSE_S) as world:
+            north = await world.join("north")
+            await world.duties()
+            await world.pass_silently(seconds=STEP_S)
+            north.wire.is_cut = True
+            world.clock.jump(1000.0)  # as when the machine was suspended
+            await world.pass_silently(north, seconds=SILENT_S + PAUSE_S - STEP_S)
+            assert await states(world) == ["ready"]
+            await world.pass_silently(north, seconds=2 * STEP_S)
+            assert await states(world) == ["silent"]
+
+    asyncio.run(story())
+
+
+def test_fencing_waits_after_most_hosts_were_silent_until_all_could_be_heard(url, tmp_path):
+    async def story() -> None:
+        async with scene(url, settings=fenced_by(tmp_path), longest_pause_s=PAUSE_S) as world:
+            hosts = await hosts_with_vms(world, 5)
+            await world.duties()
+            await world.pass_silently(seconds=STEP_S)
+            await world.pass_silently(*hosts)
+            await world.duties()
+            assert await states(world) == ["silent"] * 5
+            await come_back(world, *hosts[:3])
+            await world.pass_silently(*hosts[3:], seconds=SILENT_S + PAUSE_S - 2 * STEP_S)
+            assert await is_asked(world, tmp_path) == []
+            await come_back(world, hosts[3])
+            await world.pass_silently(hosts[4], seconds=4 * STEP_S)
+            await world.duties()
+            assert await is_asked(world, tmp_path) == [hosts[4].name]
+
+    asyncio.run(story())
