@@ -154,3 +154,21 @@ def test_fencing_waits_after_most_hosts_were_silent_until_all_could_be_heard(url
             assert await is_asked(world, tmp_path) == [hosts[4].name]
 
     asyncio.run(story())
+
+
+def test_first_hosts_of_a_mass_silence_are_not_fenced(url, tmp_path):
+    """The service loses its network. Two of five hosts were heard a heartbeat earlier, so they are silent first."""
+    settings = msgspec.structs.replace(fenced_by(tmp_path), heartbeat_s=STEP_S)
+
+    async def story() -> None:
+        async with scene(url, settings=settings) as world:
+            hosts = await hosts_with_vms(world, 5)
+            await world.duties()
+            await world.pass_silently(seconds=STEP_S)
+            await world.pass_silently(*hosts[:2], seconds=STEP_S)
+            await world.pass_silently(*hosts, seconds=3 * STEP_S)
+            await world.duties()  # a look at hosts that are silent
+            assert await states(world) == ["silent", "silent", "ready", "ready", "ready"]
+            assert await is_asked(world, tmp_path) == []
+
+    asyncio.run(story())

@@ -163,12 +163,14 @@ class Duties:
 
     def _is_silent(self, row: RollRow) -> bool:
         """Say whether nobody has heard a host for so long that it counts as silent."""
-        fleet = self._fleet
-        # A ready host of an epoch that is newer than our beginning has registered since, with some replica.
-        heard = max(fleet.presence.heard_at(row.id) or 0, self._since[row.id][1])
+        heard = self._heard_at(row)
         if heard <= self._began:
             return self._could_be_heard_since(self._began)
-        return fleet.steady() - heard >= fleet.settings.silent_after_s * SECOND
+        return self._fleet.steady() - heard >= self._fleet.settings.silent_after_s * SECOND
+
+    def _heard_at(self, row: RollRow) -> int:
+        """Return when a ready host was heard last, its registration with whatever replica included."""
+        return max(self._fleet.presence.heard_at(row.id) or 0, self._since[row.id][1])
 
     def _could_be_heard_since(self, moment: int) -> bool:
         """Say whether every agent that lives had the time to reach us since then, after its longest pause."""
@@ -177,10 +179,21 @@ class Duties:
         return fleet.steady() - moment >= enough_s * SECOND
 
     def _note_share(self, rows: Sequence[RollRow]) -> None:
-        silent = sum(1 for one in rows if one.state in SILENT)
+        """Note whether more than half of the hosts are silent, or are about to be.
+
+        If nobody hears us any more, hosts become silent one by one within a heartbeat: the first ones must not be
+        fenced before the others count.
+        """
+        fleet = self._fleet
+        settings = fleet.settings
+        quiet_s = max(settings.silent_after_s - settings.heartbeat_s, 1.5 * settings.heartbeat_s)
+        quiet_since = fleet.steady() - int(quiet_s * SECOND)
+        silent = sum(
+            1 for one in rows if one.state in SILENT or (one.state == "ready" and self._heard_at(one) <= quiet_since)
+        )
         alive_hosts = sum(1 for one in rows if one.state in ("ready", *SILENT))
         if silent * 2 > alive_hosts:
-            self._most_silent_at = self._fleet.steady()
+            self._most_silent_at = fleet.steady()
 
     async def _judge(self, rows: Sequence[RollRow]) -> None:
         for start in range(0, len(rows), _TOGETHER):

@@ -32,6 +32,9 @@ class FleetTimes(msgspec.Struct, frozen=True, kw_only=True):
     tidy_pause_s: float = 0.05  # for everybody else who writes
 
 
+_PAUSE_TO_SILENCE = 2.6  # 39 s for the default of 15 s
+
+
 def times_for(settings: ControlSettings) -> FleetTimes:
     """Return times that go with how soon a host is silent: what replicas tell each other must be newer than that."""
     usual = FleetTimes()
@@ -41,4 +44,6 @@ def times_for(settings: ControlSettings) -> FleetTimes:
         roll_s=min(usual.roll_s, third),
         publish_s=min(usual.publish_s, third),
         look_s=min(usual.look_s, third / 2),
+        # Agents pause for less than a silence; where that is short, an old agent's pause is not worth waiting for.
+        longest_pause_s=min(usual.longest_pause_s, _PAUSE_TO_SILENCE * settings.silent_after_s),
     )
