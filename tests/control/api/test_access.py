@@ -229,6 +229,29 @@ def test_keys_of_a_project_share_its_changes() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/plain"])
+@pytest.mark.parametrize("start", [b"{", b'{"zzz": "'], ids=["no JSON", "no such field"])
+def test_rejected_body_counts_by_its_size(start: bytes, kind: str) -> None:
+    """Bodies that were rejected counted as one change each, so that a megabyte cost its project no more than a byte."""
+
+    async def scenario() -> None:
+        async with open_house(limits=Limits(project_changes=Rate(4), failures=None)) as house:
+            now = house.context.clock()
+            house.context.clock = lambda: now
+            await house.ask("POST", "/v1/projects", json={"name": "loud"})
+            key = await house.key("editor", "loud")
+
+            async def send() -> int:
+                body = start + b"x" * 4096 + (b'"}' if start != b"{" else b"")
+                headers = {"Content-Type": kind}
+                return (await house.as_key(key, "POST", "/v1/vms", content=body, headers=headers)).status_code
+
+            rejected = 400 if kind == "application/json" else 415
+            assert [await send() for _ in range(3)] == [rejected, rejected, 429]
+
+    asyncio.run(scenario())
+
+
 def test_who_fails_again_and_again_is_locked_out_for_a_while() -> None:
     async def scenario() -> None:
         async with open_house(limits=Limits(failures=Rate(3))) as house:

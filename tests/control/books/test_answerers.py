@@ -113,7 +113,7 @@ def url(sqlite_url: str) -> str:
 @pytest.fixture(autouse=True)
 def _questions_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the process find the questions of this file."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]), prepend=os.pathsep)
 
 
 @pytest.fixture

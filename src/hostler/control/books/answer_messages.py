@@ -14,7 +14,7 @@ from hostler.control.books.follower import FollowerState
 from hostler.control.settings import ControlSettings
 from hostler.control.store.log import Entry
 
-__all__ = ["Answer", "Ask", "Begin", "Failed", "Message", "OutOfStep", "Read", "WarmUp", "decode", "encode"]
+__all__ = ["Alive", "Answer", "Ask", "Begin", "Failed", "Message", "OutOfStep", "Read", "WarmUp", "decode", "encode"]
 
 
 class WarmUp(msgspec.Struct, frozen=True):
@@ -65,7 +65,11 @@ class OutOfStep(msgspec.Struct, frozen=True):
     why: str
 
 
-Message = WarmUp | Begin | Read | Ask | Answer | Failed | OutOfStep
+class Alive(msgspec.Struct, frozen=True):
+    """The answer process runs; sent every second, also while a question takes long."""
+
+
+Message = WarmUp | Begin | Read | Ask | Answer | Failed | OutOfStep | Alive
 
 
 def encode(message: Message) -> bytes:

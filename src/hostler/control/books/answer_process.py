@@ -12,6 +12,9 @@ requests. Here they are computed by a process of its own (``answer_worker``), at
 The process starts with the first question, or with ``start``. Who asks while it is not in step waits until it has got
 the follower's state. A question that is lost with the process, or meets one that is out of step, is asked once more.
 
+A question may take as long as it takes while the process sends signs of life. A process that is silent for too long is
+stopped or hangs: it is killed, its questions get UnavailableError, and the next question starts another one.
+
 Invariant: messages go out in the order in which they are queued, so that a question sees every entry that was given to
 ``read`` before it.
 """
@@ -24,13 +27,14 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
 from hostler.control.books.answer_messages import (
+    Alive,
     Answer,
     Ask,
     Begin,
@@ -55,6 +59,9 @@ _COMMAND = (sys.executable, "-P", "-m", "hostler.control.books.answer_worker")  
 _MOST_UNSENT = 20_000  # entries: a process that is further behind begins again
 _TRIES = 2
 _END_S = 5.0
+_SILENCE_S = 60.0
+_START_S = 60.0  # until the first sign of life, if the limit of silence is shorter: modules are loaded before it
+_LOOKS = 5  # for signs of life within the limit
 
 
 class _OutOfStepError(Exception):
@@ -68,9 +75,16 @@ class _EndedError(Exception):
 class ProcessAnswerer:
     """Answers in a process of its own; see ``answerers.Answerer``."""
 
-    def __init__(self, settings: ControlSettings, warn: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(
+        self,
+        settings: ControlSettings,
+        warn: Callable[[str], None] = lambda line: None,
+        *,
+        silence_s: float = _SILENCE_S,
+    ) -> None:
         self._settings = settings
         self._warn = warn
+        self._silence_s = silence_s
         self._source: EngineSource | None = None
         self._process: _Process | None = None
         self._is_in_step = False
@@ -133,7 +147,9 @@ class ProcessAnswerer:
             self._check_open()
             if self._process is None or self._process.has_ended:
                 self._is_in_step = False
-                self._process = await asyncio.to_thread(_Process, asyncio.get_running_loop())
+                self._process = await asyncio.to_thread(
+                    _Process, asyncio.get_running_loop(), self._warn, self._silence_s
+                )
                 self._process.send(WarmUp(self._settings))
             if not self._is_in_step:
                 state = await self._source.follower_state()
@@ -157,25 +173,28 @@ class ProcessAnswerer:
 class _Process:
     """One run of the answer process: pipes, a thread that sends, and one that takes answers."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, warn: Callable[[str], None], silence_s: float) -> None:
+        """Start the process; UnavailableError. Not in the event loop."""
         self._loop = loop
-        (its_end, messages), (replies, its_other_end) = os.pipe(), os.pipe()
-        try:
-            self._popen = subprocess.Popen(_COMMAND, stdin=its_end, stdout=its_other_end)
-        finally:
-            os.close(its_end)
-            os.close(its_other_end)
-        self._messages = Connection(messages, readable=False)
-        self._replies = Connection(replies, writable=False)
+        self._warn = warn
+        self._silence_s = silence_s
+        self._popen, self._messages, self._replies = _start()
         self._queue: SimpleQueue[tuple[Message, int] | None] = SimpleQueue()
         self._asked: dict[int, tuple[asyncio.Future[object], bool]] = {}
         self._count = 0
         self.unsent = 0  # entries that the process has not taken
-        self.what_ifs = 0  # that are under way, also those for which nobody waits any more
         self.has_ended = False
+        self._is_silent = False
+        self._silent_s = min(0.0, silence_s - _START_S)  # since the last sign of life, as far as this service ran
         self._threads = [Thread(target=work, daemon=True) for work in (self._send_all, self._take_all)]
         for thread in self._threads:
             thread.start()
+        self._in_loop(self._watch)
+
+    @property
+    def what_ifs(self) -> int:
+        """How many what-ifs are under way, also those for which nobody waits any more."""
+        return sum(is_long for _, is_long in self._asked.values())
 
     def send(self, message: Message, *, weight: int = 0) -> None:
         """Queue a message; in the event loop."""
@@ -183,14 +202,13 @@ class _Process:
         self._queue.put((message, weight))
 
     async def ask(self, question: Question[T], now_ns: int, *, is_long: bool) -> T:
-        """Ask, and wait for the answer; _OutOfStepError, _EndedError, and what the question raises."""
+        """Ask, and wait for the answer; _OutOfStepError, _EndedError, UnavailableError, what the question raises."""
         if self.has_ended:
-            raise _EndedError
+            raise self._end_error()
         pickled = pickle.dumps(question)
         self._count += 1
         number, future = self._count, self._loop.create_future()
         self._asked[number] = (future, is_long)
-        self.what_ifs += is_long
         self.send(Ask(number, pickled, now_ns, is_long))
         return await future  # type: ignore[no-any-return]
 
@@ -210,21 +228,23 @@ class _Process:
             thread.join()
 
     def _send_all(self) -> None:
-        with suppress(OSError):  # it has ended: whoever waits for its answers gets to know
+        # Without this end the process ends, so that no question waits for a message that could not be sent.
+        with self._messages, suppress(OSError):  # it has ended: whoever waits for its answers gets to know
             while (item := self._queue.get()) is not None:
                 message, weight = item
                 self._messages.send_bytes(encode(message))
                 if weight:
                     self._in_loop(self._note_sent, weight)
-        self._messages.close()
 
     def _take_all(self) -> None:
-        with suppress(EOFError, OSError):
-            while True:
-                self._in_loop(self._settle, decode(self._replies.recv_bytes()))
-        self._replies.close()
-        self._popen.wait()
-        self._in_loop(self._end)
+        try:
+            with self._replies, suppress(EOFError, OSError):
+                while True:
+                    self._in_loop(self._settle, decode(self._replies.recv_bytes()))
+        finally:  # also after a reply that could not be read: what was asked would wait for good
+            self._popen.kill()  # of no effect on one that has ended
+            self._popen.wait()
+            self._in_loop(self._end)
 
     def _in_loop(self, work: Callable[..., None], *arguments: object) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -234,9 +254,11 @@ class _Process:
         self.unsent -= weight
 
     def _settle(self, reply: Message) -> None:
+        self._silent_s = 0.0
+        if isinstance(reply, Alive) or self.has_ended:
+            return
         assert isinstance(reply, Answer | Failed | OutOfStep)
-        future, is_long = self._asked.pop(reply.number)
-        self.what_ifs -= is_long
+        future, _ = self._asked.pop(reply.number)
         if future.done():  # whoever asked has gone away
             return
         match reply:
@@ -247,10 +269,56 @@ class _Process:
             case OutOfStep(why=why):
                 future.set_exception(_OutOfStepError(why))
 
+    def _watch(self) -> None:
+        """Look for signs of life, now and again; kill a process that shows none.
+
+        Looks are counted, not the time between them: a service that stood still itself, together with its process or
+        alone, finds no time gone by.
+        """
+        if self.has_ended:
+            return
+        if self._silent_s >= self._silence_s:
+            self._warn(f"the answer process showed no sign of life for {self._silence_s:g} s and is killed")
+            self._is_silent = True
+            self._popen.kill()
+            self._end()  # at once: even a killed process may take its time to end
+            return
+        look_s = self._silence_s / _LOOKS
+        self._silent_s += look_s
+        self._loop.call_later(look_s, self._watch)
+
+    def _end_error(self) -> Exception:
+        if not self._is_silent:
+            return _EndedError()
+        return UnavailableError(
+            f"the process that answers questions showed no sign of life for {self._silence_s:g} s",
+            hint="ask again; another one is started",
+        )
+
     def _end(self) -> None:
         self.has_ended = True
         self._queue.put(None)
         asked, self._asked = self._asked, {}
         for future, _ in asked.values():
             if not future.done():
-                future.set_exception(_EndedError())
+                future.set_exception(self._end_error())
+
+
+def _start() -> tuple[subprocess.Popen[bytes], Connection, Connection]:
+    """Start the answer process; return it, the pipe for messages and the one of replies. UnavailableError."""
+    with ExitStack() as its_ends, ExitStack() as our_ends:
+        try:
+            stdin, messages = os.pipe()
+            its_ends.callback(os.close, stdin)
+            our_ends.callback(os.close, messages)
+            replies, stdout = os.pipe()
+            its_ends.callback(os.close, stdout)
+            our_ends.callback(os.close, replies)
+            popen = subprocess.Popen(_COMMAND, stdin=stdin, stdout=stdout)
+        except OSError as error:
+            raise UnavailableError(
+                f"the process that answers questions cannot be started: {error.strerror}",
+                hint="ask again; if it goes on, raise the service's limits of open files, processes and memory",
+            ) from error
+        our_ends.pop_all()  # they stay open
+    return popen, Connection(messages, readable=False), Connection(replies, writable=False)

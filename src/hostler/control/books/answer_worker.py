@@ -5,7 +5,10 @@ that it never outlives its service. Signals are left to the service: a terminal 
 
 The main thread takes messages in their order. A question sees every entry that came before it. Explanations are
 answered on the spot. What-ifs are answered one after the other in a second thread, so that following the log and
-explanations go on meanwhile. The twin of a what-if is made when it is its turn.
+explanations go on meanwhile. The twin of a what-if is made when it is its turn. A third thread tells the service every
+second that the process runs: one that is stopped or hangs is silent, one that computes is not.
+
+Invariant: every question gets a reply, whatever it raises or returns.
 """
 
 from __future__ import annotations
@@ -14,13 +17,15 @@ import os
 import pickle
 import signal
 import sys
+import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from threading import Lock
+from threading import Lock, Thread
 
 from hostler.control.books.answer_messages import (
+    Alive,
     Answer,
     Ask,
     Begin,
@@ -40,6 +45,7 @@ from hostler.errors import HostlerError, InternalError
 __all__ = ["Worker", "main"]
 
 _NICENESS = 10  # requests and decisions come first on a busy machine
+_ALIVE_S = 1.0  # between two signs of life; a small part of the silence that the service bears
 _SWITCH_S = 0.001  # an explanation waits no longer than this for its turn beside a what-if
 
 
@@ -82,24 +88,34 @@ class Worker:
             self._trouble = f"{type(error).__name__}: {error}"
 
     def _answer(self, ask: Ask) -> None:
+        try:
+            data = encode(self._ask_twin(ask))
+        except HostlerError as error:
+            data = encode(Failed(ask.number, error))
+        except Exception as error:  # also one of pickling the answer
+            lines = "".join(traceback.format_exception(error))
+            data = encode(Failed(ask.number, InternalError(f"a question failed: {error}\n{lines}")))
+        self._send(data)
+
+    def _ask_twin(self, ask: Ask) -> Answer | OutOfStep:
         """Ask a twin that is made now: of what-ifs that wait there are none, since each is as large as the engine."""
         with self._following:
             if self._trouble:
-                self._reply(OutOfStep(ask.number, self._trouble))
-                return
+                return OutOfStep(ask.number, self._trouble)
             twin, seq = self._follower.engine.fork(), self._follower.seq
             self._follower.show(twin, ask.now_ns)
-        try:
-            reply: Message = Answer(ask.number, pickle.loads(ask.question)(twin, seq))
-        except HostlerError as error:
-            reply = Failed(ask.number, error)
-        except Exception as error:
-            lines = "".join(traceback.format_exception(error))
-            reply = Failed(ask.number, InternalError(f"a question failed: {error}\n{lines}"))
-        self._reply(reply)
+        return Answer(ask.number, pickle.loads(ask.question)(twin, seq))
 
-    def _reply(self, message: Message) -> None:
-        data = encode(message)
+    def show_life(self) -> None:
+        """Send signs of life until the service takes no more replies, and end the process then."""
+        data = encode(Alive())
+        with suppress(OSError):
+            while True:
+                self._send(data)
+                time.sleep(_ALIVE_S)
+        os._exit(0)  # the service is gone, or has given this process up
+
+    def _send(self, data: bytes) -> None:
         with self._sending:
             self._replies.send_bytes(data)
 
@@ -115,9 +131,14 @@ def main() -> None:
     replies = Connection(os.dup(1), readable=False)
     os.dup2(2, 1)  # what a plugin prints must not come between replies
     worker = Worker(replies)
-    with suppress(EOFError, OSError):  # the service closed its end, or is gone
-        while True:
-            worker.take(decode(messages.recv_bytes()))
+    Thread(target=worker.show_life, name="hostler-alive", daemon=True).start()
+    try:
+        with suppress(EOFError, OSError):  # the service closed its end, or is gone
+            while True:
+                worker.take(decode(messages.recv_bytes()))
+    except Exception:  # it ends here and now: signs of life must not go on beside a what-if when nobody takes messages
+        traceback.print_exc()
+        os._exit(1)
     os._exit(0)  # a what-if that goes on is of no use to anybody
 
 
