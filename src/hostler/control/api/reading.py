@@ -21,7 +21,7 @@ from hostler.control.services.versions import Versions
 from hostler.control.vms.names import refused_name
 from hostler.errors import InputError
 
-__all__ = ["MOST_BYTES", "body_of", "check_once", "idempotency_key", "query_of", "raw_body", "versions_of"]
+__all__ = ["MOST_BYTES", "check_once", "decode_body", "idempotency_key", "query_of", "raw_body", "versions_of"]
 
 MOST_BYTES = 1 << 20
 _TAGS = re.compile(r'\s*(?:W/)?"([^"]*)"\s*')
@@ -49,25 +49,25 @@ async def raw_body(request: Request, *, wait_s: float) -> bytes:
     return b"".join(parts)
 
 
-async def body_of(
+def decode_body(
     request: Request,
+    raw: bytes,
     kind: Any,  # noqa: ANN401
     *,
     is_needed: bool,
-    wait_s: float,
-) -> tuple[object, bytes]:
-    """Return a body as a shape, and as it was sent."""
-    raw = await raw_body(request, wait_s=wait_s)
+) -> object:
+    """Return the bytes of a body as a shape."""
     if not raw.strip():
         if is_needed:
             raise InputError("the body is missing", hint="send a JSON object")
-        return kind(), raw
+        empty: object = kind()
+        return empty
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
         said = repr(media[:60]) if media else "not said"
         hint = "send JSON with Content-Type: application/json"
         raise UnsupportedMediaTypeError(f"the type of the body is {said}", hint=hint)
-    return _decoded(raw, kind), raw
+    return _decoded(raw, kind)
 
 
 def _decoded(raw: bytes, kind: Any) -> object:  # noqa: ANN401

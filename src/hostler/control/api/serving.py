@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from hostler.control.access.errors import UnauthenticatedError
 from hostler.control.access.principals import Principal
@@ -18,7 +18,7 @@ from hostler.control.api.calls import Call
 from hostler.control.api.context import Context
 from hostler.control.api.errors import MethodNotAllowedError
 from hostler.control.api.problems import internal, problem
-from hostler.control.api.reading import body_of, query_of, raw_body
+from hostler.control.api.reading import decode_body, query_of, raw_body
 from hostler.control.api.refusals import note_refusal
 from hostler.control.api.routes import Reply, Route
 from hostler.errors import HostlerError, InternalError
@@ -87,22 +87,8 @@ class Endpoint:
                 if route.is_change:
                     # Before it is decoded: a body that is rejected has cost as much as a good one.
                     context.limiter.check_size(principal.project, len(raw), now_ns)
-            asked, _ = await body_of(
-                _with_body(request, raw),
-                route.body,
-                is_needed=route.is_body_needed,
-                wait_s=context.settings.read_s,
-            )
+            asked = decode_body(request, raw, route.body, is_needed=route.is_body_needed)
         return await route.handler(Call(context, request, principal, request_id, now_ns, asked, query, raw))
-
-
-def _with_body(request: Request, raw: bytes) -> Request:
-    """Return a request whose body can be read once more."""
-
-    async def receive() -> Message:
-        return {"type": "http.request", "body": raw, "more_body": False}
-
-    return Request(request.scope, receive)
 
 
 async def host_of(context: Context, request: Request) -> str:
