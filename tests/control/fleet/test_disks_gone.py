@@ -59,6 +59,7 @@ def test_a_host_that_comes_back_empty_has_lost_local_disks_and_makes_anew_what_h
             await world.wish(resting, wishes.stop)
             await world.until_vm(resting, is_stopped)
             north.wire.holds_polls = True
+            await until(lambda: not north.wire.polling)  # one that was asked before would bring the order
             fresh = await world.create(wanted=LOCAL)
             await world.until_vm(fresh, lambda vm: vm.home is not None)
             await north.stop()
