@@ -8,6 +8,9 @@ SHELL  := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
+# Tests wait for processes, databases and agents about half of their time: two for each core keep the cores busy.
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+
 VENV := .venv
 comma := ,
 BIN  := $(VENV)/bin
@@ -85,7 +88,7 @@ packages: deps ## install the Debian packages that tests of real parts need, or 
 
 .PHONY: test
 test: check kernels kube-binaries packages ## check, then all tests but the long ones
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --durations=30 $(ARGS)
 
 .PHONY: test-long
 test-long: deps kernels kube-binaries packages ## the long tests

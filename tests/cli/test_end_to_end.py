@@ -1,4 +1,4 @@
-"""The real command in a process of its own: streams, signals, start-up, and the demo."""
+"""The real command in a process of its own: streams, signals and start-up."""
 
 from __future__ import annotations
 
@@ -122,14 +122,3 @@ def test_a_cold_start_says_that_it_compiles_and_a_warm_one_does_not(tmp_path):
     assert cold.stderr == f"{COMPILING}\n"
     assert warm.stderr == ""
     assert cold.stdout == warm.stdout
-
-
-def test_the_demo_runs_to_its_end():
-    environment = {**os.environ, "PATH": f"{SCRIPTS}:{os.environ['PATH']}"}
-    result = subprocess.run(
-        ["bash", "demo/run"], capture_output=True, text=True, check=False, cwd=ROOT, env=environment, timeout=300
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.count("\n$ hostler ") >= 5
-    for text in ("policy spread", "policy pack", "policy fgd", "fits nowhere", "identical", "What to type next"):
-        assert text in result.stdout

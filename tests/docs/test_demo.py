@@ -21,5 +21,8 @@ def test_the_demo_ends_with_a_comparison_and_the_path_of_a_report(tmp_path):
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     report = tmp_path / "demo" / "out" / "report.html"
     assert f"The report: {report}" in done.stdout
+    assert done.stdout.count("\n$ hostler ") >= 5
+    for text in ("policy spread", "policy pack", "policy fgd", "fits nowhere", "identical", "What to type next"):
+        assert text in done.stdout
     assert "dot_product" in done.stdout
     assert report.read_text().startswith("<!DOCTYPE html>")
