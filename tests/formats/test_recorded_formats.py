@@ -18,6 +18,9 @@ DATA = Path(__file__).parent / "data"
 VERSIONS = sorted(path.name for path in DATA.iterdir() if path.is_dir())
 JOURNALS = [path for name in VERSIONS for path in sorted((DATA / name).glob("*.journal.gz"))]
 
+# The data grows old: what happened then must not be forgotten because a year has passed.
+OPTIONS = (*CALM, "--keep-events", "876000h", "--keep-operations", "876000h")
+
 every_version = pytest.mark.parametrize("folder", [DATA / name for name in VERSIONS], ids=VERSIONS)
 
 
@@ -56,7 +59,7 @@ def test_recorded_sqlite_database_is_served_as_it_was(folder, tmp_path):
     for name in ("control.db", "control.db-wal"):
         unpack(folder / f"{name}.gz", tmp_path / name)
     key, contents = expected_of(folder, "sqlite")
-    service = Service(tmp_path, f"sqlite:///{tmp_path / 'control.db'}", options=CALM)
+    service = Service(tmp_path, f"sqlite:///{tmp_path / 'control.db'}", options=OPTIONS)
     assert asyncio.run(served(service, key)) == contents
     assert "cannot be used" not in service.log.read_text()
 
@@ -68,7 +71,7 @@ def test_recorded_backup_of_postgresql_is_restored(folder, tmp_path, postgres: P
     result = hostler("restore", folder / "postgresql.backup", "--database-url", url, "--confirm-key", "all")
     assert result.code == 0, result.err
     key, contents = expected_of(folder, "postgresql")
-    found = asyncio.run(served(Service(tmp_path, url, options=CALM), key))
+    found = asyncio.run(served(Service(tmp_path, url, options=OPTIONS), key))
     for page in ("projects", "gangs", "quotas", "reservations"):
         assert found[page] == contents[page], page
     for page, fields in (
