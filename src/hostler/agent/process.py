@@ -206,8 +206,9 @@ class Agent:
     def _pause_s(self, backoff: Backoff, error: HostlerError) -> float:
         """Return how long to wait before the next message by which we are heard.
 
-        While nobody answers, we must be heard soon after somebody does. One who refuses our messages has heard us, and
-        is asked more and more rarely. Polls may be rare too: the first report that is answered wakes them.
+        While the control plane does not answer, the pause is short, so that it hears us soon after it comes back. If it
+        rejects our messages it has heard us, and we try less often. Polls may be rare: the first answered report wakes
+        them.
         """
         if isinstance(error, UnavailableError):
             return backoff.next_wait_s(error, longest_s=self._longest_pause_s)

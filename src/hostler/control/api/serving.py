@@ -82,7 +82,7 @@ class Endpoint:
         if route.body is not None:
             raw = await raw_body(request, wait_s=context.settings.read_s)
             now_ns = context.clock()
-            if route.door == "key":  # whoever is slow to say what he wants may have lost his key meanwhile
+            if route.door == "key":  # the key may have been revoked while a slow body arrived
                 principal = await authenticate(context, request, now_ns)
                 if route.is_change:
                     # Before it is decoded: a body that is rejected has cost as much as a good one.

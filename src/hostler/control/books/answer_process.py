@@ -229,7 +229,7 @@ class _Process:
 
     def _send_all(self) -> None:
         # Without this end the process ends, so that no question waits for a message that could not be sent.
-        with self._messages, suppress(OSError):  # it has ended: whoever waits for its answers gets to know
+        with self._messages, suppress(OSError):  # it has ended: ``_take_all`` ends the questions
             while (item := self._queue.get()) is not None:
                 message, weight = item
                 self._messages.send_bytes(encode(message))
