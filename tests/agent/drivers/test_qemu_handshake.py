@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hmac
 import json
+import socket
 from contextlib import ExitStack, asynccontextmanager, suppress
 
 import pytest
@@ -261,3 +263,17 @@ def test_migration_under_way_outlasts_a_flood_and_its_repeats_are_bounded():
                 (await one).close()
 
     on_a_host(scenario)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_connection_that_comes_as_the_port_closes_is_closed(turns):
+    async def scenario(host):
+        address, port = host.landing.address.split(":")
+        await asyncio.sleep(0.01)  # it waits for somebody now
+        with socket.create_connection((address, int(port)), timeout=60):
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await host.port.close()
+
+    on_a_host(scenario)
+    gc.collect()  # a socket that nobody closed is an error of this test

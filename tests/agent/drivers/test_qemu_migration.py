@@ -76,9 +76,10 @@ class Wire:
 @asynccontextmanager
 async def wired(landing, *, is_open=True):
     """Yield a wire and the landing by way of it; at the end the wire is cut."""
-    wire, tasks = Wire(landing, is_open=is_open), set()
+    wire, tasks, writers = Wire(landing, is_open=is_open), set(), []
 
     def connected(reader, writer):
+        writers.append(writer)
         tasks.add(asyncio.create_task(wire.carry(reader, writer)))
 
     async with await asyncio.start_server(connected, "127.0.0.1", 0) as server:
@@ -89,6 +90,8 @@ async def wired(landing, *, is_open=True):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            for writer in writers:  # also where carrying had not begun, or something waits that nobody will read
+                writer.transport.abort()
 
 
 def idle(lab, **changes):

@@ -8,12 +8,13 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from hostler.control.books.follower import Step
+from hostler.control.books.follower import Follower, Step
 from hostler.control.store import log
 from hostler.control.store.log import Entry
 from hostler.control.vms.guests import vm_of_uid
 from hostler.model import Event, GuestArrived, GuestBound
 from tests.control.api.house import open_house
+from tests.control.kills.story import check_saved
 from tests.control.kills.twins import decisions
 
 _EVENT = msgspec.json.Decoder(Event)
@@ -92,3 +93,31 @@ def test_a_step_that_came_to_something_else_is_noticed(lived: tuple[list[Entry],
     forged = msgspec.json.encode(msgspec.structs.replace(step, digest="another"))
     with pytest.raises(AssertionError, match="decided otherwise"):
         decisions(with_body(entries, at, forged))
+
+
+def read_all(entries: list[Entry]) -> Follower:
+    found = Follower.begin()
+    found.read(entries)
+    return found
+
+
+def test_state_is_as_its_twin_also_if_a_fact_waits_in_front_of_a_step(lived: tuple[list[Entry], dict[str, str]]):
+    entries, _ = lived
+    at = first(entries, lambda entry: entry.kind == "step")
+    at += first(entries[at:], lambda entry: entry.kind == "fact")  # the first fact behind a step
+    assert entries[at - 1].kind == "step"
+    fact = msgspec.structs.replace(entries[at], seq=at)
+    step = msgspec.structs.replace(entries[at - 1], seq=at + 1)
+    written = [*entries[: at - 1], fact, step]  # somebody was quicker than the leader
+    saved = read_all(written).checkpoint(0)
+    assert saved.seq == at - 1
+    check_saved(saved, written)
+
+
+def test_saved_state_that_is_not_that_of_the_log_is_noticed(lived: tuple[list[Entry], dict[str, str]]):
+    entries, _ = lived
+    at = first(entries, lambda entry: is_fact(entry, GuestArrived))
+    smaller = entries[at].body.replace(b'["cpu",1000]', b'["cpu",900]')
+    saved = read_all(with_body(entries, at, smaller)).checkpoint(0)
+    with pytest.raises(AssertionError):
+        check_saved(saved, entries)

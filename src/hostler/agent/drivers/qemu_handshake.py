@@ -147,19 +147,20 @@ class LandingPort:
             listener.close()
             raise
         self._listener = listener
-        self._begin(self._accept(listener))
+        self._listen()
         taken: int = listener.getsockname()[1]
         return taken
 
     async def close(self) -> None:
         """Stop listening, and end what is being talked about."""
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
 
     def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -168,19 +169,26 @@ class LandingPort:
         task.add_done_callback(self._unproven.release)
         return task
 
-    async def _accept(self, listener: socket.socket) -> None:
+    def _listen(self) -> None:
+        if self._listener is not None:
+            asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Take one connection. This is no task: one that is cancelled loses a connection that it just accepted."""
         loop = asyncio.get_running_loop()
-        while True:
-            try:
-                connection, (host, *_) = await loop.sock_accept(listener)
-            except OSError:  # too many open files, or a guest that left while it waited
-                await asyncio.sleep(0.1)
-                continue
-            connection.setblocking(False)
-            task = self._begin(self._serve(connection))
-            # One that is ended before it began would leave its connection open.
-            task.add_done_callback(functools.partial(_close, connection))
-            self._unproven.admit(task, _network_of(host))
+        try:
+            connection, (host, *_) = listener.accept()
+        except BlockingIOError:  # a guest that left while it waited
+            return
+        except OSError:  # too many open files
+            loop.remove_reader(listener)
+            loop.call_later(0.1, self._listen)
+            return
+        connection.setblocking(False)
+        task = self._begin(self._serve(connection))
+        # One that is ended before it began would leave its connection open.
+        task.add_done_callback(functools.partial(_close, connection))
+        self._unproven.admit(task, _network_of(host))
 
     async def _serve(self, connection: socket.socket) -> None:
         with connection:
