@@ -29,6 +29,7 @@ from hostler.control.books.leading import Leadership
 from hostler.control.books.ledger import NEWS, News
 from hostler.control.books.pacing import Pace
 from hostler.control.books.reading import remembered
+from hostler.control.books.repeated_holds import RepeatedHolds
 from hostler.control.books.thread import AskingLine, EngineThread
 from hostler.control.books.waits import Waits
 from hostler.control.books.watching import Kind, Subscription, Watchers
@@ -114,6 +115,7 @@ class Books:
         self.refused = 0  # facts that the engine did not take
         self._refused_upto = 0
         self._waits = Waits()
+        self._repeated = RepeatedHolds()
         self.before_leading: Callable[[Connection], None] = _nothing  # writes what must be known before we decide
         # Called in the transaction of a step that found no room for the names of hosts, with why by host id.
         self.on_hosts_rejected: Callable[[Connection, Mapping[str, str]], None] = lambda connection, why: None
@@ -424,12 +426,13 @@ class Books:
         self._tell_refusals(follower)
 
         def work(connection: Connection) -> int:
-            seq = carry_out(connection, held.epoch, decided, at_ns)
+            seq = carry_out(connection, held.epoch, decided, at_ns, self._repeated)
             if decided.rejected_hosts:
                 self.on_hosts_rejected(connection, decided.rejected_hosts)
             return seq
 
         follower.stepped(await self._database.write(work))
+        self._repeated.commit()
         self.steps += 1
 
     async def _checkpoint_now_and_then(self, held: lease.Lease, *, patience: int = 1) -> None:

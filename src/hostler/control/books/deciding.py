@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import msgspec
 
 from hostler.control.books import ledger
 from hostler.control.books.follower import Step
+from hostler.control.books.repeated_holds import HoldText, RepeatedHolds
 from hostler.control.store import Connection, hosts, lease, log
 from hostler.control.vms import placing
 from hostler.control.vms.guests import vm_of_uid
@@ -47,13 +49,19 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     rejected_hosts: Mapping[str, str] = {}  # by id: why the engine has no room for their names
 
 
-def carry_out(connection: Connection, epoch: int, decided: Decided, now_ns: int) -> int:
+def carry_out(
+    connection: Connection, epoch: int, decided: Decided, now_ns: int, repeated: RepeatedHolds | None = None
+) -> int:
     """Write a step and what it decided; return the number of the step's entry. LeaseLostError when deposed."""
     lease.check_epoch(connection, epoch)
     entry = log.NewEntry(at_ns=now_ns, kind="step", body=_ENCODER.encode(decided.step), actor=LEADER)
     seq = log.append(connection, [entry])[0]
+    repeated = repeated or RepeatedHolds()
     wanted = [action for action in decided.actions if isinstance(action, Bind | Hold | Evict)]
+    texts = {action.uid: _text_of(action, decided) for action in wanted if isinstance(action, Hold)}
+    wanted = repeated.remove_from(connection, wanted, texts)
     if not wanted and not decided.rejected:
+        repeated.find([])
         return seq
     uids = [*(action.uid for action in wanted), *decided.rejected]
     known = ledger.load_many(connection, [vm_of_uid(uid) for uid in uids])
@@ -87,10 +95,17 @@ def carry_out(connection: Connection, epoch: int, decided: Decided, now_ns: int)
         now_ns=now_ns,
     )
     _tell_orphans(connection, orphans, now_ns)
+    count = Counter(map(vm_of_uid, uids))  # of two changes, one may take back the other: neither is without effect
+    unchanged = {vm for vm, change in changes.items() if count[vm] == 1 and change == Change(vm=known[vm].vm)}
+    repeated.find((uid, known[vm].row.version, texts[uid]) for uid in texts if (vm := vm_of_uid(uid)) in unchanged)
     return seq
 
 
-def _change(vm: Vm, action: Action, decided: Decided, home: Booking | None) -> Change:
+def _text_of(hold: Hold, decided: Decided) -> HoldText:
+    return HoldText(decided.reasons.get(hold.uid, ""), decided.at_home.get(hold.uid, ""), hold.uid in decided.promised)
+
+
+def _change(vm: Vm, action: Bind | Hold | Evict, decided: Decided, home: Booking | None) -> Change:
     match action:
         case Bind():
             if home is None:
@@ -99,10 +114,9 @@ def _change(vm: Vm, action: Action, decided: Decided, home: Booking | None) -> C
             return placing.bound(vm, action.uid, decided.versions.get(action.uid, 0), home, action.devices)
         case Evict():
             return placing.evicted(vm, action.uid, decided.evictions.get(action.uid, "it makes room for another VM"))
-        case _:
-            why = decided.reasons.get(action.uid, "")
-            at_home, is_promised = decided.at_home.get(action.uid, ""), action.uid in decided.promised
-            return placing.held(vm, action.uid, why, at_home=at_home, is_promised=is_promised)
+        case Hold():
+            text = _text_of(action, decided)
+            return placing.held(vm, action.uid, text.why, at_home=text.at_home, is_promised=text.is_promised)
 
 
 def _joined(first: Change | None, second: Change) -> Change:

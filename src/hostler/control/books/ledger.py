@@ -136,6 +136,7 @@ def write_many(
 
     A change that changes nothing and says nothing costs nothing.
     """
+    extra = notes or {}
     result: list[Stored] = []
     rows: list[VmRow] = []
     moved: list[tuple[Vm, Vm]] = []
@@ -162,8 +163,9 @@ def write_many(
     told = [
         _replace(change, facts=told_apart(before.vm, change.vm, change.facts)) if change.facts else change
         for before, change in changes
+        if change != Change(vm=before.vm) or extra.get(change.vm.id)
     ]
-    _append(connection, told, actors=actor, now_ns=now_ns, notes=notes or {})
+    _append(connection, told, actors=actor, now_ns=now_ns, notes=extra)
     return result
 
 

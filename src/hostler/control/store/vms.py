@@ -52,6 +52,7 @@ _OF_HOSTS = (
     select(vms).where(vms.c.id.in_(select(placements.c.vm).where(is_among(placements.c.host)))).order_by(vms.c.id)
 )
 _FIND_SOME = select(vms).where(is_among(vms.c.id)).order_by(vms.c.id)
+_VERSIONS = select(vms.c.id, vms.c.version).where(is_among(vms.c.id))
 _FIND_PROJECTS = select(projects.c.name).where(is_among(projects.c.name))
 _TAKEN = keys_with(
     lambda name: select(vms.c.id).where(
@@ -160,6 +161,11 @@ def find(connection: Connection, identity: str) -> VmRow | None:
 def find_many(connection: Connection, identities: Sequence[str]) -> list[VmRow]:
     """Return those of some VMs that exist, by id, deleted or not, without their labels."""
     return [_make(row) for row in connection.execute(_FIND_SOME, keys(identities)).mappings()]
+
+
+def versions_of(connection: Connection, identities: Sequence[str]) -> dict[str, int]:
+    """Return the versions of those of some VMs that exist, by id."""
+    return {row.id: row.version for row in connection.execute(_VERSIONS, keys(identities))}
 
 
 def find_by_name(connection: Connection, project: str, name: str) -> VmRow | None:
