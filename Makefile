@@ -67,6 +67,7 @@ check: deps ## lint, format, types, architecture, generated references
 	$(call step,ruff format,$(BIN)/ruff format --check .)
 	$(call step,mypy,$(BIN)/mypy $(wildcard src tests bench tools))
 	$(call step,architecture,$(BIN)/lint-imports)
+	$(call step,engine state,$(BIN)/python -m tools.engine_state)
 	$(call step,generated references,$(BIN)/python -m tools.references --check)
 
 .PHONY: kube-binaries

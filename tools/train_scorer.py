@@ -67,7 +67,7 @@ def main() -> None:
 
 def gather(workload: str, seed: int, random: np.random.Generator) -> tuple[Data, EncodedMix]:
     """Return samples from one run of fgd."""
-    from hostler.engine import ClusterView, Engine, find_policy
+    from hostler.engine import Engine, find_policy
     from hostler.sim.filling import with_mix
     from hostler.sim.openb import openb_experiment
     from hostler.sim.scorer.plugin import candidates
@@ -77,7 +77,7 @@ def gather(workload: str, seed: int, random: np.random.Generator) -> tuple[Data,
     engine = Engine([with_mix(find_policy("fgd"), experiment.specs)], 0, seed)
     engine.apply_many(HostsJoined(hosts=experiment.hosts))
     engine.apply_many(arrivals(experiment.specs, experiment.order.tolist()))
-    view = ClusterView(engine.state.cluster)
+    view = engine.view.cluster
     rows = np.arange(len(experiment.hosts), dtype=np.int64)
     tables, scores = [], []
     for at in range(0, len(experiment.order) - EVERY, EVERY):

@@ -57,6 +57,12 @@ def test_the_explanation_says_why_and_what_would_help(guide):
     assert guide["help_needed"] == ["ask for 2 cpu less (at most 1)"]
 
 
+def test_view_shows_where_guests_are_and_who_waits(guide):
+    assert guide["where"] == {"one": "north", "two": "south", "four": ""}
+    assert guide["left"] == 1000
+    assert guide["waiting"] == [("four", "waiting")]
+
+
 def test_a_fork_disturbs_nobody(guide):
     assert guide["what_if"] == [("four", "west")]
 

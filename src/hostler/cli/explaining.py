@@ -115,7 +115,7 @@ def explain_from_journal(journal: Journal, kernels: Kernels, wanted: str) -> Exp
             hint="'hostler journal replay' shows both sides",
         )
     engine = ended.engine
-    present = [engine.state.guests[uid].guest for uid in engine.guests()]
+    present = [record.guest for record in engine.view.records.values()]
     gone = guests_gone(journal, present, registry)
     guest = find_guest(_named(wanted, present, gone), wanted)
     if guest.uid in gone:
@@ -149,7 +149,7 @@ def _explain_gone(journal: Journal, registry: Registry, gone: Gone) -> Explained
     """Explain a guest that left, by what was known of it just before."""
     until_then = msgspec.structs.replace(journal, entries=journal.entries[: gone.entry - 1])
     engine = replay(until_then, registry=registry).engine
-    guest = engine.state.guests[gone.guest.uid].guest
+    guest = engine.view.guest(gone.guest.uid)
     explained = _explain_recorded(until_then, registry, engine, guest)
     return msgspec.structs.replace(explained, left=gone.text)
 
@@ -201,7 +201,7 @@ def _find_decision(engine: Engine, inputs: Inputs, guest: Guest) -> _Found:
             found = _Found(number, first, engine.decision(guest.uid))
         number += 1
         is_on = run.follow_up()
-    if found.decision is None and guest.uid in engine.state.guests:
+    if found.decision is None and guest.uid in engine.view.records:
         found = found._replace(decision=engine.decision(guest.uid))
     eviction = next((one for one in preemptions.evicted if one.uid == guest.uid), None)
     return found._replace(eviction=eviction, message=member_messages(engine, guest.gang).get(guest.uid, ""))
@@ -222,7 +222,7 @@ def _first_of_gang(engine: Engine, actions: Sequence[Action], seq: int, gang: st
     """Return the number of the first decision that was made together with this one."""
     if not gang:
         return seq
-    members = {a.seq for a in actions if _is_decision(a) and engine.state.guests[a.uid].guest.gang == gang}
+    members = {a.seq for a in actions if _is_decision(a) and engine.view.guest(a.uid).gang == gang}
     while seq - 1 in members:
         seq -= 1
     return seq
@@ -242,14 +242,14 @@ def _just_before(engine: Engine, steps: int, seq: int) -> Engine:
 
     # A step is told how many entries of the queue to take: nearly always one for each decision.
     wanted = seq - 1
-    guessed = after(min(max(wanted - engine.state.decisions, 0), run.limit))
-    if guessed.state.decisions == wanted:
+    guessed = after(min(max(wanted - engine.view.decision_count, 0), run.limit))
+    if guessed.view.decision_count == wanted:
         return guessed
     fewest, most, best = 0, run.limit, guessed
     while fewest <= most:  # a gang is one entry with many decisions, a question to outside one without
         middle = (fewest + most) // 2
         tried = after(middle)
-        if tried.state.decisions <= wanted:
+        if tried.view.decision_count <= wanted:
             fewest, best = middle + 1, tried
         else:
             most = middle - 1
@@ -268,5 +268,5 @@ def _at_decision(engine: Engine, guest: Guest, decision: Decision) -> Explained:
     explanation = engine.explain(decision.uid)
     as_of = f"decision {decision.seq}" if decision.seq else explanation.as_of
     explanation = msgspec.structs.replace(explanation, decision=decision, as_of=as_of)
-    policy = next((one for one in engine.state.profiles.policies if one.name == decision.policy), None)
+    policy = next((one for one in engine.policies if one.name == decision.policy), None)
     return Explained(guest=guest, explanation=explanation, policy=policy)

@@ -72,4 +72,4 @@ def _at_start(journal: Journal, registry: Registry) -> Sequence[Guest]:
     if not journal.entries or not isinstance(journal.entries[0], Saved):
         return ()
     engine = replay(msgspec.structs.replace(journal, entries=journal.entries[:1]), registry=registry).engine
-    return [engine.state.guests[uid].guest for uid in engine.guests()]
+    return [record.guest for record in engine.view.records.values()]

@@ -131,9 +131,9 @@ def _messages(engine: Engine, inputs: Inputs, decisions: Mapping[str, Decision])
     waiting = [
         uid
         for uid, decision in decisions.items()
-        if uid in inputs.pods and not decision.host and uid in engine.state.guests
+        if uid in inputs.pods and not decision.host and uid in engine.view.records
     ]
-    spec_of = {uid: engine.state.guests[uid].guest.spec for uid in waiting}
+    spec_of = {uid: engine.view.guest(uid).spec for uid in waiting}
     first = {spec: uid for uid, spec in reversed(spec_of.items())}
     most = max(MOST_VERDICTS // max(len(inputs.fleet.hosts), 1), 1)
     if len(first) > most:

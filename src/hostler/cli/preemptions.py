@@ -93,9 +93,9 @@ class Preemptions:
 
     def _take_leaving(self) -> None:
         """Take those in that were leaving already: nobody evicts them, and somebody waits for their room."""
-        state = self._engine.state
-        for uid, preemptor in state.evicting.items():
-            record = state.guests[uid]
+        view = self._engine.view
+        for uid, preemptor in view.evicting.items():
+            record = view.records[uid]
             if uid not in self._evicted and record.guest.spec.is_leaving:
                 self._evict(uid, record.host, preemptor, "was leaving already")
 

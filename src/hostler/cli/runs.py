@@ -80,7 +80,7 @@ class Run:
         deadlines = [action.deadline for action in actions if isinstance(action, Prepare)]
         self._prepared_by = min(self._prepared_by, *deadlines) if deadlines else self._prepared_by
         if any(isinstance(action, Bind | Prepare | Evict) for action in actions):
-            self._until = self.now + _longest_pause(self.engine.state.rules)
+            self._until = self.now + _longest_pause(self.engine.view.rules)
         return actions
 
     def follow_up(self) -> bool:
@@ -106,7 +106,7 @@ class Run:
 
     def _let_leave(self) -> bool:
         """Let go whoever makes room for others, also those that were leaving anyway."""
-        leaving = list(self.engine.state.evicting)
+        leaving = list(self.engine.view.evicting)
         for uid in leaving:
             self._driver.apply(GuestLeft(at=self.now, uid=uid))
         return bool(leaving)

@@ -12,7 +12,6 @@ import msgspec
 from hostler.cli.wording import plural
 from hostler.engine import Engine
 from hostler.engine.eviction_advice import BY_BUDGET
-from hostler.engine.preemption import Planner
 from hostler.engine.reservations import RESERVATION
 from hostler.model import Decision, Explanation, GuestSpec, Policy, PolicyChanged
 
@@ -30,16 +29,16 @@ def noted(engine: Engine, decisions: Mapping[str, Decision]) -> dict[str, Decisi
         uid: decision
         for uid, decision in decisions.items()
         if not decision.host
-        and uid in engine.state.guests
+        and uid in engine.view.records
         and decision.reasons
-        and (engine.state.reservations or (decision.note == NO_EVICTION and decision.policy in strict))
+        and (engine.view.reservations or (decision.note == NO_EVICTION and decision.policy in strict))
     }
     notes: dict[tuple[GuestSpec, str], str] = {}
     for key, uid in _shapes(engine, waiting):
         notes[key] = _note(engine.explain(uid), waiting[uid].note)
     found = {}
     for uid, decision in waiting.items():
-        note = notes.get((engine.state.guests[uid].guest.spec, decision.note), "")
+        note = notes.get((engine.view.guest(uid).spec, decision.note), "")
         if note:
             found[uid] = msgspec.structs.replace(decision, note=note)
     return found
@@ -47,26 +46,25 @@ def noted(engine: Engine, decisions: Mapping[str, Decision]) -> dict[str, Decisi
 
 def would_evict(engine: Engine, policies: Sequence[Policy], decisions: Mapping[str, Decision]) -> bool:
     """Say whether somebody would be evicted for a guest that waits, if the policies were these."""
-    state = engine.state
-    waiting = {uid: one for uid, one in decisions.items() if not one.host and uid in state.guests}
-    reclaims = any(policy.reclaim for policy in policies) and bool(state.quotas.quotas)
-    lowest = min((state.guests[uid].guest.spec.priority for uid in engine.guests() if uid not in waiting), default=0)
+    records = engine.view.records
+    waiting = {uid: one for uid, one in decisions.items() if not one.host and uid in records}
+    reclaims = any(policy.reclaim for policy in policies) and bool(engine.view.quotas.by_tenant)
+    lowest = min((record.guest.spec.priority for uid, record in records.items() if uid not in waiting), default=0)
     if not reclaims:  # mostly all are of one priority, and that is quickly seen
         waiting = {uid: one for uid, one in waiting.items() if _priority(engine, uid) > lowest}
     if not waiting:
         return False
     trial = engine.fork()
     trial.apply(PolicyChanged(policies=tuple(policies)))
-    planner = Planner(trial.state)
-    return any(_evicts(trial, planner, uid) for _, uid in _shapes(trial, waiting))
+    return trial.would_evict(uid for _, uid in _shapes(trial, waiting))
 
 
 def _shapes(engine: Engine, waiting: Mapping[str, Decision]) -> Iterator[tuple[tuple[GuestSpec, str], str]]:
     """Return one guest of each shape and note, as many as there is time for."""
     first: dict[tuple[GuestSpec, str], str] = {}
-    most = max(MOST_HOSTS // max(len(engine.state.cluster), 1), 1)
+    most = max(MOST_HOSTS // max(engine.view.host_count, 1), 1)
     for uid, decision in waiting.items():
-        guest = engine.state.guests[uid].guest
+        guest = engine.view.guest(uid)
         first.setdefault((guest.spec, decision.note), uid)
         if len(first) >= most:
             break
@@ -88,17 +86,5 @@ def _note(explanation: Explanation, note: str) -> str:
 
 
 def _priority(engine: Engine, uid: str) -> int:
-    guest = engine.state.guests[uid].guest
-    return engine.state.gangs.priority(guest.gang) if guest.gang else guest.spec.priority
-
-
-def _evicts(engine: Engine, planner: Planner, uid: str) -> bool:
-    state = engine.state
-    record = state.guests[uid]
-    if record.guest.gang or state.profiles.profiles[state.wait_key(state.shape(record))[1]].policy.reclaim:
-        advice = engine.explain(uid).eviction
-        return advice is not None and bool(advice.host) and not advice.why_not
-    shape = state.shape(record)
-    if not shape.spec.may_preempt or state.quotas.beyond(shape.spec):
-        return False
-    return planner.plan(shape, state.wait_key(shape)[1], frozenset()) is not None
+    guest = engine.view.guest(uid)
+    return engine.view.gangs.priority(guest.gang) if guest.gang else guest.spec.priority

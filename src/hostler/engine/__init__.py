@@ -1,6 +1,7 @@
 """The pure engine: facts in, decisions out; no I/O, no clock, no thread."""
 
 from hostler.engine.engine import Engine
+from hostler.engine.engine_view import EngineView
 from hostler.engine.framework import Wake
 from hostler.engine.policies import BUILT_IN, DEFAULT_POLICY, find_policy, typical_mix
 from hostler.engine.registry import ENTRY_POINT_GROUP, Registry
@@ -12,6 +13,7 @@ __all__ = [
     "ENTRY_POINT_GROUP",
     "ClusterView",
     "Engine",
+    "EngineView",
     "Registry",
     "Wake",
     "find_policy",

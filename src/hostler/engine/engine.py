@@ -7,21 +7,24 @@ notes what improved; ``step`` wakes those whom the improvement can cure, decides
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import heappop
 
 import msgspec
 
 from hostler.engine.checkpoint import load, save
 from hostler.engine.cycle import Cycle
+from hostler.engine.engine_view import EngineView
 from hostler.engine.evictions import Evictions
 from hostler.engine.explain import explain
 from hostler.engine.fact_checks import check_types
 from hostler.engine.facts import Facts, check_time
 from hostler.engine.gang_book import GANG
 from hostler.engine.gang_queue import GangQueue
+from hostler.engine.preemption import Planner
 from hostler.engine.profiles import NO_POLICY
 from hostler.engine.queue import QUEUE_NAMES
+from hostler.engine.ranking import HostRanking, choose_devices, rank_hosts
 from hostler.engine.reasons import reason_counts
 from hostler.engine.records import ASKED, ASSUMED, GROUPED, PREPARING, QUEUED, STATE_NAMES, GuestRecord
 from hostler.engine.refusals import Refusals, refusals_of
@@ -67,7 +70,8 @@ class Engine:
         self._use(State(policies, clock_start, seed, rules or QueueRules(), registry or Registry(), cache_budget))
 
     def _use(self, state: State) -> None:
-        self.state = state
+        self.state = state  # for this package and its tests; fronts read ``view``
+        self.view = EngineView(state)
         self._evictions = Evictions(state)
         self._facts = Facts(state, self._evictions)
         self._gang_queue = GangQueue(state)
@@ -145,6 +149,10 @@ class Engine:
         """Let searches go on in every step from now on, for questions whose caller waits."""
         self.state.rules = msgspec.structs.replace(self.state.rules, search_rest_ns=0)
         self.state.gangs.searches.rests = {}
+
+    def pause_with(self, pause: Callable[[], None]) -> None:
+        """Call this between units of work of about a millisecond. It must not look at the engine; twins have none."""
+        self.state.pause = pause
 
     def next_guest(self) -> str | None:
         """Return the uid of the guest that is decided next, of a gang one member; None when nobody is queued."""
@@ -239,6 +247,31 @@ class Engine:
             raise UnknownNameError(f"there is no guest with uid {uid!r}")
         policy = self.state.profiles.number_or_gone(record.guest.spec.policy)
         return refusals_of(self.state, record, policy, only) if policy != NO_POLICY else ()
+
+    def rank(self, uid: str, hosts: Sequence[str], *, drawn_for: str) -> HostRanking:
+        """Rank some hosts for a guest by the first policy, with random ties as if it had that uid."""
+        return rank_hosts(self.state, uid, hosts, drawn_for)
+
+    def choose_devices(self, uid: str, host: str, *, drawn_for: str) -> tuple[int, ...] | None:
+        """Return the devices that a guest would get on a host; None if not all that it asks for. See ``rank``."""
+        return choose_devices(self.state, uid, host, drawn_for)
+
+    def would_evict(self, uids: Iterable[str]) -> bool:
+        """Say whether somebody would be evicted for one of these waiting guests."""
+        planner = Planner(self.state)
+        return any(self._would_evict(planner, uid) for uid in uids)
+
+    def _would_evict(self, planner: Planner, uid: str) -> bool:
+        state = self.state
+        record = state.guests[uid]
+        shape = state.shape(record)
+        policy = state.wait_key(shape)[1]
+        if record.guest.gang or state.profiles.profiles[policy].policy.reclaim:
+            advice = self.explain(uid).eviction
+            return advice is not None and bool(advice.host) and not advice.why_not
+        if not shape.spec.may_preempt or state.quotas.beyond(shape.spec):
+            return False
+        return planner.plan(shape, policy, frozenset()) is not None
 
     def state_of(self, record: GuestRecord) -> str:
         """Return the name of a guest's state."""

@@ -65,7 +65,7 @@ async def show(visit: Visit) -> Response:
 
 def used_by_tenants(engine: Engine) -> Mapping[str, Amounts]:
     """Return what each project has, as the engine counts it for quotas."""
-    return {tenant: tuple(sorted(amounts.items())) for tenant, amounts in engine.state.quotas.used.items()}
+    return {tenant: tuple(sorted(amounts.items())) for tenant, amounts in engine.view.quotas.used.items()}
 
 
 def _shown(project: Project, quota: Quota | None) -> Shown:

@@ -73,9 +73,9 @@ def _obstacles(engine: Engine, uids: Sequence[str], standings: Standings) -> lis
     counts: dict[str, tuple[int, int]] = {}
     closed = [host.name for host in engine.hosts() if host.cordoned]
     for uid in uids:
-        if uid not in engine.state.guests:
+        if uid not in engine.view.records:
             continue
-        reasons = reworded(engine.decision(uid).reasons, engine.state.guests[uid].guest.spec)
+        reasons = reworded(engine.decision(uid).reasons, engine.view.guest(uid).spec)
         for count in recounted(reasons, closed, standings):
             text = reason_text(count.reason)
             seen, most = counts.get(text, (0, 0))

@@ -22,7 +22,7 @@ def member(number: int, gang: str = "crew") -> dict[str, object]:
 
 async def until_searching(house: House) -> None:
     books = house.context.books
-    while not (await books.ask(lambda engine: bool(engine.state.gangs.searches.positions)))[0]:
+    while not (await books.ask(lambda engine: any(map(engine.view.gangs.is_searched, engine.view.gangs.known))))[0]:
         await asyncio.sleep(0.01)
 
 

@@ -128,7 +128,7 @@ def test_names_of_one_tenant_block_no_other_also_after_a_restart(tmp_path: Path,
             assert [bool(vm["host"]) for vm in kept] == [True]
             await invent(house, one, "after", 10)
             await place(house, two, "second", "b200")
-            models, _ = await house.context.books.ask(lambda engine: engine.state.tables.models.used)
+            models, _ = await house.context.books.ask(lambda engine: engine.view.device_model_count)
             assert models < 32  # those that hosts have now
 
     asyncio.run(scenario())

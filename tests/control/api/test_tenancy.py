@@ -92,7 +92,7 @@ def test_a_project_goes_with_what_is_its_own_and_not_while_it_has_vms() -> None:
                 assert (await house.ask("GET", path)).json()["items"] == [], path
             await house.caught_up()
             state, _ = await house.context.books.ask(
-                lambda engine: (list(engine.state.quotas.quotas), list(engine.state.gangs.gangs))
+                lambda engine: (list(engine.view.quotas.by_tenant), list(engine.view.gangs.known))
             )
             assert state == ([], [])
             assert (await house.create("web", project="red")).status_code == 404

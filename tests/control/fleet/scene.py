@@ -276,7 +276,7 @@ class Scene:
     async def _engine_has(self) -> dict[str, Amounts]:
         def work(engine: Engine) -> dict[str, Amounts]:
             found: dict[str, Amounts] = {}
-            for record in engine.state.guests.values():
+            for record in engine.view.records.values():
                 if record.state in PLACED_STATES:
                     asked = record.guest.spec.requests
                     one = Amounts(amount_of(asked, CPU), amount_of(asked, MEMORY), amount_of(asked, STORAGE))

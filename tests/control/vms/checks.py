@@ -56,7 +56,7 @@ class Checks:
     def engine_holds(self) -> dict[str, Size]:
         """Return what the engine keeps for the guests of each host."""
         found: dict[str, Size] = {}
-        for record in self.engine.state.guests.values():
+        for record in self.engine.view.records.values():
             if record.state in PLACED_STATES:
                 asked = record.guest.spec.requests
                 size = Size(

@@ -201,8 +201,8 @@ class World(Checks):
         """Let the engine decide; nothing is carried out yet. Its time is never the one of the last step."""
         self.now += 11 * SECOND
         for action in self.engine.step(self.now):
-            record = self.engine.state.guests.get(action.uid)
-            is_promised = action.uid in self.engine.state.nominations
+            record = self.engine.view.records.get(action.uid)
+            is_promised = action.uid in self.engine.view.nominations
             self.decided.append((action, record.guest.version if record is not None else 0, is_promised))
 
     def carry_out(self) -> None:

@@ -167,9 +167,9 @@ def test_no_object_makes_the_world_raise_or_the_engine_refuse_a_fact(objects, se
             cluster.drop(resource, key[1], key[0])
     assert cluster.world.pods == {}
     assert cluster.world.problems() == {}
-    assert cluster.engine.state.guests == {}
-    assert cluster.engine.state.gangs.gangs == {}
-    assert cluster.engine.state.budgets == {}
+    assert cluster.engine.view.records == {}
+    assert cluster.engine.view.gangs.known == {}
+    assert cluster.engine.view.budgets == {}
     assert cluster.world.hosts == {}
 
 

@@ -33,8 +33,8 @@ def test_a_pod_on_a_node_that_nobody_knows_is_sent_all_the_same_and_booked_when_
     cluster = Cluster()
     assert kinds(cluster.pods(pod(**RUNS))) == ["GuestArrived"]
     cluster.nodes(node())
-    row = cluster.engine.state.cluster.row_of["n1"]
-    assert set(cluster.engine.state.cluster.guests_on[row]) == {"uid-default-a"}
+    records = cluster.engine.view.records
+    assert {uid for uid, record in records.items() if record.host == "n1"} == {"uid-default-a"}
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_budget_that_turns_into_nonsense_stays_as_it_was():
     cluster = Cluster()
     cluster.put(BUDGETS, named("b", "default", spec={"selector": {}}, status={"disruptionsAllowed": 1}))
     assert cluster.put(BUDGETS, named("b", "default", status={"disruptionsAllowed": -3})) == []
-    assert "default/b" in cluster.engine.state.budgets
+    assert "default/b" in cluster.engine.view.budgets
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_pod_of_a_group_that_is_not_there_waits_and_says_so():
     cluster.nodes(node())
     cluster.pods(pod(**IN_GROUP), pod("b", **IN_GROUP))
     assert cluster.engine.step(cluster.now) == []
-    assert cluster.engine.state.gangs.why_not_ready("default/g") == "gang default/g is not known yet"
+    assert cluster.engine.view.gangs.why_not_ready("default/g") == "gang default/g is not known yet"
     cluster.put(POD_GROUPS, group())
     assert kinds(cluster.engine.step(cluster.now)) == ["Bind", "Bind"]
 

@@ -234,7 +234,7 @@ def test_23_a_gang_without_its_quorum_is_gated_says_so_and_holds_nothing():
         assert "FailedScheduling" in stage.events(names[0])
         engine = leader.scheduler.core.engine
         assert {engine.decision(stage.uid(name)).state for name in names} == {"gated"}
-        assert "gang:default/team" not in engine.state.queue.entries
+        assert not engine.view.queue_length
         stage.pod("other", cpu=4)
         await stage.until(lambda: stage.where("other") == "n1")
         begun = stage.now()

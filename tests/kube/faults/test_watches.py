@@ -173,7 +173,7 @@ def test_05_events_that_come_twice_and_in_the_wrong_order_change_nothing():
         stage.server.delete("pods", next(name for name in ("a", "b", "c", "d") if stage.where(name)))
         await stage.until(lambda: stage.where(waiting) == "n1")
         assert max(len(stage.targets(name)) for name in ("a", "b", "c", "d")) == 1
-        assert leader.scheduler.core.engine.state.queue.entries == {}
+        assert leader.scheduler.core.engine.view.queue_length == 0
 
     play(story)
 

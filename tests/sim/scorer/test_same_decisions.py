@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from hostler.engine import ClusterView, Engine, Registry, find_policy
+from hostler.engine import Engine, Registry, find_policy
 from hostler.model import Guest, GuestArrived, HostsJoined
 from hostler.sim.filling import Filling, fill, with_mix
 from hostler.sim.openb import openb_experiment
@@ -75,8 +75,8 @@ def _compare(engine: Engine, guest: Guest, experiment: Filling) -> None:
     """Compare fgd's raw scores for a waiting guest with those that follow from our features."""
     mix = EncodedMix(experiment.mix)
     shown = {verdict.host: verdict.scores[0].raw for verdict in engine.explain(guest.uid).verdicts if verdict.scores}
-    rows = np.array([engine.state.cluster.row_of[host] for host in shown], dtype=np.int64)
-    table = features_of(wish_of(guest.spec), candidates(ClusterView(engine.state.cluster), rows, mix), mix)
+    rows = np.array([engine.view.row(host) for host in shown], dtype=np.int64)
+    table = features_of(wish_of(guest.spec), candidates(engine.view.cluster, rows, mix), mix)
     ours = 100 / (1 + np.exp(-table[:, FEATURES.index("relief")]))
     # Features are rounded, so a score at the very edge of two integers may fall on either side.
     np.testing.assert_allclose(ours - np.array(list(shown.values())), 0.5, rtol=0, atol=0.51)
@@ -86,7 +86,7 @@ def test_a_host_scores_the_same_alone_and_among_others():
     experiment = openb_cut(10, 0)
     engine = Engine([mlp_policy()], 0, 42, registry=REGISTRY)
     engine.apply_many(HostsJoined(hosts=experiment.hosts))
-    scorer = MlpScorer(ClusterView(engine.state.cluster), {})
+    scorer = MlpScorer(engine.view.cluster, {})
     rows = np.arange(len(experiment.hosts), dtype=np.int64)
     for spec in list(dict.fromkeys(experiment.specs))[:3]:
         together = scorer.evaluate(spec, rows).tolist()

@@ -163,13 +163,13 @@ def view_pod(seen: Seen, settings: SchedulerSettings, wanted: str, namespace: st
     pod = find_pod(seen, wanted, namespace)
     uid, registry = pod.metadata.uid, registry_for(settings.policies)
     view = open_view(seen.listings, settings, seen.at, change=as_ours(settings, uid), registry=registry)
-    if uid not in view.engine.state.guests:
+    if uid not in view.engine.view.records:
         seen_as = view.world.pods.get(uid)
         if seen_as is None or not seen_as.problem:
             raise not_placed_any_more(pod.metadata.namespace, pod.metadata.name)
         hint = "look at it with kubectl describe"
         raise InputError(f"pod {wanted} is not placed at all: {seen_as.problem}", hint=hint)
-    for line in (*notes_on(pod, settings), *not_offered(view.engine, view.engine.state.guests[uid].guest.spec)):
+    for line in (*notes_on(pod, settings), *not_offered(view.engine, view.engine.view.guest(uid).spec)):
         note(line)
     return view, uid
 
@@ -190,7 +190,7 @@ def inputs_of(view: View, settings: SchedulerSettings, *, more: Iterable[Event] 
 
     guests: dict[str, Guest] = {}
     told: dict[type, dict[str, Any]] = {NamespaceChanged: {}, GangChanged: {}, BudgetChanged: {}}
-    known = view.engine.state.guests
+    known = view.engine.view.records
     for fact in (*view.facts, *more):
         if isinstance(fact, NamespaceChanged):
             told[NamespaceChanged][fact.name] = fact.labels

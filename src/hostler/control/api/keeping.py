@@ -32,7 +32,7 @@ async def _used(call: Call) -> Mapping[str, Amounts]:
     """Return what the VMs of each project that has a quota have, as the engine counts it."""
 
     def look(engine: Engine) -> dict[str, Amounts]:
-        return {project: tuple(sorted(amounts.items())) for project, amounts in engine.state.quotas.used.items()}
+        return {project: tuple(sorted(amounts.items())) for project, amounts in engine.view.quotas.used.items()}
 
     return (await call.context.books.ask(look))[0]
 

@@ -15,7 +15,6 @@ from hostler.control.api.metering import PREFIX
 from hostler.control.services.hindered import count_hindered
 from hostler.control.store import Connection, hosts, log, vms
 from hostler.engine import Engine
-from hostler.engine.queue import QUEUE_NAMES
 
 __all__ = ["METRICS_TYPE", "metrics_text"]
 
@@ -66,10 +65,7 @@ async def _look(context: Context) -> Numbers:
 
 
 def _queues(engine: Engine) -> dict[str, int]:
-    found = dict.fromkeys(QUEUE_NAMES, 0)
-    for entry in engine.state.queue.entries.values():
-        found[QUEUE_NAMES[entry.state]] += 1
-    return found
+    return engine.view.queue_counts()
 
 
 class _Now(Collector):

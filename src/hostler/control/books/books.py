@@ -39,7 +39,7 @@ from hostler.control.store.errors import LeaseLostError, LogForgottenError, LogW
 from hostler.control.vms.telling import BEHIND_OTHERS, gathering, searching
 from hostler.engine import Engine
 from hostler.engine.warming import warm_kernels
-from hostler.errors import ConflictError, HostlerError, NamesFullError, UnavailableError
+from hostler.errors import ConflictError, HostlerError, UnavailableError
 from hostler.model import PolicyChanged
 
 __all__ = ["Books", "NoLeaderError"]
@@ -149,32 +149,27 @@ class Books:
 
         From any thread.
         """
-        state = self._follower.engine.state
-        book = state.gangs
-        found = book.gangs.get(gang)
+        view = self._follower.engine.view
+        found = view.gangs.known.get(gang)
         if found is None:
             return f"nobody has made gang {gang} yet"
-        members = tuple(book.members.get(gang, ()))
+        members = view.gangs.members(gang)
         if lacks := gathering(len(members), found.min_count, gang):
             return lacks
-        if gang in book.searches.positions:
+        if view.gangs.is_searched(gang):
             return searching(gang)
-        record = state.guests.get(members[0]) if members else None
-        is_next = record is not None and not record.attempts and book.searches.has_search(record.guest.spec)
+        record = view.records.get(members[0]) if members else None
+        is_next = record is not None and not record.attempts and view.gangs.is_search_of_tenant(record.guest.spec)
         return BEHIND_OTHERS if is_next else ""
 
     def tried_at(self, uid: str) -> int:
         """Return when a place was looked for last for a claim, in nanoseconds since 1970; 0: never. From any thread."""
-        record = self._follower.engine.state.guests.get(uid)
+        record = self._follower.engine.view.records.get(uid)
         return record.decided_at if record is not None else 0
 
     def lacking_names(self, kinds: Iterable[str], models: Iterable[str]) -> str:
         """Say why the engine has no room for names of devices; nothing if it has. From any thread."""
-        try:
-            self._follower.engine.state.tables.check_room((), kinds, models)
-        except NamesFullError as error:
-            return error.message
-        return ""
+        return self._follower.engine.view.why_no_room_for_names(kinds, models)
 
     def watch(self, kind: Kind, key: str = "") -> Subscription:
         """Return a subscription to news."""
@@ -218,7 +213,7 @@ class Books:
         follower = self._follower
         twin = follower.engine.fork()
         follower.show(twin, self._clock())
-        twin.state.pause = self._pace.pause
+        twin.pause_with(self._pace.pause)
         return twin, follower.seq
 
     async def follower_state(self) -> FollowerState:
@@ -418,7 +413,7 @@ class Books:
         at_ns = self._clock()
 
         def think() -> Decided:
-            follower.engine.state.pause = self._pace.pause
+            follower.engine.pause_with(self._pace.pause)
             step, actions = follower.step(now, self._settings.decide_at_once)
             return remembered(follower.engine, step, actions, follower.rejected)
 

@@ -258,7 +258,7 @@ class Follower:
         """Say whether a fact tells that a guest is where the engine put it."""
         if not isinstance(event, GuestBound):
             return False
-        record = self.engine.state.guests.get(event.uid)
+        record = self.engine.view.records.get(event.uid)
         return record is not None and record.state in PLACED_STATES and record.host == event.host
 
     def step(self, now: int, limit: int) -> tuple[Step, list[Action]]:

@@ -50,9 +50,9 @@ def remembered(engine: Engine, step: Step, actions: Sequence[Action], refused: S
     for action in actions:
         match action:
             case Bind():
-                versions[action.uid] = engine.state.guests[action.uid].guest.version
+                versions[action.uid] = engine.view.guest(action.uid).version
             case Hold():
-                guest = engine.state.guests[action.uid].guest
+                guest = engine.view.guest(action.uid)
                 if nominated := _nominated(engine, guest):
                     promised.add(action.uid)
                 reasons[action.uid] = nominated or _kept(engine, guest)
@@ -83,7 +83,7 @@ def _rejected(engine: Engine, refused: Sequence[Refusal]) -> dict[str, Rejection
         if not isinstance(refusal.event, GuestArrived | GuestChanged):
             continue
         told = refusal.event.guest
-        known = engine.state.guests.get(told.uid)
+        known = engine.view.records.get(told.uid)
         if known is None or known.guest.version < told.version:
             found[told.uid] = Rejection(told.version, f"{_REJECTED}: {refusal.error.message}")
     return found
@@ -102,8 +102,8 @@ def _at_home(hold: Hold) -> Hold:
 
 def _named(engine: Engine, action: Evict) -> str:
     """Say for whom a guest makes way, where both are of one project: its owner may know the name then; else nothing."""
-    comes = engine.state.guests.get(engine.state.evicting.get(action.uid, ""))
-    project = engine.state.guests[action.uid].guest.spec.namespace
+    comes = engine.view.records.get(engine.view.evicting.get(action.uid, ""))
+    project = engine.view.guest(action.uid).spec.namespace
     if comes is None or comes.guest.spec.namespace != project or not action.is_preemption:
         return ""
     return f"it makes room for {comes.guest.name}, {_HIGHER}"
@@ -118,7 +118,7 @@ def _unnamed(action: Evict) -> str:
 
 def _nominated(engine: Engine, guest: Guest) -> str:
     """Say where others make way for a guest or its gang; empty where nobody does."""
-    nominations = engine.state.nominations
+    nominations = engine.view.nominations
     found = nominations.get(guest.uid) or nominations.get(f"{GANG}{guest.gang}")
     if found is None or _only_keeps(engine, guest):
         return ""
@@ -127,7 +127,7 @@ def _nominated(engine: Engine, guest: Guest) -> str:
 
 def _kept(engine: Engine, guest: Guest) -> str:
     """Say where room is kept for a guest whose gang holds what it could use; nobody makes way for it."""
-    found = engine.state.nominations.get(guest.uid)
+    found = engine.view.nominations.get(guest.uid)
     if found is None or not _only_keeps(engine, guest):
         return ""
     return f"room on {found.host} is kept for it until there is room for the rest of its gang"
@@ -135,8 +135,7 @@ def _kept(engine: Engine, guest: Guest) -> str:
 
 def _only_keeps(engine: Engine, guest: Guest) -> bool:
     """Say whether the gang of a guest holds room without anybody being evicted for it."""
-    state = engine.state
-    return bool(guest.gang) and state.gangs.reserving == guest.gang and f"{GANG}{guest.gang}" not in state.nominations
+    return bool(guest.gang) and engine.view.gangs.only_reserves(guest.gang)
 
 
 def why_held(hold: Hold, spec: GuestSpec) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from hostler.engine import Engine
-from hostler.engine.reservations import RESERVATION, covers
-from hostler.engine.state import State
+from hostler.engine import Engine, EngineView
+from hostler.engine.reservations import covers
 from hostler.model import Reservation, ReservationChanged, ReservationLeft
 
 __all__ = ["Covering", "covering", "said"]
@@ -29,17 +28,16 @@ class Covering(msgspec.Struct, frozen=True, kw_only=True):
 
 def covering(engine: Engine, reservation: Reservation) -> Covering:
     """Look at what a reservation does, on a twin of the engine that may not know of it yet."""
-    state, name = engine.state, reservation.name
-    known = state.reservations.get(name)
+    view, name = engine.view, reservation.name
+    known = view.reservations.get(name)
     if known is None or known.version != reservation.version:
         engine.apply(ReservationLeft(name=name))
         engine.apply(ReservationChanged(reservation=reservation))
-    rows = [row for row, host in enumerate(state.cluster.host_at) if host is not None]
-    kept = [row for row in rows if covers(reservation, state.cluster.host(row))]
-    is_in_force = name in state.in_force
-    rooms = [_left(state, reservation, row) for row in kept] if is_in_force else []
+    kept = [host.name for host in engine.hosts() if covers(reservation, host)]
+    is_in_force = view.is_in_force(name)
+    rooms = [_left(view, reservation, host) for host in kept] if is_in_force else []
     return Covering(
-        fleet=len(rows),
+        fleet=view.host_count,
         hosts=len(kept),
         short=sum(any(left < 0 for left in room.values()) for room in rooms),
         full=sum(any(left <= 0 for left in room.values()) for room in rooms),
@@ -67,18 +65,14 @@ def said(found: Covering, whom: str) -> str:
     return "; ".join(texts)
 
 
-def _left(state: State, reservation: Reservation, row: int) -> dict[str, int]:
+def _left(view: EngineView, reservation: Reservation, host: str) -> dict[str, int]:
     """Return what a host still has for others of each resource that is reserved; below 0, what it lacks itself."""
-    cluster, limits = state.cluster, state.profiles.profiles[0].limit_set  # all strategies have the service's limits
-    cluster.fit_layout()  # nobody may have heard of a resource before
-    holds = [hold for name, hold in cluster.holds.on(row) if name.startswith(RESERVATION)]
-    left = {}
-    for resource, amount in reservation.amounts:
-        if amount:
-            number = state.tables.resources.number(resource)
-            held = sum(dict(hold.amounts).get(number, 0) for hold in holds)
-            left[resource] = cluster.limit(row, number, limits) - cluster.used(row, number) - held
-    return left
+    kept = list(view.reserved_on(host).values())
+    return {
+        resource: view.room_left(host, resource) - sum(amounts.get(resource, 0) for amounts in kept)
+        for resource, amount in reservation.amounts
+        if amount
+    }
 
 
 def _hosts(count: int) -> str:

@@ -51,7 +51,7 @@ def explain_vm(
         for fact in change.facts:
             engine.apply(fact)
         claim = change.vm.run
-    if claim is None or claim.uid not in engine.state.guests:
+    if claim is None or claim.uid not in engine.view.records:
         if claim is not None and vm.why:  # the engine rejected what it was told of it
             raise NotFoundError(
                 f"nothing is decided about VM {vm.name}: {vm.why}", hint="change its spec, or delete it"
@@ -137,7 +137,7 @@ def told(
 ) -> Explanation:
     """Return an explanation in the words of whoever reads it, with the names that he may know."""
     found = _of_vms(discreet(counted(engine, engine.explain(uid), asked=asked), may_read))
-    found = _as_asked(found, engine.state.guests[uid].guest.spec)
+    found = _as_asked(found, engine.view.guest(uid).spec)
     return found if standings is None else restated(found, standings)
 
 

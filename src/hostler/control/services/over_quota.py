@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from hostler.engine import Engine
-from hostler.engine.quotas import wants
 from hostler.model import Explanation, GuestSpec, amount_of, format_resource
 
 __all__ = ["counted"]
@@ -18,8 +17,8 @@ def counted(engine: Engine, found: Explanation, *, asked: str = "asked") -> Expl
 
     ``asked`` is the word for what counts against it: of a VM that grows, what is asked comes on top.
     """
-    spec = engine.state.guests[found.decision.uid].guest.spec
-    exceeded = engine.state.quotas.exceeded(spec) if found.quota else None
+    spec = engine.view.guest(found.decision.uid).spec
+    exceeded = engine.view.quotas.exceeded(spec) if found.quota else None
     if exceeded is None:
         return found
     text = f"{found.quota} ({_amounts(engine, spec, *exceeded, asked)}); {_cure(engine, spec, *exceeded)}"
@@ -29,8 +28,8 @@ def counted(engine: Engine, found: Explanation, *, asked: str = "asked") -> Expl
 
 def _cure(engine: Engine, spec: GuestSpec, resource: str, is_maximum: bool) -> str:
     """Say by which command an admin lets it in: what is guaranteed is within the quota, whatever others have."""
-    used = engine.state.quotas.used.get(spec.tenant, {}).get(resource, 0)
-    enough = format_resource(resource, used + wants(spec, resource))
+    quotas = engine.view.quotas
+    enough = format_resource(resource, quotas.used_of(spec.tenant, resource) + quotas.wanted(spec, resource))
     return f"'hostler quota set {spec.tenant} --{'max' if is_maximum else 'min'} {resource}={enough}' would let it in"
 
 
@@ -40,13 +39,12 @@ def _amounts(engine: Engine, spec: GuestSpec, resource: str, is_maximum: bool, a
     def text(amount: int) -> str:
         return format_resource(resource, amount)
 
-    books = engine.state.quotas
-    quota = books.quotas[spec.tenant]
-    used = books.used.get(spec.tenant, {}).get(resource, 0)
-    told = f"{text(used)} used, {text(wants(spec, resource))} {asked}"
+    quotas = engine.view.quotas
+    quota = quotas.by_tenant[spec.tenant]
+    told = f"{text(quotas.used_of(spec.tenant, resource))} used, {text(quotas.wanted(spec, resource))} {asked}"
     if is_maximum:
         return f"{told}, {text(amount_of(quota.max, resource))} at most"
-    guaranteed = sum(amount_of(one.min, resource) for one in books.quotas.values())
-    total = sum(one.get(resource, 0) for one in books.used.values())
+    guaranteed = sum(amount_of(one.min, resource) for one in quotas.by_tenant.values())
+    total = sum(one.get(resource, 0) for one in quotas.used.values())
     least = amount_of(quota.min, resource)
     return f"{told}, {text(least)} guaranteed; all projects use {text(total)} of {text(guaranteed)} guaranteed in all"

@@ -195,7 +195,7 @@ def candidates(
         if isinstance(action, Bind) and action.uid == uid:
             chosen = action.host
         elif isinstance(action, Hold) and action.uid == uid and not why:
-            why = why_held(_restated(engine, action, closed, standings), engine.state.guests[uid].guest.spec)
+            why = why_held(_restated(engine, action, closed, standings), engine.view.guest(uid).spec)
         elif isinstance(action, Evict) and action.preemptor == uid:
             victims.append(discreet(_victim(engine, action), may_read))
     found = [without_minus_zero(verdict) for verdict in explained.verdicts]
@@ -211,7 +211,7 @@ def _closed(engine: Engine) -> list[str]:
 
 
 def _restated(engine: Engine, hold: Hold, closed: Sequence[str], standings: Standings | None) -> Hold:
-    reasons = reworded(hold.reasons, engine.state.guests[hold.uid].guest.spec)
+    reasons = reworded(hold.reasons, engine.view.guest(hold.uid).spec)
     if standings is not None:
         reasons = recounted(reasons, closed, standings)
     return msgspec.structs.replace(hold, reasons=reasons)
@@ -249,7 +249,7 @@ def _decided(engine: Engine) -> Iterator[Bind | Hold | Evict]:
         for action in engine.step(engine.now):
             if isinstance(action, Bind | Hold | Evict):
                 yield action
-        leaving = list(engine.state.evicting)
+        leaving = list(engine.view.evicting)
         for uid in leaving:
             engine.apply(GuestLeft(uid=uid))
         if not leaving and not engine.is_searching:
@@ -257,7 +257,7 @@ def _decided(engine: Engine) -> Iterator[Bind | Hold | Evict]:
 
 
 def _victim(engine: Engine, action: Evict) -> Victim:
-    guest = engine.state.guests[action.uid].guest
+    guest = engine.view.guest(action.uid)
     return Victim(vm=vm_of_uid(action.uid), project=guest.spec.namespace, name=guest.name, host=action.host)
 
 
@@ -265,5 +265,5 @@ def _planned(engine: Engine, question: Question, host: str | None, hold: Hold | 
     waits = SEARCH_CONTINUES if engine.is_searching else "it waits for others"
     why, reasons = "" if host else waits, []
     if host is None and hold is not None:
-        why, reasons = why_held(hold, engine.state.guests[question.uid].guest.spec), list(hold.reasons)
+        why, reasons = why_held(hold, engine.view.guest(question.uid).spec), list(hold.reasons)
     return Planned(project=question.project, name=question.name, host=host, why=why, reasons=reasons, evictions=victims)

@@ -13,7 +13,6 @@ from hostler.control.access.principals import Principal
 from hostler.control.api.shapes import Host, HostReserved
 from hostler.control.services.discretion import UNKNOWN_RESERVATION
 from hostler.engine import Engine
-from hostler.engine.reservations import RESERVATION
 from hostler.model import format_resource
 
 __all__ = ["with_reserved"]
@@ -25,16 +24,14 @@ def with_reserved(engine: Engine, found: Sequence[Host], principal: Principal) -
 
 
 def _on(engine: Engine, host: str, principal: Principal) -> list[HostReserved]:
-    cluster, names = engine.state.cluster, engine.state.tables.resources.values
-    row = cluster.row_of.get(host)
-    holds = cluster.holds.on(row) if row is not None else []
-    found = []
-    for name, hold in sorted(holds):
-        amounts = {names[number]: format_resource(names[number], amount) for number, amount in hold.amounts if amount}
-        if name.startswith(RESERVATION) and amounts:
-            shown = _seen(name.removeprefix(RESERVATION), principal)
-            found.append(HostReserved(reservation=shown, amounts=dict(sorted(amounts.items()))))
-    return found
+    return [
+        HostReserved(
+            reservation=_seen(name, principal),
+            amounts={resource: format_resource(resource, amount) for resource, amount in amounts.items()},
+        )
+        for name, amounts in engine.view.reserved_on(host).items()
+        if amounts
+    ]
 
 
 def _seen(name: str, principal: Principal) -> str:

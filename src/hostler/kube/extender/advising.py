@@ -13,13 +13,9 @@ from contextlib import contextmanager
 from itertools import count
 
 import msgspec
-import numpy as np
 
 from hostler.engine import Engine
 from hostler.engine.preemption import is_resolvable
-from hostler.engine.randomness import PLACEMENT, draw, name_hash
-from hostler.engine.selection import score_table, tie_keys
-from hostler.engine.shapes import Shape
 from hostler.errors import InputError
 from hostler.model import Guest, GuestArrived, GuestLeft, GuestSpec, Reason
 
@@ -69,8 +65,8 @@ class Adviser:
         held = self._assumed.get(uid)
         self.forget(uid)
         try:
-            with self._asking(uid, spec) as (shape, number):
-                return self._rank(shape, number, names)
+            with self._asking(spec) as guest:
+                return self._rank(guest, uid, names)
         finally:
             if held is not None:
                 self._hold(uid, held.spec, held.node, held.devices, held.until)
@@ -86,15 +82,11 @@ class Adviser:
         if not spec.devices:
             return ()
         self.forget(uid)
-        with self._asking(uid, spec) as (shape, number):
-            state = self._engine.state
-            row = state.cluster.row_of.get(node)
-            slot = state.cache.slot(shape, 0)
-            codes, _ = state.cache.codes(slot)
-            taken = state.cache.choose_devices(slot, row, number, shape.device_count) if row is not None else ()
-            if row is None or codes[row] or len(taken) != shape.device_count:
-                raise InputError(f"node {node!r:.80} has not the devices that the pod asks for")
-            return taken
+        with self._asking(spec) as guest:
+            taken = self._engine.choose_devices(guest, node, drawn_for=uid)
+        if taken is None:
+            raise InputError(f"node {node!r:.80} has not the devices that the pod asks for")
+        return taken
 
     def assume(self, uid: str, spec: GuestSpec, node: str, devices: tuple[int, ...], until: int) -> None:
         """Count a pod on a node until the cluster shows it, or until a time."""
@@ -119,20 +111,20 @@ class Adviser:
         self._assumed[uid] = _Assumed(name, spec, node, devices, until)
 
     def _knows(self, node: str) -> bool:
-        return node in self._engine.state.cluster.row_of
+        return self._engine.view.has_host(node)
 
     def _familiar(self, spec: GuestSpec) -> tuple[GuestSpec, Reason | None]:
         """Return a shape without names that the engine never heard of, or why no node can take it.
 
         The engine keeps every name for good and takes so many only, and pods may invent as many as they like.
         """
-        tables = self._engine.state.tables
+        view = self._engine.view
         for name, amount in spec.requests:
-            if amount and tables.resources.find(name) < 0:
+            if amount and not view.has_resource(name):
                 return spec, Reason("resources", "insufficient", name)
         devices = []
         for ask in spec.devices:
-            models = tuple(model for model in ask.models if tables.models.find(model) >= 0)
+            models = tuple(model for model in ask.models if view.has_device_model(model))
             if ask.models and not models:
                 return spec, Reason("devices", "wrong_device_model", ask.kind)
             devices.append(msgspec.structs.replace(ask, models=models))
@@ -140,43 +132,20 @@ class Adviser:
         return msgspec.structs.replace(spec, requests=requests, devices=tuple(devices)), None
 
     @contextmanager
-    def _asking(self, uid: str, spec: GuestSpec) -> Iterator[tuple[Shape, int]]:
-        """Let a pod be a guest for a while; give its shape and its random number."""
+    def _asking(self, spec: GuestSpec) -> Iterator[str]:
+        """Let a pod be a guest for a while; give the uid of the guest."""
         name = f"{_ASKING}{next(self._numbers)}"
         self._engine.apply(GuestArrived(guest=Guest(name=name, uid=name, spec=spec)))
         try:
-            state = self._engine.state
-            yield state.shape(state.guests[name]), draw(state.seed, name_hash(uid), 0, PLACEMENT)
+            yield name
         finally:
             self._engine.apply(GuestLeft(uid=name))
 
-    def _rank(self, shape: Shape, number: int, names: Sequence[str]) -> Ranking:
-        state = self._engine.state
-        slot = state.cache.slot(shape, 0)
-        codes, _ = state.cache.codes(slot)
-        known = {name: row for name in names if (row := state.cluster.row_of.get(name)) is not None}
-        rows = np.fromiter(known.values(), dtype=np.int64, count=len(known))
-        fits = codes[rows] == 0
-        feasible = rows[fits]
-        totals = score_table(state, slot, 0, feasible).totals  # normalised among the nodes in question
-        keyed = sorted(
-            (-total, tie_keys(state, 0, row, number)) for total, row in zip(totals, feasible.tolist(), strict=True)
-        )
-        texts, stuck = self._reasons(slot, codes[rows[~fits]].tolist())
-        refused = dict.fromkeys((name for name in names if name not in known), UNKNOWN)
-        unresolvable = set()
-        for (name, row), fit in zip(known.items(), fits.tolist(), strict=True):
-            if not fit:
-                code = int(codes[row])
-                refused[name] = texts[code]
-                if code in stuck:
-                    unresolvable.add(name)
-        order = tuple((str(keys[-1]), -negative) for negative, keys in keyed)
-        return Ranking(order, refused, frozenset(unresolvable))
-
-    def _reasons(self, slot: int, codes: Sequence[int]) -> tuple[dict[int, str], set[int]]:
-        """Return the words for some codes, and those of them that no eviction by kube-scheduler cures."""
-        cache = self._engine.state.cache
-        reasons = {code: cache.reason(slot, code) for code in set(codes)}
-        stuck = {code for code, one in reasons.items() if not is_resolvable(one) or one.plugin in _UNSEEN}
-        return {code: one.text() for code, one in reasons.items()}, stuck
+    def _rank(self, guest: str, uid: str, names: Sequence[str]) -> Ranking:
+        ranking = self._engine.rank(guest, names, drawn_for=uid)
+        texts = {reason: reason.text() for reason in set(ranking.rejected.values())}
+        refused = {name: UNKNOWN for name in names if not self._knows(name)}
+        refused |= {name: texts[reason] for name, reason in ranking.rejected.items()}
+        stuck = {reason for reason in texts if not is_resolvable(reason) or reason.plugin in _UNSEEN}
+        unresolvable = frozenset(name for name, reason in ranking.rejected.items() if reason in stuck)
+        return Ranking(ranking.order, refused, unresolvable)

@@ -101,7 +101,7 @@ def run_to_rest(engine: Engine, now: int) -> list[Action]:
         actions = engine.step(now, _LIMIT)
         done += actions
         is_news = _answer(engine, actions, now)
-        for uid in list(engine.state.evicting):
+        for uid in list(engine.view.evicting):
             engine.apply(GuestLeft(uid=uid, at=now))
             is_news = True
         due = engine.next_due()
@@ -130,7 +130,7 @@ def _answer(engine: Engine, actions: Iterable[Action], now: int) -> bool:
 
 def _planned_pod(world: World, engine: Engine, uid: str, why: str) -> PlannedPod:
     space, _, name = uid.removeprefix(PREFIX).partition("/")
-    if uid not in engine.state.guests:
+    if uid not in engine.view.records:
         pod = world.pods.get(uid)
         problem = pod.problem if pod is not None else ""
         return PlannedPod(namespace=space, name=name, reason=problem or "it cannot be read")
@@ -150,8 +150,8 @@ class _Budgets:
     """What disruption budgets still allow, as evictions are counted against them one by one."""
 
     def __init__(self, engine: Engine) -> None:
-        self._guests = {uid: engine.state.guests[uid].guest for uid in engine.guests()}
-        self._budgets = dict(engine.state.budgets)
+        self._guests = {uid: record.guest for uid, record in engine.view.records.items()}
+        self._budgets = dict(engine.view.budgets)
         self._left = {key: budget.allowed for key, budget in self._budgets.items()}
 
     def charge(self, uid: str) -> tuple[str, ...]:

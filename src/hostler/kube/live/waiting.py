@@ -18,7 +18,7 @@ __all__ = ["member_messages", "not_offered", "waiting_message", "waiting_message
 
 def member_messages(engine: Engine, gang: str) -> dict[str, str]:
     """Say why each pending member of a gang waits, by uid."""
-    gangs = engine.state.gangs
+    gangs = engine.view.gangs
     waiting = gangs.pending(gang) if gang else []
     why = gangs.why_not_ready(gang) if waiting else ""
     if why:
@@ -32,7 +32,7 @@ def waiting_message(engine: Engine, uid: str, explanation: Explanation) -> str:
     """Say why a pod waits, given its explanation; nothing of one that is placed or was never tried."""
     if explanation.decision.host:
         return ""
-    guest = engine.state.guests[uid].guest
+    guest = engine.view.guest(uid)
     own = scheduler_message(explanation, guest.spec) or gang_message(explanation.decision)
     return member_messages(engine, guest.gang).get(uid) or own
 
@@ -41,7 +41,7 @@ def waiting_messages(engine: Engine, uids: Iterable[str]) -> dict[str, str]:
     """Say of each of many pods why it waits; those that are placed are left out."""
     found: dict[str, str] = {}
     for uid in uids:
-        record = engine.state.guests.get(uid)
+        record = engine.view.records.get(uid)
         if record is None or record.host or uid in found:
             continue
         found |= member_messages(engine, record.guest.gang)

@@ -201,7 +201,7 @@ class Comparer:
 
     def _books(self) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
         engine = self._loop.core.engine
-        guests = {uid: (record.host, engine.state_of(record)) for uid, record in engine.state.guests.items()}
+        guests = {uid: (record.host, engine.state_of(record)) for uid, record in engine.view.records.items()}
         return guests, {host.name: host.uid for host in engine.hosts()}
 
     def _engine(

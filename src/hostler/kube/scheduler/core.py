@@ -12,7 +12,6 @@ from typing import Protocol
 import msgspec
 
 from hostler.engine.engine import Engine
-from hostler.engine.victims import allowed_now, budgets_of
 from hostler.errors import HostlerError, PluginError
 from hostler.kube.scheduler.wording import gang_reasons, hold_messages
 from hostler.model import (
@@ -135,7 +134,7 @@ class Core:
         if isinstance(event, GuestArrived | GuestChanged):
             return event.guest.gang
         if isinstance(event, GuestLeft | BindFailed):
-            record = self.engine.state.guests.get(event.uid)
+            record = self.engine.view.records.get(event.uid)
             return record.guest.gang if record is not None else ""
         if isinstance(event, GangChanged):
             return event.gang.key
@@ -143,18 +142,9 @@ class Core:
 
     def _gathering(self, keys: Iterable[str]) -> dict[str, tuple[str, Sequence[str]]]:
         """Find out which of the gangs at hand wait for members, and who waits in them."""
-        gangs = self.engine.state.gangs
+        gangs = self.engine.view.gangs
         return {key: (why, gangs.pending(key) if why else ()) for key in keys for why in (gangs.why_not_ready(key),)}
 
     def _broken(self, actions: Sequence[Action]) -> list[tuple[str, str]]:
         """Find the victims whose budgets allow it no more, now that all are counted; the last ones broke them."""
-        state = self.engine.state
-        victims = [action.uid for action in actions if isinstance(action, Evict)] if state.budgets else []
-        left = allowed_now(state) if victims else {}
-        found: list[tuple[str, str]] = []
-        for uid in reversed(victims):
-            for budget in budgets_of(state, uid):
-                if left[budget.key] < 0:
-                    left[budget.key] += 1
-                    found.append((uid, budget.key))
-        return found
+        return self.engine.view.broken_budgets([action.uid for action in actions if isinstance(action, Evict)])

@@ -37,7 +37,7 @@ def gang_reasons(engine: Engine, actions: Iterable[Action]) -> dict[str, str]:
     found: dict[str, str] = {}
     is_explained: set[str] = set()
     for action in actions:
-        record = engine.state.guests.get(action.uid) if isinstance(action, Hold) else None
+        record = engine.view.records.get(action.uid) if isinstance(action, Hold) else None
         if record is None or not isinstance(action, Hold):
             continue
         lacking, key = record.note.removeprefix(_FITS), record.guest.gang
@@ -60,7 +60,7 @@ def hold_messages(engine: Engine, actions: Iterable[Action], gangs: Mapping[str,
     for action in actions:
         if not isinstance(action, Hold):
             continue
-        record = engine.state.guests.get(action.uid)
+        record = engine.view.records.get(action.uid)
         if record is None:
             continue
         found[action.uid] = _counted(action)

@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from hostler.engine import Engine
-from hostler.engine.gang_book import GANG
+from hostler.engine.engine_view import GATHERING, PendingGuest
 from hostler.engine.queue import QUEUE_NAMES, WAITING
 from hostler.engine.reasons import NamedCounts
 from hostler.kube.live.waiting import member_messages
@@ -16,7 +16,6 @@ from hostler.manifests.messages import gang_message
 __all__ = ["Numbers", "Pending", "count", "pending"]
 
 UNSCHEDULABLE = "unschedulable"
-GATHERING = "gathering"  # its gang cannot be tried yet; a pod with scheduling gates is gated
 
 
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +44,7 @@ def count(engine: Engine) -> Numbers:
     states = Counter[str]()
     verdicts = Counter[NamedCounts]()  # guests of one shape share them
     uids: list[str] = []
-    guests = engine.state.guests
+    guests = engine.view.records
     for uid, state, _ in _entries(engine):
         states[state] += 1
         uids.append(uid)
@@ -67,7 +66,7 @@ def count(engine: Engine) -> Numbers:
 
 def pending(engine: Engine) -> list[Pending]:
     """Return who waits, in order of priority and age."""
-    records = engine.state.guests
+    records = engine.view.records
     found = sorted(_entries(engine), key=lambda one: (-records[one[0]].guest.spec.priority, records[one[0]].arrival))
     gangs = dict.fromkeys(records[uid].guest.gang for uid, _, _ in found)
     words = {uid: text for gang in gangs for uid, text in member_messages(engine, gang).items()}
@@ -83,23 +82,12 @@ def pending(engine: Engine) -> list[Pending]:
     ]
 
 
-def _entries(engine: Engine) -> list[tuple[str, str, int]]:
-    """Return each pending guest with the name of its state and when it is tried at the latest.
-
-    Left out are those for whom an answer from outside is awaited: that takes seconds at most.
-    """
-    found: list[tuple[str, str, int]] = []
-    gangs = engine.state.gangs
-    for key, entry in engine.state.queue.entries.items():
-        state = UNSCHEDULABLE if entry.state == WAITING else QUEUE_NAMES[entry.state]
-        due = entry.flush_at if entry.state == WAITING else entry.until
-        members = gangs.pending(key.removeprefix(GANG)) if key.startswith(GANG) else (key,)
-        found += [(uid, state, due) for uid in members if uid in engine.state.guests]
-    queue = engine.state.queue.entries
-    for key in gangs.members:
-        if GANG + key not in queue:  # a gang that cannot be tried yet is in no queue
-            found += [(uid, GATHERING, 0) for uid in gangs.pending(key)]
-    return found
+def _entries(engine: Engine) -> list[PendingGuest]:
+    """Return each pending guest, with our word for the state of those that fit nowhere."""
+    return [
+        one._replace(state=UNSCHEDULABLE) if one.state == QUEUE_NAMES[WAITING] else one
+        for one in engine.view.pending_guests()
+    ]
 
 
 def _reason(engine: Engine, uid: str) -> str:

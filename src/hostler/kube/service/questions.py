@@ -125,7 +125,7 @@ class Questions:
 
         def compare() -> list[str]:
             found = []
-            for uid, record in engine.state.guests.items():
+            for uid, record in engine.view.records.items():
                 pod = views.get(uid)
                 if pod is None:
                     found.append(f"the engine knows {uid}, which is no pod")
@@ -133,7 +133,7 @@ class Questions:
                     found.append(
                         f"{pod.namespace}/{pod.name} is on {pod.node}, to the engine on {record.host or 'none'}"
                     )
-            guests = engine.state.guests
+            guests = engine.view.records
             for uid, pod in views.items():
                 if pod.node and not pod.has_ended and uid not in guests:
                     found.append(f"{pod.namespace}/{pod.name} is on {pod.node}, unknown to the engine")
@@ -151,7 +151,7 @@ class Questions:
         notes = notes_on(whole, scheduler.settings) if whole is not None else []
 
         def work(twin: Engine) -> tuple[Explanation, list[str], str]:
-            if pod.uid not in twin.state.guests:
+            if pod.uid not in twin.view.records:
                 if stores is None:
                     raise RefusedError(409, f"the pod is not placed at all: {pod.problem or 'it has ended'}")
                 world, _ = open_world(stores, scheduler.settings, now, change=as_ours(scheduler.settings, pod.uid))
@@ -161,7 +161,7 @@ class Questions:
                 twin = twin.fork()
                 twin.apply(GuestArrived(guest=guest, at=now))
             explanation, decision = twin.explain(pod.uid), twin.decision(pod.uid)
-            guest = twin.state.guests[pod.uid].guest
+            guest = twin.view.guest(pod.uid)
             if guest.gang and not decision.host and (decision.seq or decision.note):
                 # A member alone may find room; what was decided of it, it was as one of them.
                 explanation = msgspec.structs.replace(explanation, decision=decision)

@@ -124,7 +124,7 @@ class _Simulation:
             times.append(self._agenda[0][0])
         if times or quiet < _QUIET_STEPS:
             due = self._engine.next_due()
-            if due is not None and (times or self._engine.state.queue.entries or due <= self._engine.now):
+            if due is not None and (times or self._engine.view.queue_length or due <= self._engine.now):
                 times.append(due)
         return min(times, default=None)
 
@@ -242,7 +242,7 @@ class _Simulation:
                 self._tell(Answered(at=now, uid=action.uid, ask=action.ask, error="nobody can be asked here"))
             elif isinstance(action, Hold) and self._scenario.drops and action.uid not in waits:
                 guest = self._guest_of.get(action.uid)
-                if guest is not None and action.uid not in self._engine.state.nominations:
+                if guest is not None and action.uid not in self._engine.view.nominations:
                     self._drop(guest, now, DROPPED)
         return moved
 

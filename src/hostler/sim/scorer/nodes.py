@@ -22,19 +22,18 @@ class NodeTexts:
     """Writes hosts with what is free on them now."""
 
     def __init__(self, engine: Engine, variant: Variant) -> None:
-        self._cluster = engine.state.cluster
+        self._engine = engine
         self._policy = engine.policies[0]
         self._write = _WRITERS[variant]
         self._known: dict[str, tuple[Host, int, bytes]] = {}
 
     def text(self, name: str) -> bytes:
         """Return a host's text."""
-        row = self._cluster.row_of[name]
-        host, version = self._cluster.host(row), self._cluster.version(row)
+        host, version = self._engine.view.host(name), self._engine.view.host_version(name)
         known = self._known.get(name)
         if known is not None and known[0] is host and known[1] == version:
             return known[2]
-        text = self._write(self._as_the_policy_sees(host), self._free(row))
+        text = self._write(self._as_the_policy_sees(host), self._free(host))
         self._known[name] = (host, version, text)
         return text
 
@@ -47,11 +46,8 @@ class NodeTexts:
         reserve = tuple(sorted({**dict(policy.reserve), **dict(host.reserve)}.items()))
         return msgspec.structs.replace(host, overcommit=overcommit, reserve=reserve)
 
-    def _free(self, row: int) -> Free:
-        devices = zip(self._cluster.host(row).devices, self._cluster.device_left(row), strict=True)
+    def _free(self, host: Host) -> Free:
+        view = self._engine.view
+        devices = zip(host.devices, view.devices_left(host.name), strict=True)
         gpus = tuple(left for device, left in devices if device.kind == GPU)
-        return Free(self._left(row, CPU), self._left(row, MEMORY), gpus)
-
-    def _left(self, row: int, resource: str) -> int:
-        number = self._cluster.tables.resources.find(resource)
-        return self._cluster.limit(row, number) - self._cluster.used(row, number)
+        return Free(view.room_left(host.name, CPU), view.room_left(host.name, MEMORY), gpus)

@@ -132,7 +132,7 @@ def _could_run(leader: Scheduler, pods: list[Json]) -> Iterator[str]:
     names = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in _pending(pods)}
     for action in fresh.step(engine.now):
         if type(action).__name__ == "Bind":
-            nominated = bool(engine.state.nominations)
+            nominated = bool(engine.view.nominations)
             if not nominated:  # room that is kept for somebody looks free to an engine that has no past
                 yield f"{names.get(action.uid, action.uid)} waits and could run on {action.host}"  # type: ignore[union-attr]
 
