@@ -14,7 +14,7 @@ from hostler.agent.messages import Order
 from hostler.agent.process import Agent
 from hostler.agent.repeats import Repeats
 from hostler.agent.settings import Settings
-from hostler.testing.loop import SimClock, run_simulation
+from hostler.kube.memory.virtual_time import SimClock, run_simulation
 from tests.agent.plane import TOKEN, Plane
 
 LOOK_S = 10

@@ -11,7 +11,7 @@ from hostler.agent.link import BusyError, RefusedError, RejectedError
 from hostler.agent.messages import JOIN_PATH, REGISTER_PATH, HostSize, Order
 from hostler.agent.transport import Response, TransportError
 from hostler.errors import InputError
-from hostler.testing.loop import SimClock, run_simulation
+from hostler.kube.memory.virtual_time import SimClock, run_simulation
 from tests.agent.plane import TOKEN, Plane
 
 NAMES = tuple(f"host-{number}" for number in range(10))

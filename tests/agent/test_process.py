@@ -17,7 +17,7 @@ from hostler.agent.manifest import MemoryManifest
 from hostler.agent.messages import ORDERS_PATH, REGISTER_PATH, REPORT_PATH, HostSize, Migration, Order
 from hostler.agent.process import Agent
 from hostler.agent.settings import Settings
-from hostler.testing.loop import SimClock, run_simulation
+from hostler.kube.memory.virtual_time import SimClock, run_simulation
 from tests.agent.plane import TOKEN, Plane
 
 GIB = 2**30

@@ -12,7 +12,7 @@ from hostler.agent.manifest import ManifestError, MemoryManifest
 from hostler.agent.messages import Order, Tries
 from hostler.agent.process import Agent
 from hostler.agent.settings import Settings
-from hostler.testing.loop import SimClock, run_simulation
+from hostler.kube.memory.virtual_time import SimClock, run_simulation
 from tests.agent.plane import TOKEN, Plane
 
 LIFE_S = 300

@@ -20,7 +20,7 @@ from hostler.agent.process import Agent
 from hostler.agent.settings import Settings
 from hostler.agent.state import Action, Verb
 from hostler.agent.telling import Telling, difference
-from hostler.testing.loop import SimClock, run_simulation
+from hostler.kube.memory.virtual_time import SimClock, run_simulation
 from tests.agent.plane import TOKEN, Plane
 from tests.wait import until
 

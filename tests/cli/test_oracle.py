@@ -1,7 +1,8 @@
-"""Every case that was put to a real kube-scheduler gets its answer from the command line: files in, JSON out.
+"""Cases that were put to a real kube-scheduler get its answer from the command line: files in, JSON out.
 
-Hosts, scores, victims and the message must be equal. VolumeBinding and DynamicResources are not evaluated and do not
-count. How the cases were made is told in ``tests/oracle/data/README.md``.
+Every tenth one: ``tests/oracle`` plays them all on the engine, and only files and printing are added here. Hosts,
+scores, victims and the message must be equal. VolumeBinding and DynamicResources are not evaluated and do not count.
+How the cases were made is told in ``tests/oracle/data/README.md``.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ Case = dict[str, Any]
 
 
 def cases(name: str) -> list[Any]:
+    """Return every tenth case."""
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         found = [json.loads(line) for line in lines]
-    return [pytest.param(case, id=case["case"]) for case in found]
+    return [pytest.param(case, id=case["case"]) for case in found[::10]]
 
 
 def objects_of(case: Case) -> tuple[list[Case], list[Case], list[Case]]:
@@ -103,7 +105,7 @@ def test_victims_and_host_are_those_of_the_real_scheduler(case, ask):
         assert explained["message"] == case["message"].partition(" preemption:")[0]
 
 
-@pytest.mark.parametrize("case", cases("score")[::5])
+@pytest.mark.parametrize("case", cases("score"))
 def test_a_case_written_as_a_fleet_of_ours_gives_the_same_answer(case, ask, tmp_path):
     of_pods = ask(case, "explain", name_of(case)).json
     found = read_manifests([item for part in objects_of(case) for item in part])
@@ -116,7 +118,7 @@ def test_a_case_written_as_a_fleet_of_ours_gives_the_same_answer(case, ask, tmp_
         assert of_guests[key] == of_pods[key]
 
 
-@pytest.mark.parametrize("case", cases("preempt")[::5])
+@pytest.mark.parametrize("case", cases("preempt"))
 def test_what_is_printed_can_be_fed_back_and_moves_nothing(case, ask, tmp_path):
     first = ask(case, "place", "--preempt")
     (tmp_path / "placed.json").write_text(first.out)

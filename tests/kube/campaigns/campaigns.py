@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hostler.testing.campaign.plan import draw_plan
-from hostler.testing.campaign.play import play
+from tests.campaign.plan import draw_plan
+from tests.campaign.play import play
 
 __all__ = ["BLOCK", "blocks", "play_block"]
 
@@ -16,7 +16,7 @@ def blocks(first: int, count: int) -> list[int]:
 
 
 def play_block(first: int, severity: float | None, size: int = BLOCK) -> None:
-    """Play a block; a seed that goes wrong is played again by ``python -m hostler.testing.campaign``."""
+    """Play a block; a seed that goes wrong is played again by ``python -m tests.campaign``."""
     option = "" if severity is None else f" --severity {severity:g}"
     wrongs = []
     for seed in range(first, first + size):

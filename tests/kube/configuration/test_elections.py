@@ -11,11 +11,11 @@ from hostler.config import parse_documents, write_yaml
 from hostler.errors import HostlerError, InputError
 from hostler.kube.api.client import Client
 from hostler.kube.configuration import default_settings, read_document
+from hostler.kube.memory import ApiServer
+from hostler.kube.memory.virtual_time import SimClock
 from hostler.kube.scheduler.executor import Inline
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.settings import Election, ExtenderSettings, Limits, SchedulerSettings
-from hostler.testing.apiserver import ApiServer
-from hostler.testing.loop import SimClock
 
 OURS = {"apiVersion": "hostler/v1", "kind": "Scheduler"}
 THEIRS = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

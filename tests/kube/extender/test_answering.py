@@ -13,10 +13,10 @@ from hostler.kube.api.store import Update
 from hostler.kube.extender.answering import answers_from
 from hostler.kube.extender.asking import Extenders
 from hostler.kube.facts.world import World
+from hostler.kube.memory import ApiServer
 from hostler.kube.settings import ExtenderSettings
 from hostler.manifests import read_pod
 from hostler.model import Answered, Ask
-from hostler.testing.apiserver import ApiServer
 from tests.kube.extender.clusters import node_json, pod_json
 
 

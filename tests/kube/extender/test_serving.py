@@ -15,7 +15,7 @@ from hostler.errors import InputError
 from hostler.kube.api.client import Client
 from hostler.kube.api.clock import SteadyClock
 from hostler.kube.extender.serving import serve
-from hostler.testing.apiserver import ApiServer
+from hostler.kube.memory import ApiServer
 from tests.kube.extender.clusters import node_json, pod_json
 
 Post = Callable[[str, Any], Awaitable[tuple[int, Any]]]

@@ -11,12 +11,12 @@ from random import Random
 from typing import Any, NoReturn, TypeAlias
 
 from hostler.kube.api.transport import Request, TransportError
-from hostler.testing.apiserver import ApiServer
-from hostler.testing.apiserver.answers import Answer
-from hostler.testing.apiserver.refusals import Refusal, expired
-from hostler.testing.apiserver.transport import held
-from hostler.testing.fault_rates import request_kind
-from hostler.testing.faults import FaultRates, FaultyTransport, Outage
+from hostler.kube.memory import ApiServer
+from hostler.kube.memory.answers import Answer
+from hostler.kube.memory.refusals import Refusal, expired
+from hostler.kube.memory.transport import held
+from tests.kube.memory.fault_rates import request_kind
+from tests.kube.memory.faults import FaultRates, FaultyTransport, Outage
 
 Fault: TypeAlias = Callable[["Script", Request], Awaitable[Answer]]
 

@@ -13,20 +13,20 @@ import msgspec
 
 from hostler.engine import Registry, find_policy
 from hostler.kube.api.client import Client
+from hostler.kube.memory import ApiServer, DisruptionController, Kubelet
+from hostler.kube.memory.amounts import has_ended
+from hostler.kube.memory.calls import LogEntry
+from hostler.kube.memory.virtual_time import SimClock, run_simulation
 from hostler.kube.scheduler.executor import Executor, Inline
 from hostler.kube.scheduler.meters import Meters
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.scheduler.terms import Make, Terms
 from hostler.kube.settings import Election, ExtenderSettings, GangRules, Limits, Profile, SchedulerSettings
 from hostler.model import PluginUse, PreemptionRules
-from hostler.testing import invariants
-from hostler.testing.amounts import has_ended
-from hostler.testing.apiserver import ApiServer, DisruptionController, Kubelet
-from hostler.testing.apiserver.log import LogEntry
-from hostler.testing.fault_rates import request_kind
-from hostler.testing.faults import Outage
-from hostler.testing.loop import SimClock, run_simulation
 from tests.kube.faults.script import Script
+from tests.kube.memory import invariants
+from tests.kube.memory.fault_rates import request_kind
+from tests.kube.memory.faults import Outage
 
 OURS = "hostler-scheduler"
 SECOND = 1_000_000_000

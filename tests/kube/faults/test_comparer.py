@@ -8,11 +8,11 @@ import pytest
 from hostler.kube.api.client import Client
 from hostler.kube.api.reflector import Reflector
 from hostler.kube.api.resources import PODS
+from hostler.kube.memory import ApiServer
+from hostler.kube.memory.virtual_time import SimClock, run_simulation
 from hostler.kube.scheduler.comparer import Comparer, follow
 from hostler.kube.scheduler.executor import Inline
 from hostler.model import GuestArrived, GuestBound, GuestLeft, HostJoined, HostLeft
-from hostler.testing.apiserver import ApiServer
-from hostler.testing.loop import SimClock, run_simulation
 from tests.kube.faults.script import unreachable
 from tests.kube.faults.stage import Stage, play
 

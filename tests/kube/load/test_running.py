@@ -13,10 +13,10 @@ from hostler.kube.load.cleaning import clean
 from hostler.kube.load.objects import LABEL
 from hostler.kube.load.reading import Churn, Gangs, Load, Nodes, Pods
 from hostler.kube.load.running import Runner
-from hostler.testing.apiserver import ApiServer
-from hostler.testing.fault_rates import FaultRates
-from hostler.testing.faults import FaultyTransport
-from hostler.testing.loop import run_simulation
+from hostler.kube.memory import ApiServer
+from hostler.kube.memory.virtual_time import run_simulation
+from tests.kube.memory.fault_rates import FaultRates
+from tests.kube.memory.faults import FaultyTransport
 
 SECOND = 1_000_000_000
 LOAD = Load(name="burst", namespace="default", scheduler_name="ours")

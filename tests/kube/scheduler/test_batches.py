@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from hostler.kube.memory.virtual_time import SimClock, run_simulation
 from hostler.kube.scheduler.pressure import Breaker
 from hostler.kube.scheduler.trail import Trail
 from hostler.kube.settings import Limits
-from hostler.testing.loop import SimClock, run_simulation
 from tests.kube.faults.script import unanswered
 from tests.kube.faults.stage import Stage, play
 

@@ -10,10 +10,10 @@ import aiohttp
 
 from hostler.kube.api.client import Client
 from hostler.kube.configuration import default_settings
+from hostler.kube.memory import ApiServer
 from hostler.kube.scheduler.executor import Inline
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.service.serving import serve
-from hostler.testing.apiserver import ApiServer
 
 OURS = "hostler-scheduler"
 

@@ -7,9 +7,9 @@ import random
 
 from hostler.kube.api.client import Client
 from hostler.kube.configuration import default_settings
+from hostler.kube.memory.virtual_time import SimClock, run_simulation
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.service.health import Health
-from hostler.testing.loop import SimClock, run_simulation
 from tests.kube.service.serving import node, pod, scheduling, server_with
 
 

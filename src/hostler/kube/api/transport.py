@@ -1,6 +1,6 @@
 """The seam between our code and the network: one request in; a status, headers and a stream of bytes out.
 
-Two implementations: ``http`` speaks to real API servers, ``hostler.testing.apiserver`` is one in memory that can play
+Two implementations: ``http`` speaks to real API servers, ``hostler.kube.memory`` is one in memory that can play
 every fault. Whoever sends says how long he waits; whoever carries says, when it fails, whether the server
 may have acted.
 """

@@ -1,5 +1,0 @@
-"""Failures of the contract show their values, as those of tests do."""
-
-import pytest
-
-pytest.register_assert_rewrite("hostler.testing.contract")
