@@ -30,6 +30,7 @@ from hostler.model import (
     HostJoined,
     NamespaceChanged,
     Nominate,
+    PolicyChanged,
     Quota,
     QuotasChanged,
     Selector,
@@ -67,6 +68,27 @@ def both(engine: Engine, twin: Engine, *facts: Event, seconds: int = 0) -> list[
 
 
 # -- known cases ------------------------------------------------------------------------------------------------------
+
+
+@twins
+def test_guests_that_were_put_back_keep_their_place_in_a_twin(twin):
+    """Guests that were taken out to be tried and were not tried wait on with their old place.
+
+    The engine that runs on has them behind all others in its table. A change of policies queued all in that order.
+    """
+    engine = engine_with([host("h", cpu=2)], "first_fit")
+    runs(engine, "h", wants("old", 2))
+    for guest in (*(wants(f"small-{n}", 1) for n in range(9)), wants("large", 3)):
+        engine.apply(GuestArrived(guest=guest))
+    engine.step(0)
+    engine.apply(GuestLeft(uid="old"))
+    engine.step(SECOND)
+    stamps = [entry.stamp for entry in engine.state.queue.entries.values()]
+    assert stamps != sorted(stamps), "somebody was put back"
+    other = twin(engine)
+    for each in (engine, other):
+        each.apply(PolicyChanged(policies=(policy("spread"),)))
+    assert content(other) == content(engine)
 
 
 @twins

@@ -94,7 +94,7 @@ class EngineView:
         """Iterate over the guests that wait, without those for whom an answer from outside is awaited."""
         state = self._state
         entries, gangs = state.queue.entries, state.gangs
-        for key, entry in entries.items():
+        for key, entry in state.queue.in_order():
             due = entry.flush_at if entry.state == WAITING else entry.until
             members = gangs.pending(key.removeprefix(GANG)) if key.startswith(GANG) else (key,)
             for uid in members:

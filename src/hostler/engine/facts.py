@@ -467,7 +467,7 @@ class Facts:
         state.tables.check_room(resources_of(profiles.profiles))
         state.use_policies(profiles)
         state.gangs.searches.positions.clear()  # their verdicts were those of other policies
-        for uid, entry in list(state.queue.entries.items()):
+        for uid, entry in state.queue.in_order():
             key = GANG_KEY if uid.startswith(GANG) else state.wait_key(state.shape(state.guests[uid]))
             state.queue.activate(uid, entry.priority, entry.arrival, key)
 

@@ -189,10 +189,13 @@ class Queue:
         times = [heap[0][0] for heap in (self._backoff, self._flush) if heap]
         return min(times, default=None)
 
+    def in_order(self) -> list[tuple[str, Entry]]:
+        """Return all entries in the order in which they came. The table itself has those last that were put back."""
+        return sorted(self.entries.items(), key=lambda item: item[1].stamp)
+
     def saved(self) -> tuple[int, dict[str, Entry], list[WaitKey]]:
         """Return everything that ``restored`` needs."""
-        entries = sorted(self.entries.items(), key=lambda item: item[1].stamp)
-        return self.stamp, dict(entries), sorted(self.opened)
+        return self.stamp, dict(self.in_order()), sorted(self.opened)
 
     @classmethod
     def restored(cls, stamp: int, entries: dict[str, Entry], opened: list[WaitKey]) -> Queue:

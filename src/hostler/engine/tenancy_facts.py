@@ -80,7 +80,7 @@ class TenancyFacts:
         """Let waiting guests look again: another budget, quota or reservation may help them."""
         state = self._state
         state.budgets_moved()
-        for uid, entry in sorted(state.queue.entries.items(), key=lambda item: item[1].stamp):
+        for uid, entry in state.queue.in_order():
             if entry.state == WAITING and uid not in state.nominations:
                 state.queue.wake_one(uid, state.now)
 
