@@ -19,6 +19,7 @@ from hostler.control.books.answer_process import ProcessAnswerer
 from hostler.control.books.answerers import MAX_WAITING_WHAT_IFS, Answerer
 from hostler.engine import Engine
 from hostler.errors import InternalError, UnavailableError
+from tests.control.books.answer_fixtures import questions_of_tests, url  # noqa: F401 - fixtures
 from tests.control.books.test_answerers import Asked, Warnings, by_process, count_guests, play, say_own_process
 from tests.control.books.town import SETTINGS
 from tests.wait import GIVE_UP_S, until
@@ -60,18 +61,6 @@ def return_function(engine: Engine, seq: int) -> Callable[[], int]:
 
 
 # -- helpers ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def url(sqlite_url: str) -> str:
-    """Give one kind of database: answers do not depend on it."""
-    return sqlite_url
-
-
-@pytest.fixture(autouse=True)
-def _questions_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the process find the questions of this file."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]), prepend=os.pathsep)
 
 
 async def check_unavailable(*questions: Awaitable[object]) -> None:

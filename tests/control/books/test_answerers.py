@@ -21,6 +21,7 @@ from hostler.control.store import Database
 from hostler.control.store.errors import NotFoundError
 from hostler.engine import Engine
 from hostler.errors import InternalError, UnavailableError
+from tests.control.books.answer_fixtures import questions_of_tests, url  # noqa: F401 - fixtures
 from tests.control.books.town import SETTINGS, Replica, Town, all_placed, at_rest
 from tests.wait import GIVE_UP_S, until
 
@@ -102,18 +103,6 @@ def play(database: Database, make: Callable[[Warnings], Answerer], story: Callab
             await asked.replica.stop()
 
     asyncio.run(run())
-
-
-@pytest.fixture
-def url(sqlite_url: str) -> str:
-    """Give one kind of database: answers do not depend on it."""
-    return sqlite_url
-
-
-@pytest.fixture(autouse=True)
-def _questions_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the process find the questions of this file."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]), prepend=os.pathsep)
 
 
 @pytest.fixture
