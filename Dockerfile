@@ -23,7 +23,7 @@ ENV NUMBA_CACHE_DIR=/opt/hostler/kernels NUMBA_CPU_NAME=generic
 RUN /opt/hostler/venv/bin/python -c "\
 from hostler.config import prepare_kernel_cache; cache = prepare_kernel_cache(); \
 from hostler.kube.configuration import default_settings; \
-from hostler.engine.warming import warm_kernels; \
+from hostler.engine.warmup import warm_kernels; \
 warm_kernels(default_settings().policies); cache.mark_complete()"
 
 FROM ${PYTHON}

@@ -61,13 +61,18 @@ endif
 demo: deps ## place a small fleet, explain a refusal, run a control plane, compare policies
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash demo/run
 
+.PHONY: hooks
+hooks: ## have git check the messages of your commits in this clone
+	@git config core.hooksPath tools/git-hooks
+
 .PHONY: check
-check: deps ## lint, format, types, architecture, generated references
+check: deps ## lint, format, types, architecture, plain words, generated references
 	$(call step,ruff check,$(BIN)/ruff check --quiet --output-format concise .)
 	$(call step,ruff format,$(BIN)/ruff format --check .)
 	$(call step,mypy,$(BIN)/mypy $(wildcard src tests bench tools))
 	$(call step,architecture,$(BIN)/lint-imports)
 	$(call step,engine state,$(BIN)/python -m tools.engine_state)
+	$(call step,plain words,$(BIN)/python -m tools.plain_words)
 	$(call step,generated references,$(BIN)/python -m tools.references --check)
 
 .PHONY: kube-binaries
@@ -89,11 +94,11 @@ packages: deps ## install the Debian packages that tests of real parts need, or 
 
 .PHONY: test
 test: check kernels kube-binaries packages ## check, then all tests but the long ones
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --durations=30 $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=30 $(ARGS)
 
 .PHONY: test-long
 test-long: deps kernels kube-binaries packages ## the long tests
-	@HOSTLER_RANDOM_TESTS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile -m long $(ARGS)
+	@HOSTLER_RANDOM_TESTS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m long $(ARGS)
 
 .PHONY: bench
 bench: deps ## measure the engine; prints a table and writes JSON
@@ -102,6 +107,7 @@ bench: deps ## measure the engine; prints a table and writes JSON
 .PHONY: docs
 docs: deps ## write the generated references under docs/reference anew
 	@$(BIN)/python -m tools.references
+	@$(BIN)/python -m tools.openapi
 
 # Hashes must be those of the public registry, whatever this machine is set up to use beside it.
 COMPILE = env -u UV_FIND_LINKS -u UV_INDEX -u UV_EXTRA_INDEX_URL $(or $(UV),build/lock/bin/uv) --no-config pip compile --quiet --upgrade \

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 
-from bench import alone, constraints, gangs, large_state, preemption, throughput, waiting
+from bench import alone, constraints, gangs, large_state, preemption, throughput, waiting_guests
 from bench.results import Report, Row, describe_machine
 from bench.rows import RUNS
 from bench.sizes import Sizes
@@ -37,7 +37,7 @@ def _rows(sizes: Sizes) -> Iterator[Row]:
     yield from constraints.rows(sizes)
     yield from preemption.rows(sizes)
     yield from gangs.rows(sizes)
-    yield from waiting.rows(sizes)
+    yield from waiting_guests.rows(sizes)
     yield from large_state.rows(sizes)
 
 
@@ -48,4 +48,4 @@ def _warm_up() -> None:
     constraints.decide_once(20, 200)
     preemption.warm_up()
     gangs.decide_once(20, 10, "")
-    waiting.warm_up()
+    waiting_guests.warm_up()

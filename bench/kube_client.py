@@ -28,8 +28,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from bench.kube_stub import PODS
 from bench.results import Report, Row, describe_machine, table
 from hostler.kube.api.access import Access
-from hostler.kube.api.client import Client
-from hostler.kube.api.credentials import FixedCredential, Identity
+from hostler.kube.api.client import KubeClient
+from hostler.kube.api.credentials import ClientIdentity, FixedCredential
 from hostler.kube.api.http import AiohttpTransport
 from hostler.kube.api.resources import PODS as POD_RESOURCE
 
@@ -39,10 +39,10 @@ _IN_FLIGHT = 64
 _RUNS = 3
 _BEST_MS = 0.12  # of processor time per bind, over plain HTTP on uvloop; 0.5 is what must never be reached
 
-Work = Callable[[Client, int], Awaitable[None]]
+Work = Callable[[KubeClient, int], Awaitable[None]]
 
 
-async def _bind(client: Client, count: int) -> None:
+async def _bind(client: KubeClient, count: int) -> None:
     numbers = iter(range(count))
 
     async def bind_some() -> None:
@@ -53,14 +53,14 @@ async def _bind(client: Client, count: int) -> None:
     await asyncio.gather(*(bind_some() for _ in range(_IN_FLIGHT)))
 
 
-async def _watch(client: Client, count: int) -> None:
+async def _watch(client: KubeClient, count: int) -> None:
     seen = 0
     async for batch in client.watch(POD_RESOURCE, "1000"):
         seen += len(batch)
     assert seen == count
 
 
-async def _list(client: Client, count: int) -> None:
+async def _list(client: KubeClient, count: int) -> None:
     listing = await client.list(POD_RESOURCE)
     assert len(listing.items) == count
 
@@ -82,7 +82,7 @@ def _cost_ms(loop_factory: Callable[[], asyncio.AbstractEventLoop], access: Acce
     """Return the processor time of this process for one of ``count`` things."""
 
     async def run() -> float:
-        client = Client(AiohttpTransport(access))
+        client = KubeClient(AiohttpTransport(access))
         try:
             await _bind(client, 2 * _IN_FLIGHT)  # the connections are there, as they are in a scheduler
             start = process_time()
@@ -128,7 +128,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the binds; targets are not judged")
     is_quick = bool(parser.parse_args().quick)
     load_before, binds = os.getloadavg(), 1_000 if is_quick else 10_000
-    credential = FixedCredential(Identity(token="x" * 900))  # as long as those of service accounts
+    credential = FixedCredential(ClientIdentity(token="x" * 900))  # as long as those of service accounts
     loops = (("asyncio", asyncio.new_event_loop), ("uvloop", uvloop.new_event_loop))
     rows: list[Row] = []
     with _stub() as port:

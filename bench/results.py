@@ -27,7 +27,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Literal["pass", "miss", "info"] = "info"
     note: str = ""
     spoiled: str = ""  # why the figure counts for nothing, however good it is
-    runs: tuple[float, ...] = ()  # all runs, of which the best is ``measured``
+    runs: tuple[float, ...] = ()  # all runs; the best is ``measured``
 
     def judged(self) -> Row:
         """Return the row with its ratio and verdict."""

@@ -14,7 +14,7 @@ from bench.results import Report, Row, describe_machine
 from bench.rows import RUNS
 from hostler.config import parse_documents
 from hostler.engine import BUILT_IN, find_policy
-from hostler.sim.filling import fill
+from hostler.sim.fill_experiment import run_fill_experiment
 from hostler.sim.openb import openb_experiment
 from hostler.sim.scenarios import Scenario, read_scenario, run_scenario
 from hostler.sim.traces.openb import SEEDS, WORKLOADS
@@ -30,7 +30,7 @@ def run(*, quick: bool = False, progress: Callable[[str], None] = lambda _: None
     """Measure everything and return the report."""
     load = os.getloadavg()
     progress("warming up (a first run compiles kernels)")
-    fill(openb_experiment(), find_policy("fgd"), 42)
+    run_fill_experiment(openb_experiment(), find_policy("fgd"), 42)
     run_scenario(_large(20, 200), find_policy("spread"), 1)
     rows = []
     for row in _rows(quick):
@@ -53,7 +53,7 @@ def _experiment() -> Row:
         experiment = openb_experiment()
         gc.collect()
         start = perf_counter()
-        result = fill(experiment, find_policy("fgd"), 42)
+        result = run_fill_experiment(experiment, find_policy("fgd"), 42)
         seconds.append(round(perf_counter() - start, 3))
     if result.gpu_milli_allocated != 5_919_410:
         raise RuntimeError("the experiment did not end as published")
@@ -92,7 +92,7 @@ def _half(workloads: list[str], seeds: list[int]) -> None:
         for seed in seeds:
             experiment = openb_experiment(workload, seed)
             for policy in POLICIES:
-                fill(experiment, find_policy(policy), seed)
+                run_fill_experiment(experiment, find_policy(policy), seed)
 
 
 def _large(hosts: int, guests: int) -> Scenario:
@@ -142,17 +142,19 @@ def _scenario(hosts: int, guests: int) -> Iterator[Row]:
 
 
 def _report(runs: int) -> Row:
-    from hostler.sim.report import report
+    from hostler.sim.report import report_page
 
     results = [
-        fill(openb_experiment("default", 42 + number % 3), find_policy(POLICIES[1 + number % 5]), 42 + number % 3)
+        run_fill_experiment(
+            openb_experiment("default", 42 + number % 3), find_policy(POLICIES[1 + number % 5]), 42 + number % 3
+        )
         for number in range(min(runs, 15))
     ]
     several = [results[number % len(results)] for number in range(runs)]
     seconds = []
     for _ in range(RUNS):
         start = perf_counter()
-        page = report(several)
+        page = report_page(several)
         seconds.append(round(perf_counter() - start, 3))
     return _seconds_row("report", f"one HTML page on {runs} runs, {len(page) / 1e6:.1f} MB", seconds, 5.0)
 

@@ -13,9 +13,9 @@ from bench.results import Row
 from bench.rows import RUNS, rate_row
 from bench.sizes import Sizes
 from hostler.engine import Engine, find_policy
-from hostler.engine.journal import Recorder
+from hostler.engine.journals.journal import Recorder
 from hostler.model import Guest, GuestArrived, HostsJoined
-from hostler.sim.filling import with_mix
+from hostler.queries import with_mixes
 from hostler.sim.openb import openb_experiment
 
 __all__ = ["SHAPES", "growth_rows", "rows", "warm_up"]
@@ -79,7 +79,7 @@ def _policy_rows(sizes: Sizes) -> Iterator[Row]:
 def _openb_once(arriving: int | None) -> float:
     experiment = openb_experiment()
     specs = [experiment.specs[index] for index in experiment.order[:arriving].tolist()]
-    engine = Engine([with_mix(find_policy("fgd"), experiment.specs)])
+    engine = Engine(with_mixes([find_policy("fgd")], experiment.specs))
     engine.apply(HostsJoined(hosts=experiment.hosts))
     gc.collect()
     start = perf_counter()

@@ -12,11 +12,15 @@ they know, goes into a folder of this run and not into the home of the person wh
 from __future__ import annotations
 
 import atexit
+import gc
+import importlib.util
 import os
 import shutil
 import signal
+import sys
 import tempfile
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from hostler.config import prepare_kernel_cache
@@ -39,8 +43,16 @@ def set_state_folder() -> None:
     os.environ["XDG_STATE_HOME"] = folder
 
 
+def settle_absent_sniffio() -> None:
+    """Say once that sniffio is absent: httpx tries to import it several times for each request, and Python looks in
+    every folder of its path each time. That was a quarter of the time of tests that send many requests."""
+    if importlib.util.find_spec("sniffio") is None:
+        sys.modules["sniffio"] = None  # type: ignore[assignment]  # an import of it fails at once
+
+
 set_signals()
 set_state_folder()
+settle_absent_sniffio()
 os.umask(0o022)
 
 # Before any test imports the engine: numba reads its cache folder at import, and would not notice an edited callee.
@@ -53,3 +65,22 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("hostler")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the files that take longest begin first: one that began last would be waited for by all other workers."""
+    early = {item.path for item in items if item.get_closest_marker("early")}
+    items.sort(key=lambda item: item.path not in early)
+
+
+def pytest_collection_finish() -> None:
+    """Take what was collected and imported out of the garbage collector's sight: it stays for the whole run, and every
+    full collection, of which there is one after each file, would look through it."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Run async tests on asyncio, as the product runs."""
+    return "asyncio"

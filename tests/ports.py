@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hostler.kube.local.ports import is_free
+from hostler.kube.local.cluster import is_free
 
 __all__ = ["free_port", "silent_port"]
 

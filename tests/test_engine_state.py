@@ -15,7 +15,7 @@ from tools.engine_state import main, reads_of_state
         "state = self.core.engine.state",
         "anybody.state.cluster.row_of",
         "twin.state.pause = pause",
-        "from hostler.engine.state import State",
+        "from hostler.engine.state.state import State",
     ],
 )
 def test_read_of_state_is_found(source: str):

@@ -11,11 +11,11 @@ from hostler.config import prepare_kernel_cache
 def main() -> None:
     """Let engines with the built-in policies decide about small guests."""
     prepare_kernel_cache()  # before the engine is imported: numba reads its cache folder then
+    from hostler.control.kernel_warmup import warm_up
     from hostler.control.settings import ControlSettings
-    from hostler.control.warming import warm_up
-    from hostler.engine.mixes import with_mixes
-    from hostler.engine.policies import BUILT_IN
-    from hostler.engine.warming import warm_kernels
+    from hostler.engine.policy.policies import BUILT_IN
+    from hostler.engine.warmup import warm_kernels
+    from hostler.queries import with_mixes
 
     warm_up(ControlSettings())
     for policy in with_mixes(list(BUILT_IN.values())):

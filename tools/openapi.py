@@ -9,16 +9,16 @@ import msgspec
 from hostler.control.api.app import ALL_ROUTES
 from hostler.control.api.description import describe
 
-__all__ = ["PLACE", "written"]
+__all__ = ["PLACE", "openapi_text"]
 
 PLACE = Path(__file__).parent.parent / "docs" / "reference" / "openapi.json"
 
 
-def written() -> bytes:
+def openapi_text() -> bytes:
     """Return the file as it is to be."""
     return msgspec.json.format(msgspec.json.encode(describe(ALL_ROUTES)), indent=2) + b"\n"
 
 
 if __name__ == "__main__":
-    PLACE.write_bytes(written())
+    PLACE.write_bytes(openapi_text())
     print(f"{PLACE} is written")

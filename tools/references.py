@@ -15,12 +15,18 @@ import click
 
 from hostler import config, errors
 from hostler.cli.main import COMMANDS, TRACEBACK_VARIABLE, cli
+from hostler.control.api.requests.meters import METRICS as CONTROL_METRICS
 from hostler.engine import BUILT_IN, DEFAULT_POLICY, ENTRY_POINT_GROUP, Registry
-from hostler.engine.registry import KERNEL_FILTERS
+from hostler.engine.policy.registry import KERNEL_FILTERS, REASONS
 from hostler.kube.configuration import SchedulerFile
 from hostler.kube.load.file import LoadFile
-from hostler.sim.grids import SweepFile
+from hostler.kube.scheduler.meters import METRICS as SCHEDULER_METRICS
+from hostler.model.notes import NOTE_TEXTS, OBSTACLE_TEXTS
+from hostler.model.reasons import Wake
+from hostler.model.vocabulary import ENGINE_WORDS, WAKE_TEXTS
+from hostler.runtime.metrics import MetricTable
 from hostler.sim.scenarios.file import ScenarioFile
+from hostler.sim.sweeps.grids import SweepFile
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 MADE_BY = "<!-- Made by `make docs`; edits are lost. -->\n"
@@ -137,7 +143,7 @@ def command_line() -> str:
                 ("1", "the answer is no: not placed, would change, differs"),
                 ("2", "bad input or usage"),
                 ("3", "something outside does not answer"),
-                ("4", "somebody else was faster"),
+                ("4", "another change came first"),
                 ("70", "a bug of ours"),
             ],
         )
@@ -296,8 +302,8 @@ def error_codes() -> str:
     """Return the page of error codes."""
     rows = []
     for name in sorted(errors.__all__):
-        kind: type[errors.HostlerError] = getattr(errors, name)
-        if kind is errors.HostlerError:
+        kind = getattr(errors, name)
+        if kind is errors.HostlerError or not issubclass(kind, errors.HostlerError):
             continue
         retry = "may help" if kind.retryable else "does not help"
         rows.append((f"`{kind.code}`", str(kind.exit_code), retry, _first_line(kind), f"`{name}`"))
@@ -307,6 +313,70 @@ def error_codes() -> str:
         "a decision with reasons, and the exit code is 1.\n\n"
         + _table(("code", "exit code", "a retry", "meaning", "class in `hostler.errors`"), rows)
     )
+
+
+def reasons() -> str:
+    """Return the page of all reasons, notes and wake events."""
+    rows = [
+        (
+            f"`{kind.plugin}`",
+            f"`{kind.code}`",
+            kind.subject,
+            kind.meaning,
+            "yes" if kind.is_resolvable else "no",
+            ", ".join(f"`{wake}`" for wake in Wake if wake in kind.cures) or "no event of a host",
+        )
+        for kind in REASONS.values()
+    ]
+    wakes = [(f"`{code}`", ENGINE_WORDS.render(text, "NAME")) for code, text in WAKE_TEXTS.items()]
+    notes = [(f"`{code}`", _declared(text)) for code, text in NOTE_TEXTS.items()]
+    obstacles = [(f"`{code}`", _declared(text)) for code, text in OBSTACLE_TEXTS.items()]
+    return "\n".join(
+        (
+            f"# Reasons\n\n{MADE_BY}",
+            "A decision counts hosts by the reason that excludes them, so the counts add up to the number of hosts. A "
+            "reason is shown as its code, with spaces, and its subject: `insufficient cpu`. Codes are never renamed. "
+            "The control plane says VM for guest and project for tenant.\n",
+            "## Reasons\n\n"
+            + _table(("plugin", "code", "subject", "meaning", "an eviction can help", "what can cure it"), rows),
+            "Plugins of others [declare their reasons](../guides/write-a-plugin.md#filters) in the same way.\n",
+            "## Notes\n\nWhat a decision says beside its reasons.\n\n" + _table(("code", "text"), notes),
+            "## Obstacles to evictions\n\nWhy `explain` says that no eviction helps.\n\n"
+            + _table(("code", "text"), obstacles),
+            "## Wake events\n\nWhat lets a waiting guest be tried again, beside a periodic retry.\n\n"
+            + _table(("code", "text"), wakes),
+        )
+    )
+
+
+def _declared(text: str) -> str:
+    """Show a declared text with names for its arguments."""
+    shown = {"count": "N", "total": "M", "hosts": "N hosts", "said": "DETAIL"}
+    return ENGINE_WORDS.render(text, "NAME", **shown)
+
+
+def metrics() -> str:
+    """List all metrics of the processes that run for long."""
+    parts = [
+        "# Metrics",
+        MADE_BY,
+        "Both pages are `GET /metrics`, as text for Prometheus. A histogram `NAME` is shown as `NAME_bucket`, "
+        "`NAME_sum` and `NAME_count`.\n",
+        "## `hostler kube schedule`\n",
+        "With shared metrics, those that kube-scheduler has too are also shown with its prefix `scheduler_`.\n",
+        _metric_rows(SCHEDULER_METRICS),
+        "## `hostler serve`\n",
+        _metric_rows(CONTROL_METRICS),
+    ]
+    return "\n".join(parts)
+
+
+def _metric_rows(table: MetricTable) -> str:
+    rows = sorted(
+        (f"`{table.shown_name(one)}`", one.kind, ", ".join(f"`{label}`" for label in one.labels), one.text)
+        for one in table
+    )
+    return _table(("metric", "kind", "labels", "meaning"), rows)
 
 
 def policies_and_plugins() -> str:
@@ -329,7 +399,13 @@ def policies_and_plugins() -> str:
             "of kind `Config` or `Fleet` may declare more of them, and `extends` starts from one of these. A negative "
             "weight means that less is better.\n",
             "## Policies\n\n" + _table(("policy", "takes", "scorers and weights", "ties by", "devices"), rows),
-            "`fgd` measures by a typical mix of guests: that of the policy (`mix`), else of the guests in the input.\n",
+            "`fgd` measures by a typical mix of guests: the policy's own (`mix`), else that of the guests it knows.\n",
+            "- `place`, `explain` and `capacity` from files, and the simulator: all guests of the input.",
+            "- A live scheduler, the extender, `explain` on a live cluster and `hostler serve`: the placed guests.",
+            "  A long-running one computes it again at most once a minute, before it decides. If the mix changed, it",
+            "  sends the engine a fact `policy_changed`, which is in the journal. The fact wakes no waiting guest.",
+            "- If most guests ask for no GPU, only those that ask for one count. Without any, the mix is a usual one:",
+            "  halves, whole ones, pairs and eights of GPUs in equal parts.\n",
             "## Filters\n\n" + _table(("filter", ""), filter_rows),
             "## Scorers\n\nBefore the weight. `limit` is what a host may give; whole scores round down. A guest that "
             "asks for no cpu or memory counts with 100m and 200Mi in `least_allocated`, `most_allocated` and "
@@ -353,7 +429,9 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "cli": command_line,
     "config": configuration,
     "errors": error_codes,
+    "metrics": metrics,
     "policies": policies_and_plugins,
+    "reasons": reasons,
 }
 
 if __name__ == "__main__":

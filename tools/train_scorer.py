@@ -17,9 +17,9 @@ import numpy as np
 
 from hostler.config import prepare_kernel_cache
 from hostler.model import GuestsArrived, GuestSpec, HostsJoined
-from hostler.sim.scorer.features import FEATURES, STEPS, Candidates, Wish, features_of, wish_of
+from hostler.sim.scorer.features import FEATURES, STEPS, CandidateHosts, GuestNeeds, features_of, guest_needs
 from hostler.sim.scorer.fragments import Bools, EncodedMix, Floats
-from hostler.sim.scorer.network import Layer, Network, save_network
+from hostler.sim.scorer.network import Layer, ScorerNetwork, save_network
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "src" / "hostler" / "sim" / "data" / "scorer" / "fgd_like.safetensors"
@@ -68,13 +68,13 @@ def main() -> None:
 def gather(workload: str, seed: int, random: np.random.Generator) -> tuple[Data, EncodedMix]:
     """Return samples from one run of fgd."""
     from hostler.engine import Engine, find_policy
-    from hostler.sim.filling import with_mix
+    from hostler.queries import with_mixes
     from hostler.sim.openb import openb_experiment
-    from hostler.sim.scorer.plugin import candidates
+    from hostler.sim.scorer.plugin import candidate_hosts
 
     experiment = openb_experiment(workload, seed)
     mix = EncodedMix(experiment.mix)
-    engine = Engine([with_mix(find_policy("fgd"), experiment.specs)], 0, seed)
+    engine = Engine(with_mixes([find_policy("fgd")], experiment.specs), 0, seed)
     engine.apply_many(HostsJoined(hosts=experiment.hosts))
     engine.apply_many(arrivals(experiment.specs, experiment.order.tolist()))
     view = engine.view.cluster
@@ -82,12 +82,12 @@ def gather(workload: str, seed: int, random: np.random.Generator) -> tuple[Data,
     tables, scores = [], []
     for at in range(0, len(experiment.order) - EVERY, EVERY):
         engine.step(1, EVERY)
-        wish = wish_of(experiment.specs[int(experiment.order[at + EVERY])])
-        hosts = candidates(view, rows, mix)
-        chosen = np.flatnonzero(fitting(wish, hosts))
+        wish = guest_needs(experiment.specs[int(experiment.order[at + EVERY])])
+        hosts = candidate_hosts(view, rows, mix)
+        chosen = np.flatnonzero(find_fitting_hosts(wish, hosts))
         if len(chosen) < 2:
             continue
-        table = features_of(wish, Candidates(*(column[chosen] for column in hosts)), mix)
+        table = features_of(wish, CandidateHosts(*(column[chosen] for column in hosts)), mix)
         label = 100.0 / (1.0 + np.exp(-table[:, FEATURES.index("relief")]))
         best = np.argsort(-label, kind="stable")[:SAMPLED]
         picked = np.concatenate([best, random.integers(0, len(chosen), SAMPLED)])
@@ -103,7 +103,7 @@ def arrivals(specs: tuple[GuestSpec, ...], order: list[int]) -> GuestsArrived:
     return GuestsArrived(specs=tuple(distinct), spec_of=tuple(distinct[specs[pod]] for pod in order), names=names)
 
 
-def fitting(wish: Wish, hosts: Candidates) -> Bools:
+def find_fitting_hosts(wish: GuestNeeds, hosts: CandidateHosts) -> Bools:
     """Say which hosts have room."""
     fits: Bools = (
         (hosts.cpu_free >= wish.cpu)
@@ -113,7 +113,7 @@ def fitting(wish: Wish, hosts: Candidates) -> Bools:
     return fits
 
 
-def train(data: Data, mix: EncodedMix, random: np.random.Generator, epochs: int) -> Network:
+def train(data: Data, mix: EncodedMix, random: np.random.Generator, epochs: int) -> ScorerNetwork:
     """Fit a network by Adam on the squared error; a tenth of the data only judges it."""
     mean = data.features.mean(axis=0)
     deviation = data.features.std(axis=0)
@@ -135,7 +135,7 @@ def train(data: Data, mix: EncodedMix, random: np.random.Generator, epochs: int)
                 second += 0.001 * (gradient**2 - second)
                 part -= rate * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
     trained = "fgd on openb: " + ", ".join(f"{workload} {seed}" for workload, seed in RUNS) + "; tools/train_scorer.py"
-    network = Network("fgd_like", layers, FEATURES, mean.tolist(), scale.tolist(), mix.mix, trained)
+    network = ScorerNetwork("fgd_like", layers, FEATURES, mean.tolist(), scale.tolist(), mix.mix, trained)
     out, wanted = network.outputs(data.features[held]), data.scores[held]
     equal = np.mean(np.floor(np.clip(out, 0, 100)) == np.floor(wanted))
     print(f"held out: mean error {np.abs(out - wanted).mean():.3f} of 100, same integer {100 * equal:.1f}%")

@@ -10,10 +10,10 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from bench.control.clients import Outcome, as_fast_as_possible, paced, until_running
+from bench.control.clients import CallTimes, as_fast_as_possible, paced, until_running
 from bench.control.deaths import starting, taking_over
 from bench.control.neighbors import beside_a_loud_tenant
-from bench.control.processes import PATIENCE_S, Plane, open_plane, postgres_url
+from bench.control.processes import PATIENCE_S, ControlPlaneProcess, open_control_plane, postgres_url
 from bench.results import Report, Row, describe_machine
 
 __all__ = ["PARTS", "latencies", "run", "throughput"]
@@ -35,29 +35,29 @@ def _rows(part: str, quick: bool, progress: Progress) -> Iterator[Row]:
     hosts, seconds = (50, 2.0) if quick else (1000, 10.0)
     if part == "sqlite":
         progress(f"SQLite, {hosts:,} hosts")
-        with open_plane(hosts, progress=progress) as plane:
-            yield _idle(plane, hosts, seconds, progress)
-            yield from latencies(plane, hosts, seconds, progress)
-            yield throughput(plane, "SQLite", 300, hosts, seconds, progress)
+        with open_control_plane(hosts, progress=progress) as control_plane:
+            yield _idle(control_plane, hosts, seconds, progress)
+            yield from latencies(control_plane, hosts, seconds, progress)
+            yield throughput(control_plane, "SQLite", 300, hosts, seconds, progress)
     elif part == "postgresql":
         progress(f"PostgreSQL, {hosts:,} hosts")
-        with postgres_url() as url, open_plane(hosts, database_url=url, progress=progress) as plane:
-            yield throughput(plane, "PostgreSQL", 500, hosts, seconds, progress)
+        with postgres_url() as url, open_control_plane(hosts, database_url=url, progress=progress) as control_plane:
+            yield throughput(control_plane, "PostgreSQL", 500, hosts, seconds, progress)
     elif part == "neighbor":
         progress(f"SQLite, {hosts:,} hosts, rates limited")
-        with open_plane(hosts, is_limited=True, progress=progress) as plane:
+        with open_control_plane(hosts, is_limited=True, progress=progress) as control_plane:
             # Twice 480 creates: of fewer, the 99th percentile is the second worst one.
-            yield beside_a_loud_tenant(plane, 12 * seconds, progress)
+            yield beside_a_loud_tenant(control_plane, 12 * seconds, progress)
     elif not quick:
         yield starting(progress)
         yield taking_over(progress)
 
 
-def _idle(plane: Plane, hosts: int, seconds: float, progress: Progress) -> Row:
+def _idle(control_plane: ControlPlaneProcess, hosts: int, seconds: float, progress: Progress) -> Row:
     progress("agents that only report")
-    before, began = plane.service_cpu_s(), time.perf_counter()
+    before, began = control_plane.service_cpu_s(), time.perf_counter()
     time.sleep(2 * seconds)
-    share = 100 * (plane.service_cpu_s() - before) / (time.perf_counter() - began)
+    share = 100 * (control_plane.service_cpu_s() - before) / (time.perf_counter() - began)
     return Row(
         name="agents",
         what=f"{hosts:,} agents that report every 5 s: the service's share of one core",
@@ -68,10 +68,10 @@ def _idle(plane: Plane, hosts: int, seconds: float, progress: Progress) -> Row:
     )
 
 
-def latencies(plane: Plane, hosts: int, seconds: float, progress: Progress) -> Iterator[Row]:
+def latencies(control_plane: ControlPlaneProcess, hosts: int, seconds: float, progress: Progress) -> Iterator[Row]:
     """Measure how long people wait for an answer, and for a VM that runs."""
     progress("one VM at a time, until it runs")
-    waits = until_running(plane, count=20 if hosts < 100 else 100)
+    waits = until_running(control_plane, count=20 if hosts < 100 else 100)
     yield Row(
         name="reaches its agent",
         what="from the request until the VM runs and its agent has said so: median, one at a time",
@@ -83,7 +83,10 @@ def latencies(plane: Plane, hosts: int, seconds: float, progress: Progress) -> I
         spoiled=waits.spoiled,
     )
     progress("100 creates a second")
-    times = [paced(plane, rate=100, seconds=seconds, name=f"paced-{which}") for which in range(1 if hosts < 100 else 3)]
+    times = [
+        paced(control_plane, rate=100, seconds=seconds, name=f"paced-{which}")
+        for which in range(1 if hosts < 100 else 3)
+    ]
     steady = sorted(times, key=lambda one: one.percentile(99))[len(times) // 2]
     yield Row(
         name="paced p99",
@@ -101,7 +104,7 @@ def latencies(plane: Plane, hosts: int, seconds: float, progress: Progress) -> I
 
 
 def throughput(
-    plane: Plane,
+    control_plane: ControlPlaneProcess,
     database: str,
     target: float,
     hosts: int,
@@ -112,10 +115,10 @@ def throughput(
 ) -> Row:
     """Measure how many creates are answered in a second; all of them must be placed in the end."""
     progress(f"{_CLIENTS} clients as fast as they can")
-    before = plane.service_cpu_s()
-    done: Outcome = as_fast_as_possible(plane, clients=_CLIENTS, seconds=seconds)
-    spent = plane.service_cpu_s() - before
-    placed = plane.wait_until_placed(patience_s=patience_s)
+    before = control_plane.service_cpu_s()
+    done: CallTimes = as_fast_as_possible(control_plane, clients=_CLIENTS, seconds=seconds)
+    spent = control_plane.service_cpu_s() - before
+    placed = control_plane.wait_until_placed(patience_s=patience_s)
     unplaced = f"not all of them were placed {patience_s:.0f} s after the last answer" if placed is None else ""
     return Row(
         name=f"creates, {database}",

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 import msgspec
 
-from bench.control.processes import Plane
+from bench.control.processes import ControlPlaneProcess
 
-__all__ = ["Outcome", "as_fast_as_possible", "paced", "until_running"]
+__all__ = ["CallTimes", "as_fast_as_possible", "paced", "until_running"]
 
 _SPEC = {"cpu": "100m", "memory": "64Mi"}
 
 
-class Outcome(msgspec.Struct):
+class CallTimes(msgspec.Struct):
     """Milliseconds of all calls that were answered well, in the order of their answers."""
 
     waits_ms: list[float] = []
@@ -45,7 +45,7 @@ class Outcome(msgspec.Struct):
         return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
-def as_fast_as_possible(plane: Plane, *, clients: int, seconds: float) -> Outcome:
+def as_fast_as_possible(control_plane: ControlPlaneProcess, *, clients: int, seconds: float) -> CallTimes:
     """Let clients create VMs one after the other for so long."""
 
     async def load(create: Callable[[str], Awaitable[None]]) -> None:
@@ -59,10 +59,12 @@ def as_fast_as_possible(plane: Plane, *, clients: int, seconds: float) -> Outcom
 
         await asyncio.gather(*(client(number) for number in range(clients)))
 
-    return _measured(plane, load)
+    return _measured(control_plane, load)
 
 
-def paced(plane: Plane, *, rate: int, seconds: float, name: str, project: str = "default", key: str = "") -> Outcome:
+def paced(
+    control_plane: ControlPlaneProcess, *, rate: int, seconds: float, name: str, project: str = "default", key: str = ""
+) -> CallTimes:
     """Begin a create every 1/rate seconds, whether or not the ones before were answered; of VMs that begin so."""
 
     async def load(create: Callable[[str], Awaitable[None]]) -> None:
@@ -72,17 +74,17 @@ def paced(plane: Plane, *, rate: int, seconds: float, name: str, project: str = 
                 await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
                 group.create_task(create(f"{name}-{number}"))
 
-    return _measured(plane, load, project=project, key=key)
+    return _measured(control_plane, load, project=project, key=key)
 
 
-def until_running(plane: Plane, *, count: int) -> Outcome:
+def until_running(control_plane: ControlPlaneProcess, *, count: int) -> CallTimes:
     """Create VMs one after the other and wait each time until it runs; one that does not has failed."""
 
     async def load(create: Callable[[str], Awaitable[None]]) -> None:
         for number in range(count):
             await create(f"single-{number}")
 
-    return _measured(plane, load, query="?wait=30", is_good=_runs)
+    return _measured(control_plane, load, query="?wait=30", is_good=_runs)
 
 
 def _runs(status: int, told: bytes) -> bool:
@@ -90,26 +92,26 @@ def _runs(status: int, told: bytes) -> bool:
 
 
 def _measured(
-    plane: Plane,
+    control_plane: ControlPlaneProcess,
     load: Callable[[Callable[[str], Awaitable[None]]], Awaitable[None]],
     *,
     query: str = "",
     project: str = "default",
     key: str = "",
     is_good: Callable[[int, bytes], bool] = lambda status, _: status in (200, 202),
-) -> Outcome:
+) -> CallTimes:
     """Measure a load; RuntimeError if not one call was answered well, for then there is nothing to tell."""
-    outcome = Outcome(waits_ms=[])
+    outcome = CallTimes(waits_ms=[])
 
     async def run() -> None:
-        headers = {"Authorization": f"Bearer {key or plane.key}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {key or control_plane.key}", "Content-Type": "application/json"}
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
 
             async def create(name: str) -> None:
                 body = msgspec.json.encode({"name": name, "project": project, "spec": _SPEC})
                 sent = time.perf_counter()
-                async with session.post(f"{plane.url}/v1/vms{query}", data=body) as answer:
+                async with session.post(f"{control_plane.url}/v1/vms{query}", data=body) as answer:
                     told = await answer.read()
                     if is_good(answer.status, told):
                         outcome.waits_ms.append(1000 * (time.perf_counter() - sent))
@@ -125,5 +127,5 @@ def _measured(
 
     asyncio.run(run())
     if not outcome.waits_ms:
-        raise RuntimeError(f"nothing to measure: {outcome.spoiled or 'nobody asked'}")
+        raise RuntimeError(f"nothing to measure: {outcome.spoiled or 'no requests'}")
     return outcome

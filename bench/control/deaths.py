@@ -1,4 +1,4 @@
-"""How long nobody answers: a service that starts with many VMs, and replicas whose leader is killed."""
+"""How long no service answers: a service that starts with many VMs, and replicas whose leader is killed."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from bench.control.clients import Outcome, paced
-from bench.control.processes import Plane, stop
+from bench.control.clients import CallTimes, paced
+from bench.control.processes import ControlPlaneProcess, stop
 from bench.results import Row
 
 __all__ = ["be_loud", "beside_a_loud_tenant", "neighbor_row"]
@@ -36,27 +36,27 @@ _BE_LOUD = "from bench.control.neighbors import be_loud; be_loud()"
 _ROOT = Path(__file__).resolve().parents[2]  # so that the other process finds this package
 
 
-def beside_a_loud_tenant(plane: Plane, seconds: float, progress: Callable[[str], None]) -> Row:
+def beside_a_loud_tenant(control_plane: ControlPlaneProcess, seconds: float, progress: Callable[[str], None]) -> Row:
     """Measure how much longer creates of one project take while another does the worst that it may."""
-    quiet, loud = (_new_project(plane, name) for name in ("quiet", "loud"))
+    quiet, loud = (_new_project(control_plane, name) for name in ("quiet", "loud"))
     progress("a tenant alone")
-    alone = paced(plane, rate=_RATE, seconds=seconds, name="alone", project="quiet", key=quiet)
+    alone = paced(control_plane, rate=_RATE, seconds=seconds, name="alone", project="quiet", key=quiet)
     progress("the tenant beside one that does the worst it may")
     # Real clients have machines of their own: this one must not take the service's.
-    command = ["nice", "-n", "10", sys.executable, "-c", _BE_LOUD, plane.url, loud, plane.key]
+    command = ["nice", "-n", "10", sys.executable, "-c", _BE_LOUD, control_plane.url, loud, control_plane.key]
     with subprocess.Popen(command, cwd=_ROOT) as neighbor:
         try:
             time.sleep(_WARM_S)
-            before, began = plane.service_cpu_s(), time.perf_counter()
-            beside = paced(plane, rate=_RATE, seconds=seconds, name="beside", project="quiet", key=quiet)
-            share = (plane.service_cpu_s() - before) / (time.perf_counter() - began)
+            before, began = control_plane.service_cpu_s(), time.perf_counter()
+            beside = paced(control_plane, rate=_RATE, seconds=seconds, name="beside", project="quiet", key=quiet)
+            share = (control_plane.service_cpu_s() - before) / (time.perf_counter() - began)
             ended = neighbor.poll()
         finally:
             stop(neighbor)
     return neighbor_row(alone, beside, share, ended)
 
 
-def neighbor_row(alone: Outcome, beside: Outcome, share: float, ended: int | None) -> Row:
+def neighbor_row(alone: CallTimes, beside: CallTimes, share: float, ended: int | None) -> Row:
     """Return the row; it counts for nothing if the loud tenant ended by itself, with that exit code."""
     gone = "" if ended is None else f"the loud tenant ended before it was told to, with exit code {ended}"
     return Row(
@@ -76,13 +76,13 @@ def neighbor_row(alone: Outcome, beside: Outcome, share: float, ended: int | Non
     )
 
 
-def _new_project(plane: Plane, name: str) -> str:
+def _new_project(control_plane: ControlPlaneProcess, name: str) -> str:
     """Make a project; return the key of an editor of it."""
 
     async def work() -> str:
-        async with _session(plane.key) as session:
-            await _ask(session, "POST", f"{plane.url}/v1/projects", {"name": name})
-            return await _new_key(session, plane.url, name)
+        async with _session(control_plane.key) as session:
+            await _ask(session, "POST", f"{control_plane.url}/v1/projects", {"name": name})
+            return await _new_key(session, control_plane.url, name)
 
     return asyncio.run(work())
 

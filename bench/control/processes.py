@@ -15,13 +15,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-__all__ = ["PATIENCE_S", "Plane", "answers", "free_port", "open_plane", "postgres_url", "start", "stop", "until"]
+__all__ = [
+    "PATIENCE_S", "ControlPlaneProcess", "answers", "free_port", "open_control_plane", "postgres_url", "start",
+    "stop", "until",
+]  # fmt: skip
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE_S = 180.0
 
 
-class Plane:
+class ControlPlaneProcess:
     """A control plane under load."""
 
     def __init__(self, url: str, key: str, service: subprocess.Popen[bytes]) -> None:
@@ -42,7 +45,7 @@ class Plane:
             return found
 
     def wait_until_placed(self, *, patience_s: float = PATIENCE_S) -> float | None:
-        """Wait until nobody waits for a place; return how long that took, None if somebody waits still."""
+        """Wait until no VM waits for a host; return how long that took, or None if one still waits."""
         began = time.perf_counter()
         while self.get("/v1/vms?state=pending&limit=1")["items"]:
             if time.perf_counter() - began >= patience_s:
@@ -52,9 +55,9 @@ class Plane:
 
 
 @contextmanager
-def open_plane(
+def open_control_plane(
     hosts: int, *, database_url: str = "", is_limited: bool = False, progress: Callable[[str], None]
-) -> Iterator[Plane]:
+) -> Iterator[ControlPlaneProcess]:
     """Start a service and its fleet, and leave nothing of them behind."""
     with TemporaryDirectory(prefix="hostler-bench-") as folder:
         place = Path(folder)
@@ -67,13 +70,13 @@ def open_plane(
         fleet: subprocess.Popen[bytes] | None = None
         try:
             until(lambda: key_file.is_file() and answers(f"{url}/readyz"), "the service answers", service)
-            plane = Plane(url, key_file.read_text().strip(), service)
+            control_plane = ControlPlaneProcess(url, key_file.read_text().strip(), service)
             # Real agents have machines of their own: these must not take the service's.
             fleet = start(place / "fleet.log", "dev", "fleet", "--server", url, "--key-file", str(key_file),
                            "--hosts", str(hosts), "--size", "cpu=64,memory=256Gi,disk=4Ti", niceness=10)  # fmt: skip
             progress(f"{hosts:,} agents join")
-            until(lambda: _ready_hosts(plane) >= hosts, "all hosts are ready", fleet)
-            yield plane
+            until(lambda: _ready_hosts(control_plane) >= hosts, "all hosts are ready", fleet)
+            yield control_plane
         finally:
             for process in (fleet, service):
                 if process is not None:
@@ -129,10 +132,10 @@ def answers(url: str) -> bool:
         return False
 
 
-def _ready_hosts(plane: Plane) -> int:
+def _ready_hosts(control_plane: ControlPlaneProcess) -> int:
     count, after = 0, ""
     while True:
-        page = plane.get(f"/v1/hosts?state=ready&limit=500{f'&after={after}' if after else ''}")
+        page = control_plane.get(f"/v1/hosts?state=ready&limit=500{f'&after={after}' if after else ''}")
         count += len(page["items"])
         after = str(page.get("next") or "")
         if not after:
@@ -140,7 +143,7 @@ def _ready_hosts(plane: Plane) -> int:
 
 
 def free_port() -> int:
-    """Return a port that nobody uses now."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

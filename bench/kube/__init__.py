@@ -1,7 +1,7 @@
-"""Ours and kube-scheduler in turn, on the same machine in the same run: ``python -m bench kube``.
+"""Compare Hostler with kube-scheduler, in turn, on the same machine in the same run: ``python -m bench kube``.
 
-etcd and the API server are fresh each time, without kwok and controllers; both schedulers are users at the same
-priority level of API fairness; an independent watcher judges both.
+etcd and the API server are fresh each time, without kwok and controllers. Both schedulers are users at the same
+priority level of API fairness. An independent watcher measures both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The contests: all pods waiting when the scheduler starts; pods at a steady rate; and scheduler_perf's mixes."""
+"""The measurements: pods that all wait at the start, pods at a steady rate, and scheduler_perf's workloads."""
 
 from __future__ import annotations
 
@@ -8,10 +8,19 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from bench.kube.field import Cost, Field, Runner, connect, cost_of, create_all, open_field, same_priority_level
+from bench.kube.bind_watcher import BindWatcher
+from bench.kube.field import (
+    BenchCluster,
+    Cost,
+    SchedulerProcess,
+    connect,
+    cost_of,
+    create_all,
+    open_field,
+    same_priority_level,
+)
 from bench.kube.objects import GANG_SIZE, NAMESPACE, Json, Mix, node, plain_pod, pod_group
-from bench.kube.watching import Judge
-from hostler.kube.api.client import Client
+from hostler.kube.api.client import KubeClient
 from hostler.kube.api.resources import NODES, PODS
 
 __all__ = ["Burst", "Steady", "burst", "mixed", "steady"]
@@ -21,7 +30,7 @@ _NAMESPACE: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name"
 
 
 class Burst(msgspec.Struct, frozen=True, kw_only=True):
-    """How one scheduler did with pods that all waited; seconds from its start."""
+    """Results of one scheduler for pods that all waited; seconds from its start."""
 
     which: str
     pods: int
@@ -35,12 +44,12 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pods_per_s(self) -> float:
-        """Return binds a second from the start of the process to the last bind."""
+        """Return binds per second from the start of the process to the last bind."""
         return self.bound / self.last_bind_s
 
     @property
     def told_per_s(self) -> float:
-        """Return pods a second from the start of the process to the last event."""
+        """Return pods per second from the start of the process to the last event."""
         return self.bound / self.last_event_s
 
 
@@ -55,20 +64,20 @@ class Steady(msgspec.Struct, frozen=True, kw_only=True):
 
 def burst(which: str, nodes: int, pods: int) -> Burst:
     """Let one scheduler place pods that all wait when it starts, on a fresh cluster."""
-    return asyncio.run(_burst(which, nodes, [plain_pod(n, Runner(which, None).name) for n in range(pods)]))
+    return asyncio.run(_burst(which, nodes, [plain_pod(n, SchedulerProcess(which, None).name) for n in range(pods)]))
 
 
 def mixed(which: str, mix: Mix) -> Burst:
-    """Let one scheduler place a mix."""
-    name = Runner(which, None).name
+    """Let one scheduler place a workload."""
+    name = SchedulerProcess(which, None).name
     return asyncio.run(_burst(which, mix.nodes, [mix.make(n, name) for n in range(mix.pods)], mix))
 
 
 async def _burst(which: str, nodes: int, pods: Sequence[Json], mix: Mix | None = None) -> Burst:
     with open_field() as field:
         client = connect(field)
-        judge = Judge(client)
-        runner = Runner(which, field)
+        judge = BindWatcher(client)
+        runner = SchedulerProcess(which, field)
         try:
             await create_all(client, [_NAMESPACE, same_priority_level()])
             await create_all(client, [node(n) for n in range(nodes)])
@@ -104,8 +113,8 @@ async def _burst(which: str, nodes: int, pods: Sequence[Json], mix: Mix | None =
             await client.close()
 
 
-async def _prepare(client: Client, mix: Mix, scheduler: str) -> None:
-    """Create what is there before a mix begins."""
+async def _prepare(client: KubeClient, mix: Mix, scheduler: str) -> None:
+    """Create the objects that exist before a workload begins."""
     running = [
         {
             **plain_pod(n, scheduler, cpu="900m", labels={"app": "low"}, nodeName=f"node-{n % mix.nodes}", priority=0),
@@ -124,7 +133,7 @@ async def _prepare(client: Client, mix: Mix, scheduler: str) -> None:
     await create_all(client, [*running, *hopeless, *groups])
 
 
-async def _churn(client: Client, scheduler: str) -> None:
+async def _churn(client: KubeClient, scheduler: str) -> None:
     """Create and delete a node and a pod again and again, until cancelled."""
     number = 0
     while True:
@@ -143,15 +152,15 @@ async def _churn(client: Client, scheduler: str) -> None:
 
 
 def steady(which: str, nodes: int, rate: int, seconds: int) -> Steady:
-    """Create pods at a steady rate and see how long each waits for its node."""
+    """Create pods at a steady rate and measure how long each waits for its node."""
     return asyncio.run(_steady(which, nodes, rate, seconds))
 
 
 async def _steady(which: str, nodes: int, rate: int, seconds: int) -> Steady:
     with open_field() as field:
         client = connect(field)
-        judge = Judge(client)
-        runner = Runner(which, field)
+        judge = BindWatcher(client)
+        runner = SchedulerProcess(which, field)
         try:
             await create_all(client, [_NAMESPACE, same_priority_level()])
             await create_all(client, [node(n) for n in range(nodes)])
@@ -178,17 +187,17 @@ async def _steady(which: str, nodes: int, rate: int, seconds: int) -> Steady:
             await client.close()
 
 
-async def _post(client: Client, pod: Json, answered: dict[str, float]) -> None:
+async def _post(client: KubeClient, pod: Json, answered: dict[str, float]) -> None:
     await create_all_one(client, pod)
     answered[str(pod["metadata"]["name"])] = time.perf_counter()  # type: ignore[index]
 
 
-async def create_all_one(client: Client, pod: Json) -> None:
+async def create_all_one(client: KubeClient, pod: Json) -> None:
     await client.post(f"/api/v1/namespaces/{NAMESPACE}/pods", pod, timeout_s=30)
 
 
 async def _at_rate(rate: int, count: int, make: Callable[[int], object]) -> None:
-    """Begin one call every 1/rate seconds, whether or not the ones before have ended."""
+    """Start one call every 1/rate seconds, whether or not earlier ones have ended."""
     began = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for number in range(count):
@@ -196,7 +205,7 @@ async def _at_rate(rate: int, count: int, make: Callable[[int], object]) -> None
             group.create_task(make(number))
 
 
-async def _calls(client: Client) -> int:
+async def _calls(client: KubeClient) -> int:
     """Count the requests that the API server answered so far."""
     text = (await client.read("/metrics")).decode()
     return int(
@@ -204,5 +213,5 @@ async def _calls(client: Client) -> int:
     )
 
 
-def _server_cpu(field: Field) -> float:
+def _server_cpu(field: BenchCluster) -> float:
     return cost_of(field.cluster.processes["apiserver"]).cpu_s

@@ -1,4 +1,4 @@
-"""The field of a contest: a fresh etcd and API server, objects created fast, and a scheduler in its own process."""
+"""The environment of a measurement: a fresh etcd and API server, fast creation of objects, and a scheduler process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import msgspec
 
 from bench.kube.objects import NAMESPACE, Json
 from hostler.kube.api.access import read_access
-from hostler.kube.api.client import Client
+from hostler.kube.api.client import KubeClient
 from hostler.kube.api.failures import ApiError
 from hostler.kube.api.http import AiohttpTransport
 from hostler.kube.local.cluster import LocalCluster
 
-__all__ = ["OURS", "THEIRS", "Cost", "Field", "Runner", "connect", "create_all", "open_field"]
+__all__ = ["OURS", "THEIRS", "BenchCluster", "Cost", "SchedulerProcess", "connect", "create_all", "open_field"]
 
 OURS, THEIRS = "hostler", "kube-scheduler"
 _IN_FLIGHT = 48
@@ -37,33 +37,33 @@ _PATHS = {
 }
 
 
-class Field(msgspec.Struct):
+class BenchCluster(msgspec.Struct):
     """A running cluster without a scheduler."""
 
     cluster: LocalCluster
 
     def kubeconfig(self, user: str = "admin") -> Path:
-        """Return how a user reaches it."""
+        """Return the kubeconfig of a user."""
         return self.cluster.kubeconfig(user)
 
 
 @contextmanager
-def open_field() -> Iterator[Field]:
-    """Start a bare cluster, and leave nothing of it behind."""
+def open_field() -> Iterator[BenchCluster]:
+    """Start a bare cluster, and remove it afterwards."""
     with TemporaryDirectory(prefix="hostler-bench-") as folder:
         place = Path(folder) / "cluster"
         with LocalCluster.start("bench", place, bare=True, dies_with_us=True) as cluster:
-            yield Field(cluster)
+            yield BenchCluster(cluster)
 
 
-def connect(field: Field, user: str = "admin") -> Client:
+def connect(field: BenchCluster, user: str = "admin") -> KubeClient:
     """Connect as a user."""
     access = read_access(field.kubeconfig(user), "")
-    return Client(AiohttpTransport(access, max_connections=_IN_FLIGHT + 16), user_agent="bench")
+    return KubeClient(AiohttpTransport(access, max_connections=_IN_FLIGHT + 16), user_agent="bench")
 
 
-async def create_all(client: Client, objects: Sequence[Json]) -> None:
-    """Create objects, many at once."""
+async def create_all(client: KubeClient, objects: Sequence[Json]) -> None:
+    """Create objects, many in parallel."""
     waiting = iter(objects)
 
     async def work() -> None:
@@ -80,7 +80,7 @@ async def create_all(client: Client, objects: Sequence[Json]) -> None:
 
 
 def same_priority_level() -> Json:
-    """Let our user wait in the same line of API fairness as kube-scheduler's (workload-high)."""
+    """Put our user into the same priority level of API fairness as kube-scheduler's (workload-high)."""
     subject = {"kind": "User", "user": {"name": "hostler"}}
     rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "clusterScope": True, "namespaces": ["*"]}
     paths = {"nonResourceURLs": ["*"], "verbs": ["*"]}
@@ -98,16 +98,16 @@ def same_priority_level() -> Json:
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What a process took: seconds of processor time, and megabytes at its peak."""
+    """The cost of a process: seconds of CPU time, and peak memory in megabytes."""
 
     cpu_s: float
     memory_mb: float
 
 
-class Runner:
-    """A scheduler in a process of its own, ours or theirs, which place the pods that name them."""
+class SchedulerProcess:
+    """A scheduler in a process of its own, Hostler or kube-scheduler, for the pods that name it."""
 
-    def __init__(self, which: str, field: Field) -> None:
+    def __init__(self, which: str, field: BenchCluster) -> None:
         self.which = which
         self._field = field
         self._process: subprocess.Popen[bytes] | None = None
@@ -115,7 +115,7 @@ class Runner:
 
     @property
     def name(self) -> str:
-        """Return what pods call it."""
+        """Return its scheduler name."""
         return "hostler-scheduler" if self.which == OURS else "default-scheduler"
 
     def start(self) -> None:
@@ -141,13 +141,13 @@ class Runner:
 
     @property
     def pid(self) -> int:
-        """Return the process's number."""
+        """Return its process id."""
         if self._process is not None:
             return self._process.pid
         return self._field.cluster.processes["scheduler"]
 
     def cost(self) -> Cost:
-        """Read what it took so far."""
+        """Return its cost so far."""
         return cost_of(self.pid)
 
     def stop(self) -> None:
@@ -169,7 +169,7 @@ class Runner:
 
 
 def cost_of(pid: int) -> Cost:
-    """Read what a process took so far."""
+    """Return the cost of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     status = Path(f"/proc/{pid}/status").read_text()
     peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))

@@ -97,7 +97,7 @@ def _member(number: int, scheduler: str) -> Json:
 
 
 class Mix(msgspec.Struct, frozen=True, kw_only=True):
-    """One of scheduler_perf's kinds of load. ``before`` are pods that run or wait when it begins."""
+    """One of scheduler_perf's workloads. ``before`` are pods that run or wait when it begins."""
 
     name: str
     what: str

@@ -2,17 +2,17 @@
 
 ::
 
-    HostlerError              base: .code, .hint, .retryable, .exit_code
+    HostlerError              base: .code, .hint, .retryable, .exit_code, .retry_after_s
     ├─ InputError             a file, a flag or a value that can never be right
     │  ├─ QuantityError       an amount that does not parse, is negative or too large
-    │  ├─ UnknownNameError    a policy, plugin, host or guest that nobody declared
+    │  ├─ UnknownNameError    a policy, plugin, host or guest that is not declared
     │  └─ DuplicateNameError  two things that share a name which must be unique
     ├─ FactError              an event that no front could send, or that contradicts an earlier one
     │  └─ NamesFullError      a host, policy or reservation with names that no table has room for
     ├─ JournalError           a journal that cannot be read, or whose replay differs
     ├─ PluginError            a third party's plugin broke its contract
     ├─ UnavailableError       something outside does not answer; trying again may help
-    ├─ ConflictError          somebody else was faster; trying again may help
+    ├─ ConflictError          another change came first; trying again may help
     └─ InternalError          a broken promise of ours: please report it
 
 *Not placed* is never an exception: it is a :class:`hostler.model.Decision` with reasons. Codes are never
@@ -21,22 +21,29 @@ renamed or reused; ``docs/reference/errors.md`` lists them all.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 __all__ = [
-    "ConflictError",
-    "DuplicateNameError",
-    "FactError",
-    "HostlerError",
-    "InputError",
-    "InternalError",
-    "JournalError",
-    "NamesFullError",
-    "PluginError",
-    "QuantityError",
-    "UnavailableError",
-    "UnknownNameError",
-]
+    "Cause", "ConflictError", "DuplicateNameError", "FactError", "HostlerError", "InputError", "InternalError",
+    "JournalError", "NamesFullError", "PluginError", "QuantityError", "UnavailableError", "UnknownNameError",
+]  # fmt: skip
+
+
+class Cause(NamedTuple):
+    """What is behind an error, for programs: a stable word, finer than the error's code, and what it is about.
+
+    ====================  ==================================================================
+    ``missing``           there is no such thing, or not for this caller
+    ``other_project``     the key is for this project, and another was meant
+    ``protected``         it is protected from deletion
+    ``moving``            it is moving to another host
+    ``pinned``            it may only be on one host, and another was meant
+    ====================  ==================================================================
+    """
+
+    code: str
+    kind: str  # vm, host, project, …
+    name: str
 
 
 class HostlerError(Exception):
@@ -45,11 +52,19 @@ class HostlerError(Exception):
     code: ClassVar[str] = "error"
     retryable: ClassVar[bool] = False
     exit_code: ClassVar[int] = 70
+    retry_after_s: float | None = None  # how long the other side asked to be left alone, if it did
+    # File and line in a plugin. Not part of the message: journals keep that, and a replay elsewhere must give the same.
+    place: str = ""
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", cause: Cause | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.cause = cause
+
+    def located_message(self) -> str:
+        """Return the message with the place in a plugin before it, if that is known."""
+        return f"{self.place}: {self.message}" if self.place else self.message
 
 
 class InputError(HostlerError):
@@ -66,7 +81,7 @@ class QuantityError(InputError):
 
 
 class UnknownNameError(InputError):
-    """A policy, plugin, host or guest that nobody declared."""
+    """A policy, plugin, host or guest that is not declared."""
 
     code = "unknown_name"
 
@@ -113,7 +128,7 @@ class UnavailableError(HostlerError):
 
 
 class ConflictError(HostlerError):
-    """Somebody else changed the same thing first."""
+    """Another change of the same thing came first."""
 
     code = "conflict"
     retryable = True

@@ -13,11 +13,12 @@ _PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 from hostler.agent.drivers.fake import FakeDriver
-from hostler.agent.guarding import run_watchdog
-from hostler.agent.running import Home
+from hostler.agent.watchdog_process import run_watchdog
+from hostler.agent.startup import AgentFolder
+from hostler.telemetry.log import Log
 async def main():
     await run_watchdog(
-        Home(Path(sys.argv[1])), FakeDriver(), hypervisor=sys.argv[2], stopping=asyncio.Event(), say=print, warn=print
+        AgentFolder(Path(sys.argv[1])), FakeDriver(), hypervisor=sys.argv[2], stopping=asyncio.Event(), log=Log(print)
     )
 asyncio.run(main())
 """

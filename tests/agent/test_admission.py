@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.agent.admission import MOST, NOTHING, Amounts, Ledger, what_a_running_vm_takes, what_a_stopped_vm_takes
+from hostler.agent.core.admission import (
+    MOST,
+    NOTHING,
+    Amounts,
+    HostAllocations,
+    what_a_running_vm_takes,
+    what_a_stopped_vm_takes,
+)
 from hostler.agent.messages import Disk, Order
 
 GIB = 2**30
@@ -14,7 +21,7 @@ SIZE = Amounts(8000, 8 * GIB, 0)
 
 
 def ledger(cpus=8, gib=16, **options):
-    return Ledger(Amounts(cpus * 1000, gib * GIB, 100 * GIB), **options)
+    return HostAllocations(Amounts(cpus * 1000, gib * GIB, 100 * GIB), **options)
 
 
 def amounts(cpus, gib=0):
@@ -74,7 +81,7 @@ def test_an_unknown_inventory_is_a_full_host():
 
 
 def test_sums_stop_at_the_largest_number():
-    books = Ledger(Amounts(MOST, MOST, MOST))
+    books = HostAllocations(Amounts(MOST, MOST, MOST))
     books.hold("a", Amounts(MOST, MOST, MOST))
     books.hold("b", Amounts(MOST, 1, 0))
     assert books.used == (MOST, MOST, MOST)
@@ -100,7 +107,7 @@ def test_a_stopped_vm_takes_its_local_disks_only():
     )
 )
 def test_claims_never_exceed_the_host(steps):
-    books = Ledger(SIZE)
+    books = HostAllocations(SIZE)
     for vm, what, cpus, gib in steps:
         if what == "claim":
             books.claim(vm, amounts(cpus, gib))
@@ -111,4 +118,4 @@ def test_claims_never_exceed_the_host(steps):
 
 @pytest.mark.parametrize("wanted", [Amounts(1, 0, 0), Amounts(0, 1, 0), Amounts(0, 0, 1)])
 def test_every_resource_counts(wanted):
-    assert Ledger(Amounts()).claim("a", wanted)
+    assert HostAllocations(Amounts()).claim("a", wanted)

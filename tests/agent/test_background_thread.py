@@ -11,41 +11,35 @@ from hostler.agent.background_thread import BackgroundThread
 from tests.wait import until
 
 
-def test_results_and_errors_come_back():
-    async def scenario():
-        thread = BackgroundThread("work")
-        assert await thread.run(lambda: 7) == 7
-        with pytest.raises(ZeroDivisionError):
-            await thread.run(lambda: 1 // 0)
-        assert await thread.run(threading.current_thread) is not threading.current_thread()
-
-    asyncio.run(scenario())
+async def test_results_and_errors_come_back():
+    thread = BackgroundThread("work")
+    assert await thread.run(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        await thread.run(lambda: 1 // 0)
+    assert await thread.run(threading.current_thread) is not threading.current_thread()
 
 
-def test_work_that_hangs_is_left_behind_and_not_begun_again():
+async def test_work_that_hangs_is_left_behind_and_not_begun_again():
     ends, begun = threading.Event(), []
 
     def hang():
         begun.append(1)
         ends.wait(60)
 
-    async def scenario():
-        thread, other = BackgroundThread("a look"), BackgroundThread("another")
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(thread.run(hang), 0.01)
-        for _ in range(50):
-            with pytest.raises(TimeoutError, match="a look hangs"):
-                await thread.run(hang)
-        assert len(begun) == 1
-        assert await other.run(lambda: "works") == "works"
-        ends.set()
+    thread, other = BackgroundThread("a look"), BackgroundThread("another")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(thread.run(hang), 0.01)
+    for _ in range(50):
+        with pytest.raises(TimeoutError, match="a look hangs"):
+            await thread.run(hang)
+    assert len(begun) == 1
+    assert await other.run(lambda: "works") == "works"
+    ends.set()
 
-        async def works_again():
-            try:
-                return await thread.run(lambda: True)
-            except TimeoutError:
-                return False
+    async def works_again():
+        try:
+            return await thread.run(lambda: True)
+        except TimeoutError:
+            return False
 
-        await until(works_again)
-
-    asyncio.run(scenario())
+    await until(works_again)

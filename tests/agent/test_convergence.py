@@ -7,10 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hostler.agent.core import observe, reregistered
+from hostler.agent.core.decisions import after_registration, observe
 from hostler.agent.drivers.fake import FakeDriver, FakeVm, Fault
 from hostler.agent.messages import HostSize, Order, Orders
-from tests.agent.site import SECOND, Site, run_now
+from tests.agent.stepped_host import SECOND, SteppedHost, run_now
 
 GIB = 2**30
 NAMES = [f"vm{number}" for number in range(6)]
@@ -27,9 +27,9 @@ class HostUnderFire(RuleBasedStateMachine):
         stranger = Order(vm="stranger", generation=0, power="running", memory_bytes=GIB)
         self.driver.vms["stranger"] = FakeVm(order=stranger, power="running", is_ours=False)
         self.driver.vms["orphan"] = FakeVm(order=stranger, power="stopped")
-        self.site = Site(self.driver)
+        self.host = SteppedHost(self.driver)
         self.wanted: dict[str, Order] = {}
-        self.agent, self.known = self.site.agent, {}
+        self.agent, self.known = self.host.agent, {}
         self.version = 0
         self.sent: list[Orders] = []
         self.restarts_ordered = dict.fromkeys(NAMES, 0)
@@ -65,14 +65,14 @@ class HostUnderFire(RuleBasedStateMachine):
         )
         self.restarts_ordered[vm] += 1
         here = self.driver.vms.get(vm)
-        if here is not None and here.power == "running" and vm in self.site.durable:
+        if here is not None and here.power == "running" and vm in self.host.durable:
             self.runs_before_restart[vm] = here.runs
         self._send(Orders(version=self._next(), is_full=False, orders=(self.wanted[vm],)))
 
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
     def deliver_some_message_again_or_late(self, data):
-        self.site.take(data.draw(st.sampled_from(self.sent)))
+        self.host.take(data.draw(st.sampled_from(self.sent)))
 
     @rule(bulk=st.booleans())
     def deliver_everything(self, bulk):
@@ -81,67 +81,67 @@ class HostUnderFire(RuleBasedStateMachine):
 
     @rule()
     def look(self):
-        self.site.look()
+        self.host.look()
 
-    @precondition(lambda self: self.site.actions())
+    @precondition(lambda self: self.host.actions())
     @rule(data=st.data())
     def begin_an_action(self, data):
-        self.site.begin(data.draw(st.sampled_from(self.site.actions())))
+        self.host.begin(data.draw(st.sampled_from(self.host.actions())))
 
-    @precondition(lambda self: any(outcome is None for _, outcome in self.site.lanes.values()))
+    @precondition(lambda self: any(outcome is None for _, outcome in self.host.lanes.values()))
     @rule(data=st.data())
     def let_the_driver_act(self, data):
-        self.site.do(data.draw(st.sampled_from([vm for vm, (_, done) in self.site.lanes.items() if done is None])))
+        self.host.do(data.draw(st.sampled_from([vm for vm, (_, done) in self.host.lanes.items() if done is None])))
 
-    @precondition(lambda self: any(outcome is not None for _, outcome in self.site.lanes.values()))
+    @precondition(lambda self: any(outcome is not None for _, outcome in self.host.lanes.values()))
     @rule(data=st.data())
     def learn_what_came_of_it(self, data):
-        self.site.finish(data.draw(st.sampled_from([vm for vm, (_, done) in self.site.lanes.items() if done])))
+        self.host.finish(data.draw(st.sampled_from([vm for vm, (_, done) in self.host.lanes.items() if done])))
 
     @rule()
     def work_for_a_while(self):
-        self.site.step()
+        self.host.step()
 
     @rule()
     def look_in_the_middle_of_things(self):
         """A look begins, everything under way ends, the look is told of."""
-        found, unsure = run_now(self.site.quiet_find()), set(self.site.lanes)
-        for vm, (_, done) in list(self.site.lanes.items()):
+        found, unsure = run_now(self.host.quiet_find()), set(self.host.lanes)
+        for vm, (_, done) in list(self.host.lanes.items()):
             if done is None:
-                self.site.do(vm)
-            self.site.finish(vm)
-        self.site.state = observe(self.site.state, found, unsure=unsure)
+                self.host.do(vm)
+            self.host.finish(vm)
+        self.host.state = observe(self.host.state, found, unsure=unsure)
 
     @rule()
     def begin_all_that_may_begin(self):
-        for action in self.site.actions():
-            self.site.begin(action)
+        for action in self.host.actions():
+            self.host.begin(action)
 
     @rule()
     def let_everything_happen_without_a_look(self):
         for _ in range(3):
             self.begin_all_that_may_begin()
-            for vm, (_, done) in list(self.site.lanes.items()):
+            for vm, (_, done) in list(self.host.lanes.items()):
                 if done is None:
-                    self.site.do(vm)
+                    self.host.do(vm)
             self.begin_all_that_may_begin()  # with what is done and not known to be
-            for vm, (_, done) in list(self.site.lanes.items()):
+            for vm, (_, done) in list(self.host.lanes.items()):
                 if done is None:
-                    self.site.do(vm)
-                self.site.finish(vm)
-            self.site.now += 2 * SECOND
+                    self.host.do(vm)
+                self.host.finish(vm)
+            self.host.now += 2 * SECOND
 
     @rule()
     def crash(self):
-        self.site.kill()
+        self.host.kill()
 
     @rule()
     def register_anew(self):
-        self.site.state = reregistered(self.site.state, SIZE)
+        self.host.state = after_registration(self.host.state, SIZE)
 
     @rule(seconds=st.integers(1, 70))
     def wait(self, seconds):
-        self.site.now += seconds * SECOND
+        self.host.now += seconds * SECOND
 
     @rule(
         verb=st.sampled_from(["", "", "create", "start", "stop", "resize", "delete"]),
@@ -161,19 +161,19 @@ class HostUnderFire(RuleBasedStateMachine):
     @rule()
     def come_to_rest(self):
         self.driver.faults.clear()
-        for vm, setback in list(self.site.state.setbacks.items()):
+        for vm, setback in list(self.host.state.setbacks.items()):
             if setback.trouble.kind == "permanent" and vm in self.wanted:
                 order = self.wanted[vm]
                 self.wanted[vm] = msgspec.structs.replace(order, generation=order.generation + 1)
         self.deliver_everything(bulk=True)
-        self.site.settle()
-        reports = self.site.reports()
+        self.host.settle()
+        reports = self.host.reports()
         for vm, order in self.wanted.items():
             report = reports.get(vm)
             if report is not None and report.trouble is not None:
                 assert report.trouble.code in ("no_room", "driver_refused"), report
                 continue
-            assert self.site.power(vm) == order.power, (order, report)
+            assert self.host.power(vm) == order.power, (order, report)
             assert order.power == "absent" or report.generation == order.generation
             here = self.driver.vms.get(vm)
             if here is not None:
@@ -183,29 +183,29 @@ class HostUnderFire(RuleBasedStateMachine):
 
     @invariant()
     def nobody_is_restarted_more_often_than_ordered(self):
-        if hasattr(self, "site"):
-            for vm, done in self.site.restarts_done.items():
+        if hasattr(self, "host"):
+            for vm, done in self.host.restarts_done.items():
                 assert done <= self.restarts_ordered[vm], vm
 
     @invariant()
     def no_older_order_replaces_a_newer_one(self):
-        if hasattr(self, "site"):
-            known = {vm: (order.generation, order.restarts) for vm, order in self.site.state.orders.items()}
-            if self.site.agent != self.agent:
-                self.agent, self.known = self.site.agent, {}
+        if hasattr(self, "host"):
+            known = {vm: (order.generation, order.restarts) for vm, order in self.host.state.orders.items()}
+            if self.host.agent != self.agent:
+                self.agent, self.known = self.host.agent, {}
             assert all(age >= self.known.get(vm, age) for vm, age in known.items())
             self.known = known  # one that a full list left out begins anew
 
     @invariant()
     def strangers_are_left_alone(self):
-        if hasattr(self, "site"):
+        if hasattr(self, "host"):
             assert self.driver.vms["stranger"].power == "running"
             assert "orphan" in self.driver.vms
             assert not {vm for _, vm in self.driver.log} & {"stranger", "orphan"}
 
     @invariant()
     def the_host_is_never_overcommitted(self):
-        if hasattr(self, "site"):
+        if hasattr(self, "host"):
             alive = [here for here in self.driver.vms.values() if here.power in ("running", "paused")]
             assert sum(here.order.memory_bytes for here in alive) <= SIZE.memory_bytes
             assert sum(here.order.cpu_millis for here in alive) <= SIZE.cpu_millis
@@ -217,7 +217,7 @@ class HostUnderFire(RuleBasedStateMachine):
     def _send(self, orders: Orders, *, is_lost: bool = False) -> None:
         self.sent.append(orders)
         if not is_lost:
-            self.site.take(orders)
+            self.host.take(orders)
 
 
 TestHostUnderFire = HostUnderFire.TestCase

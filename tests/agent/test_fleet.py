@@ -6,20 +6,23 @@ import asyncio
 
 import pytest
 
-from hostler.agent.fleet import Fleet, FleetPlan, asked_tokens, listed_tokens
-from hostler.agent.link import BusyError, RefusedError, RejectedError
+from hostler.agent.connection.link import AgentRejectedError, ControlPlaneBusyError, MessageRejectedError
+from hostler.agent.connection.transport import ServerResponse
 from hostler.agent.messages import JOIN_PATH, REGISTER_PATH, HostSize, Order
-from hostler.agent.transport import Response, TransportError
+from hostler.agent.simulated_fleet import FleetPlan, SimulatedFleet, tokens_from_list, tokens_from_server
 from hostler.errors import InputError
 from hostler.kube.memory.virtual_time import SimClock, run_simulation
-from tests.agent.plane import TOKEN, Plane
+from hostler.runtime.transport import TransportError
+from tests.agent.fake_control_plane import TOKEN, FakeControlPlane
+from tests.async_tests import run_with
+from tests.recorded_log import recorded_log
 
 NAMES = tuple(f"host-{number}" for number in range(10))
-TOKENS = listed_tokens(NAMES, [TOKEN] * len(NAMES))
+TOKENS = tokens_from_list(NAMES, [TOKEN] * len(NAMES))
 
 
-class Door(Plane):
-    """A plane whose door may be shut: whoever wants to register waits, and is counted."""
+class PlaneWithDoor(FakeControlPlane):
+    """A control plane that can hold registrations back, and counts those that wait."""
 
     def __init__(self):
         super().__init__()
@@ -36,8 +39,8 @@ class Door(Plane):
         return await super().send(request)
 
 
-def new_fleet(plane, plan, tokens, **options):
-    return Fleet(plane, plan, tokens, clock=SimClock().now, **options)
+def new_fleet(control_plane, plan, tokens, **options):
+    return SimulatedFleet(control_plane, plan, tokens, clock=SimClock().now, **options)
 
 
 def simulate(scenario):
@@ -48,122 +51,104 @@ async def started(fleet, stopping):
     return asyncio.get_running_loop().create_task(fleet.run(stopping))
 
 
-def test_only_so_many_hosts_are_on_their_way_in_at_once():
-    async def scenario():
-        plane, stopping = Door(), asyncio.Event()
-        fleet = new_fleet(plane, FleetPlan(names=NAMES, at_once=3), TOKENS)
-        task = await started(fleet, stopping)
-        await asyncio.sleep(5)
-        assert (plane.waiting, plane.joins, fleet.came) == (3, 3, set())
-        plane.opened.set()
-        await asyncio.sleep(5)
-        assert fleet.came == set(NAMES)
-        stopping.set()
-        await task
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_only_so_many_hosts_are_on_their_way_in_at_once():
+    control_plane, stopping = PlaneWithDoor(), asyncio.Event()
+    fleet = new_fleet(control_plane, FleetPlan(names=NAMES, at_once=3), TOKENS)
+    task = await started(fleet, stopping)
+    await asyncio.sleep(5)
+    assert (control_plane.waiting, control_plane.joins, fleet.came) == (3, 3, set())
+    control_plane.opened.set()
+    await asyncio.sleep(5)
+    assert fleet.came == set(NAMES)
+    stopping.set()
+    await task
 
 
-def test_a_fleet_stops_while_its_hosts_are_still_outside():
-    async def scenario():
-        plane, stopping = Door(), asyncio.Event()
-        task = await started(new_fleet(plane, FleetPlan(names=NAMES, at_once=3), TOKENS), stopping)
-        await asyncio.sleep(5)
-        stopping.set()
-        await task
-        assert plane.joins == 3
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_a_fleet_stops_while_its_hosts_are_still_outside():
+    control_plane, stopping = PlaneWithDoor(), asyncio.Event()
+    task = await started(new_fleet(control_plane, FleetPlan(names=NAMES, at_once=3), TOKENS), stopping)
+    await asyncio.sleep(5)
+    stopping.set()
+    await task
+    assert control_plane.joins == 3
 
 
-def test_a_fleet_stops_while_it_waits_for_tokens():
+@run_with(simulate)
+async def test_a_fleet_stops_while_it_waits_for_tokens():
     async def nothing(name):
         raise TransportError("nobody there")
 
-    async def scenario():
-        stopping, warned = asyncio.Event(), []
-        fleet = new_fleet(
-            Plane(), FleetPlan(names=NAMES), nothing, warn=lambda message, **fields: warned.append(message)
-        )
-        task = await started(fleet, stopping)
-        await asyncio.sleep(100)
-        stopping.set()
-        await task
-        assert "no token yet" in warned
-        assert fleet.ended == {}
-
-    simulate(scenario)
+    stopping, warned = asyncio.Event(), list[str]()
+    fleet = new_fleet(FakeControlPlane(), FleetPlan(names=NAMES), nothing, log=recorded_log(warned))
+    task = await started(fleet, stopping)
+    await asyncio.sleep(100)
+    stopping.set()
+    await task
+    assert "no token yet" in warned
+    assert fleet.ended == {}
 
 
-def test_a_fleet_of_which_all_are_rejected_ends_with_the_reason():
-    async def scenario():
-        fleet = new_fleet(Plane(), FleetPlan(names=NAMES), listed_tokens(NAMES, ["forged"] * 10))
-        with pytest.raises(RejectedError):
-            await fleet.run(asyncio.Event())
-        assert set(fleet.ended) == set(NAMES)
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_a_fleet_of_which_all_are_rejected_ends_with_the_reason():
+    fleet = new_fleet(FakeControlPlane(), FleetPlan(names=NAMES), tokens_from_list(NAMES, ["forged"] * 10))
+    with pytest.raises(AgentRejectedError):
+        await fleet.run(asyncio.Event())
+    assert set(fleet.ended) == set(NAMES)
 
 
-def test_tokens_that_are_refused_for_good_end_the_fleet():
+@run_with(simulate)
+async def test_tokens_that_are_refused_for_good_end_the_fleet():
     async def refused(name):
         if name == NAMES[-1]:
             raise InputError("no")
         return TOKEN
 
-    async def scenario():
-        with pytest.raises(InputError):
-            await new_fleet(Plane(), FleetPlan(names=NAMES), refused).run(asyncio.Event())
-
-    simulate(scenario)
+    with pytest.raises(InputError):
+        await new_fleet(FakeControlPlane(), FleetPlan(names=NAMES), refused).run(asyncio.Event())
 
 
-def test_a_bug_in_one_host_is_not_kept_secret():
+@run_with(simulate)
+async def test_a_bug_in_one_host_is_not_kept_secret():
     async def broken(name):
         raise ZeroDivisionError
 
-    async def scenario():
-        with pytest.raises(ZeroDivisionError):
-            await new_fleet(Plane(), FleetPlan(names=NAMES), broken).run(asyncio.Event())
-
-    simulate(scenario)
+    with pytest.raises(ZeroDivisionError):
+        await new_fleet(FakeControlPlane(), FleetPlan(names=NAMES), broken).run(asyncio.Event())
 
 
-def test_deeds_fail_as_often_as_asked_for_and_are_tried_again_until_they_work():
-    async def scenario():
-        plane, stopping = Plane(), asyncio.Event()
-        size = HostSize(cpu_millis=4000, memory_bytes=2**32)
-        fleet = new_fleet(plane, FleetPlan(names=NAMES, size=size, fail_rate=0.5), TOKENS)
-        task = await started(fleet, stopping)
-        plane.order(Order(vm="a", generation=1, power="running", memory_bytes=2**28))
-        await asyncio.sleep(20_000 / 4)
-        troubled = [report for one in plane.reports for report in one.vms if report.trouble is not None]
-        assert troubled
-        assert [driver.vms["a"].power for driver in fleet.drivers.values()] == ["running"] * 10
-        stopping.set()
-        await task
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_injected_faults_are_retried_until_they_pass():
+    control_plane, stopping = FakeControlPlane(), asyncio.Event()
+    size = HostSize(cpu_millis=4000, memory_bytes=2**32)
+    fleet = new_fleet(control_plane, FleetPlan(names=NAMES, size=size, fail_rate=0.5), TOKENS)
+    task = await started(fleet, stopping)
+    control_plane.order(Order(vm="a", generation=1, power="running", memory_bytes=2**28))
+    await asyncio.sleep(20_000 / 4)
+    troubled = [report for one in control_plane.reports for report in one.vms if report.trouble is not None]
+    assert troubled
+    assert [driver.vms["a"].power for driver in fleet.drivers.values()] == ["running"] * 10
+    stopping.set()
+    await task
 
 
-def test_hosts_of_a_fleet_can_send_vms_to_each_other():
-    async def scenario():
-        plane, stopping = Plane(), asyncio.Event()
-        fleet = new_fleet(plane, FleetPlan(names=NAMES), TOKENS)
-        task = await started(fleet, stopping)
-        await asyncio.sleep(5)
-        assert all(registration.capabilities.live_migration for registration in plane.registrations)
-        stopping.set()
-        await task
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_hosts_of_a_fleet_can_send_vms_to_each_other():
+    control_plane, stopping = FakeControlPlane(), asyncio.Event()
+    fleet = new_fleet(control_plane, FleetPlan(names=NAMES), TOKENS)
+    task = await started(fleet, stopping)
+    await asyncio.sleep(5)
+    assert all(registration.capabilities.live_migration for registration in control_plane.registrations)
+    stopping.set()
+    await task
 
 
-class Answers:
+class FixedAnswers:
     """A server that always answers the same."""
 
     def __init__(self, status, body):
-        self._response = Response(status=status, body=body)
+        self._response = ServerResponse(status=status, body=body)
 
     async def send(self, request):
         return self._response
@@ -173,7 +158,10 @@ class Answers:
 
 
 def test_of_a_token_the_secret_is_taken():
-    assert asyncio.run(asked_tokens(Answers(201, b'{"token": {"id": "1"}, "secret": "t"}'), "key")("host")) == "t"
+    assert (
+        asyncio.run(tokens_from_server(FixedAnswers(201, b'{"token": {"id": "1"}, "secret": "t"}'), "key")("host"))
+        == "t"
+    )
 
 
 @pytest.mark.parametrize(
@@ -183,11 +171,11 @@ def test_of_a_token_the_secret_is_taken():
         (404, b"", InputError),
         (200, b"<html>", InputError),
         (201, b'{"token": {"id": "1"}}', InputError),
-        (409, b"{}", RefusedError),
-        (429, b"", BusyError),
-        (503, b"", BusyError),
+        (409, b"{}", MessageRejectedError),
+        (429, b"", ControlPlaneBusyError),
+        (503, b"", ControlPlaneBusyError),
     ],
 )
-def test_an_answer_without_a_token_is_an_error_that_says_whether_waiting_helps(status, body, error):
+def test_answer_without_token_says_whether_waiting_helps(status, body, error):
     with pytest.raises(error):
-        asyncio.run(asked_tokens(Answers(status, body), "key")("host"))
+        asyncio.run(tokens_from_server(FixedAnswers(status, body), "key")("host"))

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from hostler.agent.http import HttpTransport
-from hostler.agent.transport import Request, TransportError
+from hostler.agent.connection.http import HttpTransport
 from hostler.errors import InputError
+from hostler.runtime.transport import Request, TransportError
 from tests.kube.api.certificates import Authority, server_tls
 from tests.ports import silent_port
 
@@ -21,9 +21,9 @@ HOST = "127.0.0.1"
 async def server(handler, tls=None):
     runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, HOST, 0, ssl_context=tls)
-    await site.start()
-    port = site._server.sockets[0].getsockname()[1]
+    host = web.TCPSite(runner, HOST, 0, ssl_context=tls)
+    await host.start()
+    port = host._server.sockets[0].getsockname()[1]
     try:
         yield f"{'https' if tls else 'http'}://{HOST}:{port}"
     finally:

@@ -10,8 +10,8 @@ import socket
 import aiohttp
 import pytest
 
-from hostler.agent.http import HttpTransport
-from hostler.agent.transport import Request, TransportError
+from hostler.agent.connection.http import HttpTransport
+from hostler.runtime.transport import Request, TransportError
 from tests.agent.test_http import HOST, echo, server
 from tests.kube.api.certificates import Authority, server_tls
 

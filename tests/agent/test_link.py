@@ -10,21 +10,30 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostler.agent.credentials import CredentialFile, Identity, MemoryCredentials, read_token
-from hostler.agent.link import Backoff, BusyError, Link, RefusedError, RejectedError, longest_pause_s
+from hostler.agent.connection.credentials import AgentIdentity, CredentialFile, MemoryCredentials, read_token
+from hostler.agent.connection.link import (
+    PAUSES,
+    AgentRejectedError,
+    ControlPlaneBusyError,
+    Link,
+    MessageRejectedError,
+    longest_pause_s,
+)
+from hostler.agent.connection.transport import ServerResponse
 from hostler.agent.messages import HostSize, Joined, Orders, Register, Registered, Report
-from hostler.agent.transport import Request, Response
 from hostler.errors import InputError
+from hostler.runtime.backoff import Backoff
+from hostler.runtime.transport import Request
 
 
-class Script:
+class ScriptedTransport:
     """A transport that gives the answers that it was given."""
 
-    def __init__(self, *answers: Response) -> None:
+    def __init__(self, *answers: ServerResponse) -> None:
         self.answers = list(answers)
         self.requests: list[Request] = []
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: Request) -> ServerResponse:
         self.requests.append(request)
         return self.answers.pop(0)
 
@@ -33,25 +42,25 @@ class Script:
 
 
 def answer(message, status=200):
-    return Response(status=status, body=msgspec.json.encode(message))
+    return ServerResponse(status=status, body=msgspec.json.encode(message))
 
 
 REPORT = Report(boot="b", agent="a", epoch=1, sequence=1)
-KNOWN = Identity("host-1", "secret-1")
+KNOWN = AgentIdentity("host-1", "secret-1")
 
 
-def report(response: Response):
-    return asyncio.run(Link(Script(response), MemoryCredentials(KNOWN)).report(REPORT))
+def report(response: ServerResponse):
+    return asyncio.run(Link(ScriptedTransport(response), MemoryCredentials(KNOWN)).report(REPORT))
 
 
 def test_joining_keeps_the_credential_and_every_later_call_shows_it():
-    script = Script(answer(Joined(host="h", credential="c", protocol=1)), Response(status=204))
+    script = ScriptedTransport(answer(Joined(host="h", credential="c", protocol=1)), ServerResponse(status=204))
     credentials = MemoryCredentials()
     link = Link(script, credentials)
     asyncio.run(link.join("token", "name"))
     assert asyncio.run(link.poll(3, wait_s=45)) is None
     assert [request.credential for request in script.requests] == ["", "c"]
-    assert credentials.load() == Identity("h", "c")
+    assert credentials.load() == AgentIdentity("h", "c")
     assert script.requests[1].path == "/agent/v1/orders?from=3&wait_s=45"
     assert script.requests[1].timeout_s > 45
 
@@ -61,52 +70,56 @@ def test_a_new_credential_is_kept_before_it_is_used():
         boot="b", agent="a", version="1", driver="fake", capabilities={}, size=HostSize(cpu_millis=1, memory_bytes=1)
     )
     credentials = MemoryCredentials(KNOWN)
-    script = Script(answer(Registered(epoch=1, heartbeat_s=5, silent_after_s=15, credential="secret-2")))
+    script = ScriptedTransport(answer(Registered(epoch=1, heartbeat_s=5, silent_after_s=15, credential="secret-2")))
     asyncio.run(Link(script, credentials).register(register))
-    assert credentials.load() == Identity("host-1", "secret-2")
+    assert credentials.load() == AgentIdentity("host-1", "secret-2")
 
 
 @pytest.mark.parametrize("status", [401, 403, 410, 426])
 def test_a_rejected_identity_is_the_end(status):
-    with pytest.raises(RejectedError, match="revoked") as caught:
-        report(Response(status=status, body=b'{"code": "x", "detail": "it was revoked"}'))
+    with pytest.raises(AgentRejectedError, match="revoked") as caught:
+        report(ServerResponse(status=status, body=b'{"code": "x", "detail": "it was revoked"}'))
     assert not caught.value.retryable
     assert caught.value.hint
 
 
 def test_a_name_that_another_host_joined_with_is_the_end():
-    with pytest.raises(RejectedError, match="host node-1 joined before") as caught:
-        report(Response(status=409, body=b'{"code": "host_exists", "detail": "host node-1 joined before"}'))
+    with pytest.raises(AgentRejectedError, match="host node-1 joined before") as caught:
+        report(ServerResponse(status=409, body=b'{"code": "host_exists", "detail": "host node-1 joined before"}'))
     assert "hostler token create --host" in caught.value.hint
 
 
 @pytest.mark.parametrize("status", [302, 429, 500, 502, 503])
 def test_a_server_that_cannot_answer_now_is_asked_again(status):
-    with pytest.raises(BusyError) as caught:
-        report(Response(status=status, body=b"<html>", retry_after_s=7.0))
+    with pytest.raises(ControlPlaneBusyError) as caught:
+        report(ServerResponse(status=status, body=b"<html>", retry_after_s=7.0))
     assert caught.value.retry_after_s == 7.0
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 422])
 def test_a_refused_message_says_so_with_the_code(status):
-    with pytest.raises(RefusedError, match="stale_report"):
-        report(Response(status=status, body=b'{"code": "stale_report"}'))
+    with pytest.raises(MessageRejectedError, match="stale_report"):
+        report(ServerResponse(status=status, body=b'{"code": "stale_report"}'))
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"version": "x"}'])
 def test_an_answer_that_is_none_of_ours_is_tried_again(body):
-    with pytest.raises(BusyError):
-        asyncio.run(Link(Script(Response(status=200, body=body)), MemoryCredentials(KNOWN)).poll(0, wait_s=1))
+    with pytest.raises(ControlPlaneBusyError):
+        asyncio.run(
+            Link(ScriptedTransport(ServerResponse(status=200, body=body)), MemoryCredentials(KNOWN)).poll(0, wait_s=1)
+        )
 
 
 def test_fields_of_a_newer_control_plane_are_ignored():
     body = b'{"version": 4, "is_full": true, "something_new": [1], "orders": []}'
-    orders = asyncio.run(Link(Script(Response(status=200, body=body)), MemoryCredentials(KNOWN)).poll(0, wait_s=1))
+    orders = asyncio.run(
+        Link(ScriptedTransport(ServerResponse(status=200, body=body)), MemoryCredentials(KNOWN)).poll(0, wait_s=1)
+    )
     assert orders == Orders(version=4, is_full=True)
 
 
 def test_waits_double_from_one_second_to_thirty_and_differ_between_agents():
-    waits = [Backoff(random.Random(seed)) for seed in range(2)]
+    waits = [Backoff(PAUSES, random.Random(seed)) for seed in range(2)]
     ours, theirs = ([backoff.next_wait_s() for _ in range(8)] for backoff in waits)
     for wait, base in zip(ours, [1, 2, 4, 8, 16, 30, 30, 30], strict=True):
         assert base <= wait <= base * 1.3
@@ -116,14 +129,14 @@ def test_waits_double_from_one_second_to_thirty_and_differ_between_agents():
 
 
 def test_waits_stay_below_what_a_registration_asks_for_and_still_differ():
-    backoff = Backoff(random.Random(0))
+    backoff = Backoff(PAUSES, random.Random(0))
     told = Registered(epoch=1, heartbeat_s=5.0, silent_after_s=15.0, stop_after_s=12.0)
     waits = [backoff.next_wait_s(longest_s=longest_pause_s(told)) for _ in range(8)]
     for wait, base in zip(waits, [1, 2, 4, 4, 4, 4, 4, 4], strict=True):
         assert base <= wait <= base * 1.3
     assert len(set(waits)) == len(waits)
-    busy = BusyError("busy", retry_after_s=20.0)
-    assert backoff.next_wait_s(busy, longest_s=longest_pause_s(told)) >= 20.0, "the server's word counts"
+    busy = ControlPlaneBusyError("busy", retry_after_s=20.0)
+    assert backoff.next_wait_s(busy.retry_after_s, longest_s=longest_pause_s(told)) >= 20.0, "the server's word counts"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +158,10 @@ def test_longest_pause_is_a_third_of_the_shortest_deadline(silent_after_s, stop_
 
 
 def test_a_wait_is_never_shorter_than_the_server_asked_for():
-    assert Backoff(random.Random(0)).next_wait_s(BusyError("busy", retry_after_s=20.0)) >= 20.0
+    assert (
+        Backoff(PAUSES, random.Random(0)).next_wait_s(ControlPlaneBusyError("busy", retry_after_s=20.0).retry_after_s)
+        >= 20.0
+    )
 
 
 def test_a_credential_file_is_for_its_owner_only(tmp_path):
@@ -195,8 +211,8 @@ REGISTER = Register(
 @pytest.mark.parametrize("status", [200, 500])
 @pytest.mark.parametrize("body", [DEEP, NO_UTF8], ids=["deep", "no UTF-8"])
 def test_an_answer_that_cannot_be_read_is_waited_for_anew(body, status):
-    link = Link(Script(Response(status=status, body=body)), MemoryCredentials())
-    with pytest.raises(BusyError):
+    link = Link(ScriptedTransport(ServerResponse(status=status, body=body)), MemoryCredentials())
+    with pytest.raises(ControlPlaneBusyError):
         asyncio.run(link.join("token", "name") if status == 200 else link.report(REPORT))
 
 
@@ -210,15 +226,15 @@ def test_a_registration_that_nobody_means_is_neither_obeyed_nor_kept(said):
     usual = {"epoch": 1, "heartbeat_s": 5.0, "silent_after_s": 30.0, "credential": "next"}
     body = json.dumps(usual | said).encode()
     credentials = MemoryCredentials(KNOWN)
-    with pytest.raises(BusyError):
-        asyncio.run(Link(Script(Response(status=200, body=body)), credentials).register(REGISTER))
+    with pytest.raises(ControlPlaneBusyError):
+        asyncio.run(Link(ScriptedTransport(ServerResponse(status=200, body=body)), credentials).register(REGISTER))
     assert credentials.load() == KNOWN
 
 
 def test_a_credential_that_no_header_can_carry_is_not_kept():
     credentials = MemoryCredentials()
-    script = Script(answer(Joined(host="h", credential="a\r\nX: b", protocol=1)))
-    with pytest.raises(BusyError):
+    script = ScriptedTransport(answer(Joined(host="h", credential="a\r\nX: b", protocol=1)))
+    with pytest.raises(ControlPlaneBusyError):
         asyncio.run(Link(script, credentials).join("token", "name"))
     assert credentials.load() is None
 
@@ -251,4 +267,5 @@ def test_what_is_no_file_is_not_to_be_made_private(path):
 
 
 def test_a_server_that_asks_to_be_left_alone_for_ever_is_asked_again():
-    assert Backoff(random.Random(0)).next_wait_s(BusyError("busy", retry_after_s=float("inf"))) <= 400.0
+    busy = ControlPlaneBusyError("busy", retry_after_s=float("inf"))
+    assert Backoff(PAUSES, random.Random(0)).next_wait_s(busy.retry_after_s) <= 400.0

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from hostler.agent.core.state import Record
 from hostler.agent.manifest import FileManifest, ManifestError, MemoryManifest
 from hostler.agent.messages import Disk, Order
-from hostler.agent.state import Record
 
 ORDER = Order(vm="a", generation=3, power="running", disks=(Disk(size_bytes=7),))
 RECORD = Record(vm="a", generation=3, restarts=2, sent=1, made=ORDER, when_silent="stop")

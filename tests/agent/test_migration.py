@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from hostler.agent.core.reports import gone
 from hostler.agent.drivers.fake import FakeDriver, FakeWires
 from hostler.agent.messages import Migration, Order, Orders
-from hostler.agent.reporting import gone
-from tests.agent.site import Site
+from tests.agent.stepped_host import SteppedHost
 
 GIB = 2**30
 
 
-class Mover:
+class MigrationDriver:
     """The control plane's part: prepare the target, tell the source, commit ownership by a newer generation."""
 
     def __init__(self) -> None:
         wires = FakeWires()
-        self.source, self.target = Site(FakeDriver("one", wires=wires)), Site(FakeDriver("two", wires=wires))
+        self.source, self.target = (
+            SteppedHost(FakeDriver("one", wires=wires)),
+            SteppedHost(FakeDriver("two", wires=wires)),
+        )
         self.orders: dict[str, dict[str, Order]] = {"source": {}, "target": {}}
         self.version = 0
         self.is_committed = self.is_aborted = False
@@ -33,18 +36,18 @@ class Mover:
         for _ in range(12):
             self.deliver()
             yield
-            for site in (self.target, self.source):
-                site.look()
+            for host in (self.target, self.source):
+                host.look()
                 yield
-                for action in site.actions():
-                    site.begin(action)
+                for action in host.actions():
+                    host.begin(action)
                     yield
-                    if action.vm in site.lanes:
-                        site.do(action.vm)
+                    if action.vm in host.lanes:
+                        host.do(action.vm)
                         self._count()
                         yield
-                    if action.vm in site.lanes:
-                        site.finish(action.vm)
+                    if action.vm in host.lanes:
+                        host.finish(action.vm)
                         yield
             self.advance()
             yield
@@ -72,15 +75,15 @@ class Mover:
 
     def deliver(self) -> None:
         self.version += 1
-        for name, site in (("source", self.source), ("target", self.target)):
+        for name, host in (("source", self.source), ("target", self.target)):
             orders = tuple(self.orders[name].values())
-            site.take(Orders(version=self.version, is_full=True, orders=orders))
+            host.take(Orders(version=self.version, is_full=True, orders=orders))
 
     def finish(self) -> None:
         for _ in range(8):
             self.deliver()
-            for site in (self.target, self.source):
-                site.settle()
+            for host in (self.target, self.source):
+                host.settle()
                 self._count()
             self.advance()
 
@@ -97,7 +100,7 @@ class Mover:
 
 
 def test_a_vm_moves_without_ever_stopping_or_running_twice():
-    mover = Mover()
+    mover = MigrationDriver()
     for _ in mover.steps():
         pass
     assert mover.powers() == ("absent", "running")
@@ -110,13 +113,13 @@ ARROWS = range(57)
 
 
 def test_there_are_as_many_arrows_as_are_tried():
-    assert sum(1 for _ in Mover().steps()) == len(ARROWS)
+    assert sum(1 for _ in MigrationDriver().steps()) == len(ARROWS)
 
 
 @pytest.mark.parametrize("victims", ["source", "target", "both"])
 @pytest.mark.parametrize("arrow", ARROWS)
 def test_a_crash_at_any_arrow_ends_with_the_vm_on_one_side(arrow, victims):
-    mover = Mover()
+    mover = MigrationDriver()
     for number, _ in enumerate(mover.steps()):
         if number == arrow:
             for name in ("source", "target"):
@@ -131,7 +134,7 @@ def test_a_crash_at_any_arrow_ends_with_the_vm_on_one_side(arrow, victims):
 @pytest.mark.parametrize("crash", [False, True], ids=["", "and both agents crash"])
 @pytest.mark.parametrize("arrow", ARROWS)
 def test_an_abort_at_any_arrow_ends_with_the_vm_on_one_side(arrow, crash):
-    mover = Mover()
+    mover = MigrationDriver()
     for number, _ in enumerate(mover.steps()):
         if number == arrow:
             mover.abort()
@@ -144,7 +147,7 @@ def test_an_abort_at_any_arrow_ends_with_the_vm_on_one_side(arrow, crash):
 
 
 def test_a_source_that_sent_its_vm_does_not_start_it_again_on_its_own():
-    mover = Mover()
+    mover = MigrationDriver()
     for _ in mover.steps():
         if mover.powers() == ("left", "running"):
             break

@@ -8,13 +8,15 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
+from hostler.agent.connection.transport import ServerResponse
 from hostler.agent.messages import JOIN_PATH, ORDERS_PATH, REGISTER_PATH, Join, Registered
-from hostler.agent.transport import Request, Response
-from tests.agent.plane import Plane
-from tests.agent.test_process import SHORTEST_WAIT_S, Host, simulate, vm
+from hostler.runtime.transport import Request
+from tests.agent.fake_control_plane import FakeControlPlane
+from tests.agent.test_process import SHORTEST_WAIT_S, AgentHost, simulate, vm
+from tests.async_tests import run_with
 
 
-class Speaking(Plane):
+class Speaking(FakeControlPlane):
     """A control plane that speaks one protocol, and remembers what polls asked for."""
 
     def __init__(self, protocol: int) -> None:
@@ -24,7 +26,7 @@ class Speaking(Plane):
         self.joins: list[Join] = []
         self.refuses_polls = 0
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: Request) -> ServerResponse:
         address = urlsplit(request.path)
         if address.path == JOIN_PATH:
             self.joins.append(msgspec.json.decode(request.body, type=Join))
@@ -32,62 +34,56 @@ class Speaking(Plane):
             self.asked.append(parse_qs(address.query))
             if self.refuses_polls:
                 self.refuses_polls -= 1
-                return Response(status=409, body=b'{"code": "stale_report"}')
+                return ServerResponse(status=409, body=b'{"code": "stale_report"}')
         response = await super().send(request)
         if address.path != REGISTER_PATH or response.status != 200:
             return response
         answer = msgspec.to_builtins(msgspec.json.decode(response.body, type=Registered))
         del answer["protocol"]  # which protocol 1 does not know
         more = {"protocol": self.protocol} if self.protocol > 1 else {}
-        return Response(status=200, body=msgspec.json.encode(answer | more))
+        return ServerResponse(status=200, body=msgspec.json.encode(answer | more))
 
 
 @pytest.mark.parametrize("protocol", [1, 2])
-def test_polls_say_under_which_registration_where_the_control_plane_knows_the_word(protocol):
-    async def scenario():
-        plane = Speaking(protocol)
-        plane.order(vm())
-        host = Host(plane)
-        async with host.running():
-            await asyncio.sleep(5)
-            plane.wants_resync = True
-            await asyncio.sleep(20)
-        assert host.driver.vms["a"].power == "running"
-        assert plane.joins[0].protocols == (1, 2)
-        epochs = [one.get("epoch") for one in plane.asked]
-        if protocol == 1:
-            assert set(map(str, epochs)) == {"None"}
-        else:
-            assert (epochs[0], epochs[-1]) == (["1"], [str(plane.epoch)])
-            assert plane.epoch > 1
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_polls_name_their_registration_if_server_understands_it(protocol):
+    control_plane = Speaking(protocol)
+    control_plane.order(vm())
+    host = AgentHost(control_plane)
+    async with host.running():
+        await asyncio.sleep(5)
+        control_plane.wants_resync = True
+        await asyncio.sleep(20)
+    assert host.driver.vms["a"].power == "running"
+    assert control_plane.joins[0].protocols == (1, 2)
+    epochs = [one.get("epoch") for one in control_plane.asked]
+    if protocol == 1:
+        assert set(map(str, epochs)) == {"None"}
+    else:
+        assert (epochs[0], epochs[-1]) == (["1"], [str(control_plane.epoch)])
+        assert control_plane.epoch > 1
 
 
-def test_a_poll_whose_registration_is_over_is_followed_by_another_registration_at_once():
-    async def scenario():
-        plane = Speaking(2)
-        async with Host(plane).running(poll_s=5.0):
-            await asyncio.sleep(60)
-            before = len(plane.registrations)
-            plane.refuses_polls = 1
-            while plane.refuses_polls or len(plane.registrations) == before:
-                await asyncio.sleep(0.01)
-            asked = len(plane.asked)
-            registered = asyncio.get_running_loop().time()
-            while len(plane.asked) == asked:
-                await asyncio.sleep(0.01)
-            assert asyncio.get_running_loop().time() - registered < SHORTEST_WAIT_S
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_poll_of_ended_registration_leads_to_a_new_one_at_once():
+    control_plane = Speaking(2)
+    async with AgentHost(control_plane).running(poll_s=5.0):
+        await asyncio.sleep(60)
+        before = len(control_plane.registrations)
+        control_plane.refuses_polls = 1
+        while control_plane.refuses_polls or len(control_plane.registrations) == before:
+            await asyncio.sleep(0.01)
+        asked = len(control_plane.asked)
+        registered = asyncio.get_running_loop().time()
+        while len(control_plane.asked) == asked:
+            await asyncio.sleep(0.01)
+        assert asyncio.get_running_loop().time() - registered < SHORTEST_WAIT_S
 
 
-def test_polls_that_are_never_believed_are_not_asked_again_and_again_at_once():
-    async def scenario():
-        plane = Speaking(2)
-        plane.refuses_polls = 10_000
-        async with Host(plane).running():
-            await asyncio.sleep(300)
-        assert len(plane.registrations) in range(5, 30)
-
-    simulate(scenario)
+@run_with(simulate)
+async def test_rejected_polls_are_not_repeated_at_once():
+    control_plane = Speaking(2)
+    control_plane.refuses_polls = 10_000
+    async with AgentHost(control_plane).running():
+        await asyncio.sleep(300)
+    assert len(control_plane.registrations) in range(5, 30)

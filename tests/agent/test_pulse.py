@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.agent.deadlines import FIND_S, FRESH_S
-from hostler.agent.pulse import HaltCapacity, Pulse, PulseFile, is_beating, vms_in_time
+from hostler.agent.watchdog.deadlines import FIND_S, FRESH_S
+from hostler.agent.watchdog.pulse import HaltCapacity, Pulse, PulseFile, is_beating, vms_in_time
 
 SECOND = 1_000_000_000
 PULSE = Pulse(boot="now", looked_at=100 * SECOND, hypervisor="qemu /vms")
@@ -60,7 +60,7 @@ def test_vms_that_fit_follow_from_how_long_a_look_took(look_s, vms, most_at_once
     assert vms_in_time(look_s, vms, most_at_once) == in_time
 
 
-def test_capacity_is_that_of_the_slowest_look_of_a_minute_as_a_power_of_two():
+def test_capacity_follows_slowest_scan_of_a_minute():
     capacity = HaltCapacity()
     assert [capacity.note(count) for count in (200, 130, 127, 1000)] == [128, 128, 64, 64]
     assert [capacity.note(1000) for _ in range(60)][-1] == 512

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from hostler.agent.core import first_state, observe
+from hostler.agent.core.decisions import first_state, observe
+from hostler.agent.core.plan import plan
+from hostler.agent.core.reports import ReportContent, difference, taken
+from hostler.agent.core.state import Record
 from hostler.agent.messages import Disk, Order, Taken
-from hostler.agent.planning import plan
-from hostler.agent.reporting import taken
-from hostler.agent.state import Record
-from hostler.agent.telling import Telling, difference
-from tests.agent.test_core import GIB, SIZE, found, order, state_with
+from tests.agent.test_decisions import GIB, SIZE, found, order, state_with
 
 GUEST = found("guest@17", is_ours=False, cpu_count=7, memory_bytes=4 * GIB)
 TAKEN = Taken(vm="guest@17", cpu_millis=7000, memory_bytes=4 * GIB)
@@ -24,7 +23,7 @@ def test_one_that_does_not_run_takes_nothing_that_is_known():
     assert taken(state_with(there=[found("guest", "stopped", is_ours=False, cpu_count=2)])) == ()
 
 
-def test_one_that_this_agent_made_takes_what_it_was_made_with_once_all_orders_are_known():
+def test_own_vm_without_order_takes_the_size_it_was_made_with():
     records, there = [Record(vm="ours", made=MADE)], [found("ours")]
     assert taken(observe(first_state(SIZE, records), there)) == ()
     told = Taken(vm="ours", cpu_millis=2000, memory_bytes=GIB, disk_bytes=GIB)
@@ -36,11 +35,11 @@ def test_a_vm_that_does_not_fit_beside_them_says_who_is_there():
     state = state_with(orders=[order(cpu_millis=2000)], there=[found(power="stopped"), GUEST])
     trouble = plan(state, 0).refusals["a"]
     assert trouble.message.startswith("a does not fit on this host: cpu: 2 more wanted, 1 free")
-    assert trouble.message.endswith("; VMs that nobody ordered here take cpu 7, memory 4Gi: guest@17")
-    assert "remove what nobody needs there" in trouble.hint
+    assert trouble.message.endswith("; VMs without an order here take cpu 7, memory 4Gi: guest@17")
+    assert "remove VMs that are not needed there" in trouble.hint
 
 
-def test_one_that_is_to_be_removed_takes_what_was_found_also_where_its_order_tells_no_sizes():
+def test_vm_to_remove_takes_its_found_size_without_sizes_in_order():
     bare = Order(vm="b", generation=1, power="absent")
     state = state_with(orders=[order(cpu_millis=2000), bare], there=[found(power="stopped"), found("b", cpu_count=7)])
     assert plan(state, 0).refusals["a"].message == "a does not fit on this host: cpu: 2 more wanted, 1 free"
@@ -55,14 +54,14 @@ def test_of_many_only_some_are_named():
 
 def test_a_vm_that_does_not_fit_beside_our_own_blames_nobody():
     state = state_with(orders=[order(cpu_millis=9000)], there=[found(power="stopped")])
-    assert "nobody ordered" not in plan(state, 0).refusals["a"].message
+    assert "without an order here" not in plan(state, 0).refusals["a"].message
 
 
 def test_what_is_taken_is_told_as_a_whole_when_something_of_it_changed():
-    def told(before: Telling, now: Telling):
+    def told(before: ReportContent, now: ReportContent):
         return difference(before, now, boot="b", agent="a", epoch=1, sequence=1).taken
 
-    some = Telling(taken=(TAKEN,))
+    some = ReportContent(taken=(TAKEN,))
     assert told(some, some) is None
-    assert told(Telling(), some) == (TAKEN,)
-    assert told(some, Telling()) == ()
+    assert told(ReportContent(), some) == (TAKEN,)
+    assert told(some, ReportContent()) == ()

@@ -7,18 +7,22 @@ import threading
 
 import pytest
 
-from hostler.agent.deadlines import END_S, FIND_S, KILL_S, LOOK_S, NOTICE_S, POLITE_S, PROOF_S, REAP_S
-from hostler.agent.drivers.driver import Found
+from hostler.agent.core.state import Record
+from hostler.agent.driver import ObservedVm
 from hostler.agent.drivers.fake import FakeDriver, FakeVm, Fault
 from hostler.agent.manifest import FileManifest
 from hostler.agent.messages import Order
-from hostler.agent.state import Record
-from hostler.agent.watchdog import Lease, LeaseFile, Watchdog, due
+from hostler.agent.watchdog.deadlines import END_S, FIND_S, KILL_S, LOOK_S, NOTICE_S, POLITE_S, PROOF_S, REAP_S
+from hostler.agent.watchdog.watchdog import LeaseFile, Watchdog, WatchdogLease, due
 from hostler.control.fleet.times import FleetTimes
 
 SECOND = 1_000_000_000
 RECORDS = [Record(vm="stops", when_silent="stop"), Record(vm="keeps")]
-RUNNING = [Found(vm="stops", power="running"), Found(vm="keeps", power="running"), Found(vm="other", power="running")]
+RUNNING = [
+    ObservedVm(vm="stops", power="running"),
+    ObservedVm(vm="keeps", power="running"),
+    ObservedVm(vm="other", power="running"),
+]
 
 
 def outcome(look):
@@ -26,7 +30,7 @@ def outcome(look):
 
 
 def lease(stop_after_s=10.0, boot="now"):
-    return Lease(boot=boot, renewed_at=100 * SECOND, stop_after_s=stop_after_s)
+    return WatchdogLease(boot=boot, renewed_at=100 * SECOND, stop_after_s=stop_after_s)
 
 
 @pytest.mark.parametrize(
@@ -54,43 +58,40 @@ def test_a_lease_that_a_power_cut_has_damaged_is_as_old_as_can_be(tmp_path, cont
 @pytest.mark.parametrize(
     ("vm", "is_due"),
     [
-        (Found(vm="stops", power="running"), True),
-        (Found(vm="stops", power="paused"), True),
-        (Found(vm="stops", power="landing"), True),
-        (Found(vm="stops", power="stopped"), False),
-        (Found(vm="stops", power="left"), False),
-        (Found(vm="stops", power="running", is_ours=False), False),
-        (Found(vm="unheard-of", power="running"), False),
+        (ObservedVm(vm="stops", power="running"), True),
+        (ObservedVm(vm="stops", power="paused"), True),
+        (ObservedVm(vm="stops", power="landing"), True),
+        (ObservedVm(vm="stops", power="stopped"), False),
+        (ObservedVm(vm="stops", power="left"), False),
+        (ObservedVm(vm="stops", power="running", is_ours=False), False),
+        (ObservedVm(vm="unheard-of", power="running"), False),
     ],
 )
 def test_only_what_runs_here_and_is_ours_is_stopped(vm, is_due):
     assert bool(due(lease(), RECORDS, [vm], "now", 10**15)) == is_due
 
 
-def test_it_stops_what_is_due_and_tries_again_what_failed(tmp_path):
-    async def scenario():
-        driver = FakeDriver(faults=[Fault(verb="stop", times=1)])
-        for name in ("stops", "keeps"):
-            driver.vms[name] = FakeVm(order=Order(vm=name, generation=1, power="running"), power="running")
-        manifest, file = FileManifest(tmp_path), LeaseFile(tmp_path / "lease")
-        await manifest.load()
-        await manifest.save(RECORDS, ())
-        now = [0]
-        dog = Watchdog(driver, manifest, file, boot="now", clock=lambda: now[0], find_s=60.0)
-        assert outcome(await dog.look()) == ((), ())
-        file.write(Lease(boot="now", renewed_at=0, stop_after_s=10.0))
-        assert outcome(await dog.look()) == ((), ())
-        now[0] = 10 * SECOND
-        first = await dog.look()
-        assert (first.stopped, len(first.failed)) == ((), 1), "the first try fails"
-        assert outcome(await dog.look()) == (("stops",), ())
-        assert outcome(await dog.look()) == ((), ())
-        assert driver.vms["keeps"].power == "running"
-
-    asyncio.run(scenario())
+async def test_it_stops_what_is_due_and_tries_again_what_failed(tmp_path):
+    driver = FakeDriver(faults=[Fault(verb="stop", times=1)])
+    for name in ("stops", "keeps"):
+        driver.vms[name] = FakeVm(order=Order(vm=name, generation=1, power="running"), power="running")
+    manifest, file = FileManifest(tmp_path), LeaseFile(tmp_path / "lease")
+    await manifest.load()
+    await manifest.save(RECORDS, ())
+    now = [0]
+    dog = Watchdog(driver, manifest, file, boot="now", clock=lambda: now[0], find_s=60.0)
+    assert outcome(await dog.look()) == ((), ())
+    file.write(WatchdogLease(boot="now", renewed_at=0, stop_after_s=10.0))
+    assert outcome(await dog.look()) == ((), ())
+    now[0] = 10 * SECOND
+    first = await dog.look()
+    assert (first.stopped, len(first.failed)) == ((), 1), "the first try fails"
+    assert outcome(await dog.look()) == (("stops",), ())
+    assert outcome(await dog.look()) == ((), ())
+    assert driver.vms["keeps"].power == "running"
 
 
-class Site:
+class WatchedHost:
     """A host with VMs that silence stops, its files, and a clock that the test moves."""
 
     def __init__(self, folder, driver, vms):
@@ -104,7 +105,7 @@ class Site:
     async def begin(self, stop_after_s=10.0):
         await self.manifest.load()
         await self.manifest.save(self.records, ())
-        self.file.write(Lease(boot="now", renewed_at=0, stop_after_s=stop_after_s))
+        self.file.write(WatchdogLease(boot="now", renewed_at=0, stop_after_s=stop_after_s))
 
     def running(self):
         return {vm for vm, here in self.driver.vms.items() if here.power == "running"}
@@ -131,15 +132,12 @@ class Together(FakeDriver):
         await super().stop(vm, grace_s=grace_s)
 
 
-def test_twenty_vms_are_stopped_together_and_not_one_by_one(tmp_path):
-    async def scenario():
-        site = Site(tmp_path, Together(), [f"vm-{number}" for number in range(20)])
-        await site.begin()
-        site.now = 10 * SECOND
-        look = await site.dog.look()
-        assert (len(look.stopped), look.failed, site.running()) == (20, (), set())
-
-    asyncio.run(scenario())
+async def test_twenty_vms_are_stopped_together_and_not_one_by_one(tmp_path):
+    host = WatchedHost(tmp_path, Together(), [f"vm-{number}" for number in range(20)])
+    await host.begin()
+    host.now = 10 * SECOND
+    look = await host.dog.look()
+    assert (len(look.stopped), look.failed, host.running()) == (20, (), set())
 
 
 @pytest.mark.parametrize(
@@ -147,15 +145,12 @@ def test_twenty_vms_are_stopped_together_and_not_one_by_one(tmp_path):
     [(0.0, POLITE_S), (NOTICE_S, POLITE_S), (KILL_S - 0.25, 0.25), (KILL_S, 0.0), (3600.0, 0.0)],
     ids=["at once", "as late as planned", "later", "at the deadline", "the host was suspended"],
 )
-def test_sigkill_comes_at_its_time_however_late_the_look_is(late_s, polite_s, tmp_path):
-    async def scenario():
-        site = Site(tmp_path, Together(), ["a"])
-        await site.begin()
-        site.now = int((10 + late_s) * SECOND)
-        await site.dog.look()
-        assert site.driver.polite_s == pytest.approx([polite_s])
-
-    asyncio.run(scenario())
+async def test_sigkill_comes_at_its_time_however_late_the_look_is(late_s, polite_s, tmp_path):
+    host = WatchedHost(tmp_path, Together(), ["a"])
+    await host.begin()
+    host.now = int((10 + late_s) * SECOND)
+    await host.dog.look()
+    assert host.driver.polite_s == pytest.approx([polite_s])
 
 
 def test_deadlines_follow_from_each_other():
@@ -176,19 +171,16 @@ class BrokenLater(FakeDriver):
 
 
 @pytest.mark.parametrize("error", [ValueError("digits"), OSError(5, "i/o"), MemoryError(), RuntimeError("bug")])
-def test_vms_are_stopped_also_if_they_cannot_be_found_just_then(error, tmp_path):
-    async def scenario():
-        site = Site(tmp_path, BrokenLater(), ["a", "b"])
-        await site.begin()
-        assert (await site.dog.look()).failed == ()
-        site.driver.error = error
-        site.now = 9 * SECOND
-        assert (await site.dog.look()).failed, "it is reported before it is needed"
-        site.now = 10 * SECOND
-        look = await site.dog.look()
-        assert (look.stopped, len(look.failed), site.running()) == (("a", "b"), 1, set())
-
-    asyncio.run(scenario())
+async def test_vms_are_stopped_also_if_they_cannot_be_found_just_then(error, tmp_path):
+    host = WatchedHost(tmp_path, BrokenLater(), ["a", "b"])
+    await host.begin()
+    assert (await host.dog.look()).failed == ()
+    host.driver.error = error
+    host.now = 9 * SECOND
+    assert (await host.dog.look()).failed, "it is reported before it is needed"
+    host.now = 10 * SECOND
+    look = await host.dog.look()
+    assert (look.stopped, len(look.failed), host.running()) == (("a", "b"), 1, set())
 
 
 class Stubborn(FakeDriver):
@@ -200,21 +192,18 @@ class Stubborn(FakeDriver):
         return failed | ({"stuck": "process 7 survives SIGKILL"} if "stuck" in vms else {})
 
 
-def test_vm_that_does_not_end_is_never_reported_as_stopped(tmp_path):
-    async def scenario():
-        site = Site(tmp_path, Stubborn(), ["a", "stuck"])
-        await site.begin()
-        site.now = 10 * SECOND
-        first = await site.dog.look()
-        assert first.stopped == ("a",)
-        assert first.failed == ("process 7 survives SIGKILL",)
-        again = await site.dog.look()
-        assert (again.stopped, again.failed) == ((), first.failed), "it goes on trying"
-
-    asyncio.run(scenario())
+async def test_vm_that_does_not_end_is_never_reported_as_stopped(tmp_path):
+    host = WatchedHost(tmp_path, Stubborn(), ["a", "stuck"])
+    await host.begin()
+    host.now = 10 * SECOND
+    first = await host.dog.look()
+    assert first.stopped == ("a",)
+    assert first.failed == ("process 7 survives SIGKILL",)
+    again = await host.dog.look()
+    assert (again.stopped, again.failed) == ((), first.failed), "it goes on trying"
 
 
-class Hanging(FakeDriver):
+class HangingDriver(FakeDriver):
     """Finds its VMs once; after that each look hangs in a thread, as one at a process that the kernel keeps."""
 
     def __init__(self):
@@ -228,24 +217,21 @@ class Hanging(FakeDriver):
         return await super().find_running()
 
 
-def test_looks_that_hang_do_not_keep_the_lease_from_being_read(tmp_path):
+async def test_looks_that_hang_do_not_keep_the_lease_from_being_read(tmp_path):
     """The agent renews it before each look: a healthy host, so no VM is stopped."""
 
-    async def scenario():
-        driver = Hanging()
-        site = Site(tmp_path, driver, ["a"])
-        site.dog = Watchdog(driver, site.manifest, site.file, boot="now", clock=lambda: site.now, find_s=0.1)
-        await site.begin()
-        try:
-            for number in range(60):
-                site.now = number * SECOND
-                site.file.write(Lease(boot="now", renewed_at=site.now, stop_after_s=10.0))
-                look = await site.dog.look()
-                assert (look.stopped, site.running()) == ((), {"a"}), look.failed
-        finally:
-            driver.ends.set()
-
-    asyncio.run(scenario())
+    driver = HangingDriver()
+    host = WatchedHost(tmp_path, driver, ["a"])
+    host.dog = Watchdog(driver, host.manifest, host.file, boot="now", clock=lambda: host.now, find_s=0.1)
+    await host.begin()
+    try:
+        for number in range(60):
+            host.now = number * SECOND
+            host.file.write(WatchdogLease(boot="now", renewed_at=host.now, stop_after_s=10.0))
+            look = await host.dog.look()
+            assert (look.stopped, host.running()) == ((), {"a"}), look.failed
+    finally:
+        driver.ends.set()
 
 
 def test_lease_of_an_older_agent_is_read_by_its_own_clock(tmp_path):

@@ -8,24 +8,25 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hostler.agent.core import first_state
-from hostler.agent.credentials import MemoryCredentials
-from hostler.agent.drivers.driver import BlockedError, DriverError, PermanentError, UnsupportedError
+from hostler.agent.connection.credentials import MemoryCredentials
+from hostler.agent.connection.link import Link
+from hostler.agent.core.decisions import first_state
+from hostler.agent.core.reports import ReportContent, difference
+from hostler.agent.core.state import Action, DriverVerb
+from hostler.agent.driver import BlockedError, DriverError, PermanentError, UnsupportedError
 from hostler.agent.drivers.fake import FakeDriver
 from hostler.agent.executor import perform, trouble_of
-from hostler.agent.link import Link
 from hostler.agent.manifest import FileManifest, ManifestError, MemoryManifest
 from hostler.agent.messages import Departed, HostSize, Order, VmReport
 from hostler.agent.process import Agent
-from hostler.agent.settings import Settings
-from hostler.agent.state import Action, Verb
-from hostler.agent.telling import Telling, difference
+from hostler.agent.settings import AgentSettings
 from hostler.kube.memory.virtual_time import SimClock, run_simulation
-from tests.agent.plane import TOKEN, Plane
+from tests.agent.fake_control_plane import TOKEN, FakeControlPlane
+from tests.async_tests import run_with
 from tests.wait import until
 
 ORDER = Order(vm="a", generation=1, power="running", memory_bytes=2**28)
-ACTION = Action(verb=Verb.START, vm="a", order=ORDER)
+ACTION = Action(verb=DriverVerb.START, vm="a", order=ORDER)
 
 
 class WatchedManifest(MemoryManifest):
@@ -46,13 +47,13 @@ class WatchedManifest(MemoryManifest):
 
 
 @asynccontextmanager
-async def living(plane, driver, manifest, clock):
+async def living(control_plane, driver, manifest, clock):
     stopping = asyncio.Event()
     agent = Agent(
-        Link(plane, MemoryCredentials()),
+        Link(control_plane, MemoryCredentials()),
         driver,
         manifest,
-        Settings(name="one"),
+        AgentSettings(name="one"),
         boot="b",
         run_id="r",
         token=TOKEN,
@@ -67,56 +68,49 @@ async def living(plane, driver, manifest, clock):
         await task
 
 
-async def live(plane, driver, manifest, seconds, clock):
-    async with living(plane, driver, manifest, clock):
+async def live(control_plane, driver, manifest, seconds, clock):
+    async with living(control_plane, driver, manifest, clock):
         await asyncio.sleep(seconds)
 
 
-def test_a_record_is_safe_before_the_driver_acts():
-    async def scenario():
-        plane, driver = Plane(), FakeDriver()
-        manifest = WatchedManifest(driver)
-        plane.order(ORDER)
-        await live(plane, driver, manifest, 2, SimClock().now)
-        log, records = manifest.saves[0]
-        assert log == []
-        assert [record.vm for record in records] == ["a"]
-
-    run_simulation(scenario, 1)
+@run_with(run_simulation, 1)
+async def test_a_record_is_safe_before_the_driver_acts():
+    control_plane, driver = FakeControlPlane(), FakeDriver()
+    manifest = WatchedManifest(driver)
+    control_plane.order(ORDER)
+    await live(control_plane, driver, manifest, 2, SimClock().now)
+    log, records = manifest.saves[0]
+    assert log == []
+    assert [record.vm for record in records] == ["a"]
 
 
-def test_while_records_cannot_be_saved_nothing_is_done_and_the_trouble_is_told():
-    async def scenario():
-        plane, driver = Plane(), FakeDriver()
-        manifest = WatchedManifest(driver)
-        manifest.is_full = True
-        plane.order(ORDER)
-        task = asyncio.get_running_loop().create_task(live(plane, driver, manifest, 60, SimClock().now))
-        await asyncio.sleep(10)
-        assert driver.log == []
-        assert plane.vms["a"].trouble.code == "manifest"
-        manifest.is_full = False
-        await task
-        assert driver.vms["a"].power == "running"
-        assert plane.vms["a"].trouble is None
-
-    run_simulation(scenario, 1)
+@run_with(run_simulation, 1)
+async def test_agent_does_nothing_while_records_cannot_be_saved():
+    control_plane, driver = FakeControlPlane(), FakeDriver()
+    manifest = WatchedManifest(driver)
+    manifest.is_full = True
+    control_plane.order(ORDER)
+    task = asyncio.get_running_loop().create_task(live(control_plane, driver, manifest, 60, SimClock().now))
+    await asyncio.sleep(10)
+    assert driver.log == []
+    assert control_plane.vms["a"].trouble.code == "manifest"
+    manifest.is_full = False
+    await task
+    assert driver.vms["a"].power == "running"
+    assert control_plane.vms["a"].trouble is None
 
 
-def test_with_an_unreadable_record_the_agent_tells_and_touches_nothing(tmp_path):
-    async def scenario():
-        plane, driver = Plane(), FakeDriver()
-        await driver.create(Order(vm="b", generation=1, power="running"))
-        (tmp_path / "b.record").write_bytes(b"?")
-        plane.order(ORDER)
-        plane.order(Order(vm="b", generation=2, power="absent"))
-        loop = asyncio.get_running_loop()
-        async with living(plane, driver, FileManifest(tmp_path), lambda: int(loop.time() * 1e9)):
-            await until(lambda: any(report.orders == plane.version for report in plane.reports))
-        assert driver.log == [("create", "b")]
-        assert not plane.registrations[0].is_inventory_known
-
-    asyncio.run(scenario())
+async def test_with_an_unreadable_record_the_agent_tells_and_touches_nothing(tmp_path):
+    control_plane, driver = FakeControlPlane(), FakeDriver()
+    await driver.create(Order(vm="b", generation=1, power="running"))
+    (tmp_path / "b.record").write_bytes(b"?")
+    control_plane.order(ORDER)
+    control_plane.order(Order(vm="b", generation=2, power="absent"))
+    loop = asyncio.get_running_loop()
+    async with living(control_plane, driver, FileManifest(tmp_path), lambda: int(loop.time() * 1e9)):
+        await until(lambda: any(report.orders == control_plane.version for report in control_plane.reports))
+    assert driver.log == [("create", "b")]
+    assert not control_plane.registrations[0].is_inventory_known
 
 
 @pytest.mark.parametrize(
@@ -146,29 +140,29 @@ def test_a_driver_that_breaks_does_not_break_the_agent():
 
 
 def test_a_heartbeat_says_nothing_but_that_we_are_there():
-    telling = Telling(version=3, unknown=("x",))
-    report = difference(telling, telling, boot="b", agent="a", epoch=1, sequence=2)
+    content = ReportContent(version=3, unknown=("x",))
+    report = difference(content, content, boot="b", agent="a", epoch=1, sequence=2)
     assert (report.vms, report.gone, report.unknown) == ((), (), None)
     assert (report.orders, report.sequence) == (3, 2)
 
 
-def departure(told: Telling, now: Telling):
+def departure(told: ReportContent, now: ReportContent):
     report = difference(told, now, boot="b", agent="a", epoch=1, sequence=2)
     return report.gone, report.departed
 
 
 def test_a_vm_that_is_gone_is_told_once_for_each_order_that_removed_it():
-    first, second = (Telling(gone=(Departed(vm="a", generation=number),)) for number in (5, 8))
-    running = Telling(vms={"a": VmReport(vm="a", state="running", generation=4)})
+    first, second = (ReportContent(gone=(Departed(vm="a", generation=number),)) for number in (5, 8))
+    running = ReportContent(vms={"a": VmReport(vm="a", state="running", generation=4)})
     assert departure(running, first) == (("a",), first.gone)
-    assert departure(Telling(), first) == (("a",), first.gone)
+    assert departure(ReportContent(), first) == (("a",), first.gone)
     assert departure(first, first) == ((), ())
     assert departure(first, second) == (("a",), second.gone)
 
 
 def test_a_vm_that_is_forgotten_goes_with_the_last_that_was_told_of_it():
-    running = Telling(vms={"a": VmReport(vm="a", state="running", generation=4)})
-    assert departure(running, Telling()) == (("a",), (Departed(vm="a", generation=4),))
+    running = ReportContent(vms={"a": VmReport(vm="a", state="running", generation=4)})
+    assert departure(running, ReportContent()) == (("a",), (Departed(vm="a", generation=4),))
 
 
 def test_a_new_agent_knows_nothing_and_so_does_nothing():

@@ -12,10 +12,17 @@ import hostler
 def test_every_public_name_can_be_had():
     for name in hostler.__all__:
         assert getattr(hostler, name) is not None, name
+    for name in hostler.queries.__all__:
+        assert getattr(hostler.queries, name) is not None, name
 
 
 def test_public_names_and_their_homes_agree():
-    assert sorted({*hostler._HOME, "__version__"}) == sorted(hostler.__all__)
+    names = {*hostler._HOME, *hostler._PACKAGES, *hostler._ALIASES, "__version__"}
+    assert sorted(names) == sorted(hostler.__all__)
+
+
+def test_former_names_are_aliases_of_the_present_ones():
+    assert hostler.Hold is hostler.Defer
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -11,6 +11,8 @@ import pytest
 
 from bench.results import Report, Row
 
+pytestmark = pytest.mark.early
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -16,9 +16,9 @@ from typing import cast
 import pytest
 
 from bench.control import latencies, throughput
-from bench.control.clients import Outcome
+from bench.control.clients import CallTimes
 from bench.control.neighbors import neighbor_row
-from bench.control.processes import Plane
+from bench.control.processes import ControlPlaneProcess
 from bench.results import Report, describe_machine, table
 
 Answer = tuple[int, dict[str, object]]
@@ -28,7 +28,7 @@ BUSY: Answer = (503, {"title": "busy"})
 
 
 @contextmanager
-def a_service(create: Callable[[int], Answer], *, pending: int = 0) -> Iterator[Plane]:
+def a_service(create: Callable[[int], Answer], *, pending: int = 0) -> Iterator[ControlPlaneProcess]:
     """Answer creates by their number, and say of so many VMs that they wait for a place."""
     numbers = count()
 
@@ -60,17 +60,17 @@ def a_service(create: Callable[[int], Answer], *, pending: int = 0) -> Iterator[
     Thread(target=server.serve_forever, daemon=True).start()
     this_process = cast("subprocess.Popen[bytes]", SimpleNamespace(pid=os.getpid()))
     try:
-        yield Plane(f"http://127.0.0.1:{server.server_port}", "key", this_process)
+        yield ControlPlaneProcess(f"http://127.0.0.1:{server.server_port}", "key", this_process)
     finally:
         server.shutdown()
         server.server_close()
 
 
-def creates(plane: Plane):
+def creates(plane: ControlPlaneProcess):
     return throughput(plane, "SQLite", 0.001, 50, 0.2, lambda _: None, patience_s=0.0)
 
 
-def waits(plane: Plane):
+def waits(plane: ControlPlaneProcess):
     return list(latencies(plane, 50, 0.1, lambda _: None))
 
 
@@ -83,7 +83,7 @@ def test_what_is_all_answered_and_placed_is_judged_by_its_target():
 
 
 @pytest.mark.parametrize("measure", [creates, waits])
-def test_where_all_creates_fail_there_is_no_figure(measure: Callable[[Plane], object]):
+def test_where_all_creates_fail_there_is_no_figure(measure: Callable[[ControlPlaneProcess], object]):
     with a_service(lambda _: BUSY) as plane, pytest.raises(RuntimeError, match=r"creates failed, 503: .*busy"):
         measure(plane)
 
@@ -124,6 +124,6 @@ def test_the_table_says_why_a_figure_counts_for_nothing():
 @pytest.mark.parametrize(("ended", "verdict"), [(None, "pass"), (1, "miss")])
 def test_loud_neighbor_that_ended_by_itself_is_a_miss(ended: int | None, verdict: str):
     """A neighbor that could not start left the tenant alone: the ratio was better than ever."""
-    row = neighbor_row(Outcome(waits_ms=[10.0]), Outcome(waits_ms=[11.0]), 0.1, ended).judged()
+    row = neighbor_row(CallTimes(waits_ms=[10.0]), CallTimes(waits_ms=[11.0]), 0.1, ended).judged()
     assert row.verdict == verdict
     assert ("the loud tenant ended" in row.spoiled) is (ended is not None)

@@ -1,5 +1,5 @@
-"""Deterministic campaigns: a scheduler, or several, on an API server in memory, with everything that can go wrong.
+"""Deterministic campaigns: one or more schedulers on an API server in memory, with every kind of failure.
 
-``plan`` draws from a seed what happens and when, ``play`` runs it in virtual time, ``verdict`` looks at the result. A
+``plan`` draws from a seed what happens and when, ``play`` runs it in virtual time, ``verdict`` checks the result. A
 failure is reproduced by its seed: ``python -m tests.campaign --seed N``.
 """

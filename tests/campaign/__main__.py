@@ -1,4 +1,4 @@
-"""``python -m tests.campaign [--seed N] [--count N]``: play campaigns and say which went wrong."""
+"""``python -m tests.campaign [--seed N] [--count N]``: play campaigns and report which failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in one campaign, drawn from a seed: who comes, goes and changes, who crashes, how bad the network is.
+"""The plan of one campaign, drawn from a seed: changes of the cluster, crashes, and the quality of the network.
 
 About ten nodes and thirty pods, with gangs, priorities and disruption budgets, within a minute of virtual time. Used by
 ``play``.
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["SCHEDULER", "Act", "Crash", "Plan", "draw_plan", "node_json", "pod_json"]
+__all__ = ["SCHEDULER", "Act", "CampaignPlan", "Crash", "draw_plan", "node_json", "pod_json"]
 
 SCHEDULER = "hostler-scheduler"
 HORIZON_S = 60.0
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a user, a controller or a machine does."""
+    """An action of a user, a controller or a machine."""
 
     at_s: float
     what: str
@@ -31,13 +31,13 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
-    """One scheduler process dies after so many of its requests, and another starts so much later."""
+    """One scheduler process dies after this many of its requests, and another starts this much later."""
 
     after_requests: int
     pause_s: float
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class CampaignPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One campaign."""
 
     seed: int
@@ -52,8 +52,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     releases_gangs: bool  # those that stay below their minimum are ended
 
 
-def draw_plan(seed: int, severity: float | None = None) -> Plan:
-    """Draw a campaign; the same seed gives the same one, but for the severity where one is given."""
+def draw_plan(seed: int, severity: float | None = None) -> CampaignPlan:
+    """Draw a campaign. The same seed gives the same one, except for an explicit severity."""
     rng = random.Random(seed)
     nodes = tuple(node_json(f"n{number}", rng) for number in range(rng.randint(3, 10)))
     has_rival = rng.random() < 0.2
@@ -62,7 +62,7 @@ def draw_plan(seed: int, severity: float | None = None) -> Plan:
         Crash(after_requests=rng.randint(1, 160), pause_s=rng.choice([0.0, 0.5, 3.0, 20.0]))
         for _ in range(rng.choice([0, 0, 1, 1, 2, 3]))
     )
-    return Plan(
+    return CampaignPlan(
         seed=seed,
         nodes=nodes,
         acts=tuple(acts),

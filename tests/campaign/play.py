@@ -1,7 +1,7 @@
-"""Plays one campaign in virtual time: the server, the outsiders, and schedulers that crash and come back.
+"""Play one campaign in virtual time: the server, the outsiders, and schedulers that crash and restart.
 
-Faults last for the first minute. Then the network heals, everybody who crashed is started again, and the campaign waits
-until nothing changes any more. Used by tests and by ``python -m tests.campaign``.
+Faults last for the first minute. Then the network heals, crashed schedulers restart, and the campaign waits until
+nothing changes any more. Used by tests and by ``python -m tests.campaign``.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from contextlib import suppress
 import msgspec
 
 from hostler.engine import find_policy
-from hostler.kube.api.client import Client
+from hostler.kube.api.client import KubeClient
 from hostler.kube.memory import ApiServer
 from hostler.kube.memory.controllers import DisruptionController, Kubelet
 from hostler.kube.memory.virtual_time import SimClock, run_simulation
-from hostler.kube.scheduler.executor import Inline
+from hostler.kube.scheduler.main import Make, Terms
 from hostler.kube.scheduler.process import Scheduler
-from hostler.kube.scheduler.terms import Make, Terms
-from hostler.kube.settings import Election, GangRules, Limits, Profile, SchedulerSettings
+from hostler.kube.settings import ApiLimits, Election, GangRules, SchedulerProfile, SchedulerSettings
 from hostler.model import PreemptionRules
-from tests.campaign.acts import Outsiders
-from tests.campaign.plan import HORIZON_S, SCHEDULER, Crash, Plan, draw_plan
-from tests.campaign.verdict import Ended, judge
+from hostler.runtime.engine_thread import InlineExecutor
+from tests.campaign.outsiders import Outsiders
+from tests.campaign.plan import HORIZON_S, SCHEDULER, CampaignPlan, Crash, draw_plan
+from tests.campaign.verdict import CampaignResult, judge
 from tests.kube.memory.faults import FaultRates, FaultyTransport, Outage
 
 __all__ = ["play", "settings_of"]
@@ -36,28 +36,28 @@ _PATIENCE_S = 900.0
 _LIMIT_STEPS = 3_000_000
 
 
-def play(seed: int, *, plan: Plan | None = None) -> Ended:
-    """Play the campaign of a seed and return how it ended."""
+def play(seed: int, *, plan: CampaignPlan | None = None) -> CampaignResult:
+    """Play the campaign of a seed and return its result."""
     drawn = plan or draw_plan(seed)
     return run_simulation(lambda: _Play(drawn).run(), seed, limit_steps=_LIMIT_STEPS, limit_s=4 * _PATIENCE_S)
 
 
-def settings_of(plan: Plan) -> SchedulerSettings:
+def settings_of(plan: CampaignPlan) -> SchedulerSettings:
     """Return the settings of a campaign's schedulers."""
     rules = PreemptionRules(budgets="strict" if plan.strict_budgets else "best_effort", wait_ns=60_000_000_000)
     policy = msgspec.structs.replace(find_policy(plan.policy), preemption=rules)
     return SchedulerSettings(
-        profiles=(Profile(SCHEDULER, policy.name),),
+        profiles=(SchedulerProfile(SCHEDULER, policy.name),),
         policies=(policy,),
         election=Election(),
-        limits=Limits(max_in_flight=4),
+        limits=ApiLimits(max_in_flight=4),
         gangs=GangRules(when_broken="release_after" if plan.releases_gangs else "keep", release_after_s=30.0),
         seed=plan.seed,
     )
 
 
 def _rates(severity: float) -> FaultRates:
-    """Return how often what goes wrong; at full severity every third request does."""
+    """Return the fault rates; at full severity every third request fails."""
     return FaultRates(
         refused=0.03 * severity,
         lost=0.03 * severity,
@@ -78,9 +78,9 @@ def _rates(severity: float) -> FaultRates:
 
 
 class _Play:
-    """One campaign under way."""
+    """One running campaign."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CampaignPlan) -> None:
         self._plan = plan
         self._clock = SimClock()
         self._server = ApiServer(self._clock)
@@ -92,7 +92,7 @@ class _Play:
         self._processes: list[Terms] = []
         self._lives = 0
 
-    async def run(self) -> Ended:
+    async def run(self) -> CampaignResult:
         for node in self._plan.nodes:
             self._server.put(node)
         kubelet = Kubelet(self._server, end_s=10.0)
@@ -111,13 +111,15 @@ class _Play:
         return verdict
 
     async def _live(self, number: int) -> None:
-        """Be one replica: run, wait for a lease that was lost, crash, and start again."""
+        """Run one replica: schedule, wait for a lost lease, crash, and restart."""
         while True:
             crash = None if self._is_healed else next(self._crashes, None)
             transport = self._new_transport(crash)
             self._lives += 1
             identity = f"replica-{number}-life-{self._lives}"
-            terms = Terms(self._maker(Client(transport)), settings_of(self._plan), Inline(), identity=identity)
+            terms = Terms(
+                self._maker(KubeClient(transport)), settings_of(self._plan), InlineExecutor(), identity=identity
+            )
             self._processes.append(terms)
             running = asyncio.ensure_future(terms.run(asyncio.Event()))
             dying = asyncio.ensure_future(transport.killed.wait())
@@ -136,13 +138,13 @@ class _Play:
                     await transport.close()
             await asyncio.sleep(crash.pause_s if crash is not None and not self._is_healed else 0.5)
 
-    def _maker(self, client: Client) -> Make:
+    def _maker(self, client: KubeClient) -> Make:
         def make(settings: SchedulerSettings, identity: str) -> Scheduler:
             return Scheduler(
                 client,
                 settings,
                 clock=self._clock,
-                executor=Inline(),
+                executor=InlineExecutor(),
                 identity=identity,
                 random=random.Random(self._rng.random()),
             )

@@ -1,8 +1,8 @@
-"""What must be true when a campaign is over, by what the API server shows and by what the leader believes.
+"""The checks at the end of a campaign, on the API server's objects and on the leader's state.
 
-The invariants of the server's history are in ``tests.kube.memory.invariants``. Here stands what needs the scheduler:
-its view equals the API's, every waiting pod is in exactly one state of the queue, and nobody waits who could run.
-Used by ``play``.
+The invariants of the server's history are in ``tests.kube.memory.invariants``. This module has those of the scheduler:
+its view equals the API's, every waiting pod is in exactly one state of the queue, and no pod waits that could run. Used
+by ``play``.
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ import msgspec
 
 from hostler.engine import Engine
 from hostler.kube.memory import ApiServer
-from hostler.kube.memory.amounts import has_ended
-from hostler.kube.memory.controllers import Kubelet
+from hostler.kube.memory.controllers import Kubelet, has_ended
 from hostler.kube.scheduler.process import Scheduler
-from tests.campaign.acts import Outsiders
-from tests.campaign.plan import SCHEDULER, Plan
+from tests.campaign.outsiders import Outsiders
+from tests.campaign.plan import SCHEDULER, CampaignPlan
 from tests.kube.memory import invariants
 
-__all__ = ["Ended", "judge"]
+__all__ = ["CampaignResult", "judge"]
 
 Json = dict[str, Any]
 
 _WAITING = frozenset({"active", "backoff", "waiting", "gated"})
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How a campaign ended: what is wrong (nothing, one hopes), and what happened."""
+class CampaignResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a campaign: violations (hopefully none), and statistics."""
 
     seed: int
     wrongs: tuple[str, ...]
@@ -39,8 +38,10 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     requests: int = 0
 
 
-def judge(plan: Plan, server: ApiServer, leader: Scheduler | None, outsiders: Outsiders, kubelet: Kubelet) -> Ended:
-    """Look at everything."""
+def judge(
+    plan: CampaignPlan, server: ApiServer, leader: Scheduler | None, outsiders: Outsiders, kubelet: Kubelet
+) -> CampaignResult:
+    """Run all checks."""
     pods = [pod for pod in server.objects("pods") if not has_ended(pod)]
     wrongs = [
         *invariants.double_bindings(server),
@@ -52,7 +53,7 @@ def judge(plan: Plan, server: ApiServer, leader: Scheduler | None, outsiders: Ou
         *(f"the kubelet refused {name}" for name in kubelet.refused if not outsiders.touched),
     ]
     if leader is None:
-        wrongs.append("nobody leads")
+        wrongs.append("no scheduler leads")
     else:
         wrongs += _other_view(server, leader, pods)
         wrongs += _lost_in_queue(leader, pods)
@@ -61,7 +62,7 @@ def judge(plan: Plan, server: ApiServer, leader: Scheduler | None, outsiders: Ou
     evicted = sum(
         entry.method == "DELETE" and entry.user == "hostler" and entry.committed is not None for entry in server.log
     )
-    return Ended(
+    return CampaignResult(
         seed=plan.seed,
         wrongs=tuple(wrongs),
         bound=sum(bool(pod["spec"].get("nodeName")) for pod in pods),
@@ -72,14 +73,14 @@ def judge(plan: Plan, server: ApiServer, leader: Scheduler | None, outsiders: Ou
 
 
 def _overcommitted(server: ApiServer, touched: set[str]) -> Iterator[str]:
-    """I2, at every bind and at the end; nodes that others filled or shrank aside."""
+    """I2, at every bind and at the end, except nodes that others filled or shrank."""
     for wrong in (*invariants.overcommitted_nodes(server), *invariants.overcommitting_bindings(server)):
         if wrong.partition("node ")[2].split()[0].rstrip(",") not in touched:
             yield wrong
 
 
 def _wrong_conditions(pods: list[Json]) -> Iterator[str]:
-    """What was said of a pod while it waited is not said any more when it has a node."""
+    """Conditions of a waiting pod are gone once it has a node."""
     for pod in pods:
         for one in pod["status"].get("conditions") or ():
             if one["type"] == "PodScheduled" and one["status"] == "False" and pod["spec"].get("nodeName"):
@@ -87,9 +88,9 @@ def _wrong_conditions(pods: list[Json]) -> Iterator[str]:
 
 
 def _other_view(server: ApiServer, leader: Scheduler, pods: list[Json]) -> Iterator[str]:
-    """I4: the leader's world and its engine show what the API shows."""
+    """I4: the leader's watched cluster and its engine show what the API shows."""
     shown = {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "") for pod in pods}
-    believed = {uid: view.node for uid, view in leader.world.pods.items() if not view.has_ended}
+    believed = {uid: view.node for uid, view in leader.cluster.pods.items() if not view.has_ended}
     if shown != believed:
         yield f"the world differs from the API: {_difference(shown, believed)}"
     engine = leader.core.engine
@@ -124,7 +125,7 @@ def _lost_in_queue(leader: Scheduler, pods: list[Json]) -> Iterator[str]:
 
 
 def _could_run(leader: Scheduler, pods: list[Json]) -> Iterator[str]:
-    """Nobody waits who could run: an engine that sees the cluster for the first time places none of them."""
+    """No pod waits that could run: a fresh engine places none of them."""
     engine = leader.core.engine
     fresh = Engine(engine.policies, engine.now, seed=1)
     for event in _facts(leader):
@@ -133,20 +134,20 @@ def _could_run(leader: Scheduler, pods: list[Json]) -> Iterator[str]:
     for action in fresh.step(engine.now):
         if type(action).__name__ == "Bind":
             nominated = bool(engine.view.nominations)
-            if not nominated:  # room that is kept for somebody looks free to an engine that has no past
+            if not nominated:  # reserved room looks free to an engine without a past
                 yield f"{names.get(action.uid, action.uid)} waits and could run on {action.host}"
 
 
 def _facts(leader: Scheduler) -> Iterator[Any]:
-    from hostler.kube.facts.world import World
+    from hostler.kube.facts.watched_cluster import WatchedCluster
 
-    world = World({SCHEDULER: leader.settings.policies[0].name})
-    from hostler.kube.api.store import Update
+    cluster = WatchedCluster({SCHEDULER: leader.settings.policies[0].name})
+    from hostler.kube.api.store import ObjectUpdate
 
     for reflector in leader.reflectors.values():
-        updates = [Update(key, None, item) for key, item in reflector.store.items()]
-        world.take(reflector.resource, updates, leader.core.engine.now)
-    yield from world.open(leader.core.engine.now)
+        updates = [ObjectUpdate(key, None, item) for key, item in reflector.store.items()]
+        cluster.take(reflector.resource, updates, leader.core.engine.now)
+    yield from cluster.open(leader.core.engine.now)
 
 
 def _pending(pods: list[Json]) -> Iterator[Json]:
@@ -159,7 +160,7 @@ def _pending(pods: list[Json]) -> Iterator[Json]:
 
 
 def _faults(leader: Scheduler) -> Iterator[str]:
-    """No fact was refused and no decision failed: those would be bugs of ours."""
+    """No fact was rejected and no decision failed: those would be bugs of ours."""
     meters = leader.meters
     for counter, what in ((meters.refused_facts, "facts were refused"), (meters.failed_decisions, "decisions failed")):
         count = sum(

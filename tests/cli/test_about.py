@@ -14,7 +14,7 @@ import pytest
 import hostler as package
 from hostler.cli.main import COMMANDS, cli
 from hostler.engine import BUILT_IN
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 
 
 def _all_commands() -> dict[str, click.Command]:

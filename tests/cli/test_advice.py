@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.cli.terminal import say_parts
-from hostler.cli.ties import tie_text
+from hostler.cli.output.explanations import tie_text
+from hostler.cli.output.terminal import say_parts
 from hostler.model import HostVerdict, Score
-from tests.cli.running import DEMO_FILES, hostler, write
+from tests.cli.cli_in_process import DEMO_FILES, hostler, write
 
 HOST = "hosts: [{name: a, capacity: {cpu: 4, memory: 8Gi}, devices: [{kind: gpu}]}]\n"
 
@@ -116,7 +116,7 @@ ZONES = "hosts: [{name: a, labels: {zone: x}}]\n"
 @pytest.mark.parametrize("word", ["anti_affinity", "spread"])
 def test_a_constraint_that_selects_nobody_is_noted(notes, word):
     found = notes(f"{{name: x, {word}: [{{topology: zone}}]}}", hosts=ZONES)
-    assert found == [f"note: {word} by 'zone' has no selector, so it counts nobody: write selector: {{}} for all"]
+    assert found == [f"note: {word} by 'zone' has no selector, so it counts no guest: write selector: {{}} for all"]
     assert notes(f"{{name: x, {word}: [{{topology: zone, selector: {{}}}}]}}", hosts=ZONES) == []
 
 

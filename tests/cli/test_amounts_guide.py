@@ -10,7 +10,7 @@ import pytest
 from hostler.config import parse_duration
 from hostler.errors import QuantityError
 from hostler.model import parse_quantity, parse_resource
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 
 TEXT = (Path(__file__).parents[2] / "docs" / "guides" / "amounts.md").read_text()
 EXAMPLES = re.findall(r"^\| (\S+) \| [^|]+ \| `(\S+)` (cpu|memory|storage) \| ([0-9]+) (\S+) \|$", TEXT, re.MULTILINE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.running import DEMO, DEMO_FILES, hostler, write
+from tests.cli.cli_in_process import DEMO, DEMO_FILES, hostler, write
 
 FLEET = """\
 hosts:

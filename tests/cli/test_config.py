@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cli.running import DEMO, HEAD, hostler, write
+from tests.cli.cli_in_process import DEMO, HEAD, hostler, write
 
 CONFIG = "apiVersion: hostler/v1\nkind: Config\n"
 
@@ -56,13 +56,13 @@ def test_pods_of_nodes_that_are_gone_are_noted_as_place_does(tmp_path):
     assert checked.lines == [f"{file}: 1 host, 1 guest", "ok"]
 
 
-def test_schedulers_in_both_formats_are_checked_and_what_is_not_done_is_told(tmp_path):
+def test_schedulers_in_both_formats_are_checked_with_their_gaps(tmp_path):
     own = write(tmp_path / "own.yaml", "profiles: [{policy: fgd}]\n", head="apiVersion: hostler/v1\nkind: Scheduler\n")
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     theirs = write(tmp_path / "theirs.yaml", "parallelism: 4\nprofiles: [{}, {schedulerName: b}]\n", head=head)
     result = hostler("config", "validate", own, theirs)
     assert result.lines == [f"{own}: a scheduler with 1 profile", f"{theirs}: a scheduler with 2 profiles", "ok"]
-    assert f"note: {theirs}:3: parallelism does not count" in result.err
+    assert f"note: {theirs}:3: parallelism is ignored" in result.err
     wrong = write(
         tmp_path / "wrong.yaml", "profiles: [{policy: fgdd}]\n", head="apiVersion: hostler/v1\nkind: Scheduler\n"
     )
@@ -158,7 +158,7 @@ limits: {max_in_flight: many}
 """
 
 
-def test_everything_that_is_wrong_with_a_file_is_told_in_the_order_of_its_lines(tmp_path):
+def test_all_problems_of_a_file_are_reported_in_line_order(tmp_path):
     path = write(tmp_path / "s.yaml", SCHEDULER, head="apiVersion: hostler/v1\nkind: Scheduler\n")
     result = hostler("config", "validate", path)
     assert result.code == 2
@@ -186,7 +186,7 @@ policies:
 """
 
 
-def test_what_follows_from_another_mistake_is_not_told_and_items_keep_their_numbers(tmp_path):
+def test_consequences_of_a_mistake_are_not_reported_separately(tmp_path):
     path = write(tmp_path / "f.yaml", FLEET)
     found = places(hostler("config", "validate", path))
     assert found == [

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.cli.differences import differences
-from hostler.engine.journal import FORMAT, Journal, Opened, Stepped
-from hostler.model import Abandon, Ask, Bind, Evict, Hold, Nominate, Prepare, QueueRules
+from hostler.cli.journals.differences import find_differences
+from hostler.engine.journals.journal import FORMAT, HeaderEntry, Journal, StepEntry
+from hostler.model import Abandon, Ask, Bind, Defer, Evict, Nominate, Prepare, QueueRules
 
-HEADER = Opened(FORMAT, "0", (), 0, 0, QueueRules())
+HEADER = HeaderEntry(FORMAT, "0", (), 0, 0, QueueRules())
 WHO = ("u", "web", 1)
 
 ACTIONS = {
     "bind": (Bind(*WHO, "b", (0, 1)), "b devices 0, 1"),
     "prepare": (Prepare(*WHO, "b", ("disk",), 9), "prepared on b"),
-    "hold": (Hold(*WHO, 3), "not placed"),
+    "hold": (Defer(*WHO, 3), "not placed"),
     "ask": (Ask(*WHO, "oracle", 1, ("a", "b"), 9), "oracle is asked about 2 hosts"),
     "abandon": (Abandon(*WHO, "b"), "given up on b"),
     "evict": (Evict(*WHO, "b"), "evicted from b"),
@@ -25,5 +25,5 @@ ACTIONS = {
 
 @pytest.mark.parametrize(("action", "text"), ACTIONS.values(), ids=ACTIONS)
 def test_an_action_is_told_in_words(action, text):
-    one, other = (Journal(HEADER, (Stepped(0, None, (found,)),)) for found in (Bind(*WHO, "a"), action))
-    assert differences(one, other) == [f"entry 1: web: a versus {text}"]
+    one, other = (Journal(HEADER, (StepEntry(0, None, (found,)),)) for found in (Bind(*WHO, "a"), action))
+    assert find_differences(one, other) == [f"entry 1: web: a versus {text}"]

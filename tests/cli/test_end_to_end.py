@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import DEMO_FILES, write
+from tests.cli.cli_in_process import DEMO_FILES, write
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = [sys.executable, "-m", "hostler"]
@@ -28,7 +28,7 @@ def test_the_command_and_the_module_are_the_same():
     assert command.stdout == _run("version").stdout
 
 
-def test_place_writes_the_answer_to_standard_output_and_plain_columns_into_a_pipe():
+def test_place_writes_plain_columns_into_a_pipe():
     result = _run("place", *DEMO_FILES)
     assert result.returncode == 0
     assert result.stdout.startswith("GUEST       HOST       DEVICES\n")

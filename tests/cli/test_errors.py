@@ -9,7 +9,7 @@ import pytest
 
 from hostler.cli.lazy import LazyGroup
 from hostler.errors import ConflictError, FactError, InternalError, UnavailableError
-from tests.cli.running import DEMO_FILES, HEAD, hostler
+from tests.cli.cli_in_process import DEMO_FILES, HEAD, hostler
 
 ONE_HOST = "hosts:\n- name: a\n"
 ONE_GUEST = "guests:\n- name: g\n"

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from hostler.engine import BUILT_IN, Engine
-from hostler.engine.journal import Recorder
+from hostler.engine.journals.journal import Recorder
 from hostler.model import Evict, EvictFailed, Guest, GuestArrived, GuestChanged, GuestLeft, GuestSpec, Host, HostJoined
-from tests.cli.running import DEMO, DEMO_FILES, hostler, write
+from tests.cli.cli_in_process import DEMO, DEMO_FILES, hostler, write
 
 WITH_WAREHOUSE = (*DEMO_FILES, "-f", DEMO / "warehouse.yaml")
 
 
-def test_a_refusal_is_told_with_near_misses_the_cure_and_what_would_wake_the_guest():
+def test_rejection_shows_near_misses_cure_and_wake_events():
     result = hostler("explain", *WITH_WAREHOUSE, "warehouse")
     assert result.code == 0
     assert result.lines[0].startswith("warehouse (cpu 20, memory 96Gi) fits nowhere: 0 of 12 hosts: 9 insufficient cpu")
@@ -26,7 +26,7 @@ def test_a_refusal_is_told_with_near_misses_the_cure_and_what_would_wake_the_gue
     assert "  a host joins" in result.lines
 
 
-def test_a_placement_is_told_with_the_scores_of_every_host_that_fits_best_first():
+def test_placement_shows_scores_of_fitting_hosts_best_first():
     result = hostler("explain", *DEMO_FILES, "web-3")
     assert result.lines[:2] == [
         "web-3 (cpu 1, memory 2Gi) goes to south-3, score 468: the best of 9 that fit, of 12 hosts;",
@@ -66,7 +66,7 @@ guests: [{name: first, requests: {cpu: 3}}, {name: late, requests: {cpu: 2}}]
     assert late["cure"]["changes"][0]["kind"] == "reduce_request"
 
 
-def test_json_has_feasible_hosts_and_weighted_scores_that_add_up_to_the_total():
+def test_json_scores_of_feasible_hosts_add_up_to_the_total():
     data = hostler("explain", *DEMO_FILES, "report-0", "-o", "json").json
     assert data["feasible"] == list(data["scores"])
     assert data["chosen"] == data["decision"]["host"] == data["feasible"][0]
@@ -268,7 +268,7 @@ def journal_of_a_watcher(tmp_path, cpu, priority, bound_to):
     return path
 
 
-def test_a_guest_that_another_scheduler_made_room_for_is_not_said_to_fit_and_not_to_fit(tmp_path):
+def test_guest_bound_by_another_scheduler_has_one_consistent_verdict(tmp_path):
     found = hostler("explain", "--journal", journal_of_a_watcher(tmp_path, 3000, 100, "a"), "urgent")
     assert found.lines[0] == "urgent (cpu 3) was bound to a by another scheduler;"
     assert found.lines[1] == "  policy kubernetes would have evicted batch on a for it."
@@ -277,13 +277,13 @@ def test_a_guest_that_another_scheduler_made_room_for_is_not_said_to_fit_and_not
     assert "It is tried again" not in found.out
 
 
-def test_a_guest_that_another_scheduler_put_elsewhere_is_explained_by_what_the_policy_chose(tmp_path):
+def test_guest_bound_elsewhere_is_explained_by_the_choice_of_the_policy(tmp_path):
     found = hostler("explain", "--journal", journal_of_a_watcher(tmp_path, 1000, 0, "a"), "urgent")
     assert found.lines[0] == "urgent (cpu 1) was bound to a by another scheduler;"
     assert found.lines[1].startswith("  policy kubernetes would have chosen b, score ")
 
 
-def test_a_guest_that_the_policy_would_not_have_placed_is_said_to_be_placed_by_another(tmp_path):
+def test_guest_that_the_policy_rejects_is_said_to_be_placed_by_another(tmp_path):
     path = journal_of_a_watcher(tmp_path, 9000, 0, "a")
     found = hostler("explain", "--journal", path, "urgent")
     assert found.lines[0] == "urgent (cpu 9) was bound to a by another scheduler;"

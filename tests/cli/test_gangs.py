@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.running import hostler, write
+from tests.cli.cli_in_process import hostler, write
 
 RACKS = """\
 hosts:
@@ -61,7 +61,7 @@ def test_members_of_gangs_can_be_fed_back(fleet, tmp_path, output, body):
     assert all(decision["host"] is None for decision in second.json["decisions"])
 
 
-def test_a_gang_that_nobody_declared_is_waited_for_and_the_nearest_is_named(fleet):
+def test_undeclared_gang_is_waited_for_and_nearest_name_suggested(fleet):
     result = hostler("place", "-f", fleet("gangs: [{name: crew}]\nguests: [{name: c, gang: crw}]\n"))
     assert result.code == 1
     assert (
@@ -86,11 +86,11 @@ def test_explain_shows_what_each_member_finds_and_what_binds(fleet):
     result = hostler("explain", "-f", fleet(TOO_MANY), "c-0")
     assert result.lines[0].startswith("c-0 (cpu 3) is not placed: ")
     assert "Its gang default/crew: 0 placed, of at least 6; 5 would fit now." in result.lines
-    assert "What binds: insufficient: cpu." in result.lines
+    assert "What stops it: insufficient: cpu." in result.lines
     assert result.row("c-5") == ["c-5", "-", "5", "insufficient", "cpu"]
 
 
-def test_a_placed_member_is_explained_as_of_the_moment_before_its_gang_was_decided(fleet):
+def test_placed_member_is_explained_as_of_before_its_gang_decision(fleet):
     data = hostler("explain", "-f", fleet(CREW), "c-2", "-o", "json").json
     assert data["chosen"] == "b-2"
     assert data["gang"]["placed"] == 0
@@ -168,7 +168,7 @@ def test_validate_counts_what_a_fleet_has(fleet):
     [
         ("gangs: [{name: g, min_cnt: 2}]", "unknown key 'min_cnt' in gangs[0]"),
         ("quotas: [{tenant: t, min: {cpu: 2}, max: {cpu: 1}}]", "below the min"),
-        ("reservations: [{name: r, amounts: {cpu: 1}}]", "is for nobody"),
+        ("reservations: [{name: r, amounts: {cpu: 1}}]", "has no owner"),
         ("budgets: [{name: b, selector: {a: 1}}]", "selector.a must be"),
         ("guests: [{name: g, spread: [{topology: z, skew: 1}]}]", "unknown key 'skew'"),
     ],
@@ -199,7 +199,7 @@ def test_explain_tells_whom_a_waiting_gang_would_evict_and_what_wakes_it(fleet):
     assert "'hostler place --preempt' does it." in result.lines
     data = hostler("explain", "-f", fleet(FULL_RACKS), "c-0", "-o", "json").json
     assert (data["eviction"]["gang"], data["eviction"]["victims"]) == ("default/crew", ["team/old"])
-    assert "a guest leaves or shrinks, or a bind fails" in data["wakes"]
+    assert "a guest leaves or shrinks" in data["wakes"]
 
 
 @pytest.mark.parametrize(
@@ -234,21 +234,21 @@ def test_scores_from_before_the_gang_was_placed_are_labelled_so(fleet):
     assert label not in hostler("explain", "-f", fleet(body), "t-0").lines
 
 
-def test_hosts_that_a_waiting_member_finds_are_said_to_be_found_without_its_gang(fleet):
+def test_hosts_of_a_waiting_member_are_said_to_fit_without_its_gang(fleet):
     label = "On its own, before other members of its gang take room, it would find:"
     assert label in hostler("explain", "-f", fleet(TOO_MANY), "c-5").lines
     running = "gangs: [{name: crew}]\nguests: [{name: c, host: a-0, gang: crew}]\n"
     assert "its gang" not in hostler("explain", "-f", fleet(running), "c").out
 
 
-def test_where_others_took_hosts_in_the_same_gang_the_count_is_of_a_later_moment(fleet):
+def test_member_after_others_of_its_gang_counts_hosts_of_a_later_moment(fleet):
     body = "gangs: [{name: two, min_count: 2}]\nguests: [{name: t, count: 2, gang: two, requests: {cpu: 4}}]\n"
     result = hostler("explain", "-f", fleet(body), "t-1")
     assert "the best of 4 that fit" in result.lines[0]
     assert "Before other members of its gang took room, hosts scored:" in result.lines
 
 
-def test_a_member_for_whom_a_gang_has_a_reservation_is_explained_by_the_gangs_rights(fleet):
+def test_member_of_gang_with_reservation_is_explained_with_its_rights(fleet):
     body = """\
 reservations: [{name: kept, amounts: {cpu: 4}, gang: crew}]
 gangs: [{name: crew, min_count: 2}]
@@ -271,7 +271,7 @@ def test_a_member_that_fits_without_its_gang_is_said_to_fit(fleet):
     ],
     ids=["too-few", "not-declared"],
 )
-def test_a_gang_that_is_not_tried_says_what_it_waits_for_and_not_what_would_fit(fleet, body, line, wakes):
+def test_untried_gang_says_what_it_waits_for_not_what_would_fit(fleet, body, line, wakes):
     result = hostler("explain", "-f", fleet(f"{body}guests: [{{name: c, count: 2, gang: crew}}]\n"), "c-0")
     assert f"Its gang default/crew: {line}" in result.lines
     assert f"  {wakes}" in result.lines

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from hostler.cli.terminal import print_data
+from hostler.cli.output.terminal import print_data
 
 TURNED = "web\u202egpj.exe"
 BEYOND = "tag\U000e0041"

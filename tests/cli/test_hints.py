@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.running import DEMO_FILES, hostler
+from tests.cli.cli_in_process import DEMO_FILES, hostler
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from tests.cli.running import DEMO_FILES, hostler
         (["xyzzy"], "see 'hostler --help'"),
         (["place", "--polcy", "x"], "did you mean --policy?"),
         (["place", "fleet.yaml"], "did you mean -f fleet.yaml?"),
-        (["place", "-f", "guests.yaml", "fleet.json"], "did you mean -f fleet.json?"),
+        (["place", "-f", "guests.yaml", "--policy", "pack", "fleet.json"], "did you mean -f fleet.json?"),
         (["explain", "fleet.yaml", "web-0"], "did you mean -f fleet.yaml?"),
         (["place", "--config", "c.yaml"], "see 'hostler place --help'"),
         (["journal", "replay"], "see 'hostler journal replay --help'"),

@@ -9,9 +9,9 @@ import pytest
 
 from hostler.cli.files import atomic_file
 from hostler.engine import BUILT_IN, Engine
-from hostler.engine.journal import Applied, Recorder, Stepped, encode_entry, read_journal, write_journal
+from hostler.engine.journals.journal import FactEntry, Recorder, StepEntry, encode_entry, read_journal, write_journal
 from hostler.model import Guest, GuestArrived, GuestLeft, GuestsArrived, GuestSpec, Host, HostJoined
-from tests.cli.running import DEMO_FILES, hostler
+from tests.cli.cli_in_process import DEMO_FILES, hostler
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def rewritten(path, change):
     journal = read_journal(path.read_bytes().splitlines(keepends=True))
     entries = tuple(
         msgspec.structs.replace(entry, event=change(entry.event))
-        if isinstance(entry, Applied) and isinstance(entry.event, GuestsArrived)
+        if isinstance(entry, FactEntry) and isinstance(entry.event, GuestsArrived)
         else entry
         for entry in journal.entries
     )
@@ -41,9 +41,9 @@ def forged(run, tmp_path):
     """Return the same journal, with one guest on another host than it was put on."""
     journal = read_journal(run.read_bytes().splitlines(keepends=True))
     entries = list(journal.entries)
-    at = next(i for i, entry in enumerate(entries) if isinstance(entry, Stepped))
+    at = next(i for i, entry in enumerate(entries) if isinstance(entry, StepEntry))
     step = entries[at]
-    assert isinstance(step, Stepped)
+    assert isinstance(step, StepEntry)
     first = msgspec.structs.replace(step.actions[0], host="elsewhere")
     entries[at] = msgspec.structs.replace(step, actions=(first, *step.actions[1:]))
     path = tmp_path / "forged.journal"
@@ -192,6 +192,13 @@ def test_a_redacted_journal_has_no_names_and_replays(run, tmp_path):
     assert "redacted" in hostler("journal", "show", shared).lines[0]
 
 
+def test_redact_says_what_it_wrote(run, tmp_path):
+    shared = tmp_path / "shared.journal"
+    entries = len(run.read_text().splitlines()) - 1  # the first line is the header
+    result = hostler("journal", "redact", run, "-o", shared)
+    assert result.out == f"wrote {shared}: {entries} entries, {shared.stat().st_size:,} bytes\n"
+
+
 def test_a_redacted_journal_can_go_to_standard_output(run, tmp_path):
     result = hostler("journal", "redact", run, "-o", "-")
     assert result.code == 0
@@ -227,7 +234,7 @@ def test_damage_in_the_middle_is_an_error(run):
     assert "damaged" in result.error
 
 
-@pytest.mark.parametrize("content", [b"", b"hello\n", b"hello\nworld\n", b"\x00" * 100, encode_entry(Stepped(0))])
+@pytest.mark.parametrize("content", [b"", b"hello\n", b"hello\nworld\n", b"\x00" * 100, encode_entry(StepEntry(0))])
 def test_what_is_no_journal_is_refused(tmp_path, content):
     path = tmp_path / "x"
     path.write_bytes(content)

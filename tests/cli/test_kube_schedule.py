@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 
 
 def test_the_kubeconfig_that_the_file_names_is_used(tmp_path):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hostler.manifests.kinds import struct_of
-from tests.cli.running import hostler
+from hostler.manifests.decoder import struct_of
+from tests.cli.cli_in_process import hostler
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "guides" / "manifests.md").read_text()
@@ -87,7 +87,7 @@ def test_a_workload_is_skipped_with_notes_and_its_pods_are_placed_singly(tmp_pat
     )
 
 
-def test_pods_that_a_workload_still_has_to_make_are_named_as_the_guide_says(tmp_path):
+def test_pods_a_workload_has_yet_to_create_are_named_as_in_the_guide(tmp_path):
     daemons = """\
 apiVersion: apps/v1
 kind: DaemonSet

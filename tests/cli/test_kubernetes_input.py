@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.running import hostler, write
+from tests.cli.cli_in_process import hostler, write
 
 NODES = """\
 apiVersion: v1
@@ -236,7 +236,7 @@ guests:
     assert "no topology label zone" in out
 
 
-def test_sizing_knows_hosts_as_domains_and_does_not_mistake_company_for_a_misfit(tmp_path):
+def test_sizing_knows_host_domains_and_mutual_affinity(tmp_path):
     body = """\
 hosts: [{name: a, capacity: {cpu: 8}}]
 gangs: [{name: crew, min_count: 2}]

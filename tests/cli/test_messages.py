@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hostler.manifests.messages import NO_NODES, scheduler_message
+from hostler.manifests.scheduler_message import NO_NODES, scheduler_message
 from hostler.model import Decision, Explanation, Expression, Failure, GuestSpec, HostVerdict, Reason, Score, Term
-from tests.cli.running import hostler, write
+from tests.cli.cli_in_process import hostler, write
 
 DECISION = Decision(guest="p", uid="p", seq=1, at=0, policy="kubernetes", state="waiting")
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from hostler.config import write_fleet
-from hostler.config.tenancy import Tenancy
+from hostler.config.tenancy import DeclaredTenancy
 from hostler.manifests import read_manifests
-from tests.cli.running import Result, hostler
+from tests.cli.cli_in_process import Result, hostler
 
 DATA = Path(__file__).parents[1] / "oracle" / "data"
 NOT_EVALUATED = {"VolumeBinding", "DynamicResources"}
@@ -109,7 +109,7 @@ def test_victims_and_host_are_those_of_the_real_scheduler(case, ask):
 def test_a_case_written_as_a_fleet_of_ours_gives_the_same_answer(case, ask, tmp_path):
     of_pods = ask(case, "explain", name_of(case)).json
     found = read_manifests([item for part in objects_of(case) for item in part])
-    tenancy = Tenancy(namespaces=found.namespaces, gangs=found.gangs, budgets=found.budgets)
+    tenancy = DeclaredTenancy(namespaces=found.namespaces, gangs=found.gangs, budgets=found.budgets)
     fleet = tmp_path / "fleet.json"
     fleet.write_text(json.dumps(write_fleet(found.hosts, found.guests, tenancy=tenancy)))
     of_guests = hostler("explain", "-f", fleet, "--policy", "kubernetes", name_of(case), "-o", "json").json

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from hostler.cli.runs import NO_ANSWER
 from hostler.config import write_yaml
 from hostler.engine import BUILT_IN
-from tests.cli.running import DEMO, DEMO_FILES, hostler, write
+from hostler.queries.runs import NO_ANSWER
+from tests.cli.cli_in_process import DEMO, DEMO_FILES, hostler, write
 
 TWO_HOSTS = """\
 hosts:
@@ -41,7 +41,7 @@ def test_guests_are_placed_and_summed_up(fleet):
     ]
 
 
-def test_a_guest_that_fits_nowhere_gets_its_reasons_in_one_line_and_exit_code_1(fleet):
+def test_unplaced_guest_gets_reasons_in_one_line_and_exit_code_1(fleet):
     result = hostler("place", "-f", fleet("- {name: big, requests: {cpu: 5}}\n"))
     assert result.code == 1
     assert "0 of 2 hosts: 1 insufficient cpu, 1 untolerated taint gpu:NoSchedule" in result.out
@@ -65,7 +65,7 @@ def test_without_pending_guests_only_the_summary_is_printed(fleet):
     ]
 
 
-def test_wide_adds_scores_feasible_counts_requests_and_guests_that_run_already(fleet):
+def test_wide_adds_scores_counts_requests_and_running_guests(fleet):
     guests = "- {name: old, host: b}\n- {name: new, requests: {cpu: 500m, memory: 1.5Gi}}\n"
     result = hostler("place", "-f", fleet(guests), "-o", "wide")
     assert result.lines[0].split() == ["GUEST", "HOST", "SCORE", "FEASIBLE", "REQUESTS"]
@@ -149,7 +149,7 @@ def pod(name, node=""):
         ),
     ],
 )
-def test_pods_left_over_from_nodes_that_are_gone_are_noted_and_the_others_placed(tmp_path, lost, told):
+def test_pods_of_deleted_nodes_are_noted_and_the_others_placed(tmp_path, lost, told):
     text = NODE + pod("runs", "a") + "".join(pod(*one) for one in lost.items()) + pod("waits")
     path = tmp_path / "objects.yaml"
     path.write_text(text)

@@ -6,10 +6,12 @@ import sys
 
 import pytest
 
-from tests.cli.running import hostler, write
+from tests.cli.cli_in_process import hostler, write
 
 MODULE = """
 import numpy as np
+
+import hostler
 
 class Coldest:
     name = "coldest"
@@ -27,8 +29,11 @@ class Broken(Coldest):
 
 class Crowded:
     name = "crowded"
-    reasons = ("crowded",)
-    cures = frozenset()
+    reasons = (
+        hostler.ReasonKind(
+            code="crowded", meaning="Five guests are enough.", is_resolvable=False, cures=frozenset()
+        ),
+    )
 
     def __init__(self, view, args):
         self._view = view

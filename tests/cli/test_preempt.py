@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.running import hostler, write
+from tests.cli.cli_in_process import hostler, write
 
 FULL_HOSTS = """\
 hosts:
@@ -232,11 +232,11 @@ OFF = "note: evictions are off: --preempt lets guests of higher priority evict o
         pytest.param("- {name: meek, priority: 9, may_preempt: false, requests: {cpu: 4}}\n", "", id="it-may-not"),
     ],
 )
-def test_that_evictions_are_off_is_noted_where_one_could_help_whatever_the_policy(fleet, policy, guests, note):
+def test_note_says_that_evictions_are_off_if_one_could_help(fleet, policy, guests, note):
     assert hostler("place", "-f", fleet(guests), "--policy", policy).err == note
 
 
-def test_that_evictions_are_off_is_noted_where_a_reclaim_or_a_gang_could_evict(tmp_path, fleet):
+def test_note_says_that_evictions_are_off_for_reclaims_and_gangs(tmp_path, fleet):
     assert hostler("place", "-f", write(tmp_path / "f.yaml", RECLAIM)).err == OFF
     gang = "- {name: c, count: 2, gang: crew, priority: 10, requests: {cpu: 4}}\n"
     assert hostler("place", "-f", fleet(gang, "gangs: [{name: crew, min_count: 2}]\n")).err == OFF
@@ -245,10 +245,10 @@ def test_that_evictions_are_off_is_noted_where_a_reclaim_or_a_gang_could_evict(t
 # --------------------------------------------------------------------------------------------- explain
 
 
-def test_explain_promises_no_eviction_to_a_guest_that_may_not_evict_whatever_the_policy(fleet):
+def test_explain_proposes_no_eviction_for_a_guest_that_may_not_evict(fleet):
     meek = "- {name: meek, priority: 10, requests: {cpu: 4}, may_preempt: false}\n"
     lines = hostler("explain", "-f", fleet(meek), "meek").lines
-    assert "It is not done: the guest may not evict anybody." in lines
+    assert "It is not done: the guest may not evict others." in lines
     assert "'hostler place --preempt' does it." not in lines
 
 
@@ -306,7 +306,7 @@ def test_explain_tells_what_a_policy_that_evicts_nobody_could_have_done(fleet):
 def test_explain_tells_why_an_eviction_that_would_help_is_not_done(fleet):
     meek = "- {name: meek, priority: 10, requests: {cpu: 4}, may_preempt: false}\n"
     lines = hostler("explain", "-f", fleet(meek), "--policy", "kubernetes", "meek").lines
-    assert "It is not done: the guest may not evict anybody." in lines
+    assert "It is not done: the guest may not evict others." in lines
 
 
 def test_explain_tells_the_cost_and_why_no_eviction_helps(fleet):

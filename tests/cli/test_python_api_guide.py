@@ -28,7 +28,7 @@ def test_two_are_bound_and_the_third_is_held(guide):
     assert [(type(action).__name__, action.guest) for action in guide["first"]] == [
         ("Bind", "one"),
         ("Bind", "two"),
-        ("Hold", "three"),
+        ("Defer", "three"),
     ]
     assert [action.host for action in guide["first"][:2]] == ["north", "south"]
 
@@ -78,6 +78,54 @@ def test_the_journal_replays_with_and_without_names(guide):
     assert hostler.replay(guide["redacted"]).difference is None
     assert b"east" in guide["lines"][1]
     assert not any(b"east" in line for line in guide["lines"][len(guide["journal"].entries) + 1 :])
+
+
+def test_set_is_placed_and_the_summary_counts_it(guide):
+    assert guide["hosts_of"] == {"web": "north", "db": "south", "batch": ""}
+    assert guide["refusal"] == ["insufficient: cpu"]
+    assert guide["placement"].summary.placed == 2
+
+
+def test_explanation_of_a_set_names_shortfalls_and_advice(guide):
+    assert guide["shortfalls"] == {"north": "insufficient: cpu", "south": "insufficient: cpu"}
+    assert guide["advice"] == ["ask for 1 cpu less (at most 1)"]
+    assert guide["recorded"].decision.host == "east"
+
+
+def test_counts_say_how_many_copies_fit_and_hosts_are_needed(guide):
+    assert (guide["fit"].count, guide["fit"].per_host) == (4, (("north", 2), ("south", 2)))
+    assert guide["fit"].next.reasons
+    assert (guide["fleet"].hosts, guide["fleet"].lower_bound) == (3, 2)
+
+
+def test_run_until_idle_binds_who_waited(guide):
+    assert guide["decided"] == [("Bind", "web"), ("Bind", "db"), ("Defer", "batch")]
+    assert guide["live"].decision("batch").state == "bound"
+
+
+def test_what_if_with_evictions_leaves_the_engine_alone(guide):
+    assert guide["outcome"].hosts == {"alarm": "north"}
+    assert guide["victims"] == ["web"]
+    assert set(guide["outcome"].holds) == {"alarm"}
+    assert sorted(guide["live"].guests()) == ["batch", "web"]
+
+
+def test_candidates_and_ranking_agree(guide):
+    assert guide["candidates"] == [("south", 107)]
+    assert guide["ranking"].order == (("south", 107),)
+    assert [(name, reason.text()) for name, reason in guide["ranking"].rejected.items()] == [
+        ("north", "insufficient: cpu")
+    ]
+
+
+def test_typical_mix_is_that_of_the_guests(guide):
+    assert guide["fgd"].mix == (hostler.MixEntry(2000, 500, 1, (), 1.0),)
+
+
+def test_every_query_that_the_guide_names_exists(guide):
+    named = set(re.findall(r"\bqueries\.([A-Za-z_]+)", GUIDE.read_text()))
+    assert {"place_guests", "try_to_the_end", "MixRenewal"} <= named
+    assert named <= set(hostler.queries.__all__)
 
 
 def test_every_action_and_fact_that_the_tables_name_exists(guide):

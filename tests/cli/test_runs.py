@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.cli.running import hostler, write
+from tests.cli.cli_in_process import hostler, write
 
 CONFIG = "apiVersion: hostler/v1\nkind: Config\n"
 NEAR = "- {name: near, affinity: [{topology: zone, selector: {app: db}}]}\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hostler.cli.kernels import COMPILING
-from tests.cli.running import DEMO_FILES
+from tests.cli.cli_in_process import DEMO_FILES
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTLER = f"{Path(sys.executable).parent}/hostler"
@@ -103,10 +103,10 @@ def test_a_standard_output_that_does_not_wait_gets_everything():
 LINE = "".join(f"{number:09}\n" for number in range(600)).encode()
 WRITE = f"""
 import signal, sys
-from hostler.cli.streams import guarded_streams
+from hostler.cli.output.streams import guard_streams
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where whoever started us ignores it
 try:
-    with guarded_streams():
+    with guard_streams():
         sys.stdout.write({LINE.decode()!r})
         sys.stdout.flush()
 except KeyboardInterrupt:

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hostler.config import Fleet, merge, parse_documents, read_documents, read_fleet, write_fleet, write_yaml
+from hostler.config import (
+    DeclaredFleet,
+    merge_fleets,
+    parse_documents,
+    read_documents,
+    read_fleet,
+    write_fleet,
+    write_yaml,
+)
 from hostler.errors import DuplicateNameError, InputError, QuantityError, UnknownNameError
 from hostler.model import (
     Device,
@@ -29,7 +37,7 @@ from tests.model.strategies import TRICKY_NAMES, guests, hosts
 HEAD = "apiVersion: hostler/v1\nkind: Fleet\n"
 
 
-def _fleet(body: str, source: str = "fleet.yaml") -> Fleet:
+def _fleet(body: str, source: str = "fleet.yaml") -> DeclaredFleet:
     return read_fleet(parse_documents((HEAD + body).encode(), source)[0])
 
 
@@ -87,7 +95,7 @@ def test_every_key_of_a_host_reaches_the_model():
 
 
 def test_every_key_of_a_guest_reaches_the_model():
-    fleet = merge([_fleet(FULL)])
+    fleet = merge_fleets([_fleet(FULL)])
     assert fleet.policy == "spread"
     assert fleet.guests[0] == Guest(
         name="g",
@@ -416,25 +424,25 @@ def test_duplicates_across_files_name_both_files():
         parse_documents(b'{"apiVersion": "hostler/v1", "kind": "Fleet",\n"hosts": [\n{"name": "a"}]}', "two.json")[0]
     )
     with pytest.raises(DuplicateNameError, match=r"two\.json:3: host 'a' is declared twice, first at one.yaml:4"):
-        merge([one, two])
+        merge_fleets([one, two])
 
 
 def test_guest_may_run_on_a_host_of_another_file():
-    fleet = merge([_fleet("guests: [{name: g, host: a}]"), _fleet("hosts: [{name: a}]")])
+    fleet = merge_fleets([_fleet("guests: [{name: g, host: a}]"), _fleet("hosts: [{name: a}]")])
     assert (len(fleet.hosts), fleet.guests[0].host) == (1, "a")
 
 
 def test_guest_on_unknown_host_is_refused_with_the_nearest_name():
     fleet = _fleet("hosts: [{name: node, count: 300}]\nguests:\n- name: g\n  host: nod-7\n")
     with pytest.raises(UnknownNameError, match=r"fleet\.yaml:6: guest 'g' runs on host 'nod-7'") as caught:
-        merge([fleet])
+        merge_fleets([fleet])
     assert caught.value.hint == "did you mean 'node-7'?"
 
 
 def test_nearest_name_is_found_quickly_among_a_hundred_thousand():
     fleet = _fleet("hosts: [{name: node, count: 100000}]\nguests: [{name: g, host: nodes-01234}]\n")
     with pytest.raises(UnknownNameError) as caught:
-        merge([fleet])
+        merge_fleets([fleet])
     assert "'node-" in caught.value.hint
 
 
@@ -452,27 +460,27 @@ def test_guest_on_devices_that_its_host_has_not_is_refused(request_and_devices, 
         f"guests: [{{name: g, host: a, {request_and_devices}}}]\n"
     )
     with pytest.raises(InputError) as caught:
-        merge([fleet])
+        merge_fleets([fleet])
     assert message in str(caught.value)
     assert str(caught.value).startswith("fleet.yaml:4: guests[0].on_devices")
 
 
 def test_files_that_name_different_policies_are_refused():
     with pytest.raises(InputError, match="different policies: 'a', 'b'"):
-        merge([_fleet("policy: a"), _fleet("policy: b")])
-    assert merge([_fleet("policy: a"), _fleet("hosts: []"), _fleet("policy: a")]).policy == "a"
+        merge_fleets([_fleet("policy: a"), _fleet("policy: b")])
+    assert merge_fleets([_fleet("policy: a"), _fleet("hosts: []"), _fleet("policy: a")]).policy == "a"
 
 
 def test_policies_of_two_files_may_not_share_a_name():
     with pytest.raises(DuplicateNameError, match="policy 'p' is declared in two files"):
-        merge([_fleet("policies: [{name: p}]"), _fleet("policies: [{name: p}]")])
+        merge_fleets([_fleet("policies: [{name: p}]"), _fleet("policies: [{name: p}]")])
 
 
 def test_hosts_from_elsewhere_are_merged_and_checked():
-    other = Fleet(hosts=(Host(name="k", uid="k"),))
-    assert len(merge([_fleet("hosts: [{name: a}]"), other]).hosts) == 2
+    other = DeclaredFleet(hosts=(Host(name="k", uid="k"),))
+    assert len(merge_fleets([_fleet("hosts: [{name: a}]"), other]).hosts) == 2
     with pytest.raises(DuplicateNameError, match="host 'k' is declared twice"):
-        merge([other, other])
+        merge_fleets([other, other])
 
 
 def test_policy_of_a_fleet_may_extend_a_known_one():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hostler.config import Fleet, parse_documents, read_fleet, write_fleet, write_yaml
+from hostler.config import DeclaredFleet, parse_documents, read_fleet, write_fleet, write_yaml
 from hostler.errors import InputError, QuantityError
 from hostler.model import Expression, Guest, GuestSpec, GuestTerm, Host, HostPort, Selector, Spread, WeightedGuestTerm
 from tests.model.strategies import expressions, label_maps, names, texts
@@ -17,7 +17,7 @@ from tests.model.strategies import expressions, label_maps, names, texts
 HEAD = "apiVersion: hostler/v1\nkind: Fleet\n"
 
 
-def _fleet(body: str, source: str = "fleet.yaml") -> Fleet:
+def _fleet(body: str, source: str = "fleet.yaml") -> DeclaredFleet:
     return read_fleet(parse_documents((HEAD + body).encode(), source)[0])
 
 
@@ -285,7 +285,7 @@ def test_constraints_are_written_as_a_person_would():
         ("{matchExpressions: [{key: app}]}", "write 'expressions' instead"),
     ],
 )
-def test_a_selector_as_kubernetes_writes_it_is_refused_with_how_it_is_written_here(selector: str, hint: str) -> None:
+def test_kubernetes_selector_is_rejected_with_our_notation(selector: str, hint: str) -> None:
     with pytest.raises(InputError) as refused:
         _guest(f"  affinity: [{{topology: zone, selector: {selector}}}]\n")
     assert refused.value.hint == hint

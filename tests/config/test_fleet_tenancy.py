@@ -9,7 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hostler.config import Fleet, Tenancy, merge, parse_documents, read_fleet, write_fleet, write_yaml
+from hostler.config import (
+    DeclaredFleet,
+    DeclaredTenancy,
+    merge_fleets,
+    parse_documents,
+    read_fleet,
+    write_fleet,
+    write_yaml,
+)
 from hostler.errors import DuplicateNameError, HostlerError
 from hostler.model import Budget, Expression, Gang, Quota, Reservation, Selector, Term, amount_of
 from tests.config.test_fleet_constraints import is_, namespaces, selectors
@@ -19,7 +27,7 @@ HEAD = "apiVersion: hostler/v1\nkind: Fleet\n"
 MINUTE = 60 * 10**9
 
 
-def _fleet(body: str, source: str = "fleet.yaml") -> Fleet:
+def _fleet(body: str, source: str = "fleet.yaml") -> DeclaredFleet:
     return read_fleet(parse_documents((HEAD + body).encode(), source)[0])
 
 
@@ -145,7 +153,7 @@ def test_every_key_reaches_the_model():
             "cpu",
             id="guests",
         ),
-        pytest.param("reservations: [{name: r, amounts: {cpu: 1}}]", "is for nobody", "tenant, gang", id="nobody"),
+        pytest.param("reservations: [{name: r, amounts: {cpu: 1}}]", "has no owner", "tenant, gang", id="nobody"),
         pytest.param(
             "reservations: [{name: r, amounts: {cpu: 1}, tenant: t, selector: {a: b}}]",
             "is for tenant and selector at once",
@@ -184,22 +192,22 @@ def test_what_is_wrong_is_refused_with_file_line_and_hint(body, message, hint):
 
 def test_duplicates_across_files_name_both_files():
     with pytest.raises(DuplicateNameError, match=r"b.yaml:3: gang 'g' is declared twice, first at a.yaml:3"):
-        merge([_fleet("gangs: [{name: g}]", "a.yaml"), _fleet("gangs: [{name: g}]", "b.yaml")])
+        merge_fleets([_fleet("gangs: [{name: g}]", "a.yaml"), _fleet("gangs: [{name: g}]", "b.yaml")])
 
 
 def test_gangs_of_two_namespaces_may_share_a_name():
-    fleet = merge([_fleet("gangs: [{name: g}]"), _fleet("gangs: [{name: g, namespace: other}]")])
+    fleet = merge_fleets([_fleet("gangs: [{name: g}]"), _fleet("gangs: [{name: g, namespace: other}]")])
     assert [gang.key for gang in fleet.tenancy.gangs] == ["default/g", "other/g"]
 
 
-def test_a_namespace_that_is_only_mentioned_gets_the_labels_of_the_one_that_is_described():
-    mentioned = Fleet(tenancy=Tenancy(namespaces={"team": (("kubernetes.io/metadata.name", "team"),)}))
+def test_mentioned_namespace_gets_the_labels_of_its_description():
+    mentioned = DeclaredFleet(tenancy=DeclaredTenancy(namespaces={"team": (("kubernetes.io/metadata.name", "team"),)}))
     described = _fleet("namespaces: [{name: team, labels: {tier: gold}}]")
     both = (("kubernetes.io/metadata.name", "team"), ("tier", "gold"))
     for order in ([mentioned, described], [described, mentioned]):
-        assert merge(order).tenancy.namespaces == {"team": both}
+        assert merge_fleets(order).tenancy.namespaces == {"team": both}
     with pytest.raises(DuplicateNameError, match="namespace 'team' is declared twice"):
-        merge([described, _fleet("namespaces: [{name: team, labels: {tier: lead}}]")])
+        merge_fleets([described, _fleet("namespaces: [{name: team, labels: {tier: lead}}]")])
 
 
 # ---------------------------------------------------------------------------------------------- writing
@@ -248,7 +256,7 @@ reservations = st.builds(
     hosts=st.lists(terms, max_size=2).map(tuple),
 )
 tenancies = st.builds(
-    Tenancy,
+    DeclaredTenancy,
     namespaces=st.dictionaries(namespaces, labels.filter(bool), max_size=2),
     gangs=st.lists(gangs, max_size=2, unique_by=lambda gang: gang.key).map(tuple),
     budgets=st.lists(budgets, max_size=2, unique_by=lambda budget: budget.key).map(tuple),
@@ -267,7 +275,7 @@ def test_what_is_written_reads_back_the_same_through_yaml_and_json(tenancy):
             assert getattr(found, field) == getattr(tenancy, field), field
 
 
-def test_the_full_example_reads_back_the_same_and_what_is_usual_is_left_out():
+def test_full_example_reads_back_the_same_without_its_defaults():
     found = _fleet(FULL).tenancy
     written: dict[str, Any] = write_fleet([], [], tenancy=found)
     assert written["gangs"][1] == {"name": "pair", "min_count": 1}
@@ -277,8 +285,10 @@ def test_the_full_example_reads_back_the_same_and_what_is_usual_is_left_out():
 
 
 def test_a_fleet_without_any_of_this_is_written_without_empty_lists():
-    assert set(write_fleet([], [], tenancy=Tenancy())) == {"apiVersion", "kind", "hosts", "guests"}
+    assert set(write_fleet([], [], tenancy=DeclaredTenancy())) == {"apiVersion", "kind", "hosts", "guests"}
 
 
 def test_a_budget_that_was_broken_is_written_with_nothing_left():
-    assert write_fleet([], [], tenancy=Tenancy(budgets=(Budget(name="b", allowed=-1),)))["budgets"] == [{"name": "b"}]
+    assert write_fleet([], [], tenancy=DeclaredTenancy(budgets=(Budget(name="b", allowed=-1),)))["budgets"] == [
+        {"name": "b"}
+    ]

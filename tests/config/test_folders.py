@@ -67,7 +67,7 @@ def test_marker_of_other_kernels_does_not_count_as_warm(home, monkeypatch):
     assert not prepare_kernel_cache().is_warm
 
 
-def test_cache_folder_that_cannot_be_made_falls_back_to_a_private_one_with_a_note(home):
+def test_unusable_cache_folder_falls_back_to_a_private_one_with_a_note(home):
     (home / "cache").write_text("a file where the folder should be")
     cache = prepare_kernel_cache()
     assert cache.folder is not None
@@ -103,7 +103,7 @@ def test_without_any_place_to_write_nothing_fails(home, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(home / "absent"))
     cache = prepare_kernel_cache()
     assert (cache.folder, cache.is_warm) == (None, False)
-    assert "compiled anew" in cache.note
+    assert "compiled again" in cache.note
     cache.mark_complete()
 
 

@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 
-from hostler.config import Fleet, merge, parse_documents, read_fleet, read_settings
+from hostler.config import DeclaredFleet, merge_fleets, parse_documents, read_fleet, read_settings
 from hostler.model import Policy
 
 SEVERAL = 40
@@ -83,9 +83,9 @@ def test_a_policy_still_extends_those_before_it():
 
 
 def test_merging_does_not_compare_every_policy_with_every_other():
-    fleets = [Fleet(policies=(Policy(name=Name(f"p{number}")),)) for number in range(SEVERAL)]
+    fleets = [DeclaredFleet(policies=(Policy(name=Name(f"p{number}")),)) for number in range(SEVERAL)]
     Name.compared = 0
-    assert len(merge(fleets).policies) == SEVERAL
+    assert len(merge_fleets(fleets).policies) == SEVERAL
     assert Name.compared <= SEVERAL
 
 

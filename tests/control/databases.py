@@ -12,23 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from hostler.control.store import Limits, open_database
+from hostler.control.store import DatabaseLimits, open_database
 from tests.control.postgres import PostgresServer, nobody_connected, postgres
 
 __all__ = [
-    "PATIENT",
-    "either_url",
-    "mould",
-    "moulded_url",
-    "nothing_left_open",
-    "postgres",
-    "postgres_url",
-    "sqlite_url",
-]
+    "PATIENT", "either_url", "mould", "moulded_url", "nothing_left_open", "postgres", "postgres_url", "sqlite_url",
+]  # fmt: skip
 
 _NUMBERS = count(1)
 # A busy machine may let a test stand still anywhere, also inside a transaction, and nothing is to fail by that.
-PATIENT = Limits(busy_s=300.0, connect_s=60.0, statement_s=300.0, lock_s=300.0, idle_in_transaction_s=300.0)
+PATIENT = DatabaseLimits(busy_s=300.0, connect_s=60.0, statement_s=300.0, lock_s=300.0, idle_in_transaction_s=300.0)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -136,15 +136,26 @@ def test_every_page_reads_a_cluster_in_the_same_way():
 
 
 def test_every_link_of_readme_and_the_quickstart_leads_somewhere():
-    for name in PAGES:
+    for name in (*PAGES, "docs/README.md", "docs/comparison.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", _page(name)):
             assert ((ROOT / name).parent / target).exists(), f"{name}: {target}"
 
 
-def test_readme_links_every_concept_and_guide():
-    linked = set(re.findall(r"\]\(([^)#:]+)\)", _page("README.md")))
-    for folder in ("concepts", "guides", "reference"):
-        assert {f"docs/{folder}/{path.name}" for path in (ROOT / "docs" / folder).glob("*.md")} <= linked
+def test_index_links_every_page():
+    linked = set(re.findall(r"\]\(([^)#:]+)\)", _page("docs/README.md")))
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    assert pages - {"README.md"} <= linked
+
+
+def test_every_guide_begins_with_its_outcome_and_time():
+    for page in (ROOT / "docs" / "guides").glob("*.md"):
+        assert re.match(r"# .+\n\n\*\*At the end you have\*\* [^*]+\*\*Time:\*\*\s", page.read_text()), page.name
+
+
+def test_every_concept_shows_a_picture_that_exists():
+    for page in (ROOT / "docs" / "concepts").glob("*.md"):
+        (picture,) = re.findall(r"^!\[[^]]+\]\(([^)]+\.svg)\)$", page.read_text(), re.MULTILINE)
+        assert "prefers-color-scheme: dark" in (page.parent / picture).read_text(), page.name
 
 
 def test_prose_is_wrapped_at_120_characters():

@@ -11,10 +11,10 @@ import pytest
 
 import hostler
 from hostler.config import prepare_kernel_cache
-from hostler.engine.gang_search import EXPANSIONS
-from hostler.engine.policies import BUILT_IN
-from tests.cli.running import Result
-from tests.cli.running import hostler as type_hostler
+from hostler.engine.gangs.search import EXPANSIONS
+from hostler.engine.policy.policies import BUILT_IN
+from tests.cli.cli_in_process import Result
+from tests.cli.cli_in_process import hostler as type_hostler
 
 # Before anything imports the engine, as the commands do.
 prepare_kernel_cache()
@@ -80,7 +80,7 @@ class TestConstraints:
         assert page["placed"] == {"web-1": "n1", "web-2": "s1", "web-3": "n2", "cache": "n1"}
 
     def test_the_fourth_takes_the_last_host_and_the_fifth_waits(self, page):
-        assert _kinds(page["last"]) == [("Bind", "web-4"), ("Hold", "web-5")]
+        assert _kinds(page["last"]) == [("Bind", "web-4"), ("Defer", "web-5")]
         assert page["last"][0].host == "s2"
 
     def test_the_explanation_names_who_is_in_the_way(self, page):
@@ -107,7 +107,7 @@ class TestPreemption:
         return _run("preemption.md")
 
     def test_the_unprotected_guest_makes_room(self, page):
-        assert _kinds(page["first"]) == [("Hold", "urgent"), ("Nominate", "urgent"), ("Evict", "report")]
+        assert _kinds(page["first"]) == [("Defer", "urgent"), ("Nominate", "urgent"), ("Evict", "report")]
         assert page["first"][1].host == "b"
 
     def test_the_preemptor_takes_the_place_when_the_victim_has_left(self, page):
@@ -153,7 +153,7 @@ class TestGangs:
         assert page["note"] == "2/3 members of gang default/train are there"
 
     def test_a_gang_without_room_lets_others_pass(self, page):
-        workers = [("Hold", f"worker-{at}") for at in (1, 2, 3)]
+        workers = [("Defer", f"worker-{at}") for at in (1, 2, 3)]
         assert _kinds(page["waiting"]) == [*workers, ("Bind", "late")]
 
     def test_the_explanation_tells_what_members_find(self, page):
@@ -205,10 +205,10 @@ class TestQuotas:
         assert page["beyond"] == "cpu beyond the maximum of blue"
 
     def test_a_guarantee_is_reclaimed_from_who_borrowed(self, page):
-        assert _kinds(page["actions"]) == [("Hold", "green-0"), ("Nominate", "green-0"), ("Evict", "blue-1")]
+        assert _kinds(page["actions"]) == [("Defer", "green-0"), ("Nominate", "green-0"), ("Evict", "blue-1")]
 
     def test_a_reservation_begins_and_ends(self, page):
-        assert _kinds(page["by_night"]) == [("Hold", "blue")]
+        assert _kinds(page["by_night"]) == [("Defer", "blue")]
         assert page["kept_by"] == ("reservation:night",)
         assert _kinds(page["by_day"]) == [("Bind", "blue")]
 

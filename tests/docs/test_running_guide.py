@@ -22,6 +22,8 @@ from hostler.cli.main import cli
 from tests.control.postgres import PostgresServer, postgres
 from tests.docs.shell import type_in
 
+pytestmark = pytest.mark.early
+
 __all__ = ["postgres"]  # a fixture
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,7 +17,7 @@ import msgspec
 from hostler.engine import Engine
 from hostler.errors import HostlerError
 from hostler.model import Action, Event
-from tests.engine.random_runs import BUDGETS, RandomRun, Turn
+from tests.engine.random_runs import BUDGETS, RandomRun, RunStep
 
 LIFE = 10  # steps for which a twin runs beside the warm engine
 _BETWEEN = 3  # turns, of which one has a twin that begins between its facts
@@ -36,13 +36,13 @@ def apply_all(engine: Engine, facts: Iterable[Event]) -> None:
             engine.apply(fact)
 
 
-def take(engine: Engine, turn: Turn) -> list[Action]:
+def take(engine: Engine, turn: RunStep) -> list[Action]:
     """Give an engine the facts of a turn and let it step."""
     apply_all(engine, turn.facts)
     return engine.step(turn.now, turn.limit)
 
 
-def as_logged(turn: Turn) -> Turn:
+def as_logged(turn: RunStep) -> RunStep:
     """Return a turn as it is read from a log: equal values, other objects."""
     return turn._replace(facts=tuple(_EVENT.decode(_JSON.encode(fact)) for fact in turn.facts))
 
@@ -114,7 +114,7 @@ class TwinRun:
         ]
         self.run.notice(actions)
 
-    def _begin_between(self, turn: Turn) -> tuple[list[EngineTwin], Turn]:
+    def _begin_between(self, turn: RunStep) -> tuple[list[EngineTwin], RunStep]:
         """Give the warm engine the first facts of a turn; in some turns let a twin begin there. Return both rests.
 
         Services save checkpoints, and what-ifs fork, between facts too: no step has put things right by then.

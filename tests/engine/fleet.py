@@ -9,19 +9,20 @@ import msgspec
 import numpy as np
 from hypothesis import HealthCheck, settings
 
-from hostler.engine import BUILT_IN, Engine, kernels_devices
-from hostler.engine.policy_columns import encode_mixes
-from hostler.engine.tables import Table
+from hostler.engine import BUILT_IN, Engine
+from hostler.engine.cluster.tables import Table
+from hostler.engine.kernels import devices as kernels_devices
+from hostler.engine.policy.policy_columns import encode_mixes
 from hostler.model import (
     Action,
     Bind,
+    Defer,
     Device,
     DeviceRequest,
     Guest,
     GuestArrived,
     GuestsArrived,
     GuestSpec,
-    Hold,
     Host,
     HostJoined,
     MixEntry,
@@ -29,6 +30,7 @@ from hostler.model import (
     amounts,
     labels,
 )
+from hostler.model.reasons import ReasonKind, Wake
 
 SECOND = 1_000_000_000
 GIB = 1 << 30
@@ -90,6 +92,14 @@ def guest(name: str, shape: GuestSpec | None = None, /, **fields: Any) -> Guest:
     own = {key: fields.pop(key) for key in ("uid", "version", "host", "on_devices", "draw_key") if key in fields}
     own.setdefault("uid", name)
     return Guest(name=name, spec=shape if shape is not None else spec(**fields), **own)
+
+
+def declared(plugin: str, *codes: str, cures: frozenset[Wake] = frozenset(Wake)) -> tuple[ReasonKind, ...]:
+    """Declare the reasons of a filter that a test brings along."""
+    return tuple(
+        ReasonKind(plugin=plugin, code=code, meaning="The test says so.", is_resolvable=False, cures=cures)
+        for code in codes
+    )
 
 
 def engine_with(hosts: Iterable[Host] = (), *policies: str | Policy, **fields: Any) -> Engine:
@@ -198,11 +208,11 @@ def binds(actions: Iterable[Action]) -> dict[str, str]:
 
 def holds(actions: Iterable[Action]) -> list[str]:
     """Return the uids of the guests that actions leave waiting."""
-    return [a.uid for a in actions if isinstance(a, Hold)]
+    return [a.uid for a in actions if isinstance(a, Defer)]
 
 
 def reasons(decision: Any) -> dict[str, int]:
-    """Return the reason counts of a decision or a Hold by text."""
+    """Return the reason counts of a decision or a Defer by text."""
     return {f"{c.reason.plugin}: {c.reason.text()}": c.hosts for c in decision.reasons}
 
 

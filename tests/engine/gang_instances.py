@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hostler.engine import Engine
-from hostler.engine.records import PLACED_STATES
-from hostler.engine.victims import allowed_now
+from hostler.engine.preemption.victims import allowed_disruptions
+from hostler.engine.state.records import PLACED_STATES
 from hostler.model import (
     Action,
     Bind,
@@ -86,7 +86,7 @@ def protect(engine: Engine, name: str, allowed: int, *, version: int = 0, disrup
 
 def allowed(engine: Engine, name: str) -> int:
     """Return how many of an app may still be disrupted."""
-    return allowed_now(engine.state)[f"default/{name}"]
+    return allowed_disruptions(engine.state)[f"default/{name}"]
 
 
 def form(engine: Engine, name: str, min_count: int, /, **fields: Any) -> None:
@@ -127,7 +127,7 @@ def leave(engine: Engine, *uids: str) -> None:
         engine.apply(GuestLeft(uid=uid))
 
 
-class Front:
+class SimpleFront:
     """Carries out what an engine says: binds, preparations and, unless told otherwise, evictions."""
 
     def __init__(self, engine: Engine, *, evicts: bool = True) -> None:
@@ -164,7 +164,7 @@ class Front:
 # -- a plain reading of the rules -------------------------------------------------------------------------------------
 
 
-class World:
+class PlainCluster:
     """Hosts and placed guests in plain dictionaries, with a slow reading of every rule."""
 
     def __init__(self, engine: Engine) -> None:
@@ -306,7 +306,7 @@ def matches(term: GuestTerm, guest: Guest) -> bool:
 # -- seeded instances -------------------------------------------------------------------------------------------------
 
 
-class Kind(NamedTuple):
+class MemberKind(NamedTuple):
     """Members that are all alike: what each asks for, and what it says about the others."""
 
     members: int
@@ -318,7 +318,7 @@ class Kind(NamedTuple):
     even: tuple[str, int, str] | None = None  # topology, skew and app to spread by
 
 
-class Machine(NamedTuple):
+class InstanceHost(NamedTuple):
     """A host of an instance."""
 
     name: str
@@ -335,8 +335,8 @@ class Instance(NamedTuple):
     """Hosts and the members of one gang, all of which must be placed."""
 
     seed: int
-    hosts: tuple[Machine, ...]
-    kinds: tuple[Kind, ...]
+    hosts: tuple[InstanceHost, ...]
+    kinds: tuple[MemberKind, ...]
 
     @property
     def size(self) -> int:
@@ -352,7 +352,7 @@ def instance(seed: int) -> Instance:
     """
     rng = Random(seed)
     hosts = tuple(
-        Machine(f"h{i}", rng.randint(4, 12), rng.randint(4, 12), rng.choice("xy" if seed % 2 else "xyz"))
+        InstanceHost(f"h{i}", rng.randint(4, 12), rng.randint(4, 12), rng.choice("xy" if seed % 2 else "xyz"))
         for i in range(rng.randint(3, 6))
     )
     pieces: list[tuple[int, int]] = []
@@ -366,7 +366,7 @@ def instance(seed: int) -> Instance:
             pieces.append(piece)
     sizes = sorted(Counter(_rounded(piece, rng) for piece in pieces).items())
     apps = [rng.choice("abc") for _ in sizes]
-    kinds = tuple(Kind(n, *size, own, *_said(rng, apps)) for (size, n), own in zip(sizes, apps, strict=True))
+    kinds = tuple(MemberKind(n, *size, own, *_said(rng, apps)) for (size, n), own in zip(sizes, apps, strict=True))
     return Instance(seed, hosts, kinds)
 
 
@@ -460,7 +460,7 @@ class Rules:
         return False
 
 
-def _is_near(topology: str, one: Machine, other: Machine) -> bool:
+def _is_near(topology: str, one: InstanceHost, other: InstanceHost) -> bool:
     return one.domain(topology) == other.domain(topology)
 
 
@@ -513,7 +513,7 @@ def _steps(before: Mapping[State, tuple[State, int, int] | None], state: State) 
     return steps[::-1]
 
 
-def posed(case: Instance, chosen: str) -> Engine:
+def engine_for(case: Instance, chosen: str) -> Engine:
     """Return an engine with the hosts of an instance, and its gang waiting to be tried."""
     hosts = [
         Host(

@@ -1,6 +1,6 @@
 """Random runs of an engine: seeded facts about a small cluster that react to what the engine decided.
 
-A run is a source of ``Turn``: the facts since the last step, and when and how far to step. It reads nothing but the
+A run is a source of ``RunStep``: the facts since the last step, and when and how far to step. It reads nothing but the
 actions of earlier steps, so any engine that is given the same turns must answer the same. To add a kind of fact, write
 a method that returns facts and name it in ``_KINDS`` with how often it is drawn and which share of runs has it.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hostler.engine.wide_rows import CacheBudget
+from hostler.engine.cache.wide_rows import CacheBudget
 from hostler.model import (
     Abandon,
     Action,
@@ -92,7 +92,7 @@ BUDGETS = (CacheBudget(), FewSlots(least_entries=2), FewSlots(least_entries=5), 
            CacheBudget(0, 3))  # fmt: skip
 
 
-class Turn(NamedTuple):
+class RunStep(NamedTuple):
     """What happens until the next step, and that step."""
 
     facts: tuple[Event, ...]
@@ -150,7 +150,7 @@ class RandomRun:
 
     # -- driving ------------------------------------------------------------------------------------------------------
 
-    def turn(self) -> Turn:
+    def turn(self) -> RunStep:
         """Return the facts up to the next step, and the step."""
         rng = self.rng
         self._turns += 1
@@ -166,7 +166,7 @@ class RandomRun:
         self._now += rng.choice((0, 1, 1, 2, 5, 12, 40)) * SECOND
         for fact in facts:
             self._remember(fact)
-        return Turn(tuple(facts), self._now, rng.choice((None, None, None, None, 1, 3)))
+        return RunStep(tuple(facts), self._now, rng.choice((None, None, None, None, 1, 3)))
 
     def notice(self, actions: Sequence[Action]) -> None:
         """Answer what the engine asked for: soon, late, with a failure, or never."""

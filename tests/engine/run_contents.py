@@ -10,8 +10,8 @@ from collections import Counter
 
 from hostler.engine import Engine
 from hostler.engine.plugins.across_guests import GuestAffinity, SpreadFilter
-from hostler.engine.records import ASKED, PREPARING, QUEUED
-from hostler.engine.victims import allowed_now
+from hostler.engine.preemption.victims import allowed_disruptions
+from hostler.engine.state.records import ASKED, PREPARING, QUEUED
 from hostler.model import (
     Action,
     Bind,
@@ -24,7 +24,7 @@ from hostler.model import (
     NamespaceChanged,
     PolicyChanged,
 )
-from tests.engine.random_runs import Turn
+from tests.engine.random_runs import RunStep
 
 __all__ = ["KINDS", "RunContents"]
 
@@ -75,7 +75,7 @@ class RunContents:
         if times:
             self.found[kind] += times
 
-    def before(self, engine: Engine, turn: Turn) -> None:
+    def before(self, engine: Engine, turn: RunStep) -> None:
         """Look at the facts of a turn before the engine is given them."""
         state = engine.state
         self._nominated = {uid: nomination.host for uid, nomination in state.nominations.items()}
@@ -139,7 +139,7 @@ class RunContents:
             self._saw("guest prepared", int(record.state == PREPARING))
             self._saw("guest parked", int(state.is_parked(record)))
         self._saw("reservation in force", len(state.in_force))
-        allowed = allowed_now(state) if state.nominations else {}
+        allowed = allowed_disruptions(state) if state.nominations else {}
         self._saw("budget used up", sum(left <= 0 for left in allowed.values()))
         self._follow_names(engine)
 

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler.engine import Engine
-from hostler.engine.counters import CounterKey
+from hostler.engine.cluster.counters import CounterKey
 from hostler.model import (
     Action,
     BindFailed,
+    Defer,
     Evict,
     EvictFailed,
     Expression,
@@ -30,7 +31,6 @@ from hostler.model import (
     GuestsArrived,
     GuestSpec,
     GuestTerm,
-    Hold,
     Host,
     HostChanged,
     HostJoined,
@@ -50,7 +50,7 @@ from hostler.model import (
     labels,
 )
 from tests.engine.fleet import GIB, LONG, MIB, QUICK, SECOND, books, essence, policy
-from tests.engine.twin_guests import HOSTNAME, Pair
+from tests.engine.twin_guests import HOSTNAME, EnginePair
 
 ZONE = "topology.kubernetes.io/zone"
 RACK = "rack"
@@ -198,7 +198,7 @@ happenings = st.one_of(
 stories = st.tuples(fleets, st.lists(specs, min_size=4, max_size=6), st.lists(happenings, min_size=12, max_size=20))
 
 
-class World(Pair):
+class RandomFleet(EnginePair):
     """A fleet, the shapes that its guests have, and what happens to them."""
 
     def __init__(
@@ -285,10 +285,10 @@ def with_policies(shapes: list[GuestSpec], policies: tuple[Policy, ...]) -> list
 # -- decisions --------------------------------------------------------------------------------------------------------
 
 
-def tell(story: Any, *policies: Policy) -> World:
+def tell(story: Any, *policies: Policy) -> RandomFleet:
     """Tell a story, and compare every decision with the twin's."""
     fleet, shapes, events = story
-    world = World(fleet, with_policies(shapes, policies), *policies)
+    world = RandomFleet(fleet, with_policies(shapes, policies), *policies)
     for event in events:
         seconds = world.happen(*event)
         world.follow(world.engine.step(world.now_after(seconds)))
@@ -327,11 +327,11 @@ def test_default_spreading_of_siblings_decides_as_the_twin(story):
 @QUICK
 def test_no_decision_ever_breaks_a_hard_constraint_of_anybody(story):
     fleet, shapes, events = story
-    world = World(fleet, with_policies(shapes, POLICIES), *POLICIES)
+    world = RandomFleet(fleet, with_policies(shapes, POLICIES), *POLICIES)
     for event in events:
         seconds = world.happen(*event)
         for action in world.engine.step(world.now_after(seconds)):
-            if not isinstance(action, Hold):
+            if not isinstance(action, Defer):
                 world.take_over(action)
                 assert world.twin.broken_by(action.uid) == []
 
@@ -340,7 +340,7 @@ def test_no_decision_ever_breaks_a_hard_constraint_of_anybody(story):
 @QUICK
 def test_explanations_name_the_hosts_scores_and_first_reasons_of_the_twin(story):
     fleet, shapes, events = story
-    world = World(fleet, with_policies(shapes, POLICIES), *POLICIES)
+    world = RandomFleet(fleet, with_policies(shapes, POLICIES), *POLICIES)
     for event in events:
         seconds = world.happen(*event)
         for uid in sorted(world.specs)[-3:]:
@@ -357,7 +357,7 @@ def test_explanations_name_the_hosts_scores_and_first_reasons_of_the_twin(story)
 @QUICK
 def test_counters_equal_a_recount_after_every_event_and_every_step(story):
     fleet, shapes, events = story
-    world = World(fleet, with_policies(shapes, POLICIES), *POLICIES)
+    world = RandomFleet(fleet, with_policies(shapes, POLICIES), *POLICIES)
     for event in events:
         seconds = world.happen(*event)
         world.check_counters()
@@ -369,7 +369,7 @@ def test_counters_equal_a_recount_after_every_event_and_every_step(story):
 @QUICK
 def test_counters_of_forks_and_restored_engines_equal_a_recount(story):
     fleet, shapes, events = story
-    world = World(fleet, with_policies(shapes, POLICIES), *POLICIES)
+    world = RandomFleet(fleet, with_policies(shapes, POLICIES), *POLICIES)
     for event in events:
         world.step(world.happen(*event))
     before = world.engine.state.cluster.counters.tallies()
@@ -379,7 +379,7 @@ def test_counters_of_forks_and_restored_engines_equal_a_recount(story):
         world.happen("arrive", [0, 1, 2, 3])
         again.step(again.now)
         counters, shapes_of = again.state.cluster.counters, again.state.shapes.shapes
-        assert counters.tallies() == counters.recounted({shape.number: shape.spec for shape in shapes_of})
+        assert counters.tallies() == counters.recount({shape.number: shape.spec for shape in shapes_of})
     assert original.state.cluster.counters.tallies() == before
 
 
@@ -395,7 +395,7 @@ def counts_of(engine: Engine) -> dict[CounterKey, list[int]]:
 @QUICK
 def test_forks_and_restored_engines_decide_the_same(story):
     fleet, shapes, events = story
-    world = World(fleet, with_policies(shapes, POLICIES), *POLICIES)
+    world = RandomFleet(fleet, with_policies(shapes, POLICIES), *POLICIES)
     for event in events:
         seconds = world.happen(*event)
         now = world.now_after(seconds)
@@ -408,12 +408,23 @@ def test_forks_and_restored_engines_decide_the_same(story):
         assert bystander.checkpoint() == before
 
 
+def first_retry(actions: list[Action]) -> int | None:
+    """Return where a guest is decided again: an earlier step rejected it, and one in between cured that."""
+    rejected: set[str] = set()
+    for at, action in enumerate(actions):
+        if action.uid in rejected:
+            return at
+        if isinstance(action, Defer):
+            rejected.add(action.uid)
+    return None
+
+
 @given(story=stories)
 @QUICK
 def test_a_batch_is_decided_as_one_by_one(story):
-    """Nobody waits when the guests arrive: a step wakes once, so that more steps may wake those they cure sooner."""
+    """No guest waits when these arrive. A step wakes once, so single steps may wake a guest sooner and then differ."""
     fleet, shapes, events = story
-    world = World(fleet, with_policies(shapes, POLICIES), *POLICIES)
+    world = RandomFleet(fleet, with_policies(shapes, POLICIES), *POLICIES)
     for event in events:
         for uid in [uid for uid in world.specs if not world.place_of(uid)]:
             world.apply(GuestLeft(uid=uid))
@@ -424,6 +435,9 @@ def test_a_batch_is_decided_as_one_by_one(story):
         one_by_one: list[Action] = []
         while more := single.step(now, limit=1):
             one_by_one += more
+        if (cured := first_retry(one_by_one)) is not None:
+            assert batch[:cured] == one_by_one[:cured]
+            continue
         assert one_by_one == batch
         assert books(single)["hosts"] == books(world.engine)["hosts"]
         one, other = counts_of(single), counts_of(world.engine)
@@ -468,7 +482,9 @@ def seeded_spec(rng: Random) -> GuestSpec:
 def test_a_fleet_that_outgrows_its_tables_decides_as_the_twin(seed):
     """Sixty hosts, then more than sixty-four: columns, domains and counters grow while guests are there."""
     rng = Random(seed)
-    world = World(tuple(seeded_host(rng, at) for at in range(60)), [seeded_spec(rng) for _ in range(12)], *POLICIES)
+    world = RandomFleet(
+        tuple(seeded_host(rng, at) for at in range(60)), [seeded_spec(rng) for _ in range(12)], *POLICIES
+    )
     for number in range(60, 75):
         world.happen("arrive", [rng.randrange(12) for _ in range(2)])
         world.follow(world.engine.step(world.now_after(20)))
@@ -497,7 +513,7 @@ def life(seed: int) -> str:
     return f"{told}{engine.checkpoint().hex()}"
 
 
-def test_decisions_explanations_and_checkpoints_do_not_depend_on_the_hash_seed():
+def test_decisions_do_not_depend_on_the_hash_seed():
     root = Path(__file__).parent.parent.parent
     code = (
         "from hostler.config import prepare_kernel_cache; prepare_kernel_cache(); "
@@ -520,7 +536,7 @@ def test_decisions_explanations_and_checkpoints_do_not_depend_on_the_hash_seed()
 # -- waking, and coming to rest ---------------------------------------------------------------------------------------
 
 
-def settle(world: World) -> None:
+def settle(world: RandomFleet) -> None:
     """Step whenever it is worth while, until nothing is due but the flush of those who wait in vain."""
     horizon = NO_FLUSH.flush_after_ns
     for _ in range(40 + 20 * len(world.specs)):
@@ -536,7 +552,7 @@ def settle(world: World) -> None:
 def test_nobody_waits_whom_some_host_would_take(story):
     """Whatever cures a refusal wakes the guest: places taken, guests that leave, labels, hosts, namespaces."""
     fleet, shapes, events = story
-    world = World(fleet, with_policies(shapes, POLICIES), *POLICIES, rules=NO_FLUSH)
+    world = RandomFleet(fleet, with_policies(shapes, POLICIES), *POLICIES, rules=NO_FLUSH)
     for event in events:
         world.happen(*event)
         settle(world)
@@ -554,7 +570,7 @@ def test_once_arrivals_stop_steps_soon_return_no_more_actions(story, priorities,
         msgspec.structs.replace(shape, priority=priorities[at], policy=POLICIES[at % 3].name)
         for at, shape in enumerate(shapes)
     ]
-    world = World(fleet, shapes, *POLICIES, rules=NO_FLUSH)
+    world = RandomFleet(fleet, shapes, *POLICIES, rules=NO_FLUSH)
     for what, detail in events:
         if what in ("arrives", "arrive", "runs already", "host changes", "leaves"):
             world.happen(what, detail)
@@ -563,7 +579,7 @@ def test_once_arrivals_stop_steps_soon_return_no_more_actions(story, priorities,
     assert world.engine.step(world.engine.now) == []
 
 
-def come_to_rest(world: World, *, ends: bool | None) -> None:
+def come_to_rest(world: RandomFleet, *, ends: bool | None) -> None:
     """Step whenever something is due, and do what the engine says, until nothing is due any more."""
     for _ in range(200 + 40 * len(world.specs)):
         due = world.engine.next_due()
@@ -573,7 +589,7 @@ def come_to_rest(world: World, *, ends: bool | None) -> None:
     raise AssertionError("it does not come to rest")
 
 
-def carry_out(world: World, actions: list[Action], *, ends: bool | None) -> None:
+def carry_out(world: RandomFleet, actions: list[Action], *, ends: bool | None) -> None:
     """Let victims end, or not, or (None) leave it open for good."""
     for action in actions:
         if isinstance(action, Evict) and ends:
@@ -585,7 +601,7 @@ def carry_out(world: World, actions: list[Action], *, ends: bool | None) -> None
 def test_a_preemptor_whose_victims_never_leave_comes_to_rest():
     low = GuestSpec(requests=amounts({"cpu": 1000}))
     fleet = tuple(Host(name=name, capacity=amounts({"cpu": 1000})) for name in NAMES[:3])
-    world = World(fleet, [low, msgspec.structs.replace(low, priority=9)], policy("kubernetes"), rules=NO_FLUSH)
+    world = RandomFleet(fleet, [low, msgspec.structs.replace(low, priority=9)], policy("kubernetes"), rules=NO_FLUSH)
     for name in NAMES[:3]:
         world.happen("runs already", (0, name))
     world.happen("arrives", 1)

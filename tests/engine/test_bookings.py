@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.engine import Engine
-from hostler.engine.bookings import Bookings
-from hostler.engine.records import QUEUED, GuestRecord
+from hostler.engine.state.bookings import Bookings
+from hostler.engine.state.records import QUEUED, GuestRecord
 from hostler.model import (
     Device,
     DeviceRequest,
@@ -48,7 +48,7 @@ from tests.engine.fleet import (
         pytest.param("worst", (2,), id="worst"),
     ],
 )
-def test_a_guest_that_runs_by_a_fact_holds_the_devices_its_policy_would_choose(rule, expected):
+def test_guest_running_by_a_fact_gets_the_devices_of_its_policy(rule, expected):
     engine = engine_with([host("a", gpus=3)], policy("spread", devices=rule))
     arrive(
         engine, guest("x", gpu=(1, 300), host="a", on_devices=(0,)), guest("y", gpu=(1, 600), host="a", on_devices=(1,))
@@ -57,7 +57,7 @@ def test_a_guest_that_runs_by_a_fact_holds_the_devices_its_policy_would_choose(r
     assert engine.decision("g").devices == expected
 
 
-def test_a_guest_that_runs_where_no_device_has_room_holds_those_with_the_most_left():
+def test_guest_running_without_device_room_gets_the_freest_devices():
     engine = engine_with([host("a", gpus=3)])
     for at, milli in enumerate((900, 500, 700)):
         arrive(engine, guest(f"t{at}", gpu=(1, milli), host="a", on_devices=(at,)))
@@ -83,7 +83,7 @@ def test_several_requests_on_a_full_host_see_what_the_earlier_ones_took():
     assert engine.decision("g").devices == (0, 1)
 
 
-def test_a_parked_guest_whose_devices_are_gone_gets_others_when_its_host_is_back():
+def test_parked_guest_gets_other_devices_if_its_own_are_gone():
     engine = engine_with([host("a", devices=(Device("nic"), Device("gpu")))])
     arrive(engine, guest("g", gpu=(1, 400), host="a", on_devices=(1,)))
     engine.apply(HostLeft(name="a"))
@@ -92,7 +92,7 @@ def test_a_parked_guest_whose_devices_are_gone_gets_others_when_its_host_is_back
     assert devices_left(engine, "a") == [600, 1000]
 
 
-def test_a_guest_that_keeps_its_requests_keeps_its_devices_and_one_that_changes_them_does_not():
+def test_guest_keeps_its_devices_only_if_it_keeps_its_requests():
     engine = engine_with([host("a", gpus=3)])
     arrive(engine, guest("g", version=1, gpu=(1, 400), host="a", on_devices=(2,)))
     engine.apply(GuestChanged(guest=guest("g", version=2, cpu=5, gpu=(1, 400), host="a")))
@@ -157,7 +157,7 @@ def test_nothing_stays_parked_of_guests_that_are_gone_or_bound_elsewhere():
     assert essence(engine)["parked"] == {"beyond": ["i"]}
 
 
-def test_a_guest_that_no_longer_adds_up_is_booked_once_there_is_room_for_the_sum():
+def test_guest_beyond_the_sum_is_booked_once_there_is_room():
     most = 2**62
     engine = engine_with()
     arrive(engine, guest("x", cpu=most, memory=0, host="a"), guest("y", cpu=1, memory=0, host="a"))
@@ -199,7 +199,7 @@ def backoff(rules: QueueRules, failures: int, uid: str = "g", attempts: int = 1,
 
 @given(rules=rule_sets, failures=st.integers(1, 80), attempts=st.integers(0, 99))
 @QUICK
-def test_a_backoff_doubles_with_every_failure_up_to_a_limit_and_jitter_only_adds(rules, failures, attempts):
+def test_backoff_doubles_up_to_a_limit_and_jitter_only_adds(rules, failures, attempts):
     plain = min(rules.backoff_initial_ns * 2 ** (failures - 1), rules.backoff_max_ns)
     found = backoff(rules, failures, attempts=attempts)
     assert plain <= found <= plain * (100 + rules.jitter_percent) // 100
@@ -208,6 +208,6 @@ def test_a_backoff_doubles_with_every_failure_up_to_a_limit_and_jitter_only_adds
 
 
 @pytest.mark.parametrize("other", [{"uid": "h"}, {"attempts": 2}, {"seed": 1}])
-def test_jitter_differs_between_guests_attempts_and_seeds_and_is_the_same_again(other: dict[str, Any]):
+def test_jitter_depends_on_guest_attempt_and_seed_only(other: dict[str, Any]):
     rules = QueueRules(jitter_percent=100)
     assert backoff(rules, 1) == backoff(rules, 1) != backoff(rules, 1, **other)

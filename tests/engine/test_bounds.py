@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hostler.engine import Engine, checkpoint, find_policy, typical_mix
-from hostler.engine.tables import MAX_MODELS, MAX_RESOURCES, MAX_SUBJECTS
+from hostler.engine.cluster.tables import MAX_MODELS, MAX_RESOURCES, MAX_SUBJECTS
 from hostler.errors import FactError, InputError
 from hostler.model import (
+    Defer,
     Device,
     DeviceRequest,
     Expression,
@@ -15,7 +16,6 @@ from hostler.model import (
     GuestArrived,
     GuestLeft,
     GuestSpec,
-    Hold,
     Host,
     HostChanged,
     HostJoined,
@@ -41,12 +41,12 @@ def test_very_many_taints_are_counted_and_the_counts_still_add_up():
     engine.apply(HostsJoined(hosts=hosts))
     arrive(engine, "g")
     (hold,) = engine.step(1)
-    assert isinstance(hold, Hold)
+    assert isinstance(hold, Defer)
     assert hold.hosts == sum(c.hosts for c in hold.reasons) == many
     assert len(hold.reasons) <= MAX_SUBJECTS + 1
 
 
-def test_a_selector_is_refused_with_a_reason_even_when_reasons_are_very_many():
+def test_selector_is_rejected_with_a_reason_among_very_many():
     engine = Engine([find_policy("spread")])
     engine.apply(
         HostsJoined(hosts=tuple(Host(name=f"h{n}", taints=(Taint(f"t{n}"),)) for n in range(MAX_SUBJECTS + 9)))
@@ -55,7 +55,7 @@ def test_a_selector_is_refused_with_a_reason_even_when_reasons_are_very_many():
     engine.step(1)
     engine.apply(HostJoined(host=Host(name="open")))
     arrive(engine, "picky", host_selector=labels({"zone": "a"}))
-    hold = next(a for a in engine.step(2) if isinstance(a, Hold) and a.guest == "picky")
+    hold = next(a for a in engine.step(2) if isinstance(a, Defer) and a.guest == "picky")
     assert sum(c.hosts for c in hold.reasons) == MAX_SUBJECTS + 10
     assert engine.explain("picky").verdicts
 
@@ -117,7 +117,7 @@ def test_a_host_that_no_front_could_send_is_refused_without_a_trace(host):
 
 
 @pytest.mark.parametrize("count", [65, 1000, 10**6])
-def test_a_guest_that_asks_for_more_devices_than_any_host_has_waits_with_a_reason(count):
+def test_guest_with_more_devices_than_any_host_waits_with_a_reason(count):
     engine = Engine([find_policy("pack")])
     engine.apply(HostJoined(host=Host(name="a", devices=(Device("gpu"),) * 64)))
     arrive(engine, "g", devices=(DeviceRequest("gpu", count),))
@@ -157,7 +157,7 @@ def test_a_mix_is_taken_from_the_guests_that_are_expected():
     ]
 
 
-def test_a_waiting_shape_is_not_mistaken_for_one_that_had_its_number_before():
+def test_waiting_shape_is_not_confused_with_a_former_one():
     engine = Engine([find_policy("spread")])
     engine.apply(HostJoined(host=Host(name="a", version=1, capacity=(("cpu", 1000),))))
     arrive(engine, "huge", requests=(("cpu", 10**9),))

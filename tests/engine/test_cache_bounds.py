@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.engine import Engine
-from hostler.engine.shapes import Shape
+from hostler.engine.cluster.shapes import Shape
 from hostler.model import (
     Expression,
     Guest,
@@ -29,7 +29,7 @@ from hostler.model import (
     labels,
 )
 from tests.engine.fleet import QUICK, SECOND, arrive, binds, engine_with, guest, host, place, policy, spec
-from tests.engine.small import fleets, hosts, separate_devices, specs
+from tests.engine.small_samples import fleets, hosts, separate_devices, specs
 
 LATER = 60 * SECOND
 
@@ -167,7 +167,7 @@ def test_preferring_and_plain_shapes_do_not_take_each_other_s_scores():
     assert len(found) == 80
 
 
-def test_a_soft_taint_that_comes_and_goes_makes_scores_count_that_do_not_count_without_it():
+def test_soft_taint_that_comes_and_goes_changes_scores():
     engine = engine_with([host("a"), host("b", cpu=3900), host("c", cpu=3000)])
     shape = spec(cpu=1, memory=1)
     soft = HostChanged(host=host("a", taints=(Taint("s", "", "PreferNoSchedule"),)))
@@ -182,7 +182,7 @@ def test_a_soft_taint_that_comes_and_goes_makes_scores_count_that_do_not_count_w
 # -- growth -----------------------------------------------------------------------------------------------------------
 
 
-def test_hosts_resources_devices_and_policies_that_come_late_are_seen_by_shapes_that_were_cached_before():
+def test_late_hosts_and_policies_reach_shapes_cached_before():
     engine = engine_with([host("a", cpu=0)])
     arrive(engine, guest("g"), guest("wide", more={f"r{i}": 1 for i in range(20)}), guest("gpu", gpu=(2, 400)))
     engine.step(0)

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.engine import Engine, Registry, Wake, checkpoint
+from hostler.engine import Engine, Registry, checkpoint
 from hostler.errors import HostlerError, InputError, UnknownNameError
 from hostler.model import (
     Answered,
     AskUse,
     BindFailed,
+    DecisionNote,
     Event,
     GuestArrived,
     GuestBound,
@@ -33,7 +34,8 @@ from hostler.model import (
     QueueRules,
     Taint,
 )
-from tests.engine.fleet import QUICK, SECOND, arrive, engine_with, essence, guest, host, place, policy, spec
+from hostler.model.notes import NO_EVICTION_HELPS, RECORDED
+from tests.engine.fleet import QUICK, SECOND, arrive, declared, engine_with, essence, guest, host, place, policy, spec
 
 # -- what is remembered -----------------------------------------------------------------------------------------------
 
@@ -214,12 +216,11 @@ def test_writing_a_checkpoint_changes_nothing():
 # -- plugins ----------------------------------------------------------------------------------------------------------
 
 
-class Small:
+class SmallGuestsFilter:
     """A third party's filter."""
 
     name = "small"
-    reasons = ("too_large",)
-    cures = frozenset(Wake)
+    reasons = declared("small", "too_large")
 
     def __init__(self, view: Any, args: Any) -> None:
         pass
@@ -228,8 +229,8 @@ class Small:
         return np.full(len(rows), int(dict(wanted.requests).get("cpu", 0) > 2000))
 
 
-def test_an_engine_with_a_plugin_comes_back_with_the_plugin_and_not_without_it():
-    registry = Registry(extra={"small": Small})
+def test_engine_with_a_plugin_is_restored_only_with_the_plugin():
+    registry = Registry(extra={"small": SmallGuestsFilter})
     engine = Engine([Policy(name="own", filters=(PluginUse("small"),))], registry=registry)
     engine.apply(HostJoined(host=host("a")))
     place(engine, guest("x", cpu=3000))
@@ -278,7 +279,7 @@ def test_a_checkpoint_that_was_cut_short_is_refused(cut):
 
 @given(at=st.integers(0, len(SAVED) - 1), byte=st.integers(0, 255))
 @QUICK
-def test_a_checkpoint_with_a_wrong_byte_is_refused_or_read_but_never_a_crash(at, byte):
+def test_checkpoint_with_a_wrong_byte_is_rejected_or_read(at, byte):
     with suppress(HostlerError):
         Engine.restore(SAVED[:at] + bytes([byte]) + SAVED[at + 1 :])
 
@@ -288,6 +289,22 @@ def test_a_checkpoint_of_another_format_is_refused_by_its_number():
     saved.format = 99
     with pytest.raises(InputError, match="format 99"):
         Engine.restore(checkpoint.encode(saved))
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("no eviction helps", DecisionNote(NO_EVICTION_HELPS)),
+        ("bind failed: no disk", DecisionNote(RECORDED, said="bind failed: no disk")),
+    ],
+)
+def test_note_of_an_older_checkpoint_reads_as_it_did(text: str, note: DecisionNote):
+    saved = checkpoint.decode(SAVED)
+    saved.guests = [msgspec.structs.replace(record, notes=(), note=text) for record in saved.guests]
+    engine = Engine.restore(checkpoint.encode(saved))
+    decisions = [engine.decision(uid) for uid in engine.guests()]
+    assert {(one.note, one.notes) for one in decisions} == {(text, (note,))}
+    assert Engine.restore(engine.checkpoint()).decision(decisions[0].uid) == decisions[0]
 
 
 def _first(**changes: Any) -> Callable[[list], list]:

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from hostler.engine.cluster import Cluster
-from hostler.engine.shapes import Shape, ShapeTable
-from hostler.engine.tables import Tables
+from hostler.engine.cluster.cluster import Cluster
+from hostler.engine.cluster.shapes import Shape, ShapeTable
+from hostler.engine.cluster.tables import Tables
 from hostler.errors import FactError, InputError
 from hostler.model import GUESTS, MAX_AMOUNT, Device, DeviceRequest, GuestSpec, Host, amounts
 from tests.engine.fleet import QUICK, host, spec
-from tests.engine.small import NAMES, hosts, several_devices, specs
+from tests.engine.small_samples import NAMES, hosts, several_devices, specs
 
 
-class Books:
+class NamedCluster:
     """A cluster with a table of shapes, spoken to by names."""
 
     def __init__(self) -> None:
@@ -50,8 +50,8 @@ class Books:
         return self.cluster.device_left(self.cluster.row_of[name])
 
 
-def with_hosts(*fleet: Host) -> Books:
-    books = Books()
+def with_hosts(*fleet: Host) -> NamedCluster:
+    books = NamedCluster()
     for each in fleet:
         books.cluster.put(each)
     return books
@@ -71,12 +71,12 @@ def devices_for(machine: Host, wanted: GuestSpec, pick: int) -> tuple[int, ...]:
     return tuple(taken)
 
 
-class Bookkeeping(RuleBasedStateMachine):
+class ClusterMachine(RuleBasedStateMachine):
     """Hosts and bookings come and go; the books are those of a ledger that adds everything up anew."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.books = Books()
+        self.books = NamedCluster()
         self.hosts: dict[str, Host] = {}
         self.held: dict[str, dict[str, tuple[GuestSpec, tuple[int, ...]]]] = {}
         self.number = 0
@@ -162,13 +162,13 @@ class Bookkeeping(RuleBasedStateMachine):
 
     @invariant()
     def the_log_names_the_rows_that_changed(self):
-        found = self.books.cluster.touched_since(self.seen)
+        found = self.books.cluster.rows_touched_since(self.seen)
         assert found is not None
         assert set(found.tolist()) == self.touched
 
 
 def test_the_books_are_those_of_a_ledger_that_adds_everything_up_anew():
-    run_state_machine_as_test(Bookkeeping, settings=QUICK)
+    run_state_machine_as_test(ClusterMachine, settings=QUICK)
 
 
 def test_what_a_guest_gives_back_is_what_it_held_to_the_last_unit():
@@ -214,7 +214,7 @@ def test_devices_are_booked_again_after_they_changed():
 
 @given(machine=hosts(st.just("a")), ratio=st.integers(1, 3_000_000), kept=st.integers(0, 3))
 @QUICK
-def test_a_host_may_give_the_floor_of_its_overcommitted_size_less_the_reserve(machine, ratio, kept):
+def test_host_may_give_its_overcommitted_size_less_the_reserve(machine, ratio, kept):
     books = with_hosts(machine)
     books.cluster.use_limit_sets([((), (), False), ((("cpu", ratio),), (("cpu", kept), ("memory", kept)), False)])
     size, own_ratio, own_kept = dict(machine.capacity), dict(machine.overcommit), dict(machine.reserve)
@@ -236,7 +236,7 @@ def test_limits_follow_a_host_that_changes_and_leave_with_it():
     assert books.limit("b", "cpu") == 0
 
 
-def test_limit_sets_that_pass_2_to_the_62_are_refused_and_leave_the_old_ones():
+def test_limit_sets_beyond_2_to_the_62_are_rejected_and_change_nothing():
     books = with_hosts(host("a", cpu=MAX_AMOUNT))
     with pytest.raises(InputError):
         books.cluster.use_limit_sets([((("cpu", 2_000_000),), (), False)])
@@ -311,9 +311,9 @@ def test_a_log_that_does_not_reach_back_says_so():
     start = books.cluster.log_end
     for _ in range(100_000):
         books.cluster.touch(0)
-    assert books.cluster.touched_since(start) is None
+    assert books.cluster.rows_touched_since(start) is None
     books.cluster.touch(1)
-    found = books.cluster.touched_since(books.cluster.log_end - 2)
+    found = books.cluster.rows_touched_since(books.cluster.log_end - 2)
     assert found is not None
     assert found.tolist() == [0, 1]
 
@@ -323,7 +323,7 @@ def test_the_log_grows_with_the_fleet_and_keeps_what_it_knew():
     position = books.cluster.log_end
     books.cluster.touch(0)
     books.cluster.put_many([host(f"h{number:04}") for number in range(5000)])
-    found = books.cluster.touched_since(position)
+    found = books.cluster.rows_touched_since(position)
     assert found is not None
     assert found.tolist() == sorted(books.cluster.row_of.values())
 
@@ -333,7 +333,7 @@ def test_the_log_grows_with_the_fleet_and_keeps_what_it_knew():
 def test_a_copy_and_its_original_do_not_disturb_each_other(moves):
     wanted, size = spec(cpu=1, memory=1, gpu=(1, 10)), amounts({"cpu": 9, "memory": 9})
     books = with_hosts(*(Host(name=name, capacity=size, devices=(Device("gpu"),)) for name in NAMES))
-    twin = Books()
+    twin = NamedCluster()
     twin.tables = books.tables.copy()
     twin.shapes = books.shapes.copy(twin.tables)
     twin.cluster = books.cluster.copy(twin.tables)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.engine import Engine
-from hostler.model import Change, Device, DeviceRequest, GuestSpec, Host, Taint, Toleration, amounts, labels
+from hostler.model import CureChange, Device, DeviceRequest, GuestSpec, Host, Taint, Toleration, amounts, labels
 from tests.engine.fleet import GIB, QUICK, arrive, engine_with, guest, host, policy, spec
-from tests.engine.small import fleets, specs, tenants, told
+from tests.engine.small_samples import engine_and_twin, fleets, specs, tenants
 from tests.engine.twin import Twin
 
 replace = msgspec.structs.replace
@@ -36,7 +36,7 @@ def tolerant(wanted: GuestSpec, taint: Taint) -> GuestSpec:
     return replace(wanted, tolerations=(*wanted.tolerations, Toleration(taint.key, "Equal", taint.value, taint.effect)))
 
 
-def changed(twin: Twin, wanted: GuestSpec, machine: Host, change: Change) -> tuple[GuestSpec, Host]:
+def changed(twin: Twin, wanted: GuestSpec, machine: Host, change: CureChange) -> tuple[GuestSpec, Host]:
     """Do what a cure says."""
     match change.kind:
         case "reduce_request":
@@ -83,7 +83,7 @@ def single_changes(twin: Twin, wanted: GuestSpec, machine: Host) -> Iterator[tup
 @given(fleet=fleets, running=tenants, wanted=specs(one_device))
 @QUICK
 def test_after_the_cure_the_guest_fits_where_it_is_said_to(fleet, running, wanted):
-    engine, twin = told("spread", fleet, running)
+    engine, twin = engine_and_twin("spread", fleet, running)
     twin.see(name for name, _ in wanted.requests)
     arrive(engine, guest("g", wanted))
     cure = engine.explain("g").cure
@@ -101,7 +101,7 @@ def test_after_the_cure_the_guest_fits_where_it_is_said_to(fleet, running, wante
 @given(fleet=fleets, running=tenants, wanted=specs(one_device))
 @QUICK
 def test_there_is_a_cure_of_one_change_wherever_one_change_helps(fleet, running, wanted):
-    engine, twin = told("spread", fleet, running)
+    engine, twin = engine_and_twin("spread", fleet, running)
     twin.see(name for name, _ in wanted.requests)
     arrive(engine, guest("g", wanted))
     explained = engine.explain("g")
@@ -197,7 +197,7 @@ def test_a_victim_is_as_large_as_the_largest_share_that_it_holds():
     assert cure_of(engine, spec(cpu=4000, memory=4 * GIB)) == [("evict", "even")]
 
 
-def test_one_victim_beats_two_amounts_and_two_constraints_of_a_host_before_it():
+def test_one_victim_beats_two_amounts_and_two_constraints():
     engine = engine_with(
         [host("a", taints=(Taint("t"),), cordoned=True), host("b", cpu=4000, memory=4 * GIB, more={"guests": 9})]
     )
@@ -284,13 +284,25 @@ def test_accepting_any_model_is_a_cure_only_where_the_guest_then_fits(machine, w
 
 def test_smaller_shares_of_two_devices_are_a_cure_only_where_both_then_fit():
     engine = engine_with([host("a", devices=(Device("gpu"), Device("gpu", "", 300)))])
-    arrive(engine, guest("g", GuestSpec(devices=(DeviceRequest("gpu", 2, 1000),))))
+    arrive(engine, guest("g", GuestSpec(devices=(DeviceRequest("gpu", 2, 500),))))
     cure = engine.explain("g").cure
     assert cure is not None
     (change,) = cure.changes
     assert change.amount is not None
-    left = 2000 - change.amount
+    left = 1000 - change.amount
     arrive(engine, guest("cured", GuestSpec(devices=(DeviceRequest("gpu", 2, left // 2),))))
+    assert engine.explain("cured").feasible == ("a",)
+
+
+def test_fewer_whole_devices_are_a_cure():
+    engine = engine_with([host("a", devices=(Device("gpu"), Device("gpu", "", 300), Device("gpu")))])
+    arrive(engine, guest("g", GuestSpec(devices=(DeviceRequest("gpu", 3),))))
+    explained = engine.explain("g")
+    (failure,) = explained.verdicts[0].failures
+    assert (failure.needed, failure.free, failure.missing) == (3000, 2000, 1000)
+    assert explained.cure is not None
+    assert [(one.text, one.amount) for one in explained.cure.changes] == [("ask for 1 gpu less (at most 2)", 1000)]
+    arrive(engine, guest("cured", GuestSpec(devices=(DeviceRequest("gpu", 2),))))
     assert engine.explain("cured").feasible == ("a",)
 
 

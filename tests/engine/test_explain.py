@@ -81,7 +81,7 @@ def test_a_verdict_has_the_missing_amount():
     assert (failure.needed, failure.free, failure.missing) == (3500, 2000, 1500)
 
 
-def test_near_misses_come_first_by_number_of_failures_then_by_what_is_missing():
+def test_near_misses_are_ordered_by_failures_then_missing_amount():
     engine = engine_with(
         host("two-reasons", cpu=3, memory="1Gi"),
         host("far", cpu=1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.engine import Engine
-from hostler.engine.tables import MAX_RESOURCES
+from hostler.engine.cluster.tables import MAX_RESOURCES
 from hostler.errors import HostlerError
 from hostler.model import (
     Device,
@@ -68,7 +68,7 @@ def test_a_fact_that_could_not_be_written_down_is_refused(event):
         pytest.param(HostJoined(host=host("größe-😀", version=2**63 - 1, rank=-(2**63))), id="a host's name and rank"),
     ],
 )
-def test_the_largest_numbers_and_any_text_go_into_a_checkpoint_and_come_back(event):
+def test_largest_numbers_and_any_text_survive_a_checkpoint(event):
     engine = engine_with([host("a")], "random")
     engine.apply(event)
     engine.step(1)
@@ -82,12 +82,12 @@ def test_hosts_that_join_at_once_may_not_bring_too_many_resources_together():
     refused_to_the_byte(engine_with([host("a")]), HostsJoined(hosts=fleet))
 
 
-def test_hosts_that_join_at_once_may_not_bring_too_many_device_kinds_together():
+def test_hosts_that_join_at_once_may_not_bring_too_many_kinds():
     fleet = tuple(Host(name=f"h{k}", devices=tuple(Device(f"k{k}-{i}") for i in range(64))) for k in range(520))
     refused_to_the_byte(engine_with([host("a")]), HostsJoined(hosts=fleet))
 
 
-def test_hosts_that_join_one_by_one_are_refused_once_there_are_too_many_resources():
+def test_hosts_that_join_singly_are_rejected_beyond_the_bound():
     engine = engine_with([host("a")])
     each = (MAX_RESOURCES - 5) // 2  # guests, cpu, memory, storage, and what nobody has
     for number in range(2):

@@ -44,7 +44,7 @@ def test_a_guest_on_devices_that_the_host_does_not_have_is_refused(on_devices):
     refused(engine, GuestArrived(guest=guest("g", gpu=(1, 500), host="a", on_devices=on_devices)))
 
 
-def test_a_guest_on_a_full_device_goes_below_zero_and_comes_back_to_what_it_was():
+def test_guest_on_a_full_device_goes_below_zero_and_back():
     engine = engine_with([host("a", gpus=1)])
     arrive(engine, guest("g", gpu=(1, 700), host="a"), guest("h", gpu=(1, 700), host="a"))
     assert devices_left(engine, "a") == [-400]
@@ -52,7 +52,7 @@ def test_a_guest_on_a_full_device_goes_below_zero_and_comes_back_to_what_it_was(
     assert devices_left(engine, "a") == [300]
 
 
-def test_device_kinds_and_models_that_are_first_named_late_count_like_any_other():
+def test_device_kinds_and_models_first_named_late_count():
     engine = engine_with([host("a", gpus=1, model="A")])
     assert place(engine, guest("first", gpu=(1, 100))) == ["a"]
     late = DeviceRequest("fpga", 1, 500, ("X",))

@@ -22,14 +22,14 @@ def test_a_guest_that_would_pass_2_to_the_62_is_refused(brimful):
     refused(brimful, GuestArrived(guest=guest("g", cpu=1, host="a")))
 
 
-def test_a_pending_guest_that_cannot_be_booked_where_it_is_said_to_run_stays_pending(brimful):
+def test_pending_guest_that_cannot_be_booked_stays_pending(brimful):
     arrive(brimful, guest("g", cpu=1, version=1))
     refused(brimful, GuestChanged(guest=guest("g", cpu=1, version=2, host="a")))
     refused(brimful, GuestBound(uid="g", host="a"))
     assert brimful.decision("g").state == "active"
 
 
-def test_a_waiting_guest_that_cannot_be_booked_where_it_is_said_to_run_stays_waiting(brimful):
+def test_waiting_guest_that_cannot_be_booked_stays_waiting(brimful):
     place(brimful, guest("g", cpu=1, version=1))
     refused(brimful, GuestBound(uid="g", host="a"))
     assert brimful.decision("g").state == "waiting"

@@ -91,7 +91,7 @@ def test_facts_about_unknown_guests_change_no_books(event):
 
 
 @pytest.mark.parametrize("where", ["", "a", "away"])
-def test_the_last_decision_about_a_guest_can_be_read_after_the_guest_changed(where):
+def test_last_decision_can_be_read_after_the_guest_changed(where):
     engine = engine_with([host("a")])
     place(engine, guest("g", version=1, selector={"disk": "ssd", "zone": "x"}, gpu=(1, 500)))
     before = reasons(engine.decision("g"))
@@ -108,7 +108,7 @@ def test_a_guest_that_arrives_bound_is_booked_and_not_queued():
     assert engine.step(0) == []
 
 
-def test_a_guest_bound_to_an_unknown_host_is_parked_and_booked_when_the_host_joins():
+def test_guest_bound_to_an_unknown_host_is_parked_until_it_joins():
     engine = engine_with([host("a")])
     arrive(engine, guest("g", host="later"))
     assert engine.decision("g").state == "parked"
@@ -153,7 +153,7 @@ def test_facts_may_exceed_a_limit_and_decisions_do_not():
     assert reasons(hold) == {"resources: insufficient: cpu": 1}
 
 
-def test_a_resource_that_is_first_named_by_a_late_guest_counts_like_any_other():
+def test_resource_first_named_by_a_late_guest_counts():
     engine = engine_with([host("a")])
     assert place(engine, guest("first")) == ["a"]
     engine.apply(GuestArrived(guest=guest("g", more={"license": 1})))
@@ -173,7 +173,7 @@ def test_a_guest_may_ask_for_any_number_of_resources():
     assert used(engine, "b") == ONE | many
 
 
-def test_guests_that_arrive_at_once_are_as_good_as_guests_that_arrive_one_by_one():
+def test_guests_that_arrive_at_once_equal_guests_one_by_one():
     hosts = [host("a"), host("b")]
     shapes = [spec(), spec(cpu=500), spec(cpu=9000)]
     one, many = engine_with(hosts), engine_with(hosts)

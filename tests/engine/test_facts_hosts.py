@@ -96,7 +96,7 @@ def test_a_host_comes_back_with_another_size():
     assert place(engine, guest("h", cpu=1000), guest("i", cpu=0)) == ["", "a"]
 
 
-def test_a_host_that_leaves_and_comes_back_smaller_keeps_nothing_of_devices_it_lost():
+def test_host_that_comes_back_smaller_forgets_its_lost_devices():
     engine = engine_with([host("a", gpus=2)])
     place(engine, guest("g", gpu=(2, 1000)))
     engine.apply(HostLeft(name="a"))
@@ -107,7 +107,7 @@ def test_a_host_that_leaves_and_comes_back_smaller_keeps_nothing_of_devices_it_l
     assert used(engine, "a") == {}
 
 
-def test_a_running_host_that_loses_a_device_and_gets_it_back_keeps_its_books():
+def test_running_host_that_regains_a_device_keeps_its_bookings():
     engine = engine_with([host("a", gpus=3)])
     arrive(engine, guest("g", gpu=(1, 1000), host="a", on_devices=(2,)))
     engine.apply(HostChanged(host=host("a", gpus=1)))
@@ -157,7 +157,7 @@ def test_a_host_may_bring_any_number_of_resources():
     assert place(engine, guest("g", more={"r29": 2}), guest("h", more={"r29": 1})) == ["b", ""]
 
 
-def test_the_order_of_many_names_stays_right_whatever_the_order_they_join_in():
+def test_order_of_many_names_stays_right_in_any_order_of_joining():
     engine = engine_with((), "first_fit")
     names = [f"{i:03}" for i in range(120)]
     for name in reversed(names):

@@ -88,7 +88,7 @@ def test_a_guest_that_leaves_takes_everything_with_it(bring, state):
 
 
 @pytest.mark.parametrize("bring", [pytest.param(case[0], id=name) for name, case in IN_STATE.items()])
-def test_a_guest_bound_by_somebody_in_any_state_is_booked_once_and_left_alone(bring):
+def test_guest_bound_from_outside_in_any_state_is_booked_once(bring):
     engine = in_state(bring)
     engine.apply(HostJoined(host=host("b")))
     engine.apply(GuestBound(uid="g", host="b"))

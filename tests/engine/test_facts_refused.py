@@ -57,7 +57,7 @@ def test_a_fact_that_no_front_could_send_is_refused_without_a_trace(event):
     refused(engine, event)
 
 
-def test_a_guest_that_names_an_unknown_policy_is_refused_with_the_nearest_name():
+def test_unknown_policy_of_a_guest_is_rejected_with_the_nearest_name():
     engine = engine_with([host("a")], "spread", "pack")
     error = refused(engine, GuestArrived(guest=guest("g", policy="packk")), UnknownNameError)
     assert "pack" in error.hint

@@ -182,7 +182,7 @@ def test_what_is_reserved_more_than_once_does_not_wrap_around():
 
 
 @pytest.mark.parametrize(("since", "until"), [(0, 5), (5, 0)], ids=["an end", "a start"])
-def test_an_engine_restored_after_time_passed_a_reservation_by_decides_as_the_one_that_was_saved(since, until):
+def test_engine_restored_after_a_reservation_ended_decides_alike(since, until):
     engine = engine_with([host("a", cpu=1000)])
     engine.apply(reservation(since=since * SECOND, until=until * SECOND))
     if until:

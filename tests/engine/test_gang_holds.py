@@ -12,6 +12,7 @@ import pytest
 from hostler.engine import Engine
 from hostler.model import (
     Action,
+    Defer,
     Event,
     Evict,
     Gang,
@@ -21,7 +22,6 @@ from hostler.model import (
     GuestChanged,
     GuestLeft,
     GuestSpec,
-    Hold,
     HostJoined,
     PreemptionRules,
     amounts,
@@ -82,4 +82,4 @@ def test_hold_of_a_gang_is_the_same_after_a_restore(change: str):
 def test_hold_of_a_gang_rises_with_the_priority_of_its_lowest_member():
     engine = waiting_gang()
     engine.apply(of_priority(engine, "low", 9))
-    assert [(type(action), action.uid) for action in decide_small(engine)] == [(Hold, "small")]
+    assert [(type(action), action.uid) for action in decide_small(engine)] == [(Defer, "small")]

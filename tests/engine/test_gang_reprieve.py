@@ -10,13 +10,13 @@ import pytest
 
 from hostler.engine import Engine
 from hostler.engine.checkpoint import decode, encode
-from hostler.engine.gang_preemption import _Reprieve, _still_fits, units_below_gang
-from hostler.engine.gang_trials import Trial, Trials
-from hostler.engine.runs import Runs
-from hostler.engine.search_shares import SearchPaused, SearchPosition, SearchShare
-from hostler.engine.state import State
-from hostler.engine.transaction import Transaction
-from hostler.engine.victims import Unit, split_by_budgets
+from hostler.engine.gangs.preemption import _Reprieve, _still_fits, units_below_gang
+from hostler.engine.gangs.trials import Trial, Trials
+from hostler.engine.preemption.victims import Unit, split_by_budgets
+from hostler.engine.runs import KernelRuns
+from hostler.engine.state.search_shares import SearchPaused, SearchPosition, SearchShare
+from hostler.engine.state.state import State
+from hostler.engine.state.transaction import Transaction
 from hostler.model import Evict, GuestArrived, GuestTerm, QueueRules, Spread
 from tests.engine.fleet import engine_with, host, step, step_to_rest
 from tests.engine.gang_instances import app, evicted, form, preempting, protect, runs, wants
@@ -67,7 +67,7 @@ def crowded(seed: int) -> Engine:
 def put_back(engine: Engine, reprieve: Callable[[State, Transaction, Trial, list[Unit]], Any]) -> Any:
     """Take everybody below off, place the gang, and return what a way of putting back says; None if it has no place."""
     state = engine.state
-    trials = Trials(state, Runs(state))
+    trials = Trials(state, KernelRuns(state))
     gang = state.gangs.gangs["default/crew"]
     members = [state.guests[uid] for uid in state.gangs.members[gang.key]]
     units = units_below_gang(state, gang)

@@ -7,15 +7,15 @@ import pytest
 from hostler.engine import Engine
 from hostler.model import BindFailed, EvictFailed, GangLeft, GuestChanged, HostJoined
 from tests.engine.fleet import SECOND, arrive, binds, due, engine_with, host, step
-from tests.engine.gang_instances import Front, evicted, form, leave, members, places, runs, wants
+from tests.engine.gang_instances import SimpleFront, evicted, form, leave, members, places, runs, wants
 
 
-def running(count: int, min_count: int, /, cores: int = 8, **fields) -> Front:
+def running(count: int, min_count: int, /, cores: int = 8, **fields) -> SimpleFront:
     """Return a front with a gang that runs."""
     engine = engine_with([host("a", cpu=1000 * cores)], "first_fit")
     form(engine, "team", min_count, **fields)
     arrive(engine, *members("team", count))
-    front = Front(engine)
+    front = SimpleFront(engine)
     assert len(binds(front.step())) == count
     return front
 
@@ -136,12 +136,12 @@ def test_losing_members_beyond_the_minimum_breaks_nothing():
     assert front.settle(3600 * SECOND) == []
 
 
-def end(front: Front, name: str) -> None:
+def end(front: SimpleFront, name: str) -> None:
     """Let the end of a running member be decided; it stays until its host lets it go."""
     front.engine.apply(GuestChanged(guest=wants(name, 1000, gang="team", host="a", is_leaving=True, version=2)))
 
 
-def test_a_member_whose_end_is_decided_does_not_count_however_long_it_takes_to_go():
+def test_ending_member_does_not_count_however_long_it_takes():
     front = running(3, 2, when_broken="release_after", release_after_ns=60 * SECOND)
     end(front, "team-0")
     assert front.settle(3600 * SECOND) == []
@@ -170,7 +170,7 @@ def test_a_part_of_a_gang_that_somebody_left_running_is_released_too():
     engine = engine_with([host("a", cpu=8000)], "first_fit")
     form(engine, "team", 3, when_broken="release_after", release_after_ns=60 * SECOND)
     runs(engine, "a", wants("team-0", 1000, gang="team"))
-    front = Front(engine)
+    front = SimpleFront(engine)
     assert front.step(0) == []
     assert evicted(front.step(60 * SECOND)) == ["team-0"]
 
@@ -224,7 +224,7 @@ def test_a_failed_bind_breaks_a_gang_as_well():
     step(engine, 0)
     engine.apply(BindFailed(uid="team-1", host="a"))
     runs(engine, "a", wants("thief", 1000))
-    front = Front(engine)
+    front = SimpleFront(engine)
     front.settle(59 * SECOND)
     assert front.evictions == []
     front.settle(60 * SECOND)

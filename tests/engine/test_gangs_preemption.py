@@ -6,11 +6,11 @@ import pytest
 
 from hostler.engine import Engine
 from hostler.model import (
+    Defer,
     Evict,
     EvictFailed,
     GangLeft,
     GuestTerm,
-    Hold,
     HostJoined,
     HostLeft,
     Nominate,
@@ -20,7 +20,7 @@ from hostler.model import (
 )
 from tests.engine.fleet import SECOND, arrive, binds, engine_with, host, states, step
 from tests.engine.gang_instances import (
-    Front,
+    SimpleFront,
     app,
     evicted,
     form,
@@ -45,7 +45,7 @@ def full(count: int, **rules) -> Engine:
     return engine
 
 
-def tried(engine: Engine, *guests, now: int | None = None) -> list:
+def decide_arrivals(engine: Engine, *guests, now: int | None = None) -> list:
     arrive(engine, *guests)
     return step(engine, engine.now if now is None else now)
 
@@ -56,8 +56,8 @@ def tried(engine: Engine, *guests, now: int | None = None) -> list:
 def test_a_gang_evicts_what_all_of_its_members_need():
     engine = full(3)
     form(engine, "team", 2)
-    actions = tried(engine, *members("team", 2, 4000, priority=5))
-    assert [type(a) for a in actions] == [Hold, Hold, Nominate, Nominate, Evict, Evict]
+    actions = decide_arrivals(engine, *members("team", 2, 4000, priority=5))
+    assert [type(a) for a in actions] == [Defer, Defer, Nominate, Nominate, Evict, Evict]
     assert len(set(nominated(actions).values())) == 2
     assert {a.preemptor for a in actions if isinstance(a, Evict)} == {"gang:default/team"}
     assert {a.reason for a in actions if isinstance(a, Evict)} == {"preempted by gang default/team"}
@@ -68,11 +68,11 @@ def test_a_gang_evicts_what_all_of_its_members_need():
     assert engine.state.nominations == {}
 
 
-def test_nobody_is_evicted_for_a_gang_of_which_one_member_would_still_fit_nowhere():
+def test_no_guest_is_evicted_for_a_gang_with_a_hopeless_member():
     engine = full(2)
     form(engine, "team", 3)
-    actions = tried(engine, *members("team", 3, 4000, priority=5))
-    assert [type(a) for a in actions] == [Hold] * 3
+    actions = decide_arrivals(engine, *members("team", 3, 4000, priority=5))
+    assert [type(a) for a in actions] == [Defer] * 3
     assert held_for(engine) == {}
 
 
@@ -80,7 +80,7 @@ def test_a_gang_evicts_no_more_than_its_members_need():
     engine = full(4)
     runs(engine, "a", wants("tiny", 0))
     form(engine, "team", 2)
-    assert len(evicted(tried(engine, *members("team", 2, 2000, priority=5)))) == 1
+    assert len(evicted(decide_arrivals(engine, *members("team", 2, 2000, priority=5)))) == 1
 
 
 def test_a_gang_uses_free_room_and_evicts_for_the_rest():
@@ -88,7 +88,7 @@ def test_a_gang_uses_free_room_and_evicts_for_the_rest():
     engine = full(2)
     engine.apply(HostJoined(host=host("0")))
     form(engine, "team", 2)
-    actions = tried(engine, *members("team", 2, 4000, priority=5))
+    actions = decide_arrivals(engine, *members("team", 2, 4000, priority=5))
     assert sorted(nominated(actions).values()) == ["0", "a"]
     assert evicted(actions) == ["on-a"]
 
@@ -98,7 +98,7 @@ def test_a_gang_spares_the_most_important_units():
     for name, priority in (("a", 3), ("b", 1), ("c", 2)):
         runs(engine, name, wants(f"p{priority}", 4000, priority))
     form(engine, "team", 1)
-    actions = tried(engine, *members("team", 1, 4000, priority=5))
+    actions = decide_arrivals(engine, *members("team", 1, 4000, priority=5))
     # One of three equal hosts is enough; which one is where the member was put when all three were empty.
     assert len(evicted(actions)) == 1
 
@@ -108,39 +108,39 @@ def test_a_gang_spares_protected_units_first():
     protect(engine, "web", 0)
     runs(engine, "a", wants("web", 4000, 1, app="web"), wants("dear", 4000, 4))
     form(engine, "team", 2)
-    assert evicted(tried(engine, *members("team", 2, 2000, priority=5))) == ["dear"]
+    assert evicted(decide_arrivals(engine, *members("team", 2, 2000, priority=5))) == ["dear"]
 
 
 def test_a_gang_evicts_only_units_of_strictly_lower_priority():
     engine = full(2)
     form(engine, "team", 2)
-    assert evicted(tried(engine, *members("team", 2, 4000, priority=0))) == []
+    assert evicted(decide_arrivals(engine, *members("team", 2, 4000, priority=0))) == []
 
 
 def test_a_gang_evicts_by_its_own_priority():
     engine = full(2)
     form(engine, "team", 2, priority=5)
-    assert len(evicted(tried(engine, *members("team", 2, 4000)))) == 2
+    assert len(evicted(decide_arrivals(engine, *members("team", 2, 4000)))) == 2
 
 
 def test_a_gang_of_low_priority_evicts_nobody_whatever_its_members_say():
     engine = full(2)
     form(engine, "team", 2, priority=0)
-    assert evicted(tried(engine, *members("team", 2, 4000, priority=9))) == []
+    assert evicted(decide_arrivals(engine, *members("team", 2, 4000, priority=9))) == []
 
 
 def test_one_member_that_may_not_preempt_keeps_the_gang_from_it():
     engine = full(2)
     form(engine, "team", 2)
     team = [wants("one", 4000, 5, gang="team"), wants("two", 4000, 5, gang="team", may_preempt=False)]
-    assert evicted(tried(engine, *team)) == []
+    assert evicted(decide_arrivals(engine, *team)) == []
 
 
 def test_a_gang_under_a_policy_without_preemption_evicts_nobody():
     engine = engine_with([host("a")], "first_fit")
     runs(engine, "a", wants("low", 4000))
     form(engine, "team", 1)
-    assert evicted(tried(engine, *members("team", 1, 4000, priority=5))) == []
+    assert evicted(decide_arrivals(engine, *members("team", 1, 4000, priority=5))) == []
 
 
 def test_a_gang_evicts_gangs_that_fall_as_one_wholly():
@@ -149,7 +149,7 @@ def test_a_gang_evicts_gangs_that_fall_as_one_wholly():
     for name, uid in zip("abc", ("old-0", "old-1", "old-2"), strict=True):
         runs(engine, name, wants(uid, 4000, 1, gang="old"))
     form(engine, "new", 2)
-    assert sorted(evicted(tried(engine, *members("new", 2, 4000, priority=5)))) == ["old-0", "old-1", "old-2"]
+    assert sorted(evicted(decide_arrivals(engine, *members("new", 2, 4000, priority=5)))) == ["old-0", "old-1", "old-2"]
 
 
 def test_a_gang_evicts_single_members_of_a_gang_that_does_not_fall_as_one():
@@ -158,7 +158,7 @@ def test_a_gang_evicts_single_members_of_a_gang_that_does_not_fall_as_one():
     for name, uid in zip("abc", ("old-0", "old-1", "old-2"), strict=True):
         runs(engine, name, wants(uid, 4000, 1, gang="old"))
     form(engine, "new", 2)
-    assert len(evicted(tried(engine, *members("new", 2, 4000, priority=5)))) == 2
+    assert len(evicted(decide_arrivals(engine, *members("new", 2, 4000, priority=5)))) == 2
 
 
 def test_a_gang_may_fall_as_one_although_a_host_of_its_is_away():
@@ -169,19 +169,19 @@ def test_a_gang_may_fall_as_one_although_a_host_of_its_is_away():
     engine.apply(HostLeft(name="b"))
     form(engine, "new", 1)
     arrive(engine, *members("new", 1, 4000, priority=5))
-    front = Front(engine)
+    front = SimpleFront(engine)
     front.settle(30 * SECOND)
     assert "old-0" in front.evictions
     assert places(engine, "new-0") == ["a"]
 
 
-def test_a_single_guest_may_evict_a_gang_as_one_although_a_host_of_its_is_away():
+def test_guest_may_evict_a_gang_as_one_with_an_absent_host():
     engine = engine_with([host(name) for name in "ab"], preempting())
     form(engine, "old", 2, disruption="all")
     for name, uid in zip("ab", ("old-0", "old-1"), strict=True):
         runs(engine, name, wants(uid, 4000, 1, gang="old"))
     engine.apply(HostLeft(name="b"))
-    assert "old-0" in evicted(tried(engine, wants("high", 4000, 5)))
+    assert "old-0" in evicted(decide_arrivals(engine, wants("high", 4000, 5)))
 
 
 def test_a_gang_does_not_evict_its_own_members():
@@ -189,7 +189,7 @@ def test_a_gang_does_not_evict_its_own_members():
     engine.apply(HostJoined(host=host("z")))
     form(engine, "team", 2, priority=9)
     runs(engine, "z", wants("team-0", 4000, gang="team"))
-    actions = tried(engine, wants("team-1", 4000, gang="team"))
+    actions = decide_arrivals(engine, wants("team-1", 4000, gang="team"))
     assert evicted(actions) == ["on-a"]
 
 
@@ -198,7 +198,7 @@ def test_a_gang_with_constraints_evicts_those_who_break_them():
     runs(engine, "a", wants("web", 1000, app="web"), wants("other", 1000, app="db"))
     form(engine, "team", 2)
     apart = {"app": "x", "anti_affinity": (GuestTerm("host", app("web")), GuestTerm("host", app("x")))}
-    actions = tried(engine, *members("team", 2, 1000, priority=5, **apart))
+    actions = decide_arrivals(engine, *members("team", 2, 1000, priority=5, **apart))
     assert evicted(actions) == ["web"]
     leave(engine, "web")
     assert sorted(binds(step(engine, SECOND)).values()) == ["a", "b"]
@@ -210,7 +210,7 @@ def test_a_gang_confined_to_a_domain_evicts_in_one_only():
     for name, rack in racks:
         runs(engine, name, wants(f"{rack}-{name}", 4000))
     form(engine, "team", 2, topology="rack")
-    actions = tried(engine, *members("team", 2, 4000, priority=5))
+    actions = decide_arrivals(engine, *members("team", 2, 4000, priority=5))
     assert len({uid[0] for uid in evicted(actions)}) == 1
     assert len(evicted(actions)) == 2
 
@@ -219,17 +219,17 @@ def test_a_gang_beyond_its_quota_evicts_nobody():
     engine = full(2)
     engine.apply(QuotasChanged(quotas=(Quota(tenant="t", max=amounts({"cpu": 4000})),)))
     form(engine, "team", 2)
-    actions = tried(engine, *members("team", 2, 4000, priority=5, tenant="t"))
+    actions = decide_arrivals(engine, *members("team", 2, 4000, priority=5, tenant="t"))
     assert evicted(actions) == []
 
 
-def test_nobody_is_evicted_for_a_member_beyond_its_quota_when_another_one_is_within():
+def test_no_guest_is_evicted_for_a_member_beyond_its_quota():
     engine = full(1)
     engine.apply(QuotasChanged(quotas=(Quota(tenant="t", max=amounts({"cpu": 1000})),)))
     form(engine, "team", 1)
     team = [wants("huge", 9000, 5, gang="team"), wants("rich", 4000, 5, gang="team", tenant="t")]
-    actions = tried(engine, *team)
-    assert [type(a) for a in actions] == [Hold, Hold]
+    actions = decide_arrivals(engine, *team)
+    assert [type(a) for a in actions] == [Defer, Defer]
     assert held_for(engine) == {}
 
 
@@ -238,18 +238,18 @@ def test_a_gang_beyond_its_quota_keeps_no_room():
     engine.apply(QuotasChanged(quotas=(Quota(tenant="t", max=amounts({"cpu": 4000})),)))
     runs(engine, "a", wants("low", 1000))
     form(engine, "team", 3)
-    actions = tried(engine, *members("team", 3, 2000, priority=5, tenant="t"))
-    assert [type(a) for a in actions] == [Hold] * 3
+    actions = decide_arrivals(engine, *members("team", 3, 2000, priority=5, tenant="t"))
+    assert [type(a) for a in actions] == [Defer] * 3
     assert held_for(engine) == {}
-    front = Front(engine)
-    assert all(isinstance(a, Hold) for a in front.settle(1000 * SECOND))
+    front = SimpleFront(engine)
+    assert all(isinstance(a, Defer) for a in front.settle(1000 * SECOND))
 
 
 def test_nobody_is_evicted_for_members_beyond_the_minimum():
     engine = full(2)
     engine.apply(HostJoined(host=host("z")))
     form(engine, "team", 1)
-    actions = tried(engine, *members("team", 2, 4000, priority=5))
+    actions = decide_arrivals(engine, *members("team", 2, 4000, priority=5))
     assert len(binds(actions)) == 1
     assert evicted(actions) == []
 
@@ -260,21 +260,21 @@ def test_nobody_is_evicted_for_members_beyond_the_minimum():
 def test_all_room_of_a_gang_is_kept_until_the_last_victim_has_left():
     engine = full(2)
     form(engine, "team", 2)
-    tried(engine, *members("team", 2, 4000, priority=5))
+    decide_arrivals(engine, *members("team", 2, 4000, priority=5))
     leave(engine, "on-a")
-    assert binds(tried(engine, wants("small", 4000, 4), now=20 * SECOND)) == {}
+    assert binds(decide_arrivals(engine, wants("small", 4000, 4), now=20 * SECOND)) == {}
     leave(engine, "on-b")
     assert sorted(binds(step(engine, 40 * SECOND))) == ["team-0", "team-1"]
 
 
 @pytest.mark.parametrize("pause", [0, 1, 30], ids=lambda s: f"{s}s")
-def test_a_gang_whose_victims_leave_one_by_one_keeps_its_room_and_evicts_nobody_else(pause):
+def test_gang_keeps_its_room_while_victims_leave_one_by_one(pause):
     # Spec 2.6: no second preemption while victims of the first terminate.
     engine = full(8, max_repeats=3)
     form(engine, "team", 5)
-    first = evicted(tried(engine, *members("team", 5, 4000, priority=5)))
+    first = evicted(decide_arrivals(engine, *members("team", 5, 4000, priority=5)))
     assert len(first) == 5
-    front = Front(engine, evicts=False)
+    front = SimpleFront(engine, evicts=False)
     for number, uid in enumerate(first, 1):
         front.settle(engine.now + pause * SECOND)
         arrive(engine, wants(f"small-{number}", 4000, 4, may_preempt=False))
@@ -289,8 +289,8 @@ def test_a_gang_waits_for_its_victims_no_longer_than_the_rules_say():
     # Scenario 24: after the limit it looks elsewhere.
     engine = full(2, wait_ns=30 * SECOND)
     form(engine, "team", 1)
-    assert evicted(tried(engine, *members("team", 1, 4000, priority=5))) == ["on-a"]
-    front = Front(engine, evicts=False)
+    assert evicted(decide_arrivals(engine, *members("team", 1, 4000, priority=5))) == ["on-a"]
+    front = SimpleFront(engine, evicts=False)
     front.settle(29 * SECOND)
     assert front.evictions == []
     assert held_for(engine) == {"a": ["nomination:team-0"]}
@@ -301,8 +301,8 @@ def test_a_gang_waits_for_its_victims_no_longer_than_the_rules_say():
 def test_what_happens_elsewhere_does_not_make_a_gang_wait_longer():
     engine = full(1, wait_ns=30 * SECOND)
     form(engine, "team", 1)
-    tried(engine, *members("team", 1, 4000, priority=5))
-    front = Front(engine, evicts=False)
+    decide_arrivals(engine, *members("team", 1, 4000, priority=5))
+    front = SimpleFront(engine, evicts=False)
     for i in range(1, 6):
         engine.apply(HostJoined(host=host(f"tiny-{i}", cpu=100), at=5 * i * SECOND))
         front.settle(5 * i * SECOND)
@@ -341,7 +341,7 @@ def test_victims_of_a_gang_that_come_back_are_not_evicted_for_ever():
 def test_a_gang_evicts_no_more_than_the_window_allows():
     engine = full(3, max_evictions=2)
     form(engine, "team", 3)
-    assert evicted(tried(engine, *members("team", 3, 4000, priority=5))) == []
+    assert evicted(decide_arrivals(engine, *members("team", 3, 4000, priority=5))) == []
     form(engine, "team", 2)
     leave(engine, "team-2")
     assert len(evicted(step(engine, 60 * SECOND))) == 2
@@ -350,13 +350,13 @@ def test_a_gang_evicts_no_more_than_the_window_allows():
 def test_freed_room_of_a_gang_is_kept_by_the_gangs_priority():
     engine = full(2)
     form(engine, "team", 2, priority=9)
-    leave(engine, *evicted(tried(engine, *members("team", 2, 4000)))[:1])
-    assert binds(tried(engine, wants("mid", 4000, 5, may_preempt=False))) == {}
+    leave(engine, *evicted(decide_arrivals(engine, *members("team", 2, 4000)))[:1])
+    assert binds(decide_arrivals(engine, wants("mid", 4000, 5, may_preempt=False))) == {}
 
 
-def test_a_gang_takes_room_by_its_own_priority_and_not_by_that_of_its_members():
+def test_gang_takes_room_by_its_own_priority_not_its_members():
     engine = full(1)
-    tried(engine, wants("mid", 4000, 5))
+    decide_arrivals(engine, wants("mid", 4000, 5))
     leave(engine, "on-a")
     form(engine, "team", 2, priority=9)
     arrive(engine, *members("team", 2, 2000))
@@ -365,16 +365,16 @@ def test_a_gang_takes_room_by_its_own_priority_and_not_by_that_of_its_members():
 
 def test_members_of_a_gang_of_low_priority_do_not_take_room_by_their_own():
     engine = full(1)
-    tried(engine, wants("mid", 4000, 5))
+    decide_arrivals(engine, wants("mid", 4000, 5))
     leave(engine, "on-a")
     form(engine, "team", 2, priority=1)
     arrive(engine, *members("team", 2, 2000, priority=9))
     assert binds(step(engine, SECOND)) == {"mid": "a"}
 
 
-def test_a_gangs_priority_is_lent_to_its_members_no_longer_than_it_is_decided():
+def test_gang_priority_is_lent_to_members_only_while_it_is_decided():
     engine = full(1)
-    tried(engine, wants("mid", 4000, 5))
+    decide_arrivals(engine, wants("mid", 4000, 5))
     leave(engine, "on-a")
     form(engine, "team", 3, priority=9)
     arrive(engine, *members("team", 3, 2000))
@@ -383,10 +383,10 @@ def test_a_gangs_priority_is_lent_to_its_members_no_longer_than_it_is_decided():
     assert places(engine, "mid", "alike") == ["a", ""]
 
 
-def test_what_is_held_for_a_gang_does_not_stand_in_its_way_when_it_is_explained():
+def test_holds_of_a_gang_do_not_block_it_in_its_explanation():
     engine = full(2)
     form(engine, "team", 2)
-    leave(engine, *evicted(tried(engine, *members("team", 2, 4000, priority=5))))
+    leave(engine, *evicted(decide_arrivals(engine, *members("team", 2, 4000, priority=5))))
     advice = engine.explain("team-0").gang
     assert advice.would_place == 2
     assert held_for(engine) != {}
@@ -396,7 +396,7 @@ def test_the_explanation_of_a_gang_counts_its_quota():
     engine = engine_with([host("a"), host("b")], preempting())
     engine.apply(QuotasChanged(quotas=(Quota(tenant="t", max=amounts({"cpu": 4000})),)))
     form(engine, "team", 2)
-    tried(engine, *members("team", 2, 4000, tenant="t"))
+    decide_arrivals(engine, *members("team", 2, 4000, tenant="t"))
     advice = engine.explain("team-0").gang
     assert (advice.would_place, advice.binding) == (1, "quota exceeded: cpu beyond the maximum of t")
 
@@ -405,9 +405,9 @@ def test_freed_room_of_a_gang_is_not_kept_from_a_higher_one():
     # Scenario 25, with a gang.
     engine = full(2)
     form(engine, "team", 2)
-    victims = evicted(tried(engine, *members("team", 2, 4000, priority=5)))
+    victims = evicted(decide_arrivals(engine, *members("team", 2, 4000, priority=5)))
     leave(engine, *victims)
-    actions = tried(engine, wants("top", 4000, 6))
+    actions = decide_arrivals(engine, wants("top", 4000, 6))
     assert list(binds(actions)) == ["top"]
     assert places(engine, "team-0", "team-1") == ["", ""]
     assert held_for(engine) == {}
@@ -416,10 +416,10 @@ def test_freed_room_of_a_gang_is_not_kept_from_a_higher_one():
 def test_a_gang_takes_room_that_becomes_free_elsewhere():
     engine = full(2)
     form(engine, "team", 2)
-    tried(engine, *members("team", 2, 4000, priority=5))
+    decide_arrivals(engine, *members("team", 2, 4000, priority=5))
     for name in "yz":
         engine.apply(HostJoined(host=host(name)))
-    front = Front(engine, evicts=False)
+    front = SimpleFront(engine, evicts=False)
     front.settle(30 * SECOND)
     assert places(engine, "team-0", "team-1") == ["y", "z"]
     assert held_for(engine) == {}
@@ -429,23 +429,23 @@ def test_a_gang_takes_room_that_becomes_free_elsewhere():
 def test_a_gang_that_no_longer_wants_room_keeps_none(how):
     engine = full(2)
     form(engine, "team", 2)
-    victims = evicted(tried(engine, *members("team", 2, 4000, priority=5)))
+    victims = evicted(decide_arrivals(engine, *members("team", 2, 4000, priority=5)))
     if how == "gang leaves":
         engine.apply(GangLeft(key="default/team"))
     else:
         leave(engine, *(["team-0", "team-1"] if how == "members leave" else ["team-0"]))
     leave(engine, *victims)
     assert held_for(engine) == {}
-    assert len(binds(tried(engine, wants("one", 4000), wants("two", 4000)))) == 2
+    assert len(binds(decide_arrivals(engine, wants("one", 4000), wants("two", 4000)))) == 2
 
 
 def test_a_nominated_host_of_a_gang_that_leaves_is_replaced():
     engine = full(3)
     form(engine, "team", 2)
-    actions = tried(engine, *members("team", 2, 4000, priority=5))
+    actions = decide_arrivals(engine, *members("team", 2, 4000, priority=5))
     lost = nominated(actions)["team-0"]
     engine.apply(HostLeft(name=lost))
-    front = Front(engine)
+    front = SimpleFront(engine)
     for uid in evicted(actions):
         leave(engine, uid)
     front.settle(120 * SECOND)
@@ -455,7 +455,7 @@ def test_a_nominated_host_of_a_gang_that_leaves_is_replaced():
 def test_a_gang_that_preempts_survives_a_restart():
     engine = full(2, wait_ns=60 * SECOND)
     form(engine, "team", 2)
-    victims = evicted(tried(engine, *members("team", 2, 4000, priority=5)))
+    victims = evicted(decide_arrivals(engine, *members("team", 2, 4000, priority=5)))
     again = Engine.restore(engine.checkpoint())
     assert again.checkpoint() == engine.checkpoint()
     assert (held_for(again), again.next_due()) == (held_for(engine), engine.next_due())
@@ -470,7 +470,7 @@ def test_two_gangs_do_not_evict_each_other_in_turns():
     form(engine, "one", 2)
     form(engine, "two", 2)
     arrive(engine, *members("one", 2, 4000, priority=5), *members("two", 2, 4000, priority=5))
-    front = Front(engine)
+    front = SimpleFront(engine)
     front.settle(3600 * SECOND)
     assert front.evictions == []
     assert places(engine, "one-0", "one-1", "two-0", "two-1") == ["a", "b", "", ""]
@@ -481,7 +481,7 @@ def test_a_gang_evicted_as_one_comes_back_when_there_is_room():
     form(engine, "old", 2, disruption="all")
     for name, uid in zip("ab", ("old-0", "old-1"), strict=True):
         runs(engine, name, wants(uid, 4000, 1, gang="old"))
-    front = Front(engine)
+    front = SimpleFront(engine)
     arrive(engine, wants("high", 4000, 5))
     front.settle(10 * SECOND)
     assert sorted(front.evictions) == ["old-0", "old-1"]

@@ -9,13 +9,13 @@ from itertools import count
 import pytest
 
 from hostler.engine import Engine
-from hostler.engine.gang_search import EXPANSIONS, search
-from hostler.engine.gang_trials import Trials
-from hostler.engine.runs import Runs
-from hostler.engine.transaction import Transaction
+from hostler.engine.gangs.search import EXPANSIONS, search
+from hostler.engine.gangs.trials import Trials
+from hostler.engine.runs import KernelRuns
+from hostler.engine.state.transaction import Transaction
 from hostler.model import Bind
 from tests.engine.fleet import arrive, binds, engine_with, host, step, step_to_rest
-from tests.engine.gang_instances import Instance, Rules, add, empty, form, instance, posed, solve, wants
+from tests.engine.gang_instances import Instance, Rules, add, empty, engine_for, form, instance, solve, wants
 
 ENOUGH = 0.95  # of the solvable instances must be placed
 
@@ -43,7 +43,7 @@ def greedy_is_enough(engine: Engine) -> bool:
     state = engine.state
     records = list(state.guests.values())
     with Transaction(state) as transaction:
-        trial = Trials(state, Runs(state))._greedy(records, transaction, None)
+        trial = Trials(state, KernelRuns(state))._greedy(records, transaction, None)
     return len(trial.placed) == len(records)
 
 
@@ -61,7 +61,7 @@ def measure(most: int, chosen: str) -> tuple[float, float, list[int]]:
     """Return the shares that greedy and the engine place of the solvable instances, and the seeds that are missed."""
     greedy, missed = 0, []
     for case in solvable(most):
-        engine = posed(case, chosen)
+        engine = engine_for(case, chosen)
         is_easy = greedy_is_enough(engine.fork())
         greedy += is_easy
         actions = step_to_rest(engine, 0)
@@ -92,7 +92,7 @@ def test_instances_that_cannot_be_solved_are_not_solved():
     unsolvable = [seed for seed in range(40) if way(seed) is None]
     assert len(unsolvable) > 5
     for seed in unsolvable[:6]:
-        assert binds(step_to_rest(posed(instance(seed), "spread"), 0)) == {}
+        assert binds(step_to_rest(engine_for(instance(seed), "spread"), 0)) == {}
 
 
 def test_the_instances_are_what_they_are_said_to_be():
@@ -115,7 +115,7 @@ def test_the_exhaustive_search_finds_ways_that_its_own_rules_allow():
 
 def test_the_rules_of_the_instances_are_those_of_the_engine():
     for case in solvable(20):
-        engine = posed(case, "spread")
+        engine = engine_for(case, "spread")
         state, rules, placed = engine.state, Rules(case), empty(case)
         used = [0] * len(case.kinds)
         with Transaction(state) as transaction:

@@ -24,7 +24,7 @@ from hostler.model import (
 
 
 @dataclass
-class Front:
+class NominatingFront:
     engine: Engine
 
     def arrive(self, name, priority=0, host="", **spec):
@@ -38,10 +38,10 @@ def front():
     engine = Engine([policy])
     for name in ("a", "b"):
         engine.apply(HostJoined(host=Host(name=name, capacity=amounts({"cpu": 4000}))))
-    return Front(engine)
+    return NominatingFront(engine)
 
 
-def test_a_nominated_guest_waits_for_victims_that_are_leaving_and_evicts_nobody_else(front):
+def test_nominated_guest_waits_for_leaving_victims_and_evicts_no_more(front):
     front.arrive("old", host="a", is_leaving=True)
     front.arrive("other", priority=-5, host="b")
     front.arrive("urgent", priority=10)

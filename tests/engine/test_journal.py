@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hostler.engine import Engine, Registry, find_policy
-from hostler.engine.journal import Recorder, Stepped, read_journal, replay, write_journal
-from hostler.engine.redaction import redact
+from hostler.engine.journals.journal import Recorder, StepEntry, read_journal, replay, write_journal
+from hostler.engine.journals.redaction import redact
 from hostler.errors import FactError, JournalError
 from hostler.model import (
     Answered,
@@ -91,9 +91,9 @@ def test_replay_names_the_entry_at_which_it_differs():
     lines: list[bytes] = []
     recorded(lines)
     journal = read_journal(lines)
-    at = next(n for n, entry in enumerate(journal.entries) if isinstance(entry, Stepped))
+    at = next(n for n, entry in enumerate(journal.entries) if isinstance(entry, StepEntry))
     first = journal.entries[at]
-    wrong = Stepped(first.now, first.limit, tuple(reversed(first.actions)))
+    wrong = StepEntry(first.now, first.limit, tuple(reversed(first.actions)))
     changed = type(journal)(journal.header, (*journal.entries[:at], wrong, *journal.entries[at + 1 :]))
     difference = replay(changed).difference
     assert difference is not None
@@ -179,7 +179,7 @@ def test_replay_until_a_decision_stops_just_before_it():
     first_refusal = next(
         action.seq
         for entry in read_journal(lines).entries
-        if isinstance(entry, Stepped)
+        if isinstance(entry, StepEntry)
         for action in entry.actions
         if action.uid == "uid-of-picky"
     )
@@ -189,7 +189,7 @@ def test_replay_until_a_decision_stops_just_before_it():
     assert engine.decision("uid-of-picky").attempt == 0
 
 
-def test_a_redacted_journal_has_no_names_and_replays_to_corresponding_actions():
+def test_redacted_journal_has_no_names_and_replays_alike():
     lines: list[bytes] = []
     recorded(lines)
     journal = read_journal(lines)
@@ -200,11 +200,11 @@ def test_a_redacted_journal_has_no_names_and_replays_to_corresponding_actions():
         assert not any(secret in line for line in text), secret
     assert replay(redacted).difference is None
     for before, after in zip(journal.entries, redacted.entries, strict=True):
-        if isinstance(before, Stepped) and isinstance(after, Stepped):
+        if isinstance(before, StepEntry) and isinstance(after, StepEntry):
             assert [(a.seq, type(a)) for a in before.actions] == [(a.seq, type(a)) for a in after.actions]
     renamed: dict[str, str] = {}
     for before, after in zip(journal.entries, redacted.entries, strict=True):
-        if isinstance(before, Stepped) and isinstance(after, Stepped):
+        if isinstance(before, StepEntry) and isinstance(after, StepEntry):
             for one, other in zip(before.actions, after.actions, strict=True):
                 assert renamed.setdefault(one.guest, other.guest) == other.guest
                 if hasattr(one, "host"):
@@ -297,7 +297,7 @@ def test_replay_until_a_decision_lets_deadlines_of_that_step_pass_first():
     assert replay(read_journal(lines), until=bind.seq).engine.explain("q").feasible == ("a",)
 
 
-def test_a_line_of_bytes_that_are_no_text_is_damage_even_when_its_checksum_is_right():
+def test_line_of_bytes_that_are_no_text_is_damage():
     lines: list[bytes] = []
     Recorder(Engine([find_policy("spread")]), lines.append)
     text = b'{"entry":"applied","event":{"event":"guest_left","uid":"\xff"}}'

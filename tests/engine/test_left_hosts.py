@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hostler.engine import Engine
-from hostler.engine.gang_search import search
-from hostler.engine.transaction import Transaction
-from hostler.model import Hold, HostLeft
+from hostler.engine.gangs.search import search
+from hostler.engine.state.transaction import Transaction
+from hostler.model import Defer, HostLeft
 from tests.engine.fleet import arrive, binds, engine_with, host, step
 from tests.engine.gang_instances import form, wants
 
@@ -45,6 +45,6 @@ def test_a_search_does_not_see_rows_of_hosts_that_left():
 
 
 def test_a_gang_that_is_refused_counts_only_hosts_that_are_there():
-    holds = [action for action in step(_left("a"), 1) if isinstance(action, Hold) and action.uid.startswith("t")]
+    holds = [action for action in step(_left("a"), 1) if isinstance(action, Defer) and action.uid.startswith("t")]
     assert holds
     assert {hold.hosts for hold in holds} == {1}

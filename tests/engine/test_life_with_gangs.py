@@ -23,9 +23,9 @@ from hypothesis.stateful import (
 )
 
 from hostler.engine import Engine
-from hostler.engine.gang_book import GANG
-from hostler.engine.queue import ACTIVE, BACKOFF, WAITING
-from hostler.engine.records import GROUPED, PLACED_STATES, QUEUED
+from hostler.engine.state.gang_book import GANG
+from hostler.engine.state.queue import ACTIVE, BACKOFF, WAITING
+from hostler.engine.state.records import GROUPED, PLACED_STATES, QUEUED
 from hostler.model import (
     Abandon,
     Action,
@@ -34,6 +34,7 @@ from hostler.model import (
     Budget,
     BudgetChanged,
     BudgetLeft,
+    Defer,
     Device,
     DeviceRequest,
     Evict,
@@ -49,7 +50,6 @@ from hostler.model import (
     GuestLeft,
     GuestSpec,
     GuestTerm,
-    Hold,
     Host,
     HostChanged,
     HostJoined,
@@ -70,7 +70,7 @@ from hostler.model import (
     labels,
 )
 from tests.engine.fleet import LONG, QUICK, SECOND, essence
-from tests.engine.gang_instances import World, app, preempting
+from tests.engine.gang_instances import PlainCluster, app, preempting
 
 HOSTS = [f"h{i}" for i in range(5)]
 GANGS = ["g0", "g1", "g2"]
@@ -190,7 +190,7 @@ reservations = st.builds(
 )
 
 
-def told(engine: Engine) -> dict[str, object]:
+def checkpoint_content(engine: Engine) -> dict[str, object]:
     """Return what a checkpoint says, without what ``essence`` says better: names for numbers that depend on history."""
     saved: dict[str, object] = msgspec.msgpack.decode(engine.checkpoint())
     return {name: value for name, value in saved.items() if name not in ("reasons", "guests", "queue", "queue_stamp")}
@@ -199,7 +199,7 @@ def told(engine: Engine) -> dict[str, object]:
 # -- the machine ------------------------------------------------------------------------------------------------------
 
 
-class Life(RuleBasedStateMachine):
+class GangLifeMachine(RuleBasedStateMachine):
     """Random events; before every step the engine is compared with its twins, after it with the plain reading."""
 
     @initialize(
@@ -400,12 +400,12 @@ class Life(RuleBasedStateMachine):
         assert fork.step(now, limit) == actions
         known = essence(engine)
         assert essence(fork) == known
-        assert told(fork) == told(engine)
+        assert checkpoint_content(fork) == checkpoint_content(engine)
         assert restored.step(now, limit) == actions
         assert essence(restored) == known
-        assert told(restored) == told(engine)
+        assert checkpoint_content(restored) == checkpoint_content(engine)
         assert origin.checkpoint() == before, "a step elsewhere disturbed a fork"
-        self.check_actions(World(origin), origin, actions)
+        self.check_actions(PlainCluster(origin), origin, actions)
         for action in actions:
             if isinstance(action, Evict):
                 self.evictions[action.uid] = action
@@ -440,7 +440,7 @@ class Life(RuleBasedStateMachine):
 
     # -- what was decided ---------------------------------------------------------------------------------------------
 
-    def check_actions(self, world: World, origin: Engine, actions: list[Action]) -> None:
+    def check_actions(self, world: PlainCluster, origin: Engine, actions: list[Action]) -> None:
         """Walk the actions of a step: each decision is right at its moment."""
         fresh: Counter[str] = Counter()
         before = set(world.placed)
@@ -465,7 +465,7 @@ class Life(RuleBasedStateMachine):
                 world.check_maximum(now - before)
                 self.check_gang(world, key, now)
 
-    def check_gang(self, world: World, key: str, now: set[str]) -> None:
+    def check_gang(self, world: PlainCluster, key: str, now: set[str]) -> None:
         """A gang has its minimum whenever some of it was placed just now, and no more than its maximum."""
         gang = world.gangs[key]
         hosts = {uid: host for uid, (guest, host) in world.placed.items() if guest.gang == key}
@@ -476,7 +476,7 @@ class Life(RuleBasedStateMachine):
             assert len({marks.get(gang.topology) for marks in labelled}) == 1
             assert all(gang.topology in marks for marks in labelled)
 
-    def check_eviction(self, world: World, action: Evict) -> None:
+    def check_eviction(self, world: PlainCluster, action: Evict) -> None:
         """An eviction is of a placed guest, for somebody who has a claim and whose room is kept."""
         guest, host = world.placed[action.uid]
         assert host == action.host
@@ -513,12 +513,12 @@ class Life(RuleBasedStateMachine):
         specs = {record.shape: record.guest.spec for record in state.guests.values()}
         counters = cluster.counters
         assert counters.tallies() == {
-            key: {domain: n for domain, n in tally.items() if n} for key, tally in counters.recounted(specs).items()
+            key: {domain: n for domain, n in tally.items() if n} for key, tally in counters.recount(specs).items()
         }
         quotas = state.quotas
         for tenant in quotas.quotas:
             for name, amount in quotas.used.get(tenant, {}).items():
-                assert amount == World(self.engine).used(tenant, name) or name == "guests"
+                assert amount == PlainCluster(self.engine).used(tenant, name) or name == "guests"
 
     @invariant()
     def every_pending_guest_is_in_one_place(self):
@@ -580,7 +580,7 @@ class Life(RuleBasedStateMachine):
             if due is None:
                 break
             actions = self.step((max(due, engine.now) - engine.now) // SECOND + 1, None)
-            quiet = quiet + 1 if all(isinstance(action, Hold) for action in actions) else 0
+            quiet = quiet + 1 if all(isinstance(action, Defer) for action in actions) else 0
             if quiet == 12:  # more than the windows and waits of all limits
                 break
         else:
@@ -607,7 +607,7 @@ class Life(RuleBasedStateMachine):
 # -- lives by hypothesis, which makes failures small, and by seeds, which are fuller --------------------------------
 
 
-class Dice:
+class RandomEvents:
     """Random events of the same kinds, less simple than those that hypothesis begins with."""
 
     def __init__(self, seed: int) -> None:
@@ -683,7 +683,7 @@ class Dice:
             until=start + length if length else 0,
         )
 
-    def event(self, life: Life) -> None:
+    def event(self, life: GangLifeMachine) -> None:
         """Let one thing happen."""
         rng, pick = self.rng, self.rng.randrange(100)
         what = rng.choices(
@@ -753,9 +753,9 @@ class Dice:
                 life.plans_that_were_kept_equal_plans_made_anew(pick=pick)
 
 
-def live(seed: int, events: int) -> Life:
+def live(seed: int, events: int) -> GangLifeMachine:
     """Let a seeded life happen, with all its checks."""
-    dice, life = Dice(seed), Life()
+    dice, life = RandomEvents(seed), GangLifeMachine()
     hosts = list({host.name: host for host in (dice.host() for _ in range(4))}.values())
     fill = [(dice.rng.randrange(4), dice.one("a", "b"), dice.one(*TENANTS)) for _ in range(dice.rng.randrange(9))]
     life.begin(seed=seed, hosts=hosts, fill=fill)
@@ -769,7 +769,7 @@ def live(seed: int, events: int) -> Life:
 
 
 def test_a_random_life_with_gangs_keeps_every_promise():
-    run_state_machine_as_test(Life, settings=settings(QUICK, max_examples=25, stateful_step_count=25))
+    run_state_machine_as_test(GangLifeMachine, settings=settings(QUICK, max_examples=25, stateful_step_count=25))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -779,7 +779,7 @@ def test_a_seeded_life_with_gangs_keeps_every_promise(seed):
 
 @pytest.mark.long
 def test_many_long_random_lives_with_gangs_keep_every_promise():
-    run_state_machine_as_test(Life, settings=settings(LONG, max_examples=400, stateful_step_count=60))
+    run_state_machine_as_test(GangLifeMachine, settings=settings(LONG, max_examples=400, stateful_step_count=60))
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.engine.marks import Marks
+from hostler.engine.cluster.marks import Marks
 from hostler.model import Expression, Host, Taint, labels
 from tests.engine.fleet import QUICK
 
@@ -103,7 +103,7 @@ def test_the_log_names_exactly_the_rows_that_changed(before, after):
         else:
             marks.write(row, host)
         model[row] = host or Host(name="")
-    found = marks.changed_since(position)
+    found = marks.rows_changed_since(position)
     assert found is not None
     assert found.tolist() == sorted(changed)
 
@@ -130,7 +130,7 @@ def test_every_mark_of_a_host_is_logged_when_it_changes(change):
     marks, _ = written([(3, host)])
     position = marks.log_end
     marks.write(3, msgspec.structs.replace(host, **change))
-    found = marks.changed_since(position)
+    found = marks.rows_changed_since(position)
     assert found is not None
     assert found.tolist() == [3]
 
@@ -140,12 +140,12 @@ def test_a_log_that_does_not_reach_back_says_so_and_one_that_does_is_right():
     marks.fit(ROWS)
     for turn in range(150_000):
         marks.write(turn % 2, Host(name="a", cordoned=turn % 4 < 2))
-    assert marks.changed_since(0) is None
+    assert marks.rows_changed_since(0) is None
     marks.write(4, Host(name="c"))
-    found = marks.changed_since(marks.log_end - 1)
+    found = marks.rows_changed_since(marks.log_end - 1)
     assert found is not None
     assert found.tolist() == [4]
-    found = marks.changed_since(marks.log_end)
+    found = marks.rows_changed_since(marks.log_end)
     assert found is not None
     assert found.tolist() == []
 

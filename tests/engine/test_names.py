@@ -7,11 +7,11 @@ import random
 import pytest
 
 from hostler.engine import BUILT_IN, Engine, find_policy
-from hostler.engine.mixes import with_mixes
-from hostler.engine.watching import Watchers
+from hostler.engine.wakeups.watch_index import WatchIndex
 from hostler.errors import InputError, NamesFullError
 from hostler.model import (
     Bind,
+    Defer,
     Device,
     DeviceRequest,
     Event,
@@ -21,7 +21,6 @@ from hostler.model import (
     GuestLeft,
     GuestSpec,
     GuestTerm,
-    Hold,
     Host,
     HostJoined,
     HostLeft,
@@ -34,6 +33,7 @@ from hostler.model import (
     amounts,
     labels,
 )
+from hostler.queries import with_mixes
 
 
 def arrive(engine: Engine, name: str, **spec: object) -> None:
@@ -81,7 +81,7 @@ def test_waiting_guest_keeps_its_reason_however_many_names_others_bring():
         arrive(engine, f"greedy-{n}", requests=amounts({f"invented-{n}": 1}))
     engine.step(1)
     arrive(engine, "honest", requests=amounts({"licenses": 1}))
-    (hold,) = [action for action in engine.step(2) if isinstance(action, Hold) and action.uid == "honest"]
+    (hold,) = [action for action in engine.step(2) if isinstance(action, Defer) and action.uid == "honest"]
     assert [count.reason for count in hold.reasons] == [Reason("resources", "insufficient", "licenses")]
 
 
@@ -107,16 +107,16 @@ def test_guest_bound_from_outside_takes_what_its_host_has_later():
     engine.apply(GuestArrived(guest=Guest(name="runs", uid="runs", spec=spec, host="h")))
     join(engine, "h", licenses=3)
     arrive(engine, "late", requests=amounts({"licenses": 2}))
-    assert [type(action) for action in engine.step(1)] == [Hold]
+    assert [type(action) for action in engine.step(1)] == [Defer]
     engine.apply(GuestLeft(uid="runs"))
     assert [type(action) for action in engine.step(2)] == [Bind]
     engine.apply(HostLeft(name="h"))
     join(engine, "h", licenses=2)
     arrive(engine, "last", requests=amounts({"licenses": 1}))
-    assert [type(action) for action in engine.step(3)] == [Hold]
+    assert [type(action) for action in engine.step(3)] == [Defer]
 
 
-class Churn:
+class NameChurn:
     """Hosts and guests of one tenant come and go with fresh names, beside guests of another tenant."""
 
     def __init__(self, seed: int) -> None:
@@ -159,7 +159,7 @@ class Churn:
 @pytest.mark.parametrize("seed", range(4))
 def test_twins_agree_while_names_come_and_go(seed):
     """After every step a restored engine and a fork join the warm one; all decide alike while numbers are reused."""
-    churn, warm = Churn(seed), Engine([find_policy("kubernetes")])
+    churn, warm = NameChurn(seed), Engine([find_policy("kubernetes")])
     twins: list[Engine] = []
     for step in range(120):
         events = churn.events()
@@ -173,9 +173,9 @@ def test_twins_agree_while_names_come_and_go(seed):
         twins = [*twins[-4:], Engine.restore(warm.checkpoint()), warm.fork()]
 
 
-def test_names_without_end_exhaust_no_table_and_change_nobody_elses_decision():
+def test_endless_names_fill_no_table_and_change_no_decision():
     """One tenant's hosts and guests churn; tables stay small, and another tenant is decided as if it were alone."""
-    churn, crowded, alone = Churn(7), Engine([find_policy("pack")]), Engine([find_policy("pack")])
+    churn, crowded, alone = NameChurn(7), Engine([find_policy("pack")]), Engine([find_policy("pack")])
     pool = amounts({"cpu": 0, "tokens": 50})
     for engine in (crowded, alone):
         engine.apply(HostJoined(host=Host(name="own", capacity=pool, devices=(Device("tpu", "v4"),) * 8)))
@@ -210,7 +210,7 @@ def test_guests_placed_before_their_names_came_are_counted_after():
     engine.apply(HostJoined(host=Host(name="h", capacity=amounts({"cpu": 8000, "licenses": 3}), labels=zone)))
     apart = (GuestTerm("zone", Selector((Expression("app", "In", ("a",)),))),)
     arrive(engine, "g", anti_affinity=apart)
-    assert [type(action) for action in engine.step(1)] == [Hold]
+    assert [type(action) for action in engine.step(1)] == [Defer]
 
 
 def test_mix_of_guests_without_end_is_cut_to_the_most_common_needs():
@@ -261,9 +261,9 @@ def test_policies_find_no_room_for_names_that_hosts_use_up():
 def test_terms_of_guests_that_come_and_go_are_not_kept_for_ever():
     """A guest waits and looks at others; 200 guests with 128 invented terms each move meanwhile."""
     engine = Engine([find_policy("kubernetes")])
-    state, watchers = engine.state, Watchers()
+    state, watchers = engine.state, WatchIndex()
     for n in range(200):
         terms = tuple(GuestTerm("zone", Selector((Expression("app", "In", (f"{n}.{k}",)),))) for k in range(128))
         number = state.shapes.number(GuestSpec(anti_affinity=terms))
-        watchers.concerned([state.shapes.shapes[number]], state.cluster.counters)
+        watchers.pairs_concerned([state.shapes.shapes[number]], state.cluster.counters)
     assert len(watchers._meant) <= 10_000 + 128

@@ -28,7 +28,21 @@ from hostler.model import (
     amounts,
 )
 from hostler.model.policies import DEFAULT_FILTERS
-from tests.engine.fleet import GIB, SECOND, arrive, binds, engine_with, guest, host, place, policy, reasons, spec
+from hostler.model.reasons import ReasonKind
+from tests.engine.fleet import (
+    GIB,
+    SECOND,
+    arrive,
+    binds,
+    declared,
+    engine_with,
+    guest,
+    host,
+    place,
+    policy,
+    reasons,
+    spec,
+)
 
 FILTERS = tuple(PluginUse(name) for name in DEFAULT_FILTERS)
 
@@ -51,8 +65,7 @@ class QuietHours:
     """A filter of one's own: hosts with three guests are busy, hosts named after night sleep."""
 
     name = "quiet_hours"
-    reasons = ("busy", "asleep")
-    cures = frozenset({Wake.ROOM_FREED, Wake.HOST_JOINED})
+    reasons = declared("quiet_hours", "busy", "asleep", cures=frozenset({Wake.ROOM_FREED, Wake.HOST_JOINED}))
 
     def __init__(self, view: ClusterView, args: Mapping[str, object]) -> None:
         self._view = view
@@ -96,7 +109,7 @@ def test_a_scorer_of_a_third_party_adds_to_built_in_ones():
     assert place(engine, guest("h")) == ["a"]
 
 
-def test_a_filter_of_a_third_party_refuses_with_its_own_reasons_and_wakes_by_its_own_cures():
+def test_third_party_filter_has_its_own_reasons_and_cures():
     engine = with_plugins([host("day"), host("night1")], filters=(*FILTERS, PluginUse("quiet_hours")))
     tiny = [guest(f"g{i}", cpu=1, memory=1) for i in range(4)]
     assert place(engine, *tiny, now=0) == ["day", "day", "day", ""]
@@ -118,6 +131,33 @@ def test_plugins_go_with_a_fork_and_a_restore():
     engine = with_plugins(hosts, scorers=[ScorerUse("cool_racks")])
     restored = Engine.restore(engine.checkpoint(), Registry(extra=EXTRA))
     assert place(engine.fork(), guest("g")) == place(restored, guest("g")) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "words"),
+    [
+        (("busy",), "no list of reasons"),
+        (declared("other", "busy"), "for 'other'"),
+        (
+            (ReasonKind(plugin="own", code="busy", meaning="No.", is_resolvable=True, cures=frozenset()),),
+            "as one that an eviction resolves",
+        ),
+        (
+            (ReasonKind(plugin="own", code="busy", meaning="No.", is_resolvable=False, cures="all"),),
+            "without cures",
+        ),
+        (declared("own", "x\udcff"), "no text"),
+        (declared("own", *map(str, range(1001))), "more than 1000"),
+    ],
+    ids=["strings", "plugin", "resolvable", "cures", "unicode", "many"],
+)
+def test_filter_with_wrong_declarations_is_rejected(reasons, words):
+    class Own(QuietHours):
+        name = "own"
+
+    Own.reasons = reasons
+    with pytest.raises(PluginError, match=words):
+        with_plugins([host("a")], filters=(PluginUse("own"),), extra={"own": Own})
 
 
 def test_an_explanation_shows_a_third_party_s_scores_and_reasons():
@@ -312,8 +352,7 @@ class LikeLeastAllocated:
 
 class LikeResources:
     name = "like_resources"
-    reasons = ("insufficient",)
-    cures = frozenset(Wake)
+    reasons = declared("like_resources", "insufficient")
 
     def __init__(self, view: ClusterView, args: Mapping[str, object]) -> None:
         self._view = view

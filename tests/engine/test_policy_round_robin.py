@@ -80,7 +80,7 @@ def test_a_position_of_round_robin_survives_a_fork_and_a_restore():
         assert turns(twin, 2, 1) == ["2", "3"]
 
 
-def test_a_turn_belongs_to_the_policy_that_took_it_whatever_is_the_default_later():
+def test_turn_belongs_to_its_policy_whatever_the_default_is():
     engine = engine_with([host(name) for name in "123"], "round_robin")
     assert place(engine, guest("a"), guest("b")) == ["1", "2"]
     engine.apply(PolicyChanged(policies=(policy("spread"), policy("round_robin"))))

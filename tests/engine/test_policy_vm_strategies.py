@@ -10,7 +10,7 @@ from tests.engine.fleet import GIB, MIB, SECOND, arrive, binds, engine_with, gue
 from tests.engine.scores import raw_scores
 
 
-class Agent:
+class VmHost:
     """The default agent of those tests: 8 cores, 16000 memory, 100000 disk; of which 6, 12000, 80000 are available."""
 
     def __init__(self, name: str, cpu=6, memory=12000, disk=80000, *, total=(8, 16000, 100_000), **fields) -> None:
@@ -28,7 +28,7 @@ def vm(name: str = "vm", cpu: int = 2, memory: int = 2048, disk: int = 20000, **
     return Guest(name=name, uid=name, spec=GuestSpec(requests=requests, **fields))
 
 
-def agents(*fleet: Agent, policies: tuple[str, ...] = ("least_loaded",)) -> Engine:
+def agents(*fleet: VmHost, policies: tuple[str, ...] = ("least_loaded",)) -> Engine:
     engine = engine_with([a.host for a in fleet], *policies)
     arrive(engine, *(a.tenant for a in fleet))
     return engine
@@ -50,36 +50,40 @@ NOTHING = {"total": (0, 0, 0), "cpu": 0, "memory": 0, "disk": 0}
     ],
 )
 def test_utilisation(fields, expected):
-    engine = agents(Agent("a", **fields))
+    engine = agents(VmHost("a", **fields))
     assert raw_scores(engine, vm(cpu=0, memory=0, disk=0), "utilization") == {"a": expected}
 
 
 STRATEGIES = [
     pytest.param(
-        "least_loaded", [Agent("1", cpu=2), Agent("2", cpu=6), Agent("3", cpu=4)],
+        "least_loaded", [VmHost("1", cpu=2), VmHost("2", cpu=6), VmHost("3", cpu=4)],
         vm(cpu=2, memory=2000, disk=10000), "2",
         id="least loaded takes the idlest cpu",
     ),
     pytest.param(
-        "least_loaded", [Agent("1", memory=4000), Agent("2", memory=14000)], vm(cpu=1, memory=2000, disk=10000), "2",
+        "least_loaded", [VmHost("1", memory=4000), VmHost("2", memory=14000)], vm(cpu=1, memory=2000, disk=10000), "2",
         id="least loaded takes the idlest memory",
     ),
     pytest.param(
-        "best_fit", [Agent("1"), Agent("2", 2, 4000, 20000), Agent("3", 4, 8000, 50000)],
+        "best_fit", [VmHost("1"), VmHost("2", 2, 4000, 20000), VmHost("3", 4, 8000, 50000)],
         vm(cpu=1, memory=2000, disk=10000), "2", id="best fit takes the least that is enough",
     ),
-    pytest.param("least_loaded", [Agent("1", cordoned=True), Agent("2")], vm(), "2", id="an offline agent is left out"),
-    pytest.param("least_loaded", [Agent("1", cpu=1), Agent("2")], vm(), "2", id="too little cpu"),
-    pytest.param("least_loaded", [Agent("1", memory=2047), Agent("2")], vm(), "2", id="too little memory"),
-    pytest.param("least_loaded", [Agent("1", disk=19999), Agent("2")], vm(), "2", id="too little disk"),
-    pytest.param("least_loaded", [Agent("1", 2, 2048, 20000)], vm(), "1", id="an exact fit is accepted"),
-    pytest.param("least_loaded", [Agent("1", **NOTHING), Agent("2")], vm(), "2", id="zero totals take nothing"),
-    pytest.param("best_fit", [Agent("1", **NOTHING), Agent("2")], vm(), "2", id="zero totals take nothing by best fit"),
-    pytest.param("least_loaded", [], vm(), "", id="no agents"),
-    pytest.param("least_loaded", [Agent("1", cpu=1)], vm(), "", id="one too small"),
-    pytest.param("least_loaded", [Agent("1", cordoned=True), Agent("2", cordoned=True)], vm(), "", id="all offline"),
     pytest.param(
-        "least_loaded", [Agent("1"), Agent("2", cpu=5, labels=(("arch", "arm64"),))],
+        "least_loaded", [VmHost("1", cordoned=True), VmHost("2")], vm(), "2", id="an offline agent is left out",
+    ),
+    pytest.param("least_loaded", [VmHost("1", cpu=1), VmHost("2")], vm(), "2", id="too little cpu"),
+    pytest.param("least_loaded", [VmHost("1", memory=2047), VmHost("2")], vm(), "2", id="too little memory"),
+    pytest.param("least_loaded", [VmHost("1", disk=19999), VmHost("2")], vm(), "2", id="too little disk"),
+    pytest.param("least_loaded", [VmHost("1", 2, 2048, 20000)], vm(), "1", id="an exact fit is accepted"),
+    pytest.param("least_loaded", [VmHost("1", **NOTHING), VmHost("2")], vm(), "2", id="zero totals take nothing"),
+    pytest.param(
+        "best_fit", [VmHost("1", **NOTHING), VmHost("2")], vm(), "2", id="zero totals take nothing by best fit",
+    ),
+    pytest.param("least_loaded", [], vm(), "", id="no agents"),
+    pytest.param("least_loaded", [VmHost("1", cpu=1)], vm(), "", id="one too small"),
+    pytest.param("least_loaded", [VmHost("1", cordoned=True), VmHost("2", cordoned=True)], vm(), "", id="all offline"),
+    pytest.param(
+        "least_loaded", [VmHost("1"), VmHost("2", cpu=5, labels=(("arch", "arm64"),))],
         vm(host_selector=(("arch", "arm64"),)), "2", id="a capability beats a roomy host",
     ),
 ]  # fmt: skip
@@ -91,24 +95,24 @@ def test_the_vm_strategies_choose_as_their_table_says(strategy, fleet, wanted, e
 
 
 def test_best_fit_counts_milli_cores_and_mebibytes_and_gibibytes():
-    engine = agents(Agent("a"), Agent("b", 2, 4000, 20000), policies=("best_fit",))
+    engine = agents(VmHost("a"), VmHost("b", 2, 4000, 20000), policies=("best_fit",))
     assert raw_scores(engine, vm(), "free_capacity") == {"a": 6000 + 12000 + 80000, "b": 2000 + 4000 + 20000}
 
 
 def test_best_fit_is_blind_to_the_size_of_the_request():
-    engine = agents(Agent("a"), policies=("best_fit",))
+    engine = agents(VmHost("a"), policies=("best_fit",))
     small = raw_scores(engine, vm("small", cpu=0, memory=0, disk=0), "free_capacity")
     assert small == raw_scores(engine, vm("large", cpu=6), "free_capacity")
 
 
 def test_a_guest_may_override_the_default_strategy():
-    fleet = [Agent("1", cpu=2), Agent("2", cpu=6)]
+    fleet = [VmHost("1", cpu=2), VmHost("2", cpu=6)]
     assert place(agents(*fleet, policies=("least_loaded", "best_fit")), vm()) == ["2"]
     assert place(agents(*fleet, policies=("least_loaded", "best_fit")), vm(policy="best_fit")) == ["1"]
 
 
 def test_a_capable_but_starved_agent_is_reported_as_starved():
-    engine = agents(Agent("capable", cpu=0, labels=(("kvm", "1"),)), Agent("roomy"))
+    engine = agents(VmHost("capable", cpu=0, labels=(("kvm", "1"),)), VmHost("roomy"))
     arrive(engine, vm(host_selector=(("kvm", "1"),)))
     (hold,) = engine.step(0)
     assert reasons(hold) == {
@@ -118,7 +122,7 @@ def test_a_capable_but_starved_agent_is_reported_as_starved():
 
 
 def test_two_guests_that_each_fill_a_host_use_both_and_a_third_waits():
-    engine = agents(Agent("1", 4, 8192, 50000), Agent("2", 4, 8192, 50000))
+    engine = agents(VmHost("1", 4, 8192, 50000), VmHost("2", 4, 8192, 50000))
     whole = {"cpu": 4, "memory": 8192, "disk": 50000}
     assert place(engine, vm("x", **whole), vm("y", **whole), vm("z", **whole)) == ["1", "2", ""]
     engine.apply(GuestLeft(uid="x"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hostler.engine import Engine, Registry
-from hostler.engine.journal import Recorder, read_journal, replay
+from hostler.engine.journals.journal import Recorder, read_journal, replay
 from hostler.errors import PluginError
 from hostler.model import (
     Bind,
@@ -30,7 +30,7 @@ from hostler.model import (
     amounts,
     labels,
 )
-from tests.engine.fleet import SECOND, arrive, binds, engine_with, guest, host, place, policy, spec
+from tests.engine.fleet import SECOND, arrive, binds, declared, engine_with, guest, host, place, policy, spec
 
 PREEMPTING = policy("spread", preemption=PreemptionRules())
 
@@ -69,7 +69,7 @@ def place_all(engine: Engine, *guests) -> list:
     return engine.step(engine.now)
 
 
-def test_a_guest_whose_victim_never_ends_gets_the_first_room_elsewhere_before_those_of_lower_priority():
+def test_preemptor_of_an_endless_victim_gets_the_first_room_elsewhere():
     engine = with_a_stuck_victim()
     changed = host("n1", cpu=1000, labels=labels({"x": "1"}), version=2)
     engine.apply(HostChanged(host=changed, at=20 * SECOND))
@@ -91,7 +91,7 @@ def test_a_nominated_guest_is_not_tried_while_its_host_cannot_take_it():
 # -- gangs -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_gang_of_higher_priority_has_the_room_before_guests_that_have_no_backoff():
+def test_gang_of_higher_priority_gets_room_before_guests_without_backoff():
     anti = (GuestTerm(topology="host", selector=Selector((Expression("app", "In", ("g",)),))),)
     hosts = [host("big", cpu=16_000, labels=labels({"host": "big"}))]
     hosts += [host(f"n{i}", cpu=1000, labels=labels({"host": f"n{i}", "zone": "A"})) for i in range(3)]
@@ -115,7 +115,7 @@ def test_a_gang_of_higher_priority_has_the_room_before_guests_that_have_no_backo
 
 
 @pytest.mark.parametrize("how", ["uncordon", "grow"])
-def test_a_host_full_of_lower_guests_that_becomes_usable_is_preempted_on_at_once(how):
+def test_host_full_of_lower_guests_is_preempted_when_it_gets_usable(how):
     closed = host("n1", cpu=1000, cordoned=how == "uncordon")
     engine = engine_with([closed], PREEMPTING)
     arrive(engine, guest("low", host="n1", version=1, cpu=1000))
@@ -146,12 +146,11 @@ def test_a_quota_that_allows_a_guest_again_lets_it_evict(means):
 # -- a plugin that fails on somebody else ------------------------------------------------------------------------------
 
 
-class Bad:
+class FailsOnTwoCpus:
     """Fails on guests of two CPUs."""
 
     name = "bad"
-    reasons = ("is bad",)
-    cures: frozenset[str] = frozenset()
+    reasons = declared("bad", "is bad", cures=frozenset())
     error: type[BaseException] = ZeroDivisionError
 
     def __init__(self, view, args):
@@ -163,13 +162,13 @@ class Bad:
         return np.zeros(len(rows), np.int64)
 
 
-def with_a_bad_plugin(plugin=Bad) -> Engine:
+def with_a_bad_plugin(plugin=FailsOnTwoCpus) -> Engine:
     plain = policy("spread")
     bad = policy("spread", filters=(*plain.filters, PluginUse("bad")))
     return Engine([bad], registry=Registry({"bad": plugin}))
 
 
-def test_binds_that_are_ready_go_out_although_a_plugin_fails_on_another_guest():
+def test_ready_binds_go_out_although_a_plugin_fails():
     engine = with_a_bad_plugin()
     engine.apply(HostJoined(host=host("n1", cpu=8000)))
     place(engine, guest("vol", prepare=("disk",)), now=0)
@@ -191,16 +190,16 @@ def test_a_journal_in_which_a_plugin_failed_is_replayed():
     recorder.apply(GuestArrived(guest=guest("well")))
     assert binds(recorder.step(2 * SECOND)) == {"well": "n1"}
     journal = read_journal(lines)
-    assert replay(journal, registry=Registry({"bad": Bad})).difference is None
-    good = type("Good", (Bad,), {"evaluate": lambda self, spec, rows: np.zeros(len(rows), np.int64)})
+    assert replay(journal, registry=Registry({"bad": FailsOnTwoCpus})).difference is None
+    good = type("Good", (FailsOnTwoCpus,), {"evaluate": lambda self, spec, rows: np.zeros(len(rows), np.int64)})
     found = replay(journal, registry=Registry({"bad": good})).difference
     assert found is not None
     assert found.expected.startswith("error: plugin 'bad' failed")
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, GeneratorExit, SystemExit])
-def test_whatever_a_plugin_raises_is_an_error_of_the_plugin_in_words_that_can_be_written_down(error):
-    engine = with_a_bad_plugin(type("Worse", (Bad,), {"error": error}))
+def test_any_error_of_a_plugin_can_be_written_down(error):
+    engine = with_a_bad_plugin(type("Worse", (FailsOnTwoCpus,), {"error": error}))
     engine.apply(HostJoined(host=host("n1", cpu=8000)))
     engine.apply(GuestArrived(guest=guest("boom", cpu=2000)))
     with pytest.raises(PluginError, match=r"plugin 'bad' failed: .*x\\udcff"):

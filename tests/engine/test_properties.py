@@ -18,9 +18,9 @@ from hypothesis.stateful import (
 )
 
 from hostler.engine import Engine
-from hostler.engine.journal import Recorder, read_journal, replay
-from hostler.engine.queue import ACTIVE, BACKOFF, WAITING
-from hostler.engine.records import ASKED, PLACED_STATES, QUEUED
+from hostler.engine.journals.journal import Recorder, read_journal, replay
+from hostler.engine.state.queue import ACTIVE, BACKOFF, WAITING
+from hostler.engine.state.records import ASKED, PLACED_STATES, QUEUED
 from hostler.model import (
     Abandon,
     Action,
@@ -55,6 +55,8 @@ from hostler.model import (
     may_give,
 )
 from tests.engine.fleet import LONG, QUICK, SECOND, books, essence, policy
+
+pytestmark = pytest.mark.early
 
 # -- books that add up ------------------------------------------------------------------------------------------------
 
@@ -212,7 +214,7 @@ machines = st.builds(
 )
 
 
-class Life(RuleBasedStateMachine):
+class EngineLifeMachine(RuleBasedStateMachine):
     """A cluster's life in random events; before every step the engine is compared with its twins."""
 
     @initialize(
@@ -406,12 +408,12 @@ class Life(RuleBasedStateMachine):
 
 
 def test_a_random_life_keeps_every_promise():
-    run_state_machine_as_test(Life, settings=settings(QUICK, max_examples=250, stateful_step_count=50))
+    run_state_machine_as_test(EngineLifeMachine, settings=settings(QUICK, max_examples=250, stateful_step_count=50))
 
 
 @pytest.mark.long
 def test_many_long_random_lives_keep_every_promise():
-    run_state_machine_as_test(Life, settings=settings(LONG, max_examples=400, stateful_step_count=80))
+    run_state_machine_as_test(EngineLifeMachine, settings=settings(LONG, max_examples=400, stateful_step_count=80))
 
 
 # -- seeded lives: longer than hypothesis likes, every step compared with a fork --------------------------------------
@@ -500,7 +502,7 @@ def host_history(rng: Random, name: str) -> list[Event]:
     return [HostChanged(host=host_fact(rng, name, "", version)) for version in versions]
 
 
-def told(histories: list[list[Event]]) -> Engine:
+def apply_histories(histories: list[list[Event]]) -> Engine:
     engine = Engine([policy("spread")])
     for history in histories:
         for event in history:
@@ -526,15 +528,15 @@ def test_facts_in_any_order_and_any_number_of_times_lead_to_the_same_books(rng):
     histories += [guest_history(rng, f"g{i}", names) for i in range(rng.randrange(1, 5))]
     deliveries = [event for history in histories for event in history for _ in range(rng.randrange(1, 3))]
     rng.shuffle(deliveries)
-    engine = told([deliveries])
-    assert facts_of(engine) == facts_of(told(histories))
+    engine = apply_histories([deliveries])
+    assert facts_of(engine) == facts_of(apply_histories(histories))
     check_books(engine)
     check_queue(engine)
 
 
 @given(rng=st.randoms(use_true_random=False))
 @QUICK
-def test_hosts_that_are_replaced_under_their_name_are_not_confused_by_late_facts(rng):
+def test_hosts_replaced_under_their_name_ignore_late_facts(rng):
     """Each host in order, facts skipped and old ones repeated, its end told or missed; hosts mixed in any order."""
     histories, queues = [], []
     for name in ["a", "b"]:
@@ -561,8 +563,8 @@ def test_hosts_that_are_replaced_under_their_name_are_not_confused_by_late_facts
     mixed: list[Event] = []
     while any(queues):
         mixed.append(rng.choice([q for q in queues if q]).pop(0))
-    engine = told([mixed])
-    assert {h.name: h for h in engine.hosts()} == {h.name: h for h in told(histories).hosts()}
+    engine = apply_histories([mixed])
+    assert {h.name: h for h in engine.hosts()} == {h.name: h for h in apply_histories(histories).hosts()}
 
 
 @pytest.mark.long
@@ -573,4 +575,4 @@ def test_facts_in_any_order_lead_to_the_same_books_at_length(rng):
     histories = [host_history(rng, name) for name in names] + [guest_history(rng, f"g{i}", names) for i in range(8)]
     deliveries = [event for history in histories for event in history for _ in range(rng.randrange(1, 4))]
     rng.shuffle(deliveries)
-    assert facts_of(told([deliveries])) == facts_of(told(histories))
+    assert facts_of(apply_histories([deliveries])) == facts_of(apply_histories(histories))

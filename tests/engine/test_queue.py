@@ -14,6 +14,7 @@ from hostler.model import (
     AskUse,
     Bind,
     BindFailed,
+    Defer,
     Device,
     DeviceRequest,
     Event,
@@ -22,7 +23,6 @@ from hostler.model import (
     GuestChanged,
     GuestLeft,
     GuestSpec,
-    Hold,
     Host,
     HostChanged,
     HostJoined,
@@ -208,7 +208,7 @@ def test_a_guest_that_fits_again_during_its_backoff_is_tried_at_once():
     assert binds(engine.step(1)) == {"g": "b"}
 
 
-def test_nobody_of_lower_priority_gets_free_room_because_its_backoff_ended_first():
+def test_no_lower_guest_gets_free_room_because_its_backoff_ended():
     engine = engine_with([host("a", cpu=1000)], rules=QueueRules(jitter_percent=0))
     arrive(engine, guest("tenant", cpu=1000, host="a", version=1))
     place(engine, guest("low", cpu=1000), now=0)
@@ -385,7 +385,7 @@ def test_a_guest_that_needs_two_cures_is_woken_by_the_second(machine, first, sec
     assert list(binds(engine.step(2 * LATER))) == ["g"]
 
 
-def test_waking_looks_at_all_resources_even_when_a_host_brings_many_new_ones():
+def test_waking_compares_all_resources_of_a_new_host():
     engine = engine_with([host("a", cpu=0)])
     place(engine, guest("g1", cpu=900), guest("g2", cpu=800), now=0)
     engine.apply(HostJoined(host=host("tiny", cpu=0, memory=0)))
@@ -488,7 +488,7 @@ def test_an_answer_that_refuses_every_host_leaves_the_guest_waiting():
     (ask,) = ask_about(engine, "g")
     engine.apply(Answered(uid="g", ask=ask.ask, refused=(("a", "no volume"), ("b", "no volume"))))
     (hold,) = engine.step(0)
-    assert isinstance(hold, Hold)
+    assert isinstance(hold, Defer)
     assert hold.hosts == 3
     assert reasons(hold) == {"ask: refused by: oracle": 2, "resources: insufficient: cpu": 1}
     assert "no volume" in engine.decision("g").note
@@ -609,7 +609,7 @@ def test_an_answer_under_a_policy_that_no_longer_asks_is_no_obstacle():
     assert binds(engine.step(0)) == {"g": "a"}
 
 
-def test_a_waiting_guest_of_an_asking_policy_is_woken_alike_in_a_fork_and_after_a_restore():
+def test_guest_of_an_asking_policy_is_woken_alike_in_a_fork():
     engine = asking(host("a", cordoned=True))
     arrive(engine, guest("tenant", host="a"))
     arrive(engine, guest("g"))
@@ -657,7 +657,7 @@ def test_a_preparation_that_fails_gives_back_and_backs_off():
     assert isinstance(again, Prepare)
 
 
-def test_a_preparation_that_takes_too_long_is_abandoned_and_its_room_given_back():
+def test_preparation_past_its_deadline_is_abandoned():
     engine = preparing(host("a", gpus=1))
     (abandon,) = engine.step(600 * SECOND)
     assert isinstance(abandon, Abandon)
@@ -666,12 +666,12 @@ def test_a_preparation_that_takes_too_long_is_abandoned_and_its_room_given_back(
     assert engine.next_due() == 601 * SECOND
 
 
-def test_room_given_back_by_an_abandoned_preparation_is_used_in_the_same_step():
+def test_room_of_an_abandoned_preparation_is_used_in_the_same_step():
     engine = preparing(host("a", gpus=1))
     arrive(engine, guest("h", gpu=(1, 1000)))
     assert holds(engine.step(1)) == ["h"]
     actions = engine.step(600 * SECOND)
-    assert [type(a) for a in actions] == [Abandon, Hold] or binds(actions) == {"h": "a"}
+    assert [type(a) for a in actions] == [Abandon, Defer] or binds(actions) == {"h": "a"}
 
 
 def test_a_preparation_that_was_answered_is_not_abandoned_at_its_deadline():

@@ -9,13 +9,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from hostler.engine.queue import ACTIVE, BACKOFF, QUEUE_NAMES, WAITING, Queue
+from hostler.engine.state.queue import ACTIVE, BACKOFF, QUEUE_NAMES, WAITING, Queue
 from tests.engine.fleet import QUICK
 
 KEYS = [(0, 0), (1, 0), (1, 1)]
 
 
-class Place(NamedTuple):
+class ExpectedPlace(NamedTuple):
     """Where the model thinks that a guest is."""
 
     state: str
@@ -26,19 +26,19 @@ class Place(NamedTuple):
     flush_at: int = 0
 
 
-class Waiting(RuleBasedStateMachine):
+class QueueMachine(RuleBasedStateMachine):
     """Guests come, are taken, refused, woken and flushed while time goes on."""
 
     def __init__(self) -> None:
         super().__init__()
         self.queue = Queue()
-        self.model: dict[str, Place] = {}
+        self.model: dict[str, ExpectedPlace] = {}
         self.now = 0
         self.arrivals = 0
-        self.taken: dict[str, Place] = {}
+        self.taken: dict[str, ExpectedPlace] = {}
         self.opened: set[tuple[int, int]] = set()
 
-    def leave(self, uid: str, place: Place) -> None:
+    def leave(self, uid: str, place: ExpectedPlace) -> None:
         """Somebody is woken or flushed: at once, or when the backoff ends."""
         if place.until <= self.now:
             self.model[uid] = place._replace(state="active", flush_at=0)
@@ -50,14 +50,14 @@ class Waiting(RuleBasedStateMachine):
         self.arrivals += 1
         uid = f"g{self.arrivals}"
         self.queue.activate(uid, priority, self.arrivals, key)
-        self.model[uid] = Place("active", priority, self.arrivals, key)
+        self.model[uid] = ExpectedPlace("active", priority, self.arrivals, key)
 
     def line(self) -> list[str]:
         """Return everybody who may be taken, first by priority, then by age."""
         ready = [u for u, p in self.model.items() if p.state == "active" or self.is_let_in(p)]
         return sorted(ready, key=lambda u: (-self.model[u].priority, self.model[u].arrival))
 
-    def is_let_in(self, place: Place) -> bool:
+    def is_let_in(self, place: ExpectedPlace) -> bool:
         return place.state == "waiting" and place.key in self.opened
 
     @rule(limit=st.integers(0, 3))
@@ -115,7 +115,7 @@ class Waiting(RuleBasedStateMachine):
         uid = sorted(self.model)[pick % len(self.model)]
         place = self.model[uid]
         self.queue.activate(uid, priority, place.arrival, key)
-        self.model[uid] = Place("active", priority, place.arrival, key)
+        self.model[uid] = ExpectedPlace("active", priority, place.arrival, key)
 
     @rule(key=st.sampled_from(KEYS))
     def a_key_is_woken(self, key):
@@ -143,7 +143,7 @@ class Waiting(RuleBasedStateMachine):
     @rule(copied=st.booleans())
     def the_queue_is_copied_or_restored(self, copied):
         before = self.queue
-        self.queue = before.copy() if copied else Queue.restored(*before.saved())
+        self.queue = before.copy() if copied else Queue.restore(*before.save())
         for uid in list(before.entries):  # whatever happens to the old one is of no concern
             before.remove(uid)
 
@@ -174,7 +174,7 @@ class Waiting(RuleBasedStateMachine):
 
 
 def test_everybody_waits_where_a_model_says_and_is_taken_in_its_order():
-    run_state_machine_as_test(Waiting, settings=settings(QUICK, max_examples=150))
+    run_state_machine_as_test(QueueMachine, settings=settings(QUICK, max_examples=150))
 
 
 def test_a_guest_is_in_one_place_only():

@@ -6,13 +6,13 @@ import msgspec
 
 from hostler.engine import Engine, find_policy
 from hostler.model import (
+    Defer,
     Evict,
     Guest,
     GuestArrived,
     GuestChanged,
     GuestLeft,
     GuestSpec,
-    Hold,
     Host,
     HostJoined,
     PreemptionRules,
@@ -37,7 +37,7 @@ def full_engine(**policy):
 def test_a_guest_that_waits_is_not_woken_because_another_began_to_run():
     engine = full_engine()
     engine.apply(GuestArrived(guest=small("waits")))
-    assert isinstance(engine.step(0)[0], Hold)
+    assert isinstance(engine.step(0)[0], Defer)
     engine.apply(GuestChanged(guest=small("young", host="a", started=9 * SECOND)))
     assert engine.step(60 * SECOND) == []
 
@@ -65,7 +65,7 @@ def test_dry_runs_are_made_anew_when_a_start_becomes_known():
 def test_a_guest_that_is_asked_to_leave_wakes_nobody_before_it_is_gone():
     engine = full_engine()
     engine.apply(GuestArrived(guest=small("waits")))
-    assert isinstance(engine.step(0)[0], Hold)
+    assert isinstance(engine.step(0)[0], Defer)
     leaving = GuestSpec(requests=amounts({"cpu": 2000}), is_leaving=True)
     engine.apply(GuestChanged(guest=msgspec.structs.replace(small("young", host="a"), spec=leaving)))
     assert engine.step(60 * SECOND) == []

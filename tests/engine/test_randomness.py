@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.engine import kernels_devices
-from hostler.engine.randomness import BACKOFF, PLACEMENT, draw, guest_key, host_key, mix64, name_hash
+from hostler.engine.cluster.randomness import BACKOFF, PLACEMENT, draw, guest_key, host_key, mix64, name_hash
+from hostler.engine.kernels import devices as kernels_devices
 from hostler.model import Guest, Host
 from tests.engine.fleet import QUICK
 

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.engine.reasons import counted, float_totals, reason_counts, shape_reason
-from hostler.engine.shapes import Shape, ShapeTable
-from hostler.engine.tables import Tables
+from hostler.engine.cache.reasons import float_totals, reason_counts, shape_reason, split_counts
+from hostler.engine.cluster.shapes import Shape, ShapeTable
+from hostler.engine.cluster.tables import Tables
 from hostler.model import Expression, GuestSpec, Reason, Term, labels
 from tests.engine.fleet import QUICK
 
@@ -39,7 +39,7 @@ def test_floats_come_back_from_integers_that_sort_like_them(values):
 @given(rows=st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=6))
 @QUICK
 def test_counts_are_split_into_feasible_hosts_and_refusals_by_code(rows):
-    found = counted(np.array(rows, dtype=np.int32))
+    found = split_counts(np.array(rows, dtype=np.int32))
     assert [feasible for feasible, _ in found] == [row[0] for row in rows]
     assert [dict(refused) for _, refused in found] == [{c: n for c, n in enumerate(row) if c and n} for row in rows]
 

@@ -11,8 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.engine import Engine
-from hostler.engine.journal import Applied, Journal, Recorder, Saved, Stepped, read_journal, replay, write_journal
-from hostler.engine.redaction import redact
+from hostler.engine.journals.journal import (
+    CheckpointEntry,
+    FactEntry,
+    Journal,
+    Recorder,
+    StepEntry,
+    read_journal,
+    replay,
+    write_journal,
+)
+from hostler.engine.journals.redaction import redact
 from hostler.errors import JournalError
 from hostler.model import (
     Answered,
@@ -20,6 +29,7 @@ from hostler.model import (
     AskUse,
     Bind,
     BindFailed,
+    Defer,
     Device,
     DeviceRequest,
     Event,
@@ -31,7 +41,6 @@ from hostler.model import (
     GuestLeft,
     GuestsArrived,
     GuestSpec,
-    Hold,
     Host,
     HostChanged,
     HostJoined,
@@ -63,7 +72,7 @@ def raw_text(journal: Journal) -> bytes:
     """Return everything that a reader of the journal sees, checkpoints unpacked."""
     lines: list[bytes] = []
     write_journal(journal, lines.append)
-    lines += [entry.checkpoint for entry in journal.entries if isinstance(entry, Saved)]
+    lines += [entry.checkpoint for entry in journal.entries if isinstance(entry, CheckpointEntry)]
     return b"\n".join(lines)
 
 
@@ -171,7 +180,7 @@ def test_a_redacted_run_holds_no_name_and_decides_the_same(rng):
     # Actions correspond one to one, and one old name is always the same new one.
     new_name: dict[str, str] = {}
     for one, other in zip(journal.entries, redacted.entries, strict=True):
-        if not isinstance(one, Stepped) or not isinstance(other, Stepped):
+        if not isinstance(one, StepEntry) or not isinstance(other, StepEntry):
             assert type(one) is type(other)
             continue
         assert (one.now, one.limit, len(one.actions)) == (other.now, other.limit, len(other.actions))
@@ -182,7 +191,7 @@ def test_a_redacted_run_holds_no_name_and_decides_the_same(rng):
                 assert new_name.setdefault(old, getattr(its, field, "")) == getattr(its, field, "")
             if isinstance(mine, Bind | Prepare) and isinstance(its, Bind | Prepare):
                 assert mine.devices == its.devices
-            if isinstance(mine, Hold) and isinstance(its, Hold):
+            if isinstance(mine, Defer) and isinstance(its, Defer):
                 assert sorted(c.hosts for c in mine.reasons) == sorted(c.hosts for c in its.reasons)
     assert len(set(new_name.values())) == len(new_name)
     assert [new_name[old] for old in sorted(new_name)] == sorted(new_name.values())
@@ -211,7 +220,7 @@ def journal_of(*events: Event, policies: Any = POLICIES) -> Journal:
 
 def redacted_event(event: Event) -> Any:
     entry = redact(journal_of(event)).entries[0]
-    assert isinstance(entry, Applied)
+    assert isinstance(entry, FactEntry)
     return entry.event
 
 
@@ -241,8 +250,8 @@ def test_a_guest_that_tolerates_a_cordon_still_does():
         GuestArrived(guest=Guest(name="plain", uid="p")),
     )
     last = redact(journal).entries[-1]
-    assert isinstance(last, Stepped)
-    assert [type(action) for action in last.actions] == [Bind, Hold]
+    assert isinstance(last, StepEntry)
+    assert [type(action) for action in last.actions] == [Bind, Defer]
 
 
 def test_free_text_is_replaced_whatever_it_says():
@@ -261,7 +270,7 @@ def test_two_guests_whose_uids_are_names_of_hosts_are_not_confused():
         GuestArrived(guest=Guest(name="two", uid="one", spec=GuestSpec(host_name="two"))),
     )
     last = redact(journal).entries[-1]
-    assert isinstance(last, Stepped)
+    assert isinstance(last, StepEntry)
     (bind,) = last.actions
     assert isinstance(bind, Bind)
     assert bind.guest == bind.host != bind.uid
@@ -270,7 +279,7 @@ def test_two_guests_whose_uids_are_names_of_hosts_are_not_confused():
 def test_a_run_that_does_not_replay_as_recorded_is_not_redacted():
     journal = journal_of(HostJoined(host=Host(name="a")), GuestArrived(guest=Guest(name="g", uid="g")))
     last = journal.entries[-1]
-    assert isinstance(last, Stepped)
+    assert isinstance(last, StepEntry)
     forged = msgspec.structs.replace(last, actions=(msgspec.structs.replace(last.actions[0], host="elsewhere"),))
     with pytest.raises(JournalError, match="does not replay"):
         redact(Journal(journal.header, (*journal.entries[:-1], forged)))

@@ -14,16 +14,25 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from hostler.engine import Engine
-from hostler.engine.asks import HOSTNAME
 from hostler.engine.checkpoint import Checkpoint
-from hostler.engine.journal import Applied, Journal, Recorder, Saved, Stepped, read_journal, replay, write_journal
-from hostler.engine.redaction import redact, redact_event
-from hostler.engine.redaction_values import Names, NewNames
+from hostler.engine.journals.journal import (
+    CheckpointEntry,
+    FactEntry,
+    Journal,
+    Recorder,
+    StepEntry,
+    read_journal,
+    replay,
+    write_journal,
+)
+from hostler.engine.journals.redaction import redact, redact_event
+from hostler.engine.journals.redaction_values import NameMap, NewNames
 from hostler.errors import FactError, InputError
 from hostler.model import (
     Budget,
     BudgetChanged,
     BudgetLeft,
+    Defer,
     Event,
     EvictFailed,
     Expression,
@@ -37,7 +46,6 @@ from hostler.model import (
     GuestsArrived,
     GuestSpec,
     GuestTerm,
-    Hold,
     Host,
     HostChanged,
     HostJoined,
@@ -60,6 +68,7 @@ from hostler.model import (
     amounts,
     labels,
 )
+from hostler.model.hosts import HOSTNAME
 from tests.engine.fleet import QUICK, SECOND, policy
 
 # A policy whose arguments name a topology of the house.
@@ -73,13 +82,13 @@ def raw_text(journal: Journal) -> bytes:
     """Return everything that a reader of the journal sees, checkpoints unpacked."""
     lines: list[bytes] = []
     write_journal(journal, lines.append)
-    lines += [entry.checkpoint for entry in journal.entries if isinstance(entry, Saved)]
+    lines += [entry.checkpoint for entry in journal.entries if isinstance(entry, CheckpointEntry)]
     return b"\n".join(lines)
 
 
 def redacted(*events: Event) -> list[Any]:
     """Redact events without an engine."""
-    seen = Names()
+    seen = NameMap()
     for event in events:
         assert redact_event(event, seen).__class__ is event.__class__
     new = NewNames(seen)
@@ -171,9 +180,9 @@ def test_no_text_of_a_checkpoint_is_forgotten():
     recorder.step(1)
     journal = read_journal(lines)
     # Only a checkpoint at the beginning is restored, so that this one need not make sense.
-    entries = (*journal.entries, Saved(msgspec.msgpack.encode(saved)))
+    entries = (*journal.entries, CheckpointEntry(msgspec.msgpack.encode(saved)))
     last = redact(Journal(journal.header, entries)).entries[-1]
-    assert isinstance(last, Saved)
+    assert isinstance(last, CheckpointEntry)
     assert b"secret" not in last.checkpoint
     compare(msgspec.to_builtins(saved), msgspec.to_builtins(msgspec.msgpack.decode(last.checkpoint, type=Checkpoint)))
 
@@ -258,7 +267,7 @@ def test_a_guest_without_a_gang_still_has_none():
     assert redacted(GuestArrived(guest=Guest(name="g", uid="g")))[0].guest.gang == ""
 
 
-def test_budgets_name_guests_and_reservations_name_hosts_tenants_and_guests():
+def test_budgets_and_reservations_lose_all_names():
     budget = Budget(name="b", selector=select(app="shop"), allowed=1, disrupted=("secret-guest",))
     held = Reservation(
         name="r",
@@ -326,14 +335,14 @@ def test_the_version_at_which_a_host_left_stays():
 # -- names that stay, and their neighbours ----------------------------------------------------------------------------
 
 
-def test_the_label_that_makes_every_host_a_domain_keeps_its_key_but_not_its_value():
+def test_label_that_makes_each_host_a_domain_keeps_its_key():
     worn = labels({HOSTNAME: "secret-host", "secret-zone": "east"})
     (found,) = redacted(HostJoined(host=Host(name="secret-host", labels=worn)))
     assert dict(found.host.labels)[HOSTNAME] == found.host.name != "secret-host"
     assert redacted_spec(GuestSpec(spread=(Spread(HOSTNAME),))).spread == (Spread(HOSTNAME),)
 
 
-def test_label_keys_that_a_policy_names_stay_and_nothing_else_of_that_name_does():
+def test_label_keys_of_policies_stay_and_equal_names_do_not():
     host = Host(name=RACK, labels=labels({RACK: "secret-rack", "secret-zone": RACK}))
     joined, _ = redacted(HostJoined(host=host), PolicyChanged(policies=POLICIES))
     assert joined.host.name != RACK
@@ -348,7 +357,7 @@ def test_label_keys_that_only_the_first_policies_name_stay_too():
     recorder = Recorder(Engine((SPREADING,)), lines.append)
     recorder.apply(HostJoined(host=Host(name="h", labels=labels({RACK: "a", "topology.kubernetes.io/zone": "b"}))))
     entry = redact(read_journal(lines)).entries[0]
-    assert isinstance(entry, Applied)
+    assert isinstance(entry, FactEntry)
     keys = [key for key, _ in entry.event.host.labels]
     assert keys[0] == RACK
     assert "topology.kubernetes.io/zone" not in keys
@@ -371,12 +380,12 @@ def test_labels_stay_in_their_order_because_refusals_count_them():
     assert [value for _, value in redacted_spec(GuestSpec(host_selector=selector)).host_selector] == ["1", "2", "3"]
 
 
-def test_arguments_that_are_no_json_are_refused_by_the_engine_not_by_redaction():
+def test_arguments_that_are_no_json_are_rejected_by_the_engine():
     lines: list[bytes] = []
     Recorder(Engine(POLICIES), lines.append)
     bad = PolicyChanged(policies=(policy("spread", scorers=(ScorerUse("even_spread", 1, "{"),)),))
     with pytest.raises(InputError, match="JSON"):
-        redact(Journal(read_journal(lines).header, (Applied(bad),)))
+        redact(Journal(read_journal(lines).header, (FactEntry(bad),)))
 
 
 PARTS = st.text("a-.bdefult", min_size=1, max_size=9)
@@ -528,15 +537,15 @@ def test_a_redacted_run_of_guests_that_look_at_each_other_decides_the_same(rng):
     assert not [name for name in (b"secret", b"10.5.5.5", b"10.6.6.6", b"apple") if name in text]
     assert replay(found).difference is None
     for one, other in zip(journal.entries, found.entries, strict=True):
-        if isinstance(one, Stepped) and isinstance(other, Stepped):
+        if isinstance(one, StepEntry) and isinstance(other, StepEntry):
             for mine, its in zip(one.actions, other.actions, strict=True):
                 assert (type(mine), mine.seq) == (type(its), its.seq)
-                if isinstance(mine, Hold) and isinstance(its, Hold):
+                if isinstance(mine, Defer) and isinstance(its, Defer):
                     assert refusals(mine) == refusals(its)
     assert replay(redact(found)).difference is None
 
 
-def refusals(hold: Hold) -> Counter[tuple[str, str]]:
+def refusals(hold: Defer) -> Counter[tuple[str, str]]:
     """Count the hosts by plugin and code."""
     counts: Counter[tuple[str, str]] = Counter()
     for count in hold.reasons:

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from hostler.engine import Engine
-from hostler.engine.journal import Journal, Recorder, Stepped, read_journal, replay, write_journal
-from hostler.engine.redaction import redact
+from hostler.engine.journals.journal import Journal, Recorder, StepEntry, read_journal, replay, write_journal
+from hostler.engine.journals.redaction import redact
 from hostler.errors import HostlerError, PluginError
 from hostler.model import (
     Bind,
@@ -28,14 +28,14 @@ from hostler.model import (
     amounts,
 )
 from tests.engine.fleet import SECOND, host, policy
-from tests.engine.random_runs import RandomRun, Turn
+from tests.engine.random_runs import RandomRun, RunStep
 
 SEEDS = range(12)
 STEPS = 24
 TENANTS = 7  # more than have a share of the search in one step
 
 
-def record(engine: Engine, turns: Iterable[Turn], rotated_after: int) -> Journal:
+def record(engine: Engine, turns: Iterable[RunStep], rotated_after: int) -> Journal:
     """Play turns, and return what was recorded since the journal was rotated."""
     lines: list[bytes] = []
     recorder = Recorder(engine, lines.append)
@@ -60,9 +60,9 @@ def check_redacted(journal: Journal) -> Journal:
     return redacted
 
 
-def turns(*facts: Sequence[Event]) -> list[Turn]:
+def turns(*facts: Sequence[Event]) -> list[RunStep]:
     """Return one turn each quarter of a second."""
-    return [Turn(tuple(some), number * SECOND // 4, None) for number, some in enumerate(facts)]
+    return [RunStep(tuple(some), number * SECOND // 4, None) for number, some in enumerate(facts)]
 
 
 def member(gang: str, number: int, namespace: str, cpu: int) -> GuestArrived:
@@ -76,7 +76,7 @@ def test_reservation_of_a_checkpoint_ends_without_its_name():
     guest = Guest(name="g", uid="g", spec=GuestSpec(requests=amounts({"cpu": 4000})))
     first = [HostJoined(host=host("a")), ReservationChanged(reservation=night), GuestArrived(guest=guest)]
     journal = record(Engine((policy("spread"),)), turns(first, *[()] * 20), rotated_after=2)
-    assert [entry for entry in journal.entries if isinstance(entry, Stepped) and entry.actions]
+    assert [entry for entry in journal.entries if isinstance(entry, StepEntry) and entry.actions]
     check_redacted(journal)
 
 
@@ -112,7 +112,7 @@ def test_gangs_of_many_namespaces_take_turns_without_their_names(rotated_after: 
 
 def test_step_that_failed_is_redacted_as_one_that_failed(monkeypatch: pytest.MonkeyPatch):
     journal = record(Engine((policy("spread"),)), turns([HostJoined(host=host("a"))], ()), rotated_after=99)
-    failed = Stepped(journal.entries[-1].now, error="plugin secret failed")
+    failed = StepEntry(journal.entries[-1].now, error="plugin secret failed")
     journal = msgspec.structs.replace(journal, entries=(*journal.entries[:-1], failed))
     step = Engine.step
 
@@ -123,14 +123,14 @@ def test_step_that_failed_is_redacted_as_one_that_failed(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Engine, "step", fail)  # stands in for a plugin of a third party
     redacted = check_redacted(journal)
-    assert redacted.entries[-1] == Stepped(failed.now, error="redacted")
+    assert redacted.entries[-1] == StepEntry(failed.now, error="redacted")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_run_decides_the_same_without_names(seed: int):
     run = RandomRun(seed)
     engine = Engine(run.policies, seed=seed, rules=run.rules)
-    played: list[Turn] = []
+    played: list[RunStep] = []
     live = Engine(run.policies, seed=seed, rules=run.rules)
     for _ in range(STEPS):
         turn = run.turn()

@@ -131,7 +131,7 @@ def test_thousands_of_label_keys_cost_no_column_each() -> None:
     assert len(engine.state.cluster.marks._columns) == 1
 
 
-def test_a_host_that_left_before_it_was_seen_stays_away_when_its_old_fact_comes_late() -> None:
+def test_host_that_left_unseen_stays_away_when_its_old_fact_comes() -> None:
     engine = small_engine()
     engine.apply(HostLeft(name="late", uid="u", version=5))
     engine.apply(HostJoined(host=Host(name="late", uid="u", version=4)))

@@ -9,21 +9,22 @@ import pytest
 
 from hostler.engine import Engine
 from hostler.engine.checkpoint import decode, encode
-from hostler.engine.search_shares import SEARCH_CONTINUES
 from hostler.model import (
     Bind,
+    DecisionNote,
+    Defer,
     Expression,
     GuestArrived,
     GuestBound,
     GuestLeft,
     GuestTerm,
-    Hold,
     HostJoined,
     QueueRules,
     Selector,
 )
+from hostler.model.notes import GANG_SEARCHED, find_note
 from tests.engine.fleet import arrive, binds, engine_with, host, step, step_to_rest
-from tests.engine.gang_instances import form, instance, posed, preempting, wants
+from tests.engine.gang_instances import engine_for, form, instance, preempting, wants
 
 APART = GuestTerm(topology="rack", selector=Selector((Expression("app", "In", ("x",)),)))
 NEVER = 2**59  # units that no search spends
@@ -78,11 +79,11 @@ def test_member_of_a_searched_gang_is_active_with_a_reason():
     assert step(engine, 0) == []
     decision = engine.decision("crew-0")
     assert decision.state == "active"
-    assert SEARCH_CONTINUES in decision.note
+    assert decision.notes == (DecisionNote(GANG_SEARCHED, "default/crew"),)
     actions = step_to_rest(engine, 0)
-    assert {type(action) for action in actions} == {Hold}
+    assert {type(action) for action in actions} == {Defer}
     assert engine.decision("crew-0").state == "waiting"
-    assert SEARCH_CONTINUES not in engine.decision("crew-0").note
+    assert find_note(engine.decision("crew-0").notes, GANG_SEARCHED) is None
 
 
 def everything_said(engine: Engine) -> list[Any]:
@@ -93,7 +94,7 @@ def everything_said(engine: Engine) -> list[Any]:
 def test_continued_search_finds_what_an_unbounded_one_finds(units):
     """When nothing changes in between, the actions are the same to the last number."""
     for seed in range(30):
-        engines = [posed(instance(seed), "spread") for _ in range(2)]
+        engines = [engine_for(instance(seed), "spread") for _ in range(2)]
         for engine, share in zip(engines, (units, NEVER), strict=True):
             engine.state.rules = QueueRules(search_units=share)
             engine.state.gangs.refusals.update(dict.fromkeys(engine.state.gangs.gangs, OFTEN))

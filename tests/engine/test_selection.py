@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.engine import Engine
-from hostler.engine.selection import normalized
+from hostler.engine.verdicts.selection import normalize_scores
 from hostler.model import (
     Answered,
     Ask,
@@ -28,7 +28,7 @@ from hostler.model import (
     WeightedTerm,
 )
 from tests.engine.fleet import QUICK, engine_with, guest, host, place, policy
-from tests.engine.small import fleets, several_devices, specs, tenants, told
+from tests.engine.small_samples import engine_and_twin, fleets, several_devices, specs, tenants
 
 CLASSIC = ["spread", "pack", "capacity_ratio", "first_fit", "least_loaded", "best_fit"]
 # Policies that place and do nothing else; not random, because explanations show no draw.
@@ -55,18 +55,18 @@ def scaled(mode: str, values: list[int]) -> list[int]:
 @given(values=raws)
 @QUICK
 def test_scores_are_scaled_as_the_words_say(mode, values):
-    assert normalized(mode, np.array(values, dtype=np.int64)).tolist() == scaled(mode, values)
+    assert normalize_scores(mode, np.array(values, dtype=np.int64)).tolist() == scaled(mode, values)
 
 
 @pytest.mark.parametrize("mode", ["none", "max", "reverse_max", "min_max"])
 def test_no_scores_at_all_can_be_scaled(mode):
-    assert normalized(mode, np.zeros(0, dtype=np.int64)).tolist() == []
+    assert normalize_scores(mode, np.zeros(0, dtype=np.int64)).tolist() == []
 
 
 @given(values=raws)
 @QUICK
 def test_scaling_from_worst_to_best_gives_nought_to_a_hundred(values):
-    found = normalized("min_max", np.array(values, dtype=np.int64)).tolist()
+    found = normalize_scores("min_max", np.array(values, dtype=np.int64)).tolist()
     assert min(found) == 0
     assert max(found) == (100 if len(set(values)) > 1 else 0)
 
@@ -80,7 +80,7 @@ NORMALISED = ("preferred_hosts", "preferred_taints", "gpu_best_fit", "NodeAffini
 @given(name=st.sampled_from(UNDRAWN), fleet=fleets, running=tenants, wanted=specs(several_devices))
 @QUICK
 def test_the_best_of_an_explanation_is_the_host_that_is_chosen(name, fleet, running, wanted):
-    engine, _ = told(name, fleet, running)
+    engine, _ = engine_and_twin(name, fleet, running)
     engine.apply(GuestArrived(guest=guest("g", wanted)))
     explained = engine.explain("g")
     (action,) = engine.step(0)
@@ -94,7 +94,7 @@ def test_the_best_of_an_explanation_is_the_host_that_is_chosen(name, fleet, runn
 @given(name=st.sampled_from(UNDRAWN), fleet=fleets, running=tenants, wanted=specs(several_devices))
 @QUICK
 def test_totals_are_the_sum_of_the_parts_that_are_shown(name, fleet, running, wanted):
-    engine, _ = told(name, fleet, running)
+    engine, _ = engine_and_twin(name, fleet, running)
     engine.apply(GuestArrived(guest=guest("g", wanted)))
     uses = {use.shown_as or use.name: use.weight for use in policy(name).scorers}
     for verdict in engine.explain("g").verdicts:
@@ -109,7 +109,7 @@ def test_totals_are_the_sum_of_the_parts_that_are_shown(name, fleet, running, wa
 @given(name=st.sampled_from(CLASSIC), fleet=fleets, running=tenants, wanted=specs())
 @QUICK
 def test_explained_scores_are_those_of_the_slow_twin(name, fleet, running, wanted):
-    engine, twin = told(name, fleet, running)
+    engine, twin = engine_and_twin(name, fleet, running)
     engine.apply(GuestArrived(guest=guest("g", wanted)))
     expected = twin.decide(wanted)
     verdicts = {v.host: v for v in engine.explain("g").verdicts if v.fits}
@@ -124,15 +124,13 @@ def test_explained_scores_are_those_of_the_slow_twin(name, fleet, running, wante
 
 def asking(chosen: str, fleet: list[Host], running: list[tuple[GuestSpec, int]], **fields) -> Engine:
     """Return an engine whose policy asks somebody before it decides."""
-    return told(policy(chosen, ask=AskUse("oracle", **fields)), fleet, running)[0]
+    return engine_and_twin(policy(chosen, ask=AskUse("oracle", **fields)), fleet, running)[0]
 
 
 @given(name=st.sampled_from([*UNDRAWN, "random"]), fleet=fleets, running=tenants, wanted=specs(several_devices))
 @QUICK
-def test_a_decision_without_the_answer_is_the_one_that_would_have_been_made_without_asking(
-    name, fleet, running, wanted
-):
-    plain, _ = told(name, fleet, running)
+def test_decision_without_the_answer_equals_one_without_asking(name, fleet, running, wanted):
+    plain, _ = engine_and_twin(name, fleet, running)
     asker = asking(name, fleet, running, ignorable=True)
     for engine in (plain, asker):
         engine.apply(GuestArrived(guest=guest("g", wanted)))
@@ -187,7 +185,7 @@ def test_lots_are_drawn_alike_with_and_without_asking():
         assert bind.host == where
 
 
-def test_scores_are_scaled_over_all_feasible_hosts_even_where_the_answer_names_few():
+def test_scores_are_scaled_over_all_feasible_hosts():
     hosts = [host(name, labels={"grade": name}) for name in "abc"]
     wishes = tuple(
         WeightedTerm(n, Term((Expression("grade", "In", (k,)),))) for k, n in (("a", 30), ("b", 15), ("c", 10))

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.engine.shapes import ShapeTable
-from hostler.engine.tables import Tables
+from hostler.engine.cluster.shapes import ShapeTable
+from hostler.engine.cluster.tables import Tables
 from hostler.errors import FactError
 from hostler.model import DeviceRequest, Expression, GuestSpec, Term, WeightedTerm, amounts
 from tests.engine.fleet import QUICK, spec
-from tests.engine.small import several_devices
-from tests.engine.small import specs as small_specs
+from tests.engine.small_samples import several_devices
+from tests.engine.small_samples import specs as small_specs
 
 MANY = 1500  # more idle shapes than are kept
 
@@ -56,7 +56,7 @@ def test_a_shape_asks_for_what_its_spec_asks_for_and_for_one_place(size):
     assert [number for number, _ in shape.amounts] == sorted(number for number, _ in shape.amounts)
 
 
-def test_a_shape_is_scored_by_what_kubernetes_assumes_where_nothing_is_asked():
+def test_shape_without_requests_is_scored_as_kubernetes_assumes():
     table = ShapeTable(Tables())
     mib = 2**20
     for wanted, expected in (
@@ -106,7 +106,7 @@ def test_an_impossible_spec_is_refused_and_takes_no_number(fields):
     table.number(GuestSpec())
     with pytest.raises(FactError):
         table.number(GuestSpec(**{"requests": (("new", 1),)} | fields))
-    assert table.saved() == [GuestSpec()]
+    assert table.specs_by_number() == [GuestSpec()]
     assert tables.resources.find("new") == -1
     assert table.number(sized(1)) == 1
 
@@ -135,14 +135,14 @@ def test_shapes_of_guests_that_are_gone_do_not_pile_up():
     table = ShapeTable(Tables())
     freed = pass_by(table, 0, 3 * MANY)
     assert len(table.shapes) < MANY
-    assert len(freed) == 3 * MANY - sum(kept is not None for kept in table.saved())
+    assert len(freed) == 3 * MANY - sum(kept is not None for kept in table.specs_by_number())
 
 
 def test_the_shape_that_was_idle_longest_is_forgotten_first():
     table = ShapeTable(Tables())
     freed = pass_by(table, 0, MANY)
     assert freed == list(range(len(freed)))
-    kept = table.saved()
+    kept = table.specs_by_number()
     assert all(sized(number) not in kept for number in range(len(freed)))
     assert all(sized(number) in kept for number in range(len(freed), MANY))
 
@@ -178,7 +178,7 @@ def test_shapes_that_are_long_are_forgotten_the_sooner():
     table = ShapeTable(Tables())
     for number in range(200):
         come_and_go(table, bulky(number))
-    kept = [spec for spec in table.saved() if spec is not None]
+    kept = [spec for spec in table.specs_by_number() if spec is not None]
     assert 1 < len(kept) < 50
     assert all(bulky(number) in kept for number in range(200 - len(kept), 200))
     assert sum(shape.spec.labels != () for shape in table.shapes) == len(kept), "a spec that nobody has is still held"
@@ -198,7 +198,7 @@ def test_a_table_that_was_copied_or_restored_forgets_as_much():
     for number in range(20):
         table.acquire(table.number(bulky(number)))
     restored = ShapeTable(Tables())
-    restored.restore(table.saved())
+    restored.restore(table.specs_by_number())
     for number in range(20):
         restored.acquire(number)
     for twin in (table.copy(Tables()), restored):
@@ -223,12 +223,12 @@ def leave_at_once(table: ShapeTable) -> tuple[list[GuestSpec], list[int]]:
     return specs, [number for each in specs for number in table.release(table.number(each))]
 
 
-def test_a_forgotten_number_is_used_again_for_another_spec_and_never_for_two():
+def test_forgotten_number_is_reused_and_never_for_two_specs():
     table = ShapeTable(Tables())
     specs, freed = leave_at_once(table)
     fresh = {table.number(sized(MANY + number)) for number in range(len(freed))}
     assert fresh == set(freed)
-    live = [each for each in table.saved() if each is not None]
+    live = [each for each in table.specs_by_number() if each is not None]
     assert len(set(live)) == len(live)
     assert table.number(specs[0]) not in fresh, "a forgotten spec is as good as new, even as the same object"
 
@@ -246,7 +246,7 @@ def test_guests_are_counted_by_shape(moves):
             table.release(table.number(sized(which)))
             held[which] -= 1
     pass_by(table, 100, 100 + 1100)
-    kept = table.saved()
+    kept = table.specs_by_number()
     assert [sized(which) in kept for which in range(6)] == [bool(count) for count in held]
 
 
@@ -259,11 +259,11 @@ def test_what_was_saved_comes_back_under_the_same_numbers_holes_included():
     table.acquire(keeper)
     _, freed = leave_at_once(table)
     assert freed
-    saved = table.saved()
+    saved = table.specs_by_number()
     assert {number for number, each in enumerate(saved) if each is None} == set(freed)
     twin = ShapeTable(Tables())
     twin.restore(saved)
-    assert twin.saved() == saved
+    assert twin.specs_by_number() == saved
     for number, each in enumerate(saved):
         if each is not None:
             assert twin.number(renumbered(each)) == number
@@ -279,10 +279,10 @@ def test_a_copy_forgets_and_learns_on_its_own():
     twin = table.copy(tables.copy())
     twin.release(first)
     pass_by(twin, 1, MANY)
-    assert sized(0) not in twin.saved()
-    assert table.saved() == [sized(0)]
+    assert sized(0) not in twin.specs_by_number()
+    assert table.specs_by_number() == [sized(0)]
     assert table.number(sized(0)) == first
     table.acquire(first)
     table.release(first)
     pass_by(table, 1, MANY)
-    assert sized(0) in table.saved(), "its guest is still there"
+    assert sized(0) in table.specs_by_number(), "its guest is still there"

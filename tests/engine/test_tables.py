@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.engine.tables import (
+from hostler.engine.cluster.tables import (
     MAX_KINDS,
     MAX_MODELS,
     MAX_RESOURCES,
@@ -69,15 +69,15 @@ def test_the_first_reason_means_that_the_host_fits():
 
 def test_code_of_a_number_follows_its_name():
     table = ReasonTable()
-    code = table.of_number("resources", "insufficient", 7, "fpga")
-    assert table.of_number("resources", "insufficient", 7, "tokens") == code
+    code = table.code_by_number("resources", "insufficient", 7, "fpga")
+    assert table.code_by_number("resources", "insufficient", 7, "tokens") == code
     assert table.values[code] == Reason("resources", "insufficient", "tokens")
 
 
 def test_asks_have_codes_by_position_however_many_subjects_there_are():
     table = ReasonTable()
     codes = {
-        table.of_ask(position, Reason("guest_affinity", "anti_affinity", f"text {shape}.{position}"))
+        table.code_by_position(position, Reason("guest_affinity", "anti_affinity", f"text {shape}.{position}"))
         for shape in range(1000)
         for position in range(100)
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.engine import Engine
-from hostler.engine.wide_rows import DEFAULT_BUDGET
+from hostler.engine.cache.wide_rows import DEFAULT_BUDGET
 from hostler.errors import FactError
 from hostler.model import Expression, GuestArrived, GuestTerm, Selector
 from hostler.model.guests import MAX_TERMS
@@ -53,13 +53,13 @@ def test_memory_for_thousands_of_terms_is_bounded():
     worst = 0
     for _ in range(40):
         step(engine, 0, 1)
-        worst = max(worst, engine.state.cache.asks_bytes)
+        worst = max(worst, engine.state.cache.peer_bytes)
     assert len(list(engine.guests())) == 40
     counters = 4 * 2048  # of one run, and tables grow to twice what they need
     assert worst <= BUDGET + counters * 2 * 4 * 1024 + 2 * 16 * 4096 * 64
     step(engine, 0)
     engine.state.cache.trim()
-    assert engine.state.cache.asks_bytes <= BUDGET
+    assert engine.state.cache.peer_bytes <= BUDGET
 
 
 def test_emptied_counters_change_no_decision():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.engine.turns import Turns
+from hostler.engine.state.turns import Turns
 from tests.engine.fleet import QUICK
 
 

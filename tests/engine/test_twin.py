@@ -11,7 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hostler.engine import Engine, kernels_devices, kernels_scores
+from hostler.engine import Engine
+from hostler.engine.kernels import devices as kernels_devices
+from hostler.engine.kernels import scores as kernels_scores
 from hostler.model import (
     Device,
     DeviceRequest,
@@ -72,7 +74,7 @@ CUSTOM = (
 TOLERATIONS = (Toleration("t", "Equal", "1"), Toleration("", "Exists", "", "NoExecute"), Toleration("s", "Exists"))
 
 
-class Story:
+class ComparedRun:
     """One cluster told to the engine and to the twin; every decision is compared."""
 
     def __init__(self, rng: Random, policies: list[Policy]) -> None:
@@ -211,7 +213,7 @@ class Story:
             if name:  # a number without a name sums up what no host has
                 assert cluster.used(row, number) == self.twin.used(host, name), name
 
-    def compare_explanation(self, uid: str, expected: slow.Outcome) -> None:
+    def compare_explanation(self, uid: str, expected: slow.PossibleOutcome) -> None:
         explanation = self.engine.explain(uid)
         assert sorted(explanation.feasible) == sorted(expected.totals)
         for verdict in explanation.verdicts:
@@ -227,7 +229,7 @@ class Story:
 
 
 def tell(rng: Random, policies: list[Policy], hosts: int, guests: int) -> None:
-    story = Story(rng, policies)
+    story = ComparedRun(rng, policies)
     for i in range(hosts):
         story.join(f"h{i:02}")
     shapes = [story.new_spec() for _ in range(max(2, guests // 6))]
@@ -286,7 +288,7 @@ def test_equal_hosts_in_one_block_and_across_blocks_end_ties_alike():
     """Bests are kept by blocks of rows: forty equal hosts, joined in any order, fill up in the order of names."""
     names = [f"h{i:02}" for i in range(40)]
     shuffled = Random(5).sample(names, 40)
-    story = Story(Random(1), [policy("pack")])
+    story = ComparedRun(Random(1), [policy("pack")])
     for name in shuffled:
         story.put(Host(name=name, capacity=amounts({"cpu": 1000, "memory": GIB})))
     for _ in names:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hostler.engine import Engine
 from hostler.model import (
+    WHOLE_DEVICE,
     Device,
     DeviceRequest,
     Failure,
@@ -24,7 +25,7 @@ from hostler.model import (
     labels,
 )
 from tests.engine.fleet import QUICK, arrive, engine_with, guest, host, policy, reasons, spec
-from tests.engine.small import fleets, several_devices, specs, tenants, told
+from tests.engine.small_samples import engine_and_twin, fleets, several_devices, specs, tenants
 from tests.engine.twin import CORDON, Twin
 
 
@@ -67,6 +68,13 @@ def complaints(twin: Twin, chosen: Policy, wanted: GuestSpec, machine: Host) -> 
     return found + device_complaints(twin.left(machine), wanted, machine)
 
 
+def free_milli(left: list[int], request: DeviceRequest) -> int:
+    """What a request could have: of several whole devices only whole ones count, else what is left of each."""
+    wants_whole = request.count > 1 and request.milli == WHOLE_DEVICE
+    usable = sorted((min(each, request.milli) for each in left), reverse=True)[: request.count]
+    return sum(each for each in usable if each == WHOLE_DEVICE or not wants_whole)
+
+
 def device_complaints(left: list[int], wanted: GuestSpec, machine: Host) -> list[Complaint]:
     """The first request that finds no devices; earlier ones take the fullest devices that fit."""
     for request in wanted.devices:
@@ -75,8 +83,7 @@ def device_complaints(left: list[int], wanted: GuestSpec, machine: Host) -> list
         roomy = [at for at in allowed if left[at] >= request.milli]
         if len(roomy) < request.count:
             words = "no device" if not of_kind else "wrong device model" if not allowed else "insufficient devices"
-            usable = sorted((max(0, min(left[at], request.milli)) for at in allowed), reverse=True)
-            free = sum(usable[: request.count])
+            free = free_milli([max(0, left[at]) for at in allowed], request)
             return [Complaint(f"devices: {words}: {request.kind}", request.count * request.milli, free)]
         for at in sorted(roomy, key=lambda at: left[at])[: request.count]:
             left[at] -= request.milli
@@ -94,7 +101,7 @@ CHOSEN = [
 @given(chosen=st.sampled_from(CHOSEN), fleet=fleets, running=tenants, wanted=specs(several_devices))
 @QUICK
 def test_a_verdict_lists_exactly_what_the_host_has_against_the_guest(chosen, fleet, running, wanted):
-    engine, twin = told(chosen, fleet, running)
+    engine, twin = engine_and_twin(chosen, fleet, running)
     arrive(engine, guest("g", wanted))
     found = {verdict.host: [complaint(f) for f in verdict.failures] for verdict in engine.explain("g").verdicts}
     assert found == {machine.name: complaints(twin, chosen, wanted, machine) for machine in fleet}
@@ -103,7 +110,7 @@ def test_a_verdict_lists_exactly_what_the_host_has_against_the_guest(chosen, fle
 @given(chosen=st.sampled_from(CHOSEN), fleet=fleets, running=tenants, wanted=specs(several_devices))
 @QUICK
 def test_the_reason_that_a_decision_counts_is_the_first_complaint(chosen, fleet, running, wanted):
-    engine, twin = told(chosen, fleet, running)
+    engine, twin = engine_and_twin(chosen, fleet, running)
     arrive(engine, guest("g", wanted))
     lists = [complaints(twin, chosen, wanted, machine) for machine in fleet]
     expected = Counter(complaints[0].text for complaints in lists if complaints)
@@ -116,8 +123,8 @@ def test_the_reason_that_a_decision_counts_is_the_first_complaint(chosen, fleet,
 
 @given(fleet=fleets, running=tenants, wanted=specs(several_devices))
 @QUICK
-def test_near_misses_are_ordered_by_complaints_then_by_the_share_that_is_missing(fleet, running, wanted):
-    engine, _ = told("spread", fleet, running)
+def test_near_misses_are_ordered_by_complaints_then_missing_share(fleet, running, wanted):
+    engine, _ = engine_and_twin("spread", fleet, running)
     arrive(engine, guest("g", wanted))
     explained = engine.explain("g")
     refusals = [verdict for verdict in explained.verdicts if not verdict.fits]
@@ -175,7 +182,7 @@ def test_amounts_beyond_a_limit_are_told_as_less_than_nothing():
     ]
 
 
-def test_every_untolerated_taint_is_told_and_tolerated_or_soft_ones_are_not():
+def test_only_untolerated_hard_taints_are_reported():
     taints = (Taint("x"), Taint("y", "1", "NoExecute"), Taint("z"), Taint("soft", "", "PreferNoSchedule"))
     wanted = spec(tolerations=(Toleration("y", "Exists"),))
     assert [c.text for c in verdict_on(host("a", taints=taints), wanted)] == [

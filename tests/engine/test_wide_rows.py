@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.engine.wide_rows import WideRows
+from hostler.engine.cache.wide_rows import WideRows
 from tests.engine.fleet import QUICK
 
 
@@ -77,7 +77,7 @@ def test_the_bound_shrinks_with_the_size_of_an_entry_but_not_below_sixteen():
     assert sizes[0] > sizes[1] > sizes[2] > sizes[3] == 16
 
 
-def test_the_entries_within_the_bound_take_about_a_hundred_megabytes_at_most():
+def test_entries_within_the_bound_take_about_a_hundred_megabytes():
     for rows, scorers, normalized in ((64, 1, 0), (1000, 4, 2), (50_000, 3, 1)):
         pool = WideRows(rows, scorers, normalized)
         assert pool.most * 8 * rows * (1 + scorers + normalized) <= 100 * 2**20

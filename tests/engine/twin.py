@@ -24,14 +24,14 @@ CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 FIRST_RESOURCES = ("guests", "cpu", "memory", "storage")
 
 
-class Held(NamedTuple):
+class HeldGuest(NamedTuple):
     """A guest on a host."""
 
     spec: GuestSpec
     devices: tuple[int, ...]
 
 
-class Outcome(NamedTuple):
+class PossibleOutcome(NamedTuple):
     """What the twin would decide: all hosts that may win, and for each of them the device lists that may be taken."""
 
     winners: tuple[str, ...]
@@ -53,7 +53,7 @@ class Twin:
         self.policies = {p.name: p for p in policies}
         self.policies[""] = policies[0]
         self.hosts: dict[str, Host] = {}
-        self.held: dict[str, dict[str, Held]] = {}
+        self.held: dict[str, dict[str, HeldGuest]] = {}
         self.last: dict[str, str] = {}
         self.resources: list[str] = list(FIRST_RESOURCES)
 
@@ -73,7 +73,7 @@ class Twin:
         self.resources += [name for name in names if name not in self.resources]
 
     def book(self, host: str, uid: str, spec: GuestSpec, devices: tuple[int, ...]) -> None:
-        self.held[host][uid] = Held(spec, devices)
+        self.held[host][uid] = HeldGuest(spec, devices)
 
     def free(self, uid: str) -> None:
         for held in self.held.values():
@@ -164,7 +164,7 @@ class Twin:
 
     # -- scores -------------------------------------------------------------------------------------------------------
 
-    def decide(self, spec: GuestSpec) -> Outcome:
+    def decide(self, spec: GuestSpec) -> PossibleOutcome:
         """Work out one decision from nothing."""
         policy = self.policies[spec.policy]
         self.see(name for name, _ in spec.requests)
@@ -177,7 +177,7 @@ class Twin:
             else:
                 reasons[reason] += 1
         if not feasible:
-            return Outcome((), None, 0, reasons, {}, {}, {})
+            return PossibleOutcome((), None, 0, reasons, {}, {}, {})
         totals: dict[str, int | float] = {host.name: 0 for host in feasible}
         raws: dict[str, dict[str, int | float]] = {host.name: {} for host in feasible}
         weighted: dict[str, dict[str, int | float]] = {host.name: {} for host in feasible}
@@ -193,7 +193,7 @@ class Twin:
         best = max(totals.values())
         tied = [host for host in feasible if totals[host.name] == best]
         winners = tuple(host.name for host in self.first_by_ties(policy, tied))
-        return Outcome(winners, best, len(feasible), reasons, totals, raws, weighted)
+        return PossibleOutcome(winners, best, len(feasible), reasons, totals, raws, weighted)
 
     def first_by_ties(self, policy: Policy, tied: list[Host]) -> list[Host]:
         """Narrow hosts of equal score down by the declared keys; more than one is left only where lots are drawn."""

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hostler.engine import Engine
-from hostler.engine.counters import CounterKey
-from hostler.engine.terms import Held as HeldTerm
-from hostler.engine.terms import Matched, ResolvedTerm
+from hostler.engine.cluster.counters import CounterKey
+from hostler.engine.cluster.terms import MatchedGuests, ResolvedTerm
+from hostler.engine.cluster.terms import TermHolders as HeldTerm
 from hostler.model import (
     Action,
     Bind,
+    Defer,
     Event,
     GuestArrived,
     GuestBound,
@@ -28,7 +29,6 @@ from hostler.model import (
     GuestsArrived,
     GuestSpec,
     GuestTerm,
-    Hold,
     Host,
     HostChanged,
     HostJoined,
@@ -51,7 +51,7 @@ MIB = 1 << 20
 LEFT_OUT = -1  # the raw score of a host that soft spreading passes over
 
 
-class Verdicts(NamedTuple):
+class PeerVerdicts(NamedTuple):
     """What the twin says about one guest: hosts that may win, why others refuse, and all scores of those that fit.
 
     A host that refuses has all the reasons that may be named first: several only where guests that run already stand
@@ -65,7 +65,7 @@ class Verdicts(NamedTuple):
     weighted: dict[str, dict[str, int]]
 
 
-class Placed(NamedTuple):
+class PlacedGuest(NamedTuple):
     """A guest on a host that is there."""
 
     uid: str
@@ -135,10 +135,10 @@ class GuestTwin(twin.Twin):
         self.held.setdefault(host, {})
         super().book(host, uid, spec, devices)
 
-    def placed(self) -> list[Placed]:
+    def placed(self) -> list[PlacedGuest]:
         """All guests whose host is there; those of absent hosts count for nothing."""
         return [
-            Placed(uid, held.spec, host)
+            PlacedGuest(uid, held.spec, host)
             for name, host in self.hosts.items()
             for uid, held in self.held.get(name, {}).items()
         ]
@@ -332,7 +332,7 @@ class GuestTwin(twin.Twin):
 
     # -- decisions ----------------------------------------------------------------------------------------------------
 
-    def judge(self, spec: GuestSpec) -> Verdicts:
+    def judge(self, spec: GuestSpec) -> PeerVerdicts:
         """Work out one decision from nothing."""
         policy = self.policies[spec.policy]
         self.see(name for name, _ in spec.requests)
@@ -345,7 +345,7 @@ class GuestTwin(twin.Twin):
             else:
                 feasible.append(host)
         if not feasible:
-            return Verdicts((), refused, {}, {}, {})
+            return PeerVerdicts((), refused, {}, {}, {})
         totals = {host.name: 0 for host in feasible}
         raws: dict[str, dict[str, int]] = {host.name: {} for host in feasible}
         weighted: dict[str, dict[str, int]] = {host.name: {} for host in feasible}
@@ -360,7 +360,7 @@ class GuestTwin(twin.Twin):
                 totals[host.name] += use.weight * value
         best = [host for host in feasible if totals[host.name] == max(totals.values())]
         winners = tuple(host.name for host in self.first_by_ties(policy, best))
-        return Verdicts(winners, refused, totals, raws, weighted)
+        return PeerVerdicts(winners, refused, totals, raws, weighted)
 
     def broken_by(self, uid: str) -> list[str]:
         """Say which hard constraints do not hold for a guest where it is now, its own or those of others."""
@@ -392,7 +392,7 @@ class GuestTwin(twin.Twin):
             broken.append("is on a host that it may not use")
         return broken
 
-    def has_friends(self, own: Placed, term: GuestTerm, others: list[Placed]) -> bool:
+    def has_friends(self, own: PlacedGuest, term: GuestTerm, others: list[PlacedGuest]) -> bool:
         """Somebody whom all terms mean is near, or nobody is anywhere and the guest would be such a one itself."""
         spec = own.spec
         friends = [o.host for o in others if all(self.means(t, spec.namespace, o.spec) for t in spec.affinity)]
@@ -426,7 +426,7 @@ class GuestTwin(twin.Twin):
     def times(self, key: CounterKey, spec: GuestSpec) -> int:
         """Return how often a guest counts for a counter."""
         counted = key.counted
-        if isinstance(counted, Matched):
+        if isinstance(counted, MatchedGuests):
             if spec.is_leaving and not counted.with_leaving:
                 return 0
             return int(all(self.means(as_term(term), "", spec) for term in counted.terms))
@@ -479,7 +479,7 @@ def scaled(scorer: str, raw: list[int]) -> list[int]:
 # -- an engine and its twin -------------------------------------------------------------------------------------------
 
 
-class Pair:
+class EnginePair:
     """An engine and its twin, told the same; the twin follows the engine's decisions."""
 
     def __init__(self, *policies: Policy, seed: int = 0, rules: QueueRules | None = None) -> None:
@@ -539,7 +539,7 @@ class Pair:
             assert decision.hosts == len(self.twin.hosts)
             assert decision.feasible == len(expected.totals)
             check_reasons({count.reason: count.hosts for count in decision.reasons}, expected)
-            if isinstance(action, Hold):
+            if isinstance(action, Defer):
                 assert expected.totals == {}
                 assert action.reasons == decision.reasons
                 continue
@@ -572,12 +572,12 @@ class Pair:
         """Compare every counter of the engine with a count of the guests, by the engine and by the twin."""
         state = self.engine.state
         tallies = state.cluster.counters.tallies()
-        assert tallies == state.cluster.counters.recounted({s.number: s.spec for s in state.shapes.shapes})
+        assert tallies == state.cluster.counters.recount({s.number: s.spec for s in state.shapes.shapes})
         for key, tally in tallies.items():
             assert sorted(tally.values()) == self.twin.recount(key), key
 
 
-def check_reasons(named: dict[Reason, int], expected: Verdicts) -> None:
+def check_reasons(named: dict[Reason, int], expected: PeerVerdicts) -> None:
     """Compare reasons with the number of hosts; where several may be named first, any of them will do."""
     certain = Counter(reasons[0] for reasons in expected.refused.values() if len(set(reasons)) == 1)
     open_choices = [set(reasons) for reasons in expected.refused.values() if len(set(reasons)) > 1]

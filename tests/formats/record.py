@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 
 from tests.control.postgres import PostgresServer
-from tests.control.storms.service import CALM, Service
+from tests.control.storms.service import CALM, ServiceProcess
 from tests.wait import GIVE_UP_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +54,7 @@ def record_journals(folder: Path) -> None:
 def record_random_run(folder: Path, seed: int) -> None:
     """Write one run as two files: the second one begins with a checkpoint, and has another one inside."""
     from hostler.engine import Engine
-    from hostler.engine.journal import Recorder
+    from hostler.engine.journals.journal import Recorder
     from tests.engine.engine_twins import apply_all
     from tests.engine.random_runs import RandomRun
 
@@ -102,7 +102,7 @@ def record_databases(folder: Path) -> None:
 
 async def fill(folder: Path, url: str, *, is_killed: bool) -> Json:
     """Serve a database, let people and hosts do what they do, and return its contents."""
-    service = Service(folder, url, options=CALM)
+    service = ServiceProcess(folder, url, options=CALM)
     await service.start()
     await service.ready(leads=True)
     with fake_hosts(folder, service):
@@ -116,7 +116,7 @@ async def fill(folder: Path, url: str, *, is_killed: bool) -> Json:
 
 
 @contextmanager
-def fake_hosts(folder: Path, service: Service) -> Iterator[None]:
+def fake_hosts(folder: Path, service: ServiceProcess) -> Iterator[None]:
     words = ["dev", "fleet", "--server", service.address, "--key-file", str(service.key_file), "--hosts", "4"]
     words += ["--size", "cpu=8,memory=32Gi,disk=100Gi", "--storage", "shared", "--label", "zone=north"]
     with (folder / "fleet.log").open("wb") as output:
@@ -173,7 +173,7 @@ async def use(client: httpx.AsyncClient) -> None:
     await until(is_settled, "all VMs are where they should be", saw=lambda: states)
 
 
-def client_of(service: Service, key: str) -> httpx.AsyncClient:
+def client_of(service: ServiceProcess, key: str) -> httpx.AsyncClient:
     headers = {"Authorization": f"Bearer {key}"}
     return httpx.AsyncClient(base_url=service.address, headers=headers, timeout=GIVE_UP_S)
 

@@ -1,4 +1,4 @@
-"""Real control planes for tests: one for each worker, and nothing of it stays when the tests end, or crash."""
+"""Real control planes for tests: one for each worker, and nothing of it stays when the tests end or crash."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _numbers = itertools.count()
 def nothing_left_open() -> Iterator[None]:
     """Blame the module that left connections, loops or processes open.
 
-    They are often in cycles, so that the collector finds them much later, in the middle of an innocent test. Once for
-    each module, since a collection takes a tenth of a second.
+    They are often in cycles, so the collector finds them much later, during an unrelated test. Once per module, since a
+    collection takes a tenth of a second.
     """
     yield
     gc.collect()
@@ -27,7 +27,7 @@ def nothing_left_open() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Give etcd and an API server, without controllers, scheduler or kubelets; made once for each worker."""
+    """Yield etcd and an API server, without controllers, scheduler or kubelets; one for each worker."""
     folder = tmp_path_factory.mktemp("control-plane")
     # The kernel ends its processes with this one, whatever happens to us.
     with LocalCluster.start("tests", folder, dies_with_us=True) as cluster:
@@ -36,7 +36,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClu
 
 @pytest.fixture
 def namespace(control_plane: LocalCluster) -> Iterator[str]:
-    """Give the name of a namespace that nobody else uses; its pods go at the end, and the namespace stays."""
+    """Yield the name of an unused namespace; its pods are deleted at the end, and the namespace stays."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
     with control_plane.api() as api:
         api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})

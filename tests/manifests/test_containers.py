@@ -65,7 +65,7 @@ def test_a_malformed_port_is_refused_with_pod_and_path(port, message):
     assert caught.value.message == f"pod default/a: spec.containers[1].ports[1].{message}"
 
 
-def test_a_malformed_port_on_the_network_of_the_host_is_named_by_its_own_field():
+def test_malformed_host_network_port_is_named_by_its_field():
     with pytest.raises(InputError, match=r"spec\.initContainers\[0\]\.ports\[0\]\.containerPort: 70000 is not"):
         guest_of(pod(hostNetwork=True, initContainers=[with_ports({"containerPort": 70000}, restartPolicy="Always")]))
 

@@ -119,7 +119,7 @@ def test_room_does_not_matter():
     assert made(full, daemons()) == ["n1"]
 
 
-def test_a_daemon_tolerates_what_befalls_its_node_beside_what_its_template_says():
+def test_daemon_tolerates_node_taints_beside_its_own():
     own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
     (guest,) = read_manifests([node("n1"), daemons(tolerations=[own, {"key": "x", "operator": "Exists"}])]).guests
     keys = [(item.key.removeprefix("node.kubernetes.io/"), item.effect) for item in guest.spec.tolerations]

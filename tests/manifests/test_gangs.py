@@ -106,7 +106,7 @@ def test_a_group_of_the_older_form_has_a_minimum():
     assert found.notes == ()
 
 
-def test_a_group_without_a_namespace_is_in_the_default_one_and_keeps_its_version():
+def test_group_without_a_namespace_is_in_the_default_one():
     data = thing("PodGroup", "g", version="scheduling.k8s.io/v1", metadata={"resourceVersion": "12"}, spec=FOUR)
     assert gang_of(data) == Gang(name="g", namespace="default", version=12, min_count=4)
 

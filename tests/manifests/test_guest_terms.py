@@ -59,7 +59,7 @@ def test_required_and_preferred_terms_of_both_directions_keep_apart():
     assert spec.preferred_anti_affinity == (WeightedGuestTerm(100, GuestTerm(ZONE, Selector())),)
 
 
-def test_a_running_pod_keeps_its_terms_because_they_hold_in_both_directions():
+def test_running_pod_keeps_its_terms():
     guest, notes = pod_to_guest(read_pod(pod(nodeName="n1", affinity=near(term(labelSelector=WEB)))))
     assert guest.spec.affinity == (GuestTerm(ZONE, Selector((IS_WEB,))),)
     assert notes == ()

@@ -295,14 +295,14 @@ BAD_NAMES = {"a/b": "a/b", "/": "/", "a b": "a b", "a\u202eb": "a\\u202eb", "a\n
 
 @pytest.mark.parametrize(("name", "shown"), BAD_NAMES.items(), ids=["slashed", "slash", "space", "mirror", "line"])
 @pytest.mark.parametrize("make", [node, pod], ids=["node", "pod"])
-def test_names_that_could_not_be_read_again_are_refused_with_file_and_place(make, name, shown):
+def test_unreadable_names_are_rejected_with_file_and_place(make, name, shown):
     with pytest.raises(InputError) as refused:
         read_manifests([make(name)], sources=["f.yaml"])
     assert refused.value.message.startswith("f.yaml: ")
     assert refused.value.message.endswith(f": metadata.name: it is '{shown}'")
 
 
-def test_names_that_are_too_long_are_refused_also_those_that_a_workload_makes():
+def test_too_long_names_are_rejected_also_those_of_workloads():
     with pytest.raises(InputError, match=r"metadata\.name: it is longer than 253 characters"):
         read_manifests([pod("a" * 254)])
     workload = thing("Deployment", "a" * 253, version="apps/v1", spec={"template": template()})
@@ -344,7 +344,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize(("item", "message"), UNREADABLE.values(), ids=UNREADABLE)
-def test_keys_and_names_inside_an_object_that_could_not_be_read_again_are_refused(item, message):
+def test_unreadable_keys_and_names_inside_an_object_are_rejected(item, message):
     with pytest.raises(InputError) as refused:
         read_manifests([item], sources=["f.yaml"])
     assert refused.value.message.startswith("f.yaml: ")

@@ -4,9 +4,9 @@ import pytest
 
 from hostler.errors import InputError
 from hostler.manifests import read_manifests
-from hostler.manifests.metadata import Metadata
-from hostler.manifests.policy_objects import PriorityClass
-from hostler.manifests.priorities import PriorityClasses
+from hostler.manifests.objects.metadata import Metadata
+from hostler.manifests.objects.policies import PriorityClass
+from hostler.manifests.pods.priorities import PriorityClasses
 from tests.manifests.samples import lines, pod, template, thing
 
 

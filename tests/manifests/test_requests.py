@@ -4,7 +4,7 @@ import pytest
 
 from hostler.errors import QuantityError
 from hostler.manifests import pod_requests, read_pod
-from hostler.manifests.requests import scored_requests
+from hostler.manifests.pods.requests import scored_requests
 from tests.manifests.samples import container as c
 from tests.manifests.samples import pod
 
@@ -253,7 +253,7 @@ def test_a_resized_sidecar_counts_with_what_its_node_reports():
 
 
 @pytest.mark.parametrize(("conditions", "millis"), [([], 5000), (INFEASIBLE, 1000)], ids=["feasible", "infeasible"])
-def test_a_container_without_a_report_counts_by_its_spec_unless_that_is_infeasible(conditions, millis):
+def test_container_without_a_report_counts_by_its_spec(conditions, millis):
     status = {"conditions": conditions, "containerStatuses": [report("x", actual={"cpu": "1"})]}
     held = asked(containers=[c("x", cpu="1"), c("y", cpu="4")], nodeName="n1", status=status)
     assert held == {"cpu": millis}
@@ -319,6 +319,6 @@ def test_a_pod_that_asks_as_a_whole_is_scored_by_what_it_asks_for():
     assert scored(containers=containers, resources={"requests": {"cpu": "4"}}) == {}
 
 
-def test_a_pod_that_asks_as_a_whole_is_scored_by_some_memory_when_nobody_in_it_asks_for_any():
+def test_pod_level_request_is_scored_by_some_memory():
     containers = [c(cpu="1"), c(cpu="1")]
     assert scored(containers=containers, resources={"requests": {"cpu": "4"}}) == {"cpu": 4000, "memory": 400 * MI}

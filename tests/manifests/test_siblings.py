@@ -4,8 +4,8 @@ import pytest
 
 from hostler.errors import InputError
 from hostler.manifests import Surroundings, read_manifests
-from hostler.manifests.metadata import Metadata
-from hostler.manifests.policy_objects import Service, ServiceSpec
+from hostler.manifests.objects.metadata import Metadata
+from hostler.manifests.objects.policies import Service, ServiceSpec
 from hostler.manifests.selectors import select_labels
 from hostler.model import Expression, Selector
 from tests.manifests.samples import owned_by, pod, template, thing
@@ -92,7 +92,7 @@ def test_siblings_are_given_by(objects, expected):
     assert guest.spec.siblings == expected
 
 
-def test_the_pods_of_a_deployment_are_siblings_by_its_selector_and_its_services():
+def test_pods_of_a_deployment_are_siblings_by_selector_and_services():
     deployment = thing(
         "Deployment",
         "web",
@@ -158,7 +158,7 @@ def deployment(labels, replicas=2):
     return thing("Deployment", "web", version="apps/v1", namespace="shop", spec=spec)
 
 
-def test_new_pods_of_a_deployment_are_those_of_its_replica_set_of_the_same_template():
+def test_pods_of_a_deployment_are_those_of_its_current_replica_set():
     labels = {"app": "web", "tier": "front"}
     made = replica_set("web-h1", metadata=owned_by("Deployment", "web"))
     running = web(**owned_by("ReplicaSet", "web-h1"))

@@ -4,7 +4,7 @@ import pytest
 
 from hostler.errors import InputError
 from hostler.manifests import read_manifests
-from hostler.manifests.replicas import MAX_MADE, Names
+from hostler.manifests.workloads.replicas import MAX_MADE, PodNames
 from tests.manifests.samples import container, lines, owned_by, pod, template, thing
 
 APPS, BATCH = "apps/v1", "batch/v1"
@@ -388,7 +388,7 @@ def test_a_malformed_workload_is_refused_with_name_and_path(data, message):
 
 
 def test_many_workloads_together_may_not_be_too_many_either():
-    names_of_pods = Names([])
+    names_of_pods = PodNames([])
     names_of_pods.take("shop", (), MAX_MADE - 1, "spec.replicas")
     assert names_of_pods.count_up("shop", "web", 1, "spec.replicas") == ("web-0",)
     with pytest.raises(InputError, match=r"spec\.replicas: 1 pods are too many"):

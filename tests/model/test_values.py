@@ -18,6 +18,7 @@ from hostler.model import (
     Bind,
     BindFailed,
     Decision,
+    Defer,
     Event,
     Guest,
     GuestArrived,
@@ -26,7 +27,6 @@ from hostler.model import (
     GuestLeft,
     GuestsArrived,
     GuestSpec,
-    Hold,
     Host,
     HostChanged,
     HostJoined,
@@ -72,7 +72,7 @@ EVENTS = [
 ]
 ACTIONS = [
     Bind("u", "g", 1, "h", (0, 1)),
-    Hold("u", "g", 1, 2, REASONS, 3),
+    Defer("u", "g", 1, 2, REASONS, 3),
     Ask("u", "g", 1, "oracle", 4, ("h", "i"), 99),
     Prepare("u", "g", 1, "h", ("volume",), 99, (0,)),
     Abandon("u", "g", 1, "h", "late"),

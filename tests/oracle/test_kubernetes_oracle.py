@@ -18,17 +18,19 @@ from hostler.model import (
     Action,
     Bind,
     BudgetChanged,
+    Defer,
     Evict,
     Explanation,
     Guest,
     GuestArrived,
     GuestLeft,
-    Hold,
     HostsJoined,
     NamespaceChanged,
     Nominate,
     Policy,
 )
+
+pytestmark = pytest.mark.early
 
 DATA = Path(__file__).parent / "data"
 # What the engine leaves to fronts: it refuses guests with volumes or claims instead of scoring them.
@@ -112,7 +114,7 @@ def hosts_of(actions: list[Action], kind: type[Bind | Nominate]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", SCORED, ids=named)
-def test_feasible_hosts_and_every_plugin_s_weighted_score_are_kube_scheduler_s(case):
+def test_hosts_and_weighted_scores_are_those_of_kube_scheduler(case):
     engine, guest = engine_of(read_case(case), WITHOUT_PREEMPTION)
     explanation = engine.explain(guest.uid)
     assert sorted(explanation.feasible) == case["feasible"]
@@ -121,11 +123,11 @@ def test_feasible_hosts_and_every_plugin_s_weighted_score_are_kube_scheduler_s(c
 
 
 @pytest.mark.parametrize("case", SCORED, ids=named)
-def test_the_guest_goes_to_a_host_with_kube_scheduler_s_best_total_or_waits(case):
+def test_guest_gets_the_best_total_of_kube_scheduler_or_waits(case):
     engine, guest = engine_of(read_case(case), WITHOUT_PREEMPTION)
     actions = engine.step(0)
     if not case["feasible"]:
-        assert names_of(actions, Hold) == [guest.name]
+        assert names_of(actions, Defer) == [guest.name]
         assert case["chosen"] is None
         return
     totals = {node: sum(scores.values()) for node, scores in case["scores"].items()}
@@ -155,7 +157,7 @@ def test_nobody_is_evicted_where_kube_scheduler_evicted_nobody(case):
     actions = engine.step(0)
     assert names_of(actions, Evict) == []
     if case["chosen"] is None:
-        assert names_of(actions, Hold) == [guest.name]
+        assert names_of(actions, Defer) == [guest.name]
     else:  # it fitted; both draw among the best
         assert case["chosen"] in best
         assert hosts_of(actions, Bind)[0] in best

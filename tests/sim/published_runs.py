@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from hostler.sim.datasets import read_rows
-from hostler.sim.filling import BINS
+from hostler.sim.fill_experiment import BINS
 
 PUBLISHED = Path(__file__).parent / "published"
 WORKLOADS = ("default", "cpu250", "gpushare60", "gpuspec33", "multigpu30")

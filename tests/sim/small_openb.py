@@ -8,8 +8,8 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from hostler.sim.cells import Cell
 from hostler.sim.shuffles import draws
+from hostler.sim.sweeps.cells import SweepCell
 
 SEEDS = "1-4"
 _SHARES = (50, 220, 330, 500, 590, 810, 1000, 1000)
@@ -30,10 +30,10 @@ def write_small_openb(folder: Path) -> Path:
     return folder
 
 
-def small_cells(data_dir: Path, count: int = 3) -> list[Cell]:
+def small_cells(data_dir: Path, count: int = 3) -> list[SweepCell]:
     """Return cells on the small trace: two policies, and so many seeds."""
     return [
-        Cell(policy=policy, seed=seed, data_dir=str(data_dir))
+        SweepCell(policy=policy, seed=seed, data_dir=str(data_dir))
         for seed in range(1, count + 1)
         for policy in ("fgd", "random")
     ]

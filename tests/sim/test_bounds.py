@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from hostler.engine import BUILT_IN
 from hostler.errors import InputError
 from hostler.model import Device, Host
-from hostler.sim.bounds import arrived_until, gpu_bound
-from hostler.sim.filling import fill
+from hostler.sim.bounds import CELLS, best_patterns, cells_of, count_arrivals_until, gpu_bound, single_patterns
+from hostler.sim.fill_experiment import run_fill_experiment
 from hostler.sim.openb import openb_experiment
-from hostler.sim.patterns import CELLS, best_patterns, cells_of, single_patterns
-from tests.cli.running import hostler
-from tests.sim.small_fillings import filling, host, pod, random_filling
+from tests.cli.cli_in_process import hostler
+from tests.sim.small_experiments import experiment_of, host, pod, random_experiment
 
 # Workload, point, forced before, bound in percent; seed 42. From this project's study, computed there with scipy.
 PUBLISHED = [
@@ -63,55 +62,55 @@ def percent(experiment, **options):
 
 
 def test_two_large_shares_do_not_fit_on_one_gpu():
-    assert percent(filling([host("a", 2)], [pod(600)] * 4)) == pytest.approx(60)
+    assert percent(experiment_of([host("a", 2)], [pod(600)] * 4)) == pytest.approx(60)
 
 
 def test_shares_that_complement_each_other_fill_the_gpus():
-    assert percent(filling([host("a", 2)], [pod(600), pod(600), pod(400), pod(400)])) == pytest.approx(100)
+    assert percent(experiment_of([host("a", 2)], [pod(600), pod(600), pod(400), pod(400)])) == pytest.approx(100)
 
 
 def test_a_host_takes_one_guest_that_needs_more_than_half_of_its_gpus():
     # Gpus alone would hold 16 / 5 = 3.2 guests of five.
-    assert percent(filling([host("a", 8), host("b", 8)], [pod(1000, 5)] * 4)) == pytest.approx(100 * 10 / 16)
+    assert percent(experiment_of([host("a", 8), host("b", 8)], [pod(1000, 5)] * 4)) == pytest.approx(100 * 10 / 16)
 
 
 def test_cpu_and_memory_bound_too():
-    assert percent(filling([host("a", 4, cpu=10)], [pod(1000, cpu=5000)] * 4)) == pytest.approx(50)
-    assert percent(filling([host("a", 4, memory=10)], [pod(1000, memory=10)] * 4)) == pytest.approx(25)
+    assert percent(experiment_of([host("a", 4, cpu=10)], [pod(1000, cpu=5000)] * 4)) == pytest.approx(50)
+    assert percent(experiment_of([host("a", 4, memory=10)], [pod(1000, memory=10)] * 4)) == pytest.approx(25)
 
 
 def test_a_model_that_nobody_has_counts_for_nothing():
-    assert percent(filling([host("a", 4)], [pod(1000), pod(1000, models=["H100"])])) == pytest.approx(25)
+    assert percent(experiment_of([host("a", 4)], [pod(1000), pod(1000, models=["H100"])])) == pytest.approx(25)
 
 
 def test_those_who_must_be_placed_take_room_from_better_ones():
-    experiment = filling([host("a", 1)], [pod(600), pod(1000)])
+    experiment = experiment_of([host("a", 1)], [pod(600), pod(1000)])
     assert percent(experiment) == pytest.approx(100)
     assert percent(experiment, forced_percent=60) == pytest.approx(60)
 
 
 def test_guests_without_gpu_count_where_they_must_be_placed():
-    experiment = filling([host("a", 1, cpu=4)], [pod(cpu=4000), pod(1000)])
+    experiment = experiment_of([host("a", 1, cpu=4)], [pod(cpu=4000), pod(1000)])
     assert percent(experiment) == pytest.approx(100)
     assert percent(experiment, forced_percent=50) == pytest.approx(0, abs=1e-6)
 
 
 def test_a_bound_that_nobody_can_meet_is_none():
-    assert percent(filling([host("a", 1)], [pod(600), pod(600)]), forced_percent=120) is None
+    assert percent(experiment_of([host("a", 1)], [pod(600), pod(600)]), forced_percent=120) is None
 
 
 def test_a_point_counts_those_who_arrive_before_it_is_passed():
-    experiment = filling([host("a", 2)], [pod(500), pod(500), pod(), pod(1000)])
-    assert [arrived_until(experiment, at) for at in (0, 25, 49, 50, 99, 100)] == [0, 1, 1, 3, 3, 4]
+    experiment = experiment_of([host("a", 2)], [pod(500), pod(500), pod(), pod(1000)])
+    assert [count_arrivals_until(experiment, at) for at in (0, 25, 49, 50, 99, 100)] == [0, 1, 1, 3, 3, 4]
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_no_policy_reaches_more_than_the_bound(seed):
-    experiment = random_filling(seed)
+    experiment = random_experiment(seed)
     bound = percent(experiment)
     for name in GPU_POLICIES:
-        result = fill(experiment, BUILT_IN[name], seed)
+        result = run_fill_experiment(experiment, BUILT_IN[name], seed)
         assert 100 * result.gpu_milli_allocated / result.gpu_milli_total <= bound + 1e-6, name
 
 
@@ -122,14 +121,14 @@ def test_no_policy_reaches_more_than_the_bound_on_openb(workload):
         experiment = openb_experiment(workload, seed)
         bound = percent(experiment)
         for name in GPU_POLICIES:
-            result = fill(experiment, BUILT_IN[name], seed)
+            result = run_fill_experiment(experiment, BUILT_IN[name], seed)
             assert 100 * result.gpu_milli_allocated / result.gpu_milli_total <= bound, name
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_forcing_never_raises_a_bound_and_more_arrivals_never_lower_it(seed):
-    experiment = random_filling(seed)
+    experiment = random_experiment(seed)
     early, late = percent(experiment, at_percent=80), percent(experiment, at_percent=150)
     forced = percent(experiment, at_percent=150, forced_percent=30)
     assert early <= late + 1e-4
@@ -152,18 +151,18 @@ def test_a_share_between_two_cells_is_rounded_down():
 
 def test_shares_smaller_than_a_cell_are_refused():
     with pytest.raises(InputError, match="5 thousandths"):
-        gpu_bound(filling([host("a", 1)], [pod(5)]))
+        gpu_bound(experiment_of([host("a", 1)], [pod(5)]))
 
 
 def test_hosts_whose_gpus_differ_are_refused():
     mixed = Host(name="a", devices=(Device("gpu", "T4"), Device("gpu", "G2")))
     with pytest.raises(InputError, match="gpus that differ"):
-        gpu_bound(filling([mixed], [pod(1000)]))
+        gpu_bound(experiment_of([mixed], [pod(1000)]))
 
 
 def test_hosts_without_gpus_have_no_bound():
     with pytest.raises(InputError, match="no gpus"):
-        gpu_bound(filling([host("a", 0)], [pod(1000)]))
+        gpu_bound(experiment_of([host("a", 0)], [pod(1000)]))
 
 
 def test_the_command_prints_free_and_forced_bounds():

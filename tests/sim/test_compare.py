@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from hostler.errors import InputError, UnknownNameError
-from hostler.sim.cells import Cell, CellResult
-from hostler.sim.comparison import compare
-from tests.cli.running import hostler
+from hostler.sim.sweeps.cells import CellResult, SweepCell
+from hostler.sim.sweeps.comparison import compare
+from tests.cli.cli_in_process import hostler
 from tests.sim.small_openb import SEEDS, write_small_openb
 
 
@@ -23,7 +23,9 @@ def data_dir(tmp_path_factory):
 
 def results(values: dict[str, list[float]], workload: str = "default", figure: str = "gpu_percent"):
     return [
-        CellResult(key="", hostler="", cell=Cell(workload=workload, policy=policy, seed=seed), figures={figure: value})
+        CellResult(
+            key="", hostler="", cell=SweepCell(workload=workload, policy=policy, seed=seed), figures={figure: value}
+        )
         for policy, column in values.items()
         for seed, value in enumerate(column)
     ]
@@ -39,7 +41,7 @@ class TestByHand:
         assert second.margin == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
         assert (second.against, second.verdict, second.runs) == ("a", "unclear", 3)
 
-    def test_a_small_difference_that_is_always_there_is_clear_in_spite_of_a_large_spread(self):
+    def test_small_constant_difference_is_clear_despite_a_large_spread(self):
         _, second = compare(results({"a": [10, 50, 90], "b": [11, 51, 91.1]}))
         assert second.spread > 30
         assert second.verdict == "better"
@@ -55,6 +57,17 @@ class TestByHand:
     def test_equal_runs_are_equal(self):
         _, second = compare(results({"a": [1, 2], "b": [1, 2]}))
         assert (second.difference, second.margin, second.verdict) == (0, 0, "equal")
+
+    def test_seeds_without_effect_give_exact_differences(self):
+        first, second, third = compare(results({"a": [1, 1, 1], "b": [2, 2, 2], "c": [1, 1, 1]}))
+        assert (first.runs, first.seeds_matter, first.wins) == (1, False, 0)
+        assert (second.difference, second.margin, second.verdict, second.wins) == (1, None, "better", 1)
+        assert (third.difference, third.margin, third.verdict) == (0, None, "equal")
+
+    def test_a_policy_that_draws_keeps_its_interval(self):
+        _, second, third = compare(results({"a": [1, 1, 1], "random": [2, 2, 3], "c": [2, 2, 2]}))
+        assert (second.seeds_matter, second.runs, second.margin is None) == (True, 3, False)
+        assert (third.seeds_matter, third.runs, third.margin, third.verdict) == (False, 3, None, "better")
 
     def test_one_run_says_nothing_about_its_difference(self):
         _, second = compare(results({"a": [1], "b": [2]}))
@@ -87,7 +100,7 @@ class TestByHand:
         assert "gpu_percent" in caught.value.hint
 
     def test_runs_of_different_seeds_cannot_be_compared(self):
-        lonely = CellResult(key="", hostler="", cell=Cell(policy="b", seed=9), figures={"gpu_percent": 1})
+        lonely = CellResult(key="", hostler="", cell=SweepCell(policy="b", seed=9), figures={"gpu_percent": 1})
         with pytest.raises(InputError, match="nothing to compare"):
             compare([*results({"a": [1]}), lonely])
 
@@ -137,10 +150,49 @@ class TestCommand:
             "hosts: [{name: host, count: 2, capacity: {cpu: 4}}]\n"
             "arrivals: [{guest: {name: web, requests: {cpu: 1}}, count: 50}]\n"
         )
-        words = ("--policies", "spread,mine", "--seeds", "2", "--jobs", "1", "-o", "json")
+        words = ("--policies", "spread,mine", "--runs", "2", "--jobs", "1", "-o", "json")
         done = hostler("sim", "compare", file, *words)
         assert done.code == 0, done.err
         assert {(row["workload"], row["policy"]) for row in done.json} == {("busy", "spread"), ("busy", "mine")}
+
+    def test_a_scenario_without_chance_has_no_interval(self, tmp_path):
+        file = tmp_path / "even.yaml"
+        file.write_text(
+            "apiVersion: hostler/v1\nkind: Scenario\n"
+            "hosts: [{name: host, count: 2, capacity: {cpu: 4}}]\n"
+            "arrivals:\n"
+            "- {guest: {name: small, requests: {cpu: 1}}, count: 4, pattern: {kind: at_once},"
+            " duration: {kind: fixed}}\n"
+            "- {guest: {name: large, requests: {cpu: 4}}, count: 1, start: 1m, pattern: {kind: at_once},"
+            " duration: {kind: fixed}}\n"
+        )
+        words = ("--policies", "pack,spread", "--runs", "3", "--jobs", "1", "--figure", "wait_mean_s")
+        done = hostler("sim", "compare", file, *words)
+        assert done.code == 0, done.err
+        assert "±" not in done.out
+        assert [line.split()[4:] for line in done.lines[1:3]] == [
+            ["-", "-", "-", "1/1"],
+            ["-", done.lines[2].split()[5], "worse", "0/1"],
+        ]
+        assert "Seeds make no difference: each policy gives the same result with all 3 seeds." in done.out
+
+    def test_runs_counts_seeds_from_42(self, data_dir):
+        words = ("sim", "compare", "--policies", "first_fit", "--workload", "cpu050", "--jobs", "1", "-o", "json")
+        counted, listed = (hostler(*words, *given) for given in (("--runs", "2"), ("--seeds", "42,43")))
+        assert counted.code == 0, counted.err
+        assert counted.json[0]["runs"] == 2
+        assert counted.out == listed.out
+
+    @pytest.mark.parametrize("command", [("compare",), ("sweep", "out")])
+    def test_seeds_rejects_a_lone_number(self, command):
+        done = hostler("sim", *command, "--policies", "fgd", "--seeds", "42")
+        assert done.code == 2
+        assert done.error == "--seeds 42 may mean one seed or 42 of them"
+        assert done.hint == "--runs 42 runs 42 seeds; --seeds 42-42 runs seed 42 alone"
+
+    def test_runs_and_seeds_exclude_each_other(self):
+        done = hostler("sim", "compare", "--policies", "fgd", "--runs", "3", "--seeds", "42-44")
+        assert (done.code, done.error) == (2, "give --runs or --seeds, not both")
 
     def test_a_policy_from_a_file_takes_part(self, data_dir, tmp_path):
         file = tmp_path / "mine.py"

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from hostler.errors import InputError, PluginError, UnavailableError
-from hostler.sim.cells import Cell, CellResult, attempt, cell_key, run_cell, sealed
-from hostler.sim.dask_cluster import run_on_dask
-from hostler.sim.executors import run_here, run_in_processes
+from hostler.sim.sweeps.cells import CellResult, SweepCell, cell_key, hash_plugin_files, run_cell, run_cell_or_fail
+from hostler.sim.sweeps.dask_cluster import run_on_dask
+from hostler.sim.sweeps.executors import run_here, run_in_processes
 from tests.sim.small_openb import small_cells, write_small_openb
 from tests.wait import wait_until
 
@@ -36,13 +36,15 @@ def contents(finished) -> dict[str, bytes]:
     return {done.result.key: done.content for done in finished}
 
 
-def mixed_cells(data_dir: Path) -> list[Cell]:
-    scenario = Cell(kind="scenario", workload="two", scenario=msgspec.json.encode(SCENARIO).decode(), policy="pack")
+def mixed_cells(data_dir: Path) -> list[SweepCell]:
+    scenario = SweepCell(
+        kind="scenario", workload="two", scenario=msgspec.json.encode(SCENARIO).decode(), policy="pack"
+    )
     return [
         *small_cells(data_dir),
-        Cell(kind="bound", seed=1, data_dir=str(data_dir)),
+        SweepCell(kind="bound", seed=1, data_dir=str(data_dir)),
         scenario,
-        Cell(policy="no_such", seed=1, data_dir=str(data_dir)),
+        SweepCell(policy="no_such", seed=1, data_dir=str(data_dir)),
     ]
 
 
@@ -54,7 +56,7 @@ def test_one_process_and_several_give_the_same_bytes(data_dir):
 
 
 def test_a_result_comes_back_from_its_bytes(data_dir):
-    done = attempt(small_cells(data_dir)[0])
+    done = run_cell_or_fail(small_cells(data_dir)[0])
     assert msgspec.json.decode(done.content, type=CellResult) == done.result
     assert done.wall_s > 0
     assert b"wall" not in done.content
@@ -73,26 +75,30 @@ def test_a_scenario_has_the_figures_of_its_outcome(data_dir):
 
 
 def test_a_cell_that_fails_is_a_result_with_its_error(data_dir):
-    result = attempt(mixed_cells(data_dir)[-1]).result
+    result = run_cell_or_fail(mixed_cells(data_dir)[-1]).result
     assert result.error == "there is no policy 'no_such'"
     assert result.hint
     assert not result.figures
 
 
 def test_equal_cells_have_one_key_and_others_another():
-    cell = Cell(policy="fgd", seed=1)
-    assert cell_key(cell) == cell_key(Cell(policy="fgd", seed=1))
-    others = [Cell(policy="fgd", seed=2), Cell(policy="pack", seed=1), Cell(policy="fgd", seed=1, tune=1.0)]
+    cell = SweepCell(policy="fgd", seed=1)
+    assert cell_key(cell) == cell_key(SweepCell(policy="fgd", seed=1))
+    others = [
+        SweepCell(policy="fgd", seed=2),
+        SweepCell(policy="pack", seed=1),
+        SweepCell(policy="fgd", seed=1, tune=1.0),
+    ]
     assert len({cell_key(each) for each in (cell, *others)}) == 4
 
 
-def test_an_edited_plugin_file_gives_another_cell_and_is_refused_by_the_old_one(data_dir, tmp_path):
+def test_edited_plugin_file_makes_a_new_cell_and_fails_the_old_one(data_dir, tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("from hostler.model import Policy\n\nMINE = Policy(name='mine')\n")
-    cell = Cell(policy="mine", seed=1, data_dir=str(data_dir), plugins=sealed([file]))
+    cell = SweepCell(policy="mine", seed=1, data_dir=str(data_dir), plugins=hash_plugin_files([file]))
     assert run_cell(cell).figures
     file.write_text(file.read_text() + "\n")
-    assert sealed([file]) != cell.plugins
+    assert hash_plugin_files([file]) != cell.plugins
     with pytest.raises(PluginError, match="has changed"):
         run_cell(cell)
 
@@ -100,7 +106,7 @@ def test_an_edited_plugin_file_gives_another_cell_and_is_refused_by_the_old_one(
 def test_a_cell_that_kills_its_process_fails_and_the_others_go_on(data_dir, tmp_path):
     file = tmp_path / "deadly.py"
     file.write_text(DEADLY)
-    deadly = Cell(policy="fgd", seed=99, data_dir=str(data_dir), plugins=sealed([file]))
+    deadly = SweepCell(policy="fgd", seed=99, data_dir=str(data_dir), plugins=hash_plugin_files([file]))
     cells = small_cells(data_dir)
     found = {done.result.key: done.result for done in run_in_processes([cells[0], deadly, *cells[1:]], 2)}
     assert found[cell_key(deadly)].error == "the process that ran it died"

@@ -12,15 +12,16 @@ import pytest
 
 from hostler.engine import Engine, find_policy
 from hostler.errors import InputError
-from hostler.model import Bind, Guest, GuestArrived, GuestLeft, Hold, HostsJoined
-from hostler.sim.filling import fill, with_mix
+from hostler.model import Bind, Defer, Guest, GuestArrived, GuestLeft, HostsJoined
+from hostler.queries import with_mixes
+from hostler.sim.fill_experiment import run_fill_experiment
 from hostler.sim.openb import openb_experiment
 from hostler.sim.traces.openb import SEEDS as ALL_SEEDS
 from tests.sim.published_runs import DETERMINISTIC, METRICS, SEEDS, WORKLOADS, published
 
 
 def run(workload: str, policy: str, seed: int):
-    return fill(openb_experiment(workload, seed), find_policy(policy), seed)
+    return run_fill_experiment(openb_experiment(workload, seed), find_policy(policy), seed)
 
 
 def check(workload: str, policy: str, seed: int) -> None:
@@ -78,7 +79,7 @@ def test_one_pod_at_a_time_with_refused_ones_leaving_decides_the_same():
     experiment = openb_experiment("gpuspec33", 42)
     order = experiment.order[:2500].tolist()
     guests = [Guest(name=f"pod-{at}", uid=f"pod-{at}", spec=experiment.specs[i]) for at, i in enumerate(order)]
-    policy = with_mix(find_policy("fgd"), experiment.specs)
+    (policy,) = with_mixes([find_policy("fgd")], experiment.specs)
     engine, at_once = Engine([policy]), Engine([policy])
     for each in (engine, at_once):
         each.apply(HostsJoined(hosts=experiment.hosts))
@@ -87,11 +88,11 @@ def test_one_pod_at_a_time_with_refused_ones_leaving_decides_the_same():
         engine.apply(GuestArrived(guest=guest))
         (action,) = engine.step(now)
         one_by_one.append(action)
-        if isinstance(action, Hold):
+        if isinstance(action, Defer):
             engine.apply(GuestLeft(uid=action.uid))
         at_once.apply(GuestArrived(guest=guest))
     together = at_once.step(1)
-    assert any(isinstance(action, Hold) for action in together), "the run is too short to refuse anything"
+    assert any(isinstance(action, Defer) for action in together), "the run is too short to refuse anything"
     assert [placement(action) for action in one_by_one] == [placement(action) for action in together]
 
 
@@ -99,7 +100,7 @@ def placement(action):
     return (action.uid, action.host, action.devices) if isinstance(action, Bind) else (action.uid, action.reasons)
 
 
-def test_a_seed_that_was_not_published_has_an_order_of_its_own_and_the_same_one_twice():
+def test_unpublished_seed_has_its_own_repeatable_order():
     first, again, other = (openb_experiment("default", seed) for seed in (7, 7, 8))
     assert (first.order == again.order).all()
     assert first.hosts == again.hosts

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
+from tests.sim.traces.samples import FOLDER
 
 SCENE = """
 apiVersion: hostler/v1
@@ -53,6 +54,33 @@ def test_what_is_meant_for_openb_is_refused_with_a_scenario(scene, option):
     assert f"{option[0]} is for openb" in refused.err
 
 
+def test_trace_runs_directly():
+    done = hostler("sim", "run", FOLDER / "jobs.csv", "--policy", "pack", "-o", "json")
+    assert done.code == 0, done.err
+    assert (done.json["scenario"], done.json["policy"], done.json["hosts"]) == ("jobs", "pack", 6)
+    assert (done.json["guests"], done.json["gpu_peak"]) == (60, 1.0)
+
+
+def test_trace_with_mapped_columns_runs_on_named_hosts():
+    columns = ("name=job", "arrival=submit", "duration=wall", "cpu=cores", "memory=ram")
+    words = [word for column in columns for word in ("--map", column)]
+    done = hostler("sim", "run", FOLDER / "foreign.csv", *words, "--hosts", "2")
+    assert done.code == 0, done.err
+    assert done.lines[0].startswith("foreign, policy spread, seed 42: 2 hosts, ")
+
+
+def test_trace_of_gpu_guests_runs_on_hosts_with_gpus(tmp_path):
+    (tmp_path / "jobs.csv").write_text("arrival,duration,cpu,gpus\n0,60,1,2\n0,60,1,8\n")
+    result = hostler("sim", "run", tmp_path / "jobs.csv", "-o", "json").json
+    assert (result["hosts"], result["finished"], result["gpu_peak"]) == (2, 2, 0.625)
+
+
+def test_trace_options_are_rejected_for_the_openb_experiment():
+    done = hostler("sim", "run", "openb", "--hosts", "3")
+    assert (done.code, done.error) == (2, "--hosts is for traces; 'openb' has its own hosts")
+    assert done.hint == "run openb as a trace: 'hostler sim run openb/default --hosts …'"
+
+
 def test_guests_larger_than_every_host_are_noted(scene):
     scene.write_text(SCENE.replace("cpu: 2}}, count", "cpu: 9}}, count"))
     told = hostler("sim", "run", str(scene))
@@ -68,9 +96,9 @@ def test_a_file_of_another_kind_is_refused_with_its_line(scene):
 
 @pytest.mark.parametrize(
     ("word", "told"),
-    [("opnb", "did you mean openb?"), ("mine.csv", "trace: {path: mine.csv}"), ("none.yaml", "cannot be read")],
+    [("opnb", "did you mean openb?"), ("mine.csv", "there is no such file"), ("none.yaml", "cannot be read")],
 )
-def test_a_word_that_is_no_experiment_and_no_scenario_is_told_what_it_may_be(word, told):
+def test_unknown_experiment_error_lists_what_can_be_run(word, told):
     refused = hostler("sim", "run", word)
     assert refused.code == 2
     assert told in refused.err

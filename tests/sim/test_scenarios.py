@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from hostler.engine import BUILT_IN, find_policy
 from hostler.errors import HostlerError
 from hostler.model import CPU, amount_of
-from hostler.sim.filling import with_mix
+from hostler.queries import with_mixes
 from hostler.sim.scenarios import run_scenario
 from hostler.sim.scenarios.history import DROPPED, FINISHED, GAVE_UP, RUNNING, WAITING
 from hostler.sim.scenarios.outcome import measure
-from hostler.sim.scenarios.running import play
-from hostler.sim.scenarios.simulation import simulate
-from tests.sim.scenes import SECOND, played, scenario, stays, stream
+from hostler.sim.scenarios.simulation import play_scenario, simulate
+from tests.sim.small_scenarios import SECOND, play_small, scenario, stays, stream
 
 TWO_HOSTS = [{"name": name, "capacity": {"cpu": 4, "memory": "8Gi"}} for name in "ab"]
 
@@ -29,59 +28,59 @@ TWO_HOSTS = [{"name": name, "capacity": {"cpu": 4, "memory": "8Gi"}} for name in
 
 def test_a_guest_runs_its_duration_and_leaves():
     scene = scenario(arrivals=[stream("g", 1, 2)])
-    history = played(scene)
+    history = play_small(scene)
     assert stays(scene, history, "g-0") == [("a", 0.0, 3600.0)]
     assert history.status.tolist() == [FINISHED]
 
 
 def test_a_guest_that_fits_nowhere_waits_until_another_leaves():
     scene = scenario(arrivals=[stream("g", 3, 2)])
-    history = played(scene)
+    history = play_small(scene)
     assert stays(scene, history, "g-2") == [("a", 3600.0, 7200.0)]
     assert history.waited_ns.tolist() == [0, 0, 3600 * SECOND]
 
 
-def test_with_fixed_ends_a_guest_that_waited_ends_when_it_would_have_without():
+def test_fixed_end_of_a_guest_does_not_move_when_it_waits():
     scene = scenario(ends="fixed_end", arrivals=[stream("early", 2, 2, "1h"), stream("late", 1, 2, "2h", start="30m")])
-    assert stays(scene, played(scene), "late-0") == [("a", 3600.0, 9000.0)]
+    assert stays(scene, play_small(scene), "late-0") == [("a", 3600.0, 9000.0)]
 
 
-def test_with_fixed_ends_a_guest_whose_time_is_over_before_it_began_gives_up():
+def test_guest_gives_up_if_its_fixed_end_passes_before_it_starts():
     scene = scenario(ends="fixed_end", arrivals=[stream("g", 3, 2)])
-    history = played(scene)
+    history = play_small(scene)
     assert history.status.tolist() == [FINISHED, FINISHED, GAVE_UP]
 
 
 def test_refused_guests_are_dropped_where_the_scenario_says_so():
     scene = scenario(queue={"refused": "drop"}, arrivals=[stream("g", 3, 2)])
-    assert played(scene).status.tolist() == [FINISHED, FINISHED, DROPPED]
+    assert play_small(scene).status.tolist() == [FINISHED, FINISHED, DROPPED]
 
 
 def test_guests_give_up_after_their_patience():
     scene = scenario(queue={"give_up_after": "10m"}, arrivals=[stream("g", 3, 2)])
-    history = played(scene)
+    history = play_small(scene)
     assert history.status.tolist() == [FINISHED, FINISHED, GAVE_UP]
     assert history.waited_ns[2] == 600 * SECOND
 
 
 def test_a_guest_that_never_fits_does_not_keep_a_scenario_from_ending():
     scene = scenario(arrivals=[stream("g", 1, 100), stream("small", 2)])
-    assert played(scene).status.tolist() == [WAITING, FINISHED, FINISHED]
+    assert play_small(scene).status.tolist() == [WAITING, FINISHED, FINISHED]
 
 
-def test_a_scenario_ends_with_the_last_thing_that_happened_and_not_with_tries_in_vain():
+def test_scenario_ends_with_its_last_event_not_with_failed_attempts():
     scene = scenario(arrivals=[stream("g", 1, 100), stream("small", 2)])
-    assert played(scene).ends_ns == 3600 * SECOND
+    assert play_small(scene).ends_ns == 3600 * SECOND
 
 
 def test_a_scenario_ends_at_its_end_although_guests_still_run():
     scene = scenario(until="30m", arrivals=[stream("g", 1, 2)])
-    history = played(scene)
+    history = play_small(scene)
     assert (history.status.tolist(), history.ends_ns) == ([RUNNING], 1800 * SECOND)
 
 
 def test_time_is_compressed_between_arrivals_and_not_within_durations():
-    workload = scenario(arrivals=[stream("g", 3, every_s=100)]).workload.compressed(10)
+    workload = scenario(arrivals=[stream("g", 3, every_s=100)]).workload.with_compressed_arrivals(10)
     assert workload.arrives_ns.tolist() == [0, 10 * SECOND, 20 * SECOND]
     assert workload.runs_ns.tolist() == [3600 * SECOND] * 3
 
@@ -97,14 +96,14 @@ def test_of_those_who_wait_the_more_important_go_first():
             stream("high", 1, 4, start="2m", guest={"priority": 5}),
         ]
     )
-    history = played(scene)
+    history = play_small(scene)
     assert stays(scene, history, "high-0") == [("a", 3600.0, 7200.0)]
     assert stays(scene, history, "low-0") == [("a", 7200.0, 10800.0)]
 
 
 def test_an_evicted_guest_begins_again():
     scene = scenario(arrivals=[stream("low", 1, 4), stream("high", 1, 4, start="30m", guest={"priority": 5})])
-    history = played(scene, "kubernetes")
+    history = play_small(scene, "kubernetes")
     assert stays(scene, history, "low-0") == [("a", 0.0, 1800.0), ("a", 5400.0, 9000.0)]
     assert (history.counted["evictions"], history.counted["lost_work_ns"]) == (1, 1800 * SECOND)
 
@@ -112,14 +111,14 @@ def test_an_evicted_guest_begins_again():
 def test_an_evicted_guest_that_saves_its_progress_goes_on_from_there():
     low = stream("low", 1, 4, checkpoint="20m")
     scene = scenario(arrivals=[low, stream("high", 1, 4, start="30m", guest={"priority": 5})])
-    history = played(scene, "kubernetes")
+    history = play_small(scene, "kubernetes")
     assert stays(scene, history, "low-0") == [("a", 0.0, 1800.0), ("a", 5400.0, 7800.0)]
 
 
 def test_an_evicted_guest_takes_its_time_to_leave():
     low, high = stream("low", 1, 4), stream("high", 1, 4, start="30m", guest={"priority": 5})
     scene = scenario(grace="5m", arrivals=[low, high])
-    history = played(scene, "kubernetes")
+    history = play_small(scene, "kubernetes")
     assert stays(scene, history, "high-0") == [("a", 2100.0, 5700.0)]
 
 
@@ -127,7 +126,7 @@ def test_a_gang_waits_until_all_its_members_fit():
     scene = scenario(
         hosts=TWO_HOSTS, arrivals=[stream("there", 1, 4), stream("team", 2, 4, start="1m", gangs={"size": 2})]
     )
-    history = played(scene)
+    history = play_small(scene)
     assert {stay for n in range(2) for stay in stays(scene, history, f"team-{n}")} == {
         ("a", 3600.0, 7200.0),
         ("b", 3600.0, 7200.0),
@@ -139,16 +138,16 @@ def test_a_gang_in_one_rack_waits_for_a_rack():
     team = stream("team", 2, 4, start="1m", gangs={"size": 2, "topology": "rack"})
     blockers = [stream(f"in{n}", 1, 4, guest={"host_selector": {"rack": str(n)}}) for n in range(2)]
     scene = scenario(hosts=hosts, arrivals=[*blockers, team])
-    history = played(scene)
+    history = play_small(scene)
     places = {stays(scene, history, f"team-{n}")[0][:2] for n in range(2)}
     assert places in ({("h0", 3600.0), ("h1", 3600.0)}, {("h2", 3600.0), ("h3", 3600.0)})
 
 
-def test_a_member_that_begins_again_does_not_wait_for_those_whose_work_is_done():
+def test_restarted_member_does_not_wait_for_finished_members():
     team = stream("team", 2, 4, gangs={"size": 2})
     slow = {**team, "duration": {"kind": "lognormal", "median": "1h", "sigma": 1.0}}
     scene = scenario(hosts=TWO_HOSTS, arrivals=[slow], failures=[{"at": "30m", "repair": "10m"}])
-    history = played(scene)
+    history = play_small(scene)
     assert history.status.tolist() == [FINISHED, FINISHED]
 
 
@@ -159,7 +158,7 @@ def test_what_ran_on_a_failed_host_begins_again_elsewhere():
     scene = scenario(
         hosts=TWO_HOSTS, arrivals=[stream("g", 2, 3)], failures=[{"host": "a", "at": "30m", "repair": "3h"}]
     )
-    history = played(scene)
+    history = play_small(scene)
     victim = next(name for name in ("g-0", "g-1") if stays(scene, history, name)[0][0] == "a")
     assert stays(scene, history, victim) == [("a", 0.0, 1800.0), ("b", 3600.0, 7200.0)]
     assert history.counted["host_failures"] == 1
@@ -167,17 +166,17 @@ def test_what_ran_on_a_failed_host_begins_again_elsewhere():
 
 def test_a_repaired_host_takes_guests_again():
     scene = scenario(arrivals=[stream("g", 1, 3)], failures=[{"host": "a", "at": "30m", "repair": "1h"}])
-    assert stays(scene, played(scene), "g-0") == [("a", 0.0, 1800.0), ("a", 5400.0, 9000.0)]
+    assert stays(scene, play_small(scene), "g-0") == [("a", 0.0, 1800.0), ("a", 5400.0, 9000.0)]
 
 
-def test_guests_of_a_host_in_maintenance_move_on_with_their_progress_and_pay_for_it():
+def test_guests_of_a_host_in_maintenance_keep_progress_and_pay_the_move():
     scene = scenario(
         hosts=TWO_HOSTS,
         arrivals=[stream("g", 1, 3, guest={"requests": {"cpu": 3, "memory": "2Gi"}})],
         maintenance=[{"host": "a", "at": "30m", "lasts": "1h"}, {"host": "b", "at": "30m", "lasts": "1s"}],
         migration={"downtime": "10s", "per_gib": "5s"},
     )
-    history = played(scene)
+    history = play_small(scene)
     where = stays(scene, history, "g-0")
     assert [stay[1:] for stay in where] == [(0.0, 1800.0), (pytest.approx(1801, abs=1), pytest.approx(3621, abs=1))]
     assert history.counted["migrations"] == 1
@@ -188,7 +187,7 @@ def test_guests_that_stay_keep_their_host_in_maintenance_and_nobody_comes():
         arrivals=[stream("g", 1, 1, "2h"), stream("late", 1, 1, start="40m")],
         maintenance=[{"host": "a", "at": "30m", "lasts": "1h", "guests": "stay"}],
     )
-    history = played(scene)
+    history = play_small(scene)
     assert stays(scene, history, "g-0") == [("a", 0.0, 7200.0)]
     assert stays(scene, history, "late-0") == [("a", 5400.0, 9000.0)]
 
@@ -198,7 +197,7 @@ def test_outages_of_one_host_that_overlap_end_with_the_last():
         arrivals=[stream("g", 1, 1, "1h", start="40m")],
         failures=[{"host": "a", "at": "30m", "repair": "1h"}, {"host": "a", "at": "35m", "repair": "2h"}],
     )
-    assert stays(scene, played(scene), "g-0") == [("a", 2 * 3600.0 + 35 * 60, 3 * 3600.0 + 35 * 60)]
+    assert stays(scene, play_small(scene), "g-0") == [("a", 2 * 3600.0 + 35 * 60, 3 * 3600.0 + 35 * 60)]
 
 
 # -- the kernel and the engine agree ----------------------------------------------------------------------------------
@@ -226,9 +225,9 @@ PLAIN: dict[str, Any] = {
 @pytest.mark.parametrize("name", sorted(set(BUILT_IN) - {"kubernetes"}))
 def test_a_replay_by_the_kernel_is_what_the_engine_decides_fact_by_fact(name):
     scene = scenario(**PLAIN)
-    policy = with_mix(find_policy(name), scene.workload.specs)
+    (policy,) = with_mixes([find_policy(name)], scene.workload.specs)
     assert scene.is_plain
-    fast, slow = play(scene, policy, 3), simulate(scene, policy, 3)
+    fast, slow = play_scenario(scene, policy, 3), simulate(scene, policy, 3)
     for column in ("at_ns", "guest", "row", "sign", "counts", "devices", "status", "starts", "ends_ns"):
         np.testing.assert_array_equal(getattr(fast, column), getattr(slow, column), column)
     assert (fast.status == DROPPED).any(), "the fleet is too large to refuse anybody"
@@ -249,8 +248,8 @@ def test_any_plain_scenario_is_replayed_as_decided(seed, policy, burst, cores):
         "pattern": {"kind": "bursts", "per_hour": 10, "burst": burst},
     }
     scene = scenario(read_with=seed, **{**PLAIN, "arrivals": [bursts, PLAIN["arrivals"][2]]})
-    chosen = with_mix(find_policy(policy), scene.workload.specs)
-    fast, slow = play(scene, chosen, seed), simulate(scene, chosen, seed)
+    (chosen,) = with_mixes([find_policy(policy)], scene.workload.specs)
+    fast, slow = play_scenario(scene, chosen, seed), simulate(scene, chosen, seed)
     np.testing.assert_array_equal(fast.row, slow.row)
     np.testing.assert_array_equal(fast.guest, slow.guest)
 
@@ -274,7 +273,7 @@ ROUGH: dict[str, Any] = {
 @given(seed=st.integers(0, 2**32 - 1), policy=st.sampled_from(["kubernetes", "spread", "pack"]))
 def test_no_guest_is_lost_or_doubled_and_no_host_is_overfull(seed, policy):
     scene = scenario(read_with=seed, **ROUGH)
-    history = played(scene, policy, seed)
+    history = play_small(scene, policy, seed)
     assert (history.status == FINISHED).all(), "somebody never came to an end"
     running = np.zeros(len(scene.workload), dtype=np.int64)
     used = np.zeros(len(scene.workload.hosts), dtype=np.int64)
@@ -373,7 +372,7 @@ def test_a_wrong_file_is_refused_with_its_line(parts, problem):
     assert "scene" in str(caught.value)
 
 
-def test_a_number_that_yaml_takes_for_a_text_is_told_with_the_way_to_write_it():
+def test_number_that_yaml_reads_as_text_gets_a_hint():
     with pytest.raises(HostlerError) as caught:
         scenario(arrivals=[{**stream("g", 9), "pattern": {"per_hour": "1e3"}}])
     assert caught.value.hint == "write 1.0e+3"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.sim.statistics import incomplete_beta, mean, paired_interval, spread, student_cdf, student_quantile
+from hostler.sim.sweeps.statistics import incomplete_beta, mean, paired_interval, spread, student_cdf, student_quantile
 
 # Two-sided 95 % and 99 %: NIST/SEMATECH e-Handbook, table 1.3.6.7.2.
 TABLE = {

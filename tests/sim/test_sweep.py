@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from hostler.errors import InputError
-from hostler.sim.executors import run_here
-from hostler.sim.grids import Grid, read_seeds
-from hostler.sim.sweeps import ResultFolder, plan, run_sweep
-from tests.cli.running import hostler
+from hostler.sim.sweeps.executors import run_here
+from hostler.sim.sweeps.grids import Grid, read_seeds
+from hostler.sim.sweeps.sweep import ResultFolder, find_progress, run_sweep
+from tests.cli.cli_in_process import hostler
 from tests.sim.small_openb import small_cells, write_small_openb
 from tests.wait import GIVE_UP_S, wait_for_exit, wait_until
 
@@ -217,7 +217,7 @@ class TestGrids:
         body = "workloads: [default]\npolicies: [mine]\nseeds: [1]\ndefine: [{name: mine, devices: DEVICES}]\n"
         for devices in ("best", "worst"):
             done = self.run(tmp_path, data_dir, body.replace("DEVICES", devices))
-            assert done.out == "1 cells: 0 were there, 1 ran, 0 failed\n"
+            assert done.out == "1 cell: 0 were there, 1 ran, 0 failed\n"
 
     def test_scenarios_stand_beside_workloads(self, data_dir, tmp_path):
         (tmp_path / "busy.yaml").write_text(
@@ -248,7 +248,8 @@ class TestGrids:
 
     def test_options_beside_a_file_are_refused(self, data_dir, tmp_path):
         file = self.write(tmp_path, "workloads: [default]\npolicies: [fgd]\n")
-        assert "leave out its seeds" in sweep(tmp_path, data_dir, "--file", file, "--seeds", "3", policies="").error
+        assert "leave out its seeds" in sweep(tmp_path, data_dir, "--file", file, "--seeds", "3-5", policies="").error
+        assert "leave out its runs" in sweep(tmp_path, data_dir, "--file", file, "--runs", "3", policies="").error
 
     def test_a_sweep_needs_policies(self, data_dir, tmp_path):
         assert "name the policies" in sweep(tmp_path, data_dir, policies="").error
@@ -270,7 +271,7 @@ class TestGrids:
 
     def test_equal_cells_are_run_once(self, data_dir, tmp_path):
         cells = small_cells(data_dir, 1)
-        assert len(plan([*cells, *cells], ResultFolder(tmp_path)).left) == 2
+        assert len(find_progress([*cells, *cells], ResultFolder(tmp_path)).left) == 2
         assert len(list(Grid(workloads=("default",), policies=("a", "b"), seeds=(1, 2), tunes=(1.0, 2.0)).cells())) == 8
 
 

@@ -16,10 +16,10 @@ from hostler.engine import BUILT_IN, find_policy
 from hostler.errors import DuplicateNameError, InputError
 from hostler.model import Host
 from hostler.sim.scenarios import read_scenario
-from hostler.sim.scenarios.running import play
+from hostler.sim.scenarios.simulation import play_scenario
 from hostler.sim.simon.folder import read_folder
 from hostler.sim.topology import label_folder, with_racks
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.sim.simon.files import node, pod, write
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs/guides/topology.md"
@@ -153,8 +153,8 @@ def _figures(name: str, seed: int) -> list[float]:
     (document,) = parse_documents(write_yaml(_variant(name)).encode(), "guide")
     scene = read_scenario(document, BUILT_IN, seed=seed)
     hosts = with_racks(scene.workload.hosts, 4)
-    scene = dataclasses.replace(scene, workload=scene.workload.on(hosts))
-    history = play(scene, find_policy("pack"), seed)
+    scene = dataclasses.replace(scene, workload=scene.workload.with_hosts(hosts))
+    history = play_scenario(scene, find_policy("pack"), seed)
     rack_of = [dict(host.labels)["rack"] for host in hosts]
     gang_of = scene.workload.gang_of
     racks: dict[int, list[str]] = {}

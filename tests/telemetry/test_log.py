@@ -59,7 +59,7 @@ def test_details_and_facts_are_told_only_to_those_who_ask():
     assert told == {0: ["one"], 1: ["one", "two"], 2: ["one", "two", "three"]}
 
 
-def test_a_flood_of_one_message_is_cut_short_and_what_was_left_out_is_counted():
+def test_repeated_message_is_limited_and_omissions_are_counted():
     lines = Lines()
     for number in range(250):
         lines.log.warn("bind refused", pod=number)
@@ -145,3 +145,18 @@ def test_log_line_keeps_letters_of_all_scripts(form):
     lines.log.info("größer 日本 مرحبا", name="Ünïcode 🖥")
     assert "größer 日本 مرحبا" in lines.lines[0]
     assert "Ünïcode 🖥" in lines.lines[0]
+
+
+def test_log_without_failures_leaves_out_what_cannot_be_written():
+    lines, is_full = [], True
+
+    def write(line):
+        if is_full:
+            raise OSError(28, "No space left on device")
+        lines.append(line)
+
+    log = Log(write, now=lambda: NOON, form="json").without_failures()
+    log.warn("lost")
+    is_full = False
+    log.info("written")
+    assert [json.loads(line)["message"] for line in lines] == ["written"]

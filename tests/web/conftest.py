@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, sync_playwright
 
 from tests.wait import GIVE_UP_S
-from tests.web.lab import Lab, fill, running_lab
+from tests.web.service_in_thread import WebService, fill, run_service_in_thread
 
 
 @dataclass
@@ -24,13 +24,13 @@ class Window:
     """A page with what it said and asked for."""
 
     page: Page
-    lab: Lab
+    service: WebService
     said: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
     def open(self, path: str) -> int:
         """Go to a page of ours; return the status."""
-        answer = self.page.goto(self.lab.url + path)
+        answer = self.page.goto(self.service.url + path)
         assert answer is not None
         return answer.status
 
@@ -42,29 +42,29 @@ class Window:
 
     @property
     def path(self) -> str:
-        return self.page.url.removeprefix(self.lab.url)
+        return self.page.url.removeprefix(self.service.url)
 
 
 OpenWindow = Callable[..., Window]
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with running_lab(tmp_path_factory.mktemp("web")) as found:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebService]:
+    with run_service_in_thread(tmp_path_factory.mktemp("web")) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def made(lab: Lab) -> dict[str, str]:
+def made(service: WebService) -> dict[str, str]:
     """VMs of a fleet of 20 hosts, by name."""
-    return fill(lab)
+    return fill(service)
 
 
 @pytest.fixture
-def client(lab: Lab) -> Iterator[httpx.Client]:
+def client(service: WebService) -> Iterator[httpx.Client]:
     """Give a client that is logged in, for pages that need no browser."""
-    with httpx.Client(base_url=lab.url, timeout=GIVE_UP_S) as found:
-        answer = found.post("/login", data={"key": lab.key}, headers={"Origin": lab.url})
+    with httpx.Client(base_url=service.url, timeout=GIVE_UP_S) as found:
+        answer = found.post("/login", data={"key": service.key}, headers={"Origin": service.url})
         assert answer.status_code == 303
         yield found
 
@@ -89,20 +89,20 @@ def patient_context(browser: Browser, **options: Any) -> BrowserContext:
 
 
 @pytest.fixture(scope="module")
-def admin(browser: Browser, lab: Lab, made: dict[str, str]) -> StorageState:
+def admin(browser: Browser, service: WebService, made: dict[str, str]) -> StorageState:
     """The cookie of an administrator who logged in once."""
     context = patient_context(browser)
-    Window(context.new_page(), lab).log_in(lab.key)
+    Window(context.new_page(), service).log_in(service.key)
     state = context.storage_state()
     context.close()
     return state
 
 
 @pytest.fixture(scope="module")
-def reader(browser: Browser, lab: Lab, admin: StorageState) -> Iterator[Window]:
+def reader(browser: Browser, service: WebService, admin: StorageState) -> Iterator[Window]:
     """A window of the administrator for tests that only look: it keeps style and scripts, as browsers do."""
     context = patient_context(browser, storage_state=admin)
-    found = Window(context.new_page(), lab)
+    found = Window(context.new_page(), service)
     listen(found)
     yield found
     context.close()
@@ -117,7 +117,7 @@ def listen(window: Window) -> None:
 
 
 @pytest.fixture
-def window(browser: Browser, lab: Lab, admin: StorageState) -> Iterator[OpenWindow]:
+def window(browser: Browser, service: WebService, admin: StorageState) -> Iterator[OpenWindow]:
     """Return what opens windows: of the administrator, of whoever has a key, or (an empty one) of nobody."""
     opened: list[BrowserContext] = []
 
@@ -125,7 +125,7 @@ def window(browser: Browser, lab: Lab, admin: StorageState) -> Iterator[OpenWind
         state = admin if key is None else None
         context = patient_context(browser, storage_state=state, **options)
         opened.append(context)
-        found = Window(context.new_page(), lab)
+        found = Window(context.new_page(), service)
         listen(found)
         if key:
             found.log_in(key)

@@ -8,29 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from hostler.control.fleet import operating
-from hostler.control.store import Connection, keys
+from hostler.control.fleet import operator_actions
+from hostler.control.store import Connection
+from hostler.control.store.rows import keys
 from tests.wait import wait_until
 from tests.web.conftest import OpenWindow, Window
-from tests.web.lab import Lab, running_lab
+from tests.web.service_in_thread import WebService, run_service_in_thread
 
 
 @pytest.fixture
-def vm(lab: Lab, made: dict[str, str], request: pytest.FixtureRequest) -> str:
+def vm(service: WebService, made: dict[str, str], request: pytest.FixtureRequest) -> str:
     """A VM of the test's own that runs."""
-    identity = lab.create(f"own-{zlib.crc32(request.node.name.encode())}", cpu="1", memory="1Gi")
-    lab.until_decided([identity])
-    lab.report(identity)
+    identity = service.create(f"own-{zlib.crc32(request.node.name.encode())}", cpu="1", memory="1Gi")
+    service.until_decided([identity])
+    service.report(identity)
     return identity
 
 
-def power(lab: Lab, vm: str) -> str:
-    return lab.vm(vm).vm.power
+def power(service: WebService, vm: str) -> str:
+    return service.vm(vm).vm.power
 
 
 @pytest.mark.parametrize("has_script", [True, False])
 def test_a_vm_is_stopped_after_a_question_and_started_without_one(
-    has_script: bool, window: OpenWindow, lab: Lab, vm: str
+    has_script: bool, window: OpenWindow, service: WebService, vm: str
 ) -> None:
     one = window(java_script_enabled=has_script)
     one.open(f"/vms/{vm}")
@@ -40,25 +41,25 @@ def test_a_vm_is_stopped_after_a_question_and_started_without_one(
         assert one.path == f"/vms/{vm}"
     else:
         one.page.wait_for_url(f"**/vms/{vm}/stop")
-    assert power(lab, vm) == "running"
+    assert power(service, vm) == "running"
     one.page.click("#question button")
     one.page.wait_for_url(f"**/vms/{vm}?done=stop")
     assert "It will stop." in one.page.inner_text("[role=status] >> text=It will stop.")
-    assert power(lab, vm) == "stopped"
+    assert power(service, vm) == "stopped"
     one.page.click("text=Start")
     one.page.wait_for_url(f"**/vms/{vm}?done=start")
-    assert power(lab, vm) == "running"
+    assert power(service, vm) == "running"
     assert one.said == []
 
 
-def test_every_verb_does_what_it_says(window: OpenWindow, lab: Lab, vm: str) -> None:
+def test_every_verb_does_what_it_says(window: OpenWindow, service: WebService, vm: str) -> None:
     one = window(java_script_enabled=False)
-    before = lab.vm(vm).vm
+    before = service.vm(vm).vm
     for verb, is_so in (
-        ("restart", lambda: lab.vm(vm).vm.restarts == before.restarts + 1),
-        ("pause", lambda: power(lab, vm) == "paused"),
-        ("resume", lambda: power(lab, vm) == "running"),
-        ("migrate", lambda: lab.vm(vm).vm.moving is not None),
+        ("restart", lambda: service.vm(vm).vm.restarts == before.restarts + 1),
+        ("pause", lambda: power(service, vm) == "paused"),
+        ("resume", lambda: power(service, vm) == "running"),
+        ("migrate", lambda: service.vm(vm).vm.moving is not None),
     ):
         one.open(f"/vms/{vm}/{verb}")
         one.page.click("#question button")
@@ -66,7 +67,7 @@ def test_every_verb_does_what_it_says(window: OpenWindow, lab: Lab, vm: str) -> 
         assert is_so(), verb
 
 
-def test_a_dialog_that_is_closed_does_nothing(window: OpenWindow, lab: Lab, vm: str) -> None:
+def test_a_dialog_that_is_closed_does_nothing(window: OpenWindow, service: WebService, vm: str) -> None:
     one = window()
     one.open(f"/vms/{vm}")
     for close in ("text=Cancel", "Escape"):
@@ -77,53 +78,55 @@ def test_a_dialog_that_is_closed_does_nothing(window: OpenWindow, lab: Lab, vm: 
         else:
             one.page.click(close)
         one.page.wait_for_selector("dialog:not([open])", state="attached")
-    assert power(lab, vm) == "running"
+    assert power(service, vm) == "running"
     assert one.said == []
 
 
 @pytest.mark.parametrize("has_script", [True, False])
-def test_a_vm_is_deleted_only_by_its_name(has_script: bool, window: OpenWindow, lab: Lab, vm: str) -> None:
+def test_a_vm_is_deleted_only_by_its_name(has_script: bool, window: OpenWindow, service: WebService, vm: str) -> None:
     one = window(java_script_enabled=has_script)
     one.open(f"/vms/{vm}")
     one.page.click("text=Delete")
     one.page.fill("#confirm", "another")
     one.page.click("#question button")
     assert "to confirm" in one.page.inner_text("[role=alert]")
-    assert power(lab, vm) == "running"
-    one.page.fill("#confirm", lab.vm(vm).vm.name)
+    assert power(service, vm) == "running"
+    one.page.fill("#confirm", service.vm(vm).vm.name)
     one.page.click("#question button")
-    one.page.wait_for_url("**/vms?done=delete")
-    assert power(lab, vm) == "absent"
+    one.page.wait_for_url("**/vms?done=delete&vm=*")
+    assert power(service, vm) == "absent"
 
 
-def test_a_vm_that_waits_can_be_deleted_too(window: OpenWindow, lab: Lab, made: dict[str, str]) -> None:
-    identity = lab.create("hopeless", cpu="900", memory="1Gi")
-    lab.until_decided([identity])
+def test_a_vm_that_waits_can_be_deleted_too(window: OpenWindow, service: WebService, made: dict[str, str]) -> None:
+    identity = service.create("hopeless", cpu="900", memory="1Gi")
+    service.until_decided([identity])
     one = window()
     one.open(f"/vms/{identity}/delete")
     one.page.fill("#confirm", "hopeless")
     one.page.click("#question button")
-    one.page.wait_for_url("**/vms?done=delete")
-    assert "will be deleted" in one.page.inner_text(".message")
-    assert lab.vm(identity).vm.is_gone
+    one.page.wait_for_url("**/vms?done=delete&vm=*")
+    assert "is deleted" in one.page.inner_text(".message:not(#stale)")
+    assert service.vm(identity).vm.is_gone
     assert one.open("/operations") == 200
     assert "vm.delete" in one.page.inner_text("tbody tr >> nth=0")  # the newest comes first
 
 
-def test_a_refusal_is_shown_with_its_reason(window: OpenWindow, lab: Lab, made: dict[str, str]) -> None:
+def test_a_refusal_is_shown_with_its_reason(window: OpenWindow, service: WebService, made: dict[str, str]) -> None:
     one = window()
     one.open(f"/vms/{made['web-04']}/migrate")  # it has a disk on its host
     one.page.click("#question button")
     assert "has a disk on its host" in one.page.inner_text("[role=alert]")
-    assert lab.vm(made["web-04"]).vm.moving is None
+    assert service.vm(made["web-04"]).vm.moving is None
 
 
 @pytest.mark.parametrize("has_script", [True, False])
-def test_a_host_is_cordoned_and_drained_from_its_page(has_script: bool, window: OpenWindow, lab: Lab) -> None:
+def test_a_host_is_cordoned_and_drained_from_its_page(
+    has_script: bool, window: OpenWindow, service: WebService
+) -> None:
     one = window(java_script_enabled=has_script)
 
     def row() -> tuple[bool, bool]:
-        found = lab.read(lambda connection: operating.find_host(connection, "host-19"))
+        found = service.read(lambda connection: operator_actions.find_host(connection, "host-19"))
         return found.is_cordoned, found.is_draining
 
     one.open("/hosts/host-19")
@@ -145,17 +148,17 @@ def test_a_host_is_cordoned_and_drained_from_its_page(has_script: bool, window: 
     assert one.said == []
 
 
-def test_open_pages_follow_what_happens(window: OpenWindow, lab: Lab, vm: str) -> None:
+def test_open_pages_follow_what_happens(window: OpenWindow, service: WebService, vm: str) -> None:
     one = window()
     page, many = one.page, window().page
     one.open(f"/vms/{vm}")
-    many.goto(f"{lab.url}/vms?name={lab.vm(vm).vm.name}")
+    many.goto(f"{service.url}/vms?name={service.vm(vm).vm.name}")
     for each in (page, many):
         each.wait_for_selector("#live.on")
         each.wait_for_selector(".badge:has-text('running')")
     page.click("#spec summary")
     page.focus("#ask-stop")
-    lab.report(vm, "paused")
+    service.report(vm, "paused")
     for each in (page, many):
         each.wait_for_selector(".badge:has-text('paused')")
     page.wait_for_selector("#spec[open]")  # what is open stays open
@@ -163,7 +166,9 @@ def test_open_pages_follow_what_happens(window: OpenWindow, lab: Lab, vm: str) -
     assert one.said == []
 
 
-def test_a_hidden_page_hangs_up_and_is_current_when_it_is_seen_again(window: OpenWindow, lab: Lab, vm: str) -> None:
+def test_a_hidden_page_hangs_up_and_is_current_when_it_is_seen_again(
+    window: OpenWindow, service: WebService, vm: str
+) -> None:
     one = window()
     one.open(f"/vms/{vm}")
     one.page.wait_for_selector("#live.on")
@@ -172,49 +177,51 @@ def test_a_hidden_page_hangs_up_and_is_current_when_it_is_seen_again(window: Ope
         document.dispatchEvent(new Event("visibilitychange"));
     }"""
     one.page.evaluate(turn, True)
-    wait_until(lambda: ("vm", vm) not in lab.books.watchers._by_key)
-    lab.report(vm, "paused")
+    wait_until(lambda: ("vm", vm) not in service.books.subscriptions._by_key)
+    service.report(vm, "paused")
     one.page.evaluate(turn, False)
     one.page.wait_for_selector(".badge:has-text('paused')")
 
 
-def test_the_map_follows_what_happens_and_the_filter_stays(window: OpenWindow, lab: Lab) -> None:
+def test_the_map_follows_what_happens_and_the_filter_stays(window: OpenWindow, service: WebService) -> None:
     one = window()
     one.open("/")
     one.page.wait_for_selector("#live.on")
     one.page.fill("#f-host", "half a wo")
     one.page.focus("#h-h0018")
     now_ns = time.time_ns()
-    lab.write(lambda c: operating.cordon(c, "h0018", is_cordoned=True, actor="tests", now_ns=now_ns))
+    service.write(lambda c: operator_actions.cordon(c, "h0018", is_cordoned=True, actor="tests", now_ns=now_ns))
     one.page.wait_for_selector("#h-h0018.shut")
     one.page.wait_for_function("document.activeElement.id === 'h-h0018'")
     assert one.page.input_value("#f-host") == "half a wo"
     one.page.wait_for_selector("#h-h0018[tabindex='0']")
     assert one.page.locator(".heat a[tabindex='0']").count() == 1
-    lab.write(lambda c: operating.cordon(c, "h0018", is_cordoned=False, actor="tests", now_ns=now_ns))
+    service.write(lambda c: operator_actions.cordon(c, "h0018", is_cordoned=False, actor="tests", now_ns=now_ns))
     one.page.wait_for_selector("#h-h0018:not(.shut)")
     assert one.said == []
 
 
-def test_a_page_of_a_revoked_key_ends_by_itself(window: OpenWindow, lab: Lab) -> None:
-    one = window(key=lab.make_key("viewer"))
+def test_a_page_of_a_revoked_key_ends_by_itself(window: OpenWindow, service: WebService) -> None:
+    one = window(key=service.make_key("viewer"))
     one.open("/vms")
     one.page.wait_for_selector("#live.on")
     (cookie,) = one.page.context.cookies()
-    session = lab.do(lab.context.doorkeeper.session(cookie["value"], lab.context.signing, "", time.time_ns()))[0]
+    session = service.do(
+        service.context.authenticator.session(cookie["value"], service.context.signing, "", time.time_ns())
+    )[0]
 
     def revoke(connection: Connection) -> None:
         row = keys.find_key(connection, session.key)
         assert row is not None
         keys.revoke_key(connection, row, time.time_ns())
 
-    lab.write(revoke)
-    lab.context.doorkeeper.forget(session.key)
-    lab.create(f"news-{time.time_ns()}", cpu="1", memory="1Gi")
+    service.write(revoke)
+    service.context.authenticator.forget(session.key)
+    service.create(f"news-{time.time_ns()}", cpu="1", memory="1Gi")
     one.page.wait_for_url("**/login?next=**")
 
 
-def test_a_question_that_cannot_be_asked_leads_to_the_reason(window: OpenWindow, lab: Lab, vm: str) -> None:
+def test_a_question_that_cannot_be_asked_leads_to_the_reason(window: OpenWindow, service: WebService, vm: str) -> None:
     one = window()
     one.open(f"/vms/{vm}")
     one.page.evaluate("document.querySelector('#ask-stop').setAttribute('hx-get', '/vms/nobody/stop')")
@@ -225,12 +232,12 @@ def test_a_question_that_cannot_be_asked_leads_to_the_reason(window: OpenWindow,
     assert "does not exist" in one.page.inner_text("[role=alert]")
 
 
-def test_the_main_way_needs_only_the_keyboard(window: OpenWindow, lab: Lab, vm: str) -> None:
+def test_the_main_way_needs_only_the_keyboard(window: OpenWindow, service: WebService, vm: str) -> None:
     one = window(key="")
     page, press = one.page, one.page.keyboard.press
     one.open("/login")
     page.wait_for_function("document.activeElement.id === 'key'")  # the field gets the focus by itself
-    page.keyboard.type(lab.key)
+    page.keyboard.type(service.key)
     press("Enter")
     page.wait_for_url(lambda url: "/login" not in url)
     press("Tab")
@@ -240,7 +247,7 @@ def test_the_main_way_needs_only_the_keyboard(window: OpenWindow, lab: Lab, vm: 
     one.open("/vms")
     press("/")
     assert page.evaluate("document.activeElement.id") == "f-name"
-    page.keyboard.type(lab.vm(vm).vm.name)
+    page.keyboard.type(service.vm(vm).vm.name)
     press("Enter")
     page.wait_for_url("**name=own*")
     page.focus(f"#vm-{vm}")
@@ -252,7 +259,7 @@ def test_the_main_way_needs_only_the_keyboard(window: OpenWindow, lab: Lab, vm: 
     page.wait_for_function("document.activeElement.textContent === 'Stop'")
     press("Enter")
     page.wait_for_url("**?done=stop")
-    assert power(lab, vm) == "stopped"
+    assert power(service, vm) == "stopped"
 
 
 def test_arrows_walk_over_the_map_which_is_one_stop(window: OpenWindow) -> None:
@@ -278,17 +285,17 @@ def test_arrows_walk_over_the_map_which_is_one_stop(window: OpenWindow) -> None:
 
 def test_a_service_that_ends_does_not_wait_for_open_pages(tmp_path: Path, window: OpenWindow) -> None:
     one = window(key="")
-    with running_lab(tmp_path) as other:
+    with run_service_in_thread(tmp_path) as other:
         Window(one.page, other).log_in(other.key)
         one.page.wait_for_selector("#live.on")
     one.page.wait_for_selector("#live.off")
 
 
-def test_news_wakes_pages_of_many(window: OpenWindow, lab: Lab, vm: str) -> None:
+def test_news_wakes_pages_of_many(window: OpenWindow, service: WebService, vm: str) -> None:
     one = window()
     one.open("/queue")
     one.page.wait_for_selector("#live.on")
-    identity = lab.create(f"late-{time.time_ns()}", cpu="500", memory="1Gi")
+    identity = service.create(f"late-{time.time_ns()}", cpu="500", memory="1Gi")
     one.page.wait_for_selector(f"#vm-{identity}")
-    wait_until(lambda: lab.vm(identity).vm.why != "")
+    wait_until(lambda: service.vm(identity).vm.why != "")
     one.page.wait_for_selector(f"tr:has(#vm-{identity}) >> text=insufficient")

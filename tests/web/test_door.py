@@ -9,20 +9,20 @@ import pytest
 
 from tests.wait import GIVE_UP_S
 from tests.web.conftest import OpenWindow
-from tests.web.lab import Lab
+from tests.web.service_in_thread import WebService
 
 
-def cookies_of(client: httpx.Client, lab: Lab) -> None:
+def cookies_of(client: httpx.Client, service: WebService) -> None:
     """Log in without a browser."""
-    answer = client.post(f"{lab.url}/login", data={"key": lab.key}, headers={"Origin": lab.url})
+    answer = client.post(f"{service.url}/login", data={"key": service.key}, headers={"Origin": service.url})
     assert answer.status_code == 303
 
 
-def test_whoever_is_not_logged_in_is_asked_for_a_key_and_then_sent_where_he_wanted(window: OpenWindow) -> None:
+def test_visitor_without_login_gives_a_key_and_returns_to_the_page(window: OpenWindow) -> None:
     one = window(key="")
     one.open("/vms?state=running")
     assert one.path.startswith("/login?next=")
-    one.page.fill("#key", one.lab.key)
+    one.page.fill("#key", one.service.key)
     one.page.keyboard.press("Enter")
     one.page.wait_for_url("**/vms?state=running")
     assert one.said == []
@@ -45,8 +45,8 @@ def test_after_logging_out_nothing_is_shown(window: OpenWindow) -> None:
     assert one.path.startswith("/login")
 
 
-def test_a_login_leaves_a_trace(window: OpenWindow, lab: Lab) -> None:
-    one = window(key=lab.key)
+def test_a_login_leaves_a_trace(window: OpenWindow, service: WebService) -> None:
+    one = window(key=service.key)
     one.open("/events")
     assert one.page.locator("tr", has_text="logged in with key first administrator").count() >= 1
 
@@ -66,35 +66,37 @@ def test_the_cookie_is_for_our_pages_only_and_holds_no_key(window: OpenWindow) -
     (cookie,) = one.page.context.cookies()
     assert cookie["httpOnly"]
     assert cookie["sameSite"] == "Strict"
-    assert one.lab.key not in cookie["value"]
+    assert one.service.key not in cookie["value"]
 
 
-def test_with_tls_the_cookie_is_for_this_very_host_and_for_tls_only(lab: Lab) -> None:
+def test_with_tls_the_cookie_is_for_this_very_host_and_for_tls_only(service: WebService) -> None:
     async def log_in(origin: str) -> httpx.Response:
-        transport = httpx.ASGITransport(app=lab.app)
+        transport = httpx.ASGITransport(app=service.app)
         async with httpx.AsyncClient(transport=transport, base_url="https://127.0.0.1") as client:
-            return await client.post("/login", data={"key": lab.key}, headers={"Origin": origin})
+            return await client.post("/login", data={"key": service.key}, headers={"Origin": origin})
 
-    cookie = lab.do(log_in("https://127.0.0.1")).headers["set-cookie"]
+    cookie = service.do(log_in("https://127.0.0.1")).headers["set-cookie"]
     assert cookie.startswith("__Host-hostler=")
     assert "; Secure" in cookie
-    assert lab.do(log_in("http://127.0.0.1")).status_code == 403  # a page that came without TLS is another site
+    assert service.do(log_in("http://127.0.0.1")).status_code == 403  # a page that came without TLS is another site
 
 
 @pytest.mark.parametrize(
     "target", ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)"]
 )
-def test_a_login_sends_nobody_elsewhere(target: str, lab: Lab) -> None:
+def test_a_login_sends_nobody_elsewhere(target: str, service: WebService) -> None:
     with httpx.Client(timeout=GIVE_UP_S) as client:
-        answer = client.post(f"{lab.url}/login", data={"key": lab.key, "next": target}, headers={"Origin": lab.url})
+        answer = client.post(
+            f"{service.url}/login", data={"key": service.key, "next": target}, headers={"Origin": service.url}
+        )
         assert answer.status_code == 303
         assert answer.headers["location"] == "/"
 
 
-def test_another_site_cannot_log_a_browser_in(lab: Lab) -> None:
+def test_another_site_cannot_log_a_browser_in(service: WebService) -> None:
     with httpx.Client(timeout=GIVE_UP_S) as client:
         for headers in ({"Origin": "https://evil.example"}, {}, {"Referer": "http://evil.example/x"}):
-            answer = client.post(f"{lab.url}/login", data={"key": lab.key}, headers=headers)
+            answer = client.post(f"{service.url}/login", data={"key": service.key}, headers=headers)
             assert answer.status_code == 403
             assert "set-cookie" not in answer.headers
 
@@ -109,46 +111,50 @@ def test_another_site_cannot_log_a_browser_in(lab: Lab) -> None:
     ],
 )
 def test_a_change_that_no_page_of_ours_sent_is_refused(
-    headers: dict[str, str], token: str, window: OpenWindow, lab: Lab, made: dict[str, str]
+    headers: dict[str, str], token: str, window: OpenWindow, service: WebService, made: dict[str, str]
 ) -> None:
     one = window()
     one.open("/projects")
     identity = made["web-02"]
     right = one.page.get_attribute("form[action='/logout'] input[name=token]", "value")
-    sent = {name: lab.url if value == "us" else value for name, value in headers.items()}
+    sent = {name: service.url if value == "us" else value for name, value in headers.items()}
     (cookie,) = one.page.context.cookies()
     body = urlencode({"token": right if token == "right" else token})
     with httpx.Client(timeout=GIVE_UP_S, cookies={cookie["name"]: cookie["value"]}) as client:
         answer = client.post(
-            f"{lab.url}/vms/{identity}/stop",
+            f"{service.url}/vms/{identity}/stop",
             content=body,
             headers={"Content-Type": "application/x-www-form-urlencoded", **sent},
         )
     assert answer.status_code == 403
     assert "forged_request" in answer.text
-    assert lab.vm(identity).vm.power == "running"
+    assert service.vm(identity).vm.power == "running"
 
 
-def test_the_token_of_one_session_is_nothing_in_another(lab: Lab, made: dict[str, str], window: OpenWindow) -> None:
+def test_the_token_of_one_session_is_nothing_in_another(
+    service: WebService, made: dict[str, str], window: OpenWindow
+) -> None:
     one = window()
     one.open("/projects")
     token = one.page.get_attribute("form[action='/logout'] input[name=token]", "value")
     with httpx.Client(timeout=GIVE_UP_S) as client:
-        cookies_of(client, lab)
-        answer = client.post(f"{lab.url}/vms/{made['web-02']}/stop", data={"token": token}, headers={"Origin": lab.url})
+        cookies_of(client, service)
+        answer = client.post(
+            f"{service.url}/vms/{made['web-02']}/stop", data={"token": token}, headers={"Origin": service.url}
+        )
     assert answer.status_code == 403
 
 
-def test_what_is_too_large_or_no_form_is_refused(lab: Lab) -> None:
+def test_what_is_too_large_or_no_form_is_refused(service: WebService) -> None:
     with httpx.Client(timeout=GIVE_UP_S) as client:
-        cookies_of(client, lab)
-        large = client.post(f"{lab.url}/logout", data={"token": "x" * (1 << 20)}, headers={"Origin": lab.url})
-        other = client.post(f"{lab.url}/logout", json={"token": "x"}, headers={"Origin": lab.url})
+        cookies_of(client, service)
+        large = client.post(f"{service.url}/logout", data={"token": "x" * (1 << 20)}, headers={"Origin": service.url})
+        other = client.post(f"{service.url}/logout", json={"token": "x"}, headers={"Origin": service.url})
     assert (large.status_code, other.status_code) == (413, 400)
 
 
-def test_a_key_of_one_project_sees_its_vms_only(window: OpenWindow, lab: Lab, made: dict[str, str]) -> None:
-    one = window(key=lab.make_key("viewer", "shop"))
+def test_a_key_of_one_project_sees_its_vms_only(window: OpenWindow, service: WebService, made: dict[str, str]) -> None:
+    one = window(key=service.make_key("viewer", "shop"))
     assert one.path == "/vms"
     assert one.page.locator("nav a", has_text="Fleet").count() == 0
     assert one.page.locator("tbody tr").count() == 6
@@ -163,8 +169,10 @@ def test_a_key_of_one_project_sees_its_vms_only(window: OpenWindow, lab: Lab, ma
     assert one.page.locator(".actions").count() == 0
 
 
-def test_whoever_may_not_do_something_is_told_why(window: OpenWindow, lab: Lab, made: dict[str, str]) -> None:
-    one = window(key=lab.make_key("operator"))
+def test_whoever_may_not_do_something_is_told_why(
+    window: OpenWindow, service: WebService, made: dict[str, str]
+) -> None:
+    one = window(key=service.make_key("operator"))
     one.open(f"/vms/{made['web-01']}")
     assert one.page.locator("text=Restart").count() == 1
     assert one.page.locator("text=Delete").count() == 0
@@ -172,19 +180,19 @@ def test_whoever_may_not_do_something_is_told_why(window: OpenWindow, lab: Lab, 
     assert "needs the role editor" in one.page.inner_text("[role=alert]")
 
 
-def test_what_a_session_may_not_change_is_counted_and_gathered_for_the_audit(lab: Lab) -> None:
+def test_forbidden_changes_of_a_session_are_counted_for_the_audit(service: WebService) -> None:
     asked = {"name": "watcher", "role": "viewer", "project": ""}
-    admin = {"Authorization": f"Bearer {lab.key}"}
-    made = httpx.post(f"{lab.url}/v1/keys", json=asked, headers=admin, timeout=GIVE_UP_S).json()
-    lab.context.refusals.take()
-    with httpx.Client(timeout=GIVE_UP_S, headers={"Origin": lab.url}) as client:
-        assert client.post(f"{lab.url}/login", data={"key": made["secret"]}).status_code == 303
-        token = client.get(f"{lab.url}/vms").text.split('name="token" value="')[1].split('"')[0]
+    admin = {"Authorization": f"Bearer {service.key}"}
+    made = httpx.post(f"{service.url}/v1/keys", json=asked, headers=admin, timeout=GIVE_UP_S).json()
+    service.context.refusals.take()
+    with httpx.Client(timeout=GIVE_UP_S, headers={"Origin": service.url}) as client:
+        assert client.post(f"{service.url}/login", data={"key": made["secret"]}).status_code == 303
+        token = client.get(f"{service.url}/vms").text.split('name="token" value="')[1].split('"')[0]
         for form in ({"token": token, "name": "web", "cpu": "1", "memory": "1Gi"}, {"name": "forged"}):
-            assert client.post(f"{lab.url}/vms/new", data=form).status_code == 403
-    told = {one.code: one for one in lab.context.refusals.take()}
+            assert client.post(f"{service.url}/vms/new", data=form).status_code == 403
+    told = {one.code: one for one in service.context.refusals.take()}
     assert set(told) == {"forbidden", "forged_request"}
     assert {one.actor.partition(":")[0] for one in told.values()} == {"session"}
     assert told["forbidden"].text.startswith("POST /vms/new: ")
-    metrics = httpx.get(f"{lab.url}/metrics", headers=admin, timeout=GIVE_UP_S).text
+    metrics = httpx.get(f"{service.url}/metrics", headers=admin, timeout=GIVE_UP_S).text
     assert 'hostler_control_refusals_total{code="forbidden",door="session"}' in metrics

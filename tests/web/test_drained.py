@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from hostler.control.fleet.draining import drain_step
+from hostler.control.fleet.hosts.drains import drain_step
 from hostler.control.store import Connection
 from tests.wait import wait_until
 from tests.web.conftest import OpenWindow
-from tests.web.lab import Lab
+from tests.web.service_in_thread import WebService
 
 HOST, HOST_ID = "host-70", "h0070"
 
@@ -18,13 +18,13 @@ def look(connection: Connection) -> None:
     drain_step(connection, HOST_ID, at_once=4, without=(), now_ns=time.time_ns())
 
 
-def test_who_finds_no_place_elsewhere_is_on_the_page_with_the_reason_until_the_draining_ends(
-    window: OpenWindow, lab: Lab, made: dict[str, str]
+def test_vm_that_cannot_leave_a_draining_host_is_shown_with_its_reason(
+    window: OpenWindow, service: WebService, made: dict[str, str]
 ) -> None:
-    lab.add_hosts(1, first=70)
-    vm = lab.create("pinned", host_name=HOST)
-    lab.until_decided([vm])
-    lab.report(vm)
+    service.add_hosts(1, first=70)
+    vm = service.create("pinned", host_name=HOST)
+    service.until_decided([vm])
+    service.report(vm)
     one = window()
     one.open(f"/hosts/{HOST}")
     one.page.click("#ask-drain")
@@ -33,8 +33,8 @@ def test_who_finds_no_place_elsewhere_is_on_the_page_with_the_reason_until_the_d
     one.page.click("#question button")
     one.page.wait_for_url("**?done=drain")
     assert "cannot leave" not in one.page.inner_text("main")
-    lab.write(look)
-    wait_until(lambda: lab.vm(vm).vm.moving is None)
+    service.write(look)
+    wait_until(lambda: service.vm(vm).vm.moving is None)
     one.open(f"/hosts/{HOST}")
     told = one.page.inner_text(".message.warn")
     assert "1 VM cannot leave:" in told

@@ -8,21 +8,21 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from hostler.control.api.calls import new_id
-from hostler.control.api.shapes import Problem, VmEdit
-from hostler.control.services import vms
-from hostler.control.store.vms import VmFilter
-from hostler.control.store.vms import list_page as list_vms
+from hostler.control.api.requests.call import new_id
+from hostler.control.schemas import Problem, VmEdit
+from hostler.control.services.vms import vm_changes
+from hostler.control.store.rows.vms import VmFilter
+from hostler.control.store.rows.vms import list_page as list_vms
 from hostler.control.vms.state import Vm
-from hostler.web.vm_form import TypedDisk, TypedVm, place_of, request_of, typed_vm
+from hostler.web.pages.vm_form import DiskForm, VmForm, field_of_problem, read_vm_form, request_of
 from tests.wait import GIVE_UP_S
 from tests.web.conftest import OpenWindow, Window
-from tests.web.lab import Lab
+from tests.web.service_in_thread import WebService
 
 
-def named(lab: Lab, name: str) -> Vm | None:
-    rows = lab.read(lambda connection: list_vms(connection, VmFilter(name=name))).items
-    return lab.vm(rows[0].id).vm if rows else None
+def named(service: WebService, name: str) -> Vm | None:
+    rows = service.read(lambda connection: list_vms(connection, VmFilter(name=name))).items
+    return service.vm(rows[0].id).vm if rows else None
 
 
 def fill(window: Window, **values: str) -> None:
@@ -39,7 +39,7 @@ def wrong(window: Window, name: str) -> str:
 
 
 @pytest.mark.parametrize("has_script", [True, False])
-def test_a_vm_is_created_from_the_list(has_script: bool, window: OpenWindow, lab: Lab) -> None:
+def test_a_vm_is_created_from_the_list(has_script: bool, window: OpenWindow, service: WebService) -> None:
     one, name = window(java_script_enabled=has_script), f"made-{has_script}".lower()
     one.open("/vms?project=shop")
     one.page.click("#new-vm")
@@ -49,12 +49,12 @@ def test_a_vm_is_created_from_the_list(has_script: bool, window: OpenWindow, lab
     one.page.select_option("#n-strategy", "best_fit")
     fill(one, disk_0_size="10Gi", disk_0_storage="san")
     one.page.click("text=Add a disk")
-    assert named(lab, name) is None
+    assert named(service, name) is None
     fill(one, disk_1_size="1Gi", disk_1_image="/images/debian.qcow2")
     one.page.click("button.first")
     one.page.wait_for_url("**/vms/*?done=create")
     assert one.page.inner_text("h1") == name
-    vm = named(lab, name)
+    vm = named(service, name)
     assert vm is not None
     assert (vm.project, vm.spec.cpu, vm.spec.memory, vm.spec.priority) == ("shop", "500m", "1Gi", 3)
     assert (vm.spec.strategy, vm.spec.labels) == ("best_fit", {"app": "web", "tier": "front"})
@@ -64,28 +64,28 @@ def test_a_vm_is_created_from_the_list(has_script: bool, window: OpenWindow, lab
     assert one.said == []
 
 
-def test_enter_creates_and_adds_no_disk(window: OpenWindow, lab: Lab, made: dict[str, str]) -> None:
+def test_enter_creates_and_adds_no_disk(window: OpenWindow, service: WebService, made: dict[str, str]) -> None:
     one = window()
     one.open("/vms/new")
     one.page.wait_for_function("document.activeElement.id === 'n-name'")
     one.page.keyboard.type("entered")
     one.page.keyboard.press("Enter")
     one.page.wait_for_url("**/vms/*?done=create")
-    assert named(lab, "entered") is not None
+    assert named(service, "entered") is not None
 
 
-def test_who_clicks_twice_creates_once(window: OpenWindow, lab: Lab, made: dict[str, str]) -> None:
+def test_who_clicks_twice_creates_once(window: OpenWindow, service: WebService, made: dict[str, str]) -> None:
     one = window()
     one.open("/vms/new?name=twice&cpu=1&memory=1Gi")
     asked = len(one.asked)
     one.page.dblclick("button.first")
     one.page.wait_for_url("**/vms/*?done=create")
-    assert [url for url in one.asked[asked:] if url.endswith("/vms/new")] == [f"{lab.url}/vms/new"]
+    assert [url for url in one.asked[asked:] if url.endswith("/vms/new")] == [f"{service.url}/vms/new"]
 
 
 @pytest.mark.parametrize("has_script", [True, False])
 def test_what_is_refused_stands_beside_its_field_and_what_was_typed_stays(
-    has_script: bool, window: OpenWindow, lab: Lab, made: dict[str, str]
+    has_script: bool, window: OpenWindow, service: WebService, made: dict[str, str]
 ) -> None:
     one = window(java_script_enabled=has_script)
     one.open("/vms/new")
@@ -105,18 +105,20 @@ def test_what_is_refused_stands_beside_its_field_and_what_was_typed_stays(
     one.page.click("button.first")
     assert "has a VM web-01 already" in wrong(one, "name")
     assert one.page.locator("[aria-invalid]").count() == 1
-    assert named(lab, "refused") is None
+    assert named(service, "refused") is None
 
 
-def test_rest_and_the_form_refuse_with_the_same_words(window: OpenWindow, lab: Lab, made: dict[str, str]) -> None:
+def test_rest_and_the_form_refuse_with_the_same_words(
+    window: OpenWindow, service: WebService, made: dict[str, str]
+) -> None:
     one = window()
     one.open("/vms/new?name=-wrong&cpu=2&memory=1Gi")
     one.page.click("button.first")
     shown = wrong(one, "name")
     told = httpx.post(
-        f"{lab.url}/v1/vms",
+        f"{service.url}/v1/vms",
         json={"name": "-wrong", "spec": {"cpu": "2", "memory": "1Gi"}},
-        headers={"Authorization": f"Bearer {lab.key}"},
+        headers={"Authorization": f"Bearer {service.key}"},
         timeout=GIVE_UP_S,
     ).json()
     for part in ("detail", "hint", "code"):
@@ -124,7 +126,7 @@ def test_rest_and_the_form_refuse_with_the_same_words(window: OpenWindow, lab: L
 
 
 def test_a_vm_that_must_not_wait_is_refused_with_every_hosts_verdict(
-    window: OpenWindow, lab: Lab, made: dict[str, str]
+    window: OpenWindow, service: WebService, made: dict[str, str]
 ) -> None:
     one = window()
     one.open("/vms/new")
@@ -135,15 +137,15 @@ def test_a_vm_that_must_not_wait_is_refused_with_every_hosts_verdict(
     assert "insufficient_resources" in one.page.inner_text("[role=alert]")
     assert "20 hosts would not" in one.page.inner_text("main")
     assert one.page.input_value("#n-on_unplaceable") == "fail"
-    assert named(lab, "colossus") is None
+    assert named(service, "colossus") is None
 
 
-def test_only_who_may_create_is_offered_it(window: OpenWindow, lab: Lab, made: dict[str, str]) -> None:
-    one = window(key=lab.make_key("operator"))
+def test_only_who_may_create_is_offered_it(window: OpenWindow, service: WebService, made: dict[str, str]) -> None:
+    one = window(key=service.make_key("operator"))
     one.open("/vms")
     assert one.page.locator("#new-vm").count() == 0
     assert one.open("/vms/new") == 403
-    two = window(key=lab.make_key("editor", "shop"))
+    two = window(key=service.make_key("editor", "shop"))
     two.page.click("#new-vm")
     two.page.wait_for_selector("#n-project option", state="attached")
     assert two.page.locator("#n-project option").all_inner_texts() == ["shop"]
@@ -153,27 +155,27 @@ def test_only_who_may_create_is_offered_it(window: OpenWindow, lab: Lab, made: d
     assert one.said == [] or "403" in one.said[0]
 
 
-def test_another_site_creates_nothing(window: OpenWindow, lab: Lab, made: dict[str, str]) -> None:
+def test_another_site_creates_nothing(window: OpenWindow, service: WebService, made: dict[str, str]) -> None:
     one = window()
     (cookie,) = one.page.context.cookies()
     body = urlencode({"name": "forged", "cpu": "1", "memory": "1Gi", "project": "default"})
-    headers = {"Content-Type": "application/x-www-form-urlencoded", "Origin": lab.url}
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Origin": service.url}
     with httpx.Client(timeout=GIVE_UP_S, cookies={cookie["name"]: cookie["value"]}) as client:
-        answer = client.post(f"{lab.url}/vms/new", content=body, headers=headers)
+        answer = client.post(f"{service.url}/vms/new", content=body, headers=headers)
     assert answer.status_code == 403
-    assert named(lab, "forged") is None
+    assert named(service, "forged") is None
 
 
 @pytest.fixture
-def vm(lab: Lab, made: dict[str, str]) -> str:
-    identity = lab.create(f"sized-{time.time_ns()}", cpu="1", memory="1Gi")
-    lab.until_decided([identity])
-    lab.report(identity)
+def vm(service: WebService, made: dict[str, str]) -> str:
+    identity = service.create(f"sized-{time.time_ns()}", cpu="1", memory="1Gi")
+    service.until_decided([identity])
+    service.report(identity)
     return identity
 
 
 @pytest.mark.parametrize("has_script", [True, False])
-def test_a_vm_is_resized_from_its_page(has_script: bool, window: OpenWindow, lab: Lab, vm: str) -> None:
+def test_a_vm_is_resized_from_its_page(has_script: bool, window: OpenWindow, service: WebService, vm: str) -> None:
     one = window(java_script_enabled=has_script)
     one.open(f"/vms/{vm}")
     one.page.click("#ask-resize")
@@ -183,41 +185,43 @@ def test_a_vm_is_resized_from_its_page(has_script: bool, window: OpenWindow, lab
     fill(one, cpu="2")
     one.page.click("#question button")
     one.page.wait_for_url(f"**/vms/{vm}?done=resize")
-    assert (lab.vm(vm).vm.spec.cpu, lab.vm(vm).vm.spec.memory) == ("2", "1Gi")
+    assert (service.vm(vm).vm.spec.cpu, service.vm(vm).vm.spec.memory) == ("2", "1Gi")
     assert one.said == []
 
 
-def test_whoever_resizes_is_told_that_somebody_else_changed_it(window: OpenWindow, lab: Lab, vm: str) -> None:
+def test_whoever_resizes_is_told_that_somebody_else_changed_it(
+    window: OpenWindow, service: WebService, vm: str
+) -> None:
     one = window()
     one.open(f"/vms/{vm}/resize")
     other = VmEdit(spec={"cpu": "3"})
-    lab.write(lambda connection: vms.edit(connection, vm, other, lab.caller(), new_id))
+    service.write(lambda connection: vm_changes.edit(connection, vm, other, service.caller(), new_id))
     fill(one, memory="2Gi")
     one.page.click("#question button")
     alert = one.page.inner_text("[role=alert]")
-    assert "changed by somebody else" in alert
+    assert "changed by another user" in alert
     assert "running with 3 CPU and 1 GiB" in alert
     assert "stale_version" in alert
     assert one.page.input_value("#n-memory") == "2Gi"
-    assert lab.vm(vm).vm.spec.cpu == "3"
+    assert service.vm(vm).vm.spec.cpu == "3"
     fill(one, cpu="3")
     one.page.click("#question button")
     one.page.wait_for_url(f"**/vms/{vm}?done=resize")
-    assert (lab.vm(vm).vm.spec.cpu, lab.vm(vm).vm.spec.memory) == ("3", "2Gi")
+    assert (service.vm(vm).vm.spec.cpu, service.vm(vm).vm.spec.memory) == ("3", "2Gi")
 
 
-def test_a_report_of_the_agent_is_nobodys_change(window: OpenWindow, lab: Lab, vm: str) -> None:
+def test_a_report_of_the_agent_is_nobodys_change(window: OpenWindow, service: WebService, vm: str) -> None:
     one = window()
     one.open(f"/vms/{vm}/resize")
-    lab.report(vm, "paused")
+    service.report(vm, "paused")
     fill(one, cpu="2")
     one.page.click("#question button")
     one.page.wait_for_url(f"**/vms/{vm}?done=resize")
 
 
-def test_a_size_that_cannot_be_is_refused_beside_its_field(window: OpenWindow, lab: Lab, vm: str) -> None:
+def test_a_size_that_cannot_be_is_refused_beside_its_field(window: OpenWindow, service: WebService, vm: str) -> None:
     one = window()
-    before = lab.vm(vm).vm.generation
+    before = service.vm(vm).vm.generation
     one.open(f"/vms/{vm}/resize")
     fill(one, memory="some")
     one.page.click("#question button")
@@ -226,14 +230,14 @@ def test_a_size_that_cannot_be_is_refused_beside_its_field(window: OpenWindow, l
     fill(one, memory="1Gi")
     one.page.click("#question button")
     one.page.wait_for_url(f"**/vms/{vm}")  # nothing changed, so nothing was done
-    assert lab.vm(vm).vm.generation == before
+    assert service.vm(vm).vm.generation == before
 
 
 def test_rows_of_disks_without_anything_typed_are_none() -> None:
-    typed = typed_vm({"name": "a", "disk-0-size": " ", "disk-1-size": "2Gi", "disk-2-size": ""})
-    assert typed.disks == (TypedDisk(), TypedDisk(size="2Gi"), TypedDisk())
-    assert typed.without_gaps.disks == (TypedDisk(size="2Gi"),)
-    assert request_of(TypedVm(name="a")).spec.disks == []
+    typed = read_vm_form({"name": "a", "disk-0-size": " ", "disk-1-size": "2Gi", "disk-2-size": ""})
+    assert typed.disks == (DiskForm(), DiskForm(size="2Gi"), DiskForm())
+    assert typed.without_gaps.disks == (DiskForm(size="2Gi"),)
+    assert request_of(VmForm(name="a")).spec.disks == []
 
 
 @pytest.mark.parametrize(
@@ -253,4 +257,4 @@ def test_rows_of_disks_without_anything_typed_are_none() -> None:
     ],
 )
 def test_a_problem_finds_its_field(detail: str, code: str, place: str) -> None:
-    assert place_of(Problem(title="", status=400, code=code, detail=detail)) == place
+    assert field_of_problem(Problem(title="", status=400, code=code, detail=detail)) == place

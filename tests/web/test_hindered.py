@@ -8,41 +8,43 @@ import httpx
 import pytest
 
 from hostler.agent.messages import Trouble
-from tests.web.lab import Lab, running_lab
+from tests.web.service_in_thread import WebService, run_service_in_thread
 
 ALL_IS_WELL = "Nothing failed or is in the way of a VM, and none is lost or unknown."
 NO_IMAGE = Trouble(kind="blocked", code="no_image", message="there is no image debian here")
 
 
 @pytest.fixture
-def lab(tmp_path) -> Iterator[Lab]:
+def service(tmp_path) -> Iterator[WebService]:
     """A service that knows nothing of other tests."""
-    with running_lab(tmp_path) as found:
+    with run_service_in_thread(tmp_path) as found:
         yield found
 
 
-def test_a_vm_whose_image_is_missing_is_not_as_it_should_be_until_it_runs(lab: Lab, client: httpx.Client) -> None:
-    lab.add_hosts(1)
-    vm = lab.create("web")
-    lab.until_decided([vm])
+def test_a_vm_whose_image_is_missing_is_not_as_it_should_be_until_it_runs(
+    service: WebService, client: httpx.Client
+) -> None:
+    service.add_hosts(1)
+    vm = service.create("web")
+    service.until_decided([vm])
     assert ALL_IS_WELL in client.get("/").text
-    lab.report(vm, "absent", NO_IMAGE)
+    service.report(vm, "absent", NO_IMAGE)
     page = client.get("/").text
     assert f'id="bad-{vm}"' in page
     assert '<td class="nowrap"><a href="/hosts/host-00">host-00</a></td>' in page
     assert NO_IMAGE.message in page
     assert ALL_IS_WELL not in page
-    lab.report(vm)
+    service.report(vm)
     assert ALL_IS_WELL in client.get("/").text
 
 
-def test_a_vm_that_runs_but_cannot_be_paused_is_not_as_it_should_be(lab: Lab, client: httpx.Client) -> None:
-    lab.add_hosts(1)
-    vm = lab.create("web")
-    lab.until_decided([vm])
-    lab.report(vm)
-    answer = httpx.post(f"{lab.url}/v1/vms/{vm}/pause", headers={"Authorization": f"Bearer {lab.key}"})
+def test_a_vm_that_runs_but_cannot_be_paused_is_not_as_it_should_be(service: WebService, client: httpx.Client) -> None:
+    service.add_hosts(1)
+    vm = service.create("web")
+    service.until_decided([vm])
+    service.report(vm)
+    answer = httpx.post(f"{service.url}/v1/vms/{vm}/pause", headers={"Authorization": f"Bearer {service.key}"})
     assert answer.status_code == 202, answer.text
-    lab.report(vm, "running", Trouble(kind="transient", code="monitor", message="the monitor does not answer"))
-    assert lab.vm(vm).row.state == "running"
+    service.report(vm, "running", Trouble(kind="transient", code="monitor", message="the monitor does not answer"))
+    assert service.vm(vm).row.state == "running"
     assert "the monitor does not answer" in client.get("/").text

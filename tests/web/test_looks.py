@@ -1,4 +1,4 @@
-"""What can be said about looks without a browser: contrast, colours of the map, files of others."""
+"""What can be said about looks without a browser: contrast, colors of the map, files of others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hostler.web
-from hostler.web.heat import step_of
+from hostler.web.host_map import color_step
 
 FOLDER = Path(hostler.web.__file__).parent
 CSS = (FOLDER / "static" / "hostler.css").read_text()
@@ -25,15 +25,15 @@ TEXT = [
 SHAPES = [("focus", "paper"), ("focus", "raised"), ("bar", "bar-back"), ("muted", "raised")]
 
 
-def colours(scheme: str) -> dict[str, str]:
+def colors(scheme: str) -> dict[str, str]:
     """Return the custom properties of a scheme; the dark one changes some of the light one."""
     light, dark = re.findall(r":root \{(.*?)\}", CSS, re.DOTALL)
     found = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", light))
     return found | dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", dark)) if scheme == "dark" else found
 
 
-def luminance(colour: str) -> float:
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+def luminance(color: str) -> float:
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
@@ -52,28 +52,28 @@ def ink_of(step: str, scheme: str) -> str:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("front", "back"), TEXT)
 def test_text_can_be_read(front: str, back: str, scheme: str) -> None:
-    known = colours(scheme)
+    known = colors(scheme)
     assert contrast(known[front], known[back]) >= 4.5
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("front", "back"), SHAPES)
 def test_shapes_can_be_seen(front: str, back: str, scheme: str) -> None:
-    known = colours(scheme)
+    known = colors(scheme)
     assert contrast(known[front], known[back]) >= 3.0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("step", STEPS)
 def test_numbers_on_the_map_can_be_read(step: str, scheme: str) -> None:
-    known = colours(scheme)
+    known = colors(scheme)
     assert contrast(known[f"heat-{step}"], known[ink_of(step, scheme)]) >= 4.5
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_map_goes_one_way_in_lightness(scheme: str) -> None:
     """Whoever cannot tell hues apart still sees which host is fuller."""
-    known = colours(scheme)
+    known = colors(scheme)
     shades = [luminance(known[f"heat-{step}"]) for step in range(10)]
     if scheme == "light":
         shades.reverse()
@@ -82,8 +82,8 @@ def test_the_map_goes_one_way_in_lightness(scheme: str) -> None:
 
 def test_every_share_has_a_colour() -> None:
     shares = (0, 9, 10, 55, 99, 100, 101, 900)
-    assert [step_of(share) for share in shares] == ["0", "0", "1", "5", "9", "9", "over", "over"]
-    assert step_of(None) == "none"
+    assert [color_step(share) for share in shares] == ["0", "0", "1", "5", "9", "9", "over", "over"]
+    assert color_step(None) == "none"
     for step in (*STEPS, "none"):
         assert f".heat-{step} {{" in CSS
 

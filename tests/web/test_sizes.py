@@ -5,23 +5,23 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from hostler.control.api.shapes import QuotaCreate
-from hostler.control.services import quotas
+from hostler.control.schemas import QuotaCreate
+from hostler.control.services.tenancy import quotas
 from hostler.control.vms.spec import DiskSpec
 from tests.wait import wait_until
-from tests.web.lab import Lab
+from tests.web.service_in_thread import WebService
 
 ODD = "1.3Gi"  # no whole number of any unit, so a spec has it as bytes
 
 
 @pytest.fixture(scope="module")
-def odd(lab: Lab) -> str:
+def odd(service: WebService) -> str:
     """A VM of odd sizes that runs on a host."""
-    lab.add_hosts(1)
-    vm = lab.create("odd", memory=ODD, disks=[DiskSpec(size=ODD)])
-    lab.until_decided([vm])
-    lab.report(vm)
-    assert lab.vm(vm).vm.spec.memory.isdigit()
+    service.add_hosts(1)
+    vm = service.create("odd", memory=ODD, disks=[DiskSpec(size=ODD)])
+    service.until_decided([vm])
+    service.report(vm)
+    assert service.vm(vm).vm.spec.memory.isdigit()
     return vm
 
 
@@ -47,15 +47,17 @@ def test_the_form_of_a_resize_tells_the_size_in_readable_units(client: httpx.Cli
     assert "2 CPU and 1.3 GiB of memory" in client.get(f"/vms/{odd}/resize").text
 
 
-def test_projects_and_hosts_tell_what_they_may_have_in_the_same_units(lab: Lab, client: httpx.Client, odd: str) -> None:
+def test_projects_and_hosts_tell_what_they_may_have_in_the_same_units(
+    service: WebService, client: httpx.Client, odd: str
+) -> None:
     limits = QuotaCreate(project="default", min={"cpu": "500m"}, max={"memory": "3Gi"})
-    lab.write(lambda connection: quotas.create(connection, limits, lab.caller(), {}))
+    service.write(lambda connection: quotas.create(connection, limits, service.caller(), {}))
     wanted = [cell(text, "number") for text in ("0.5", "3 GiB", "1.3 GiB")]
     wait_until(
         lambda: all(one in client.get("/projects").text for one in wanted)
     )  # once the engine has heard of the quota
-    lab.add_hosts(1, first=7)
-    admin = {"Authorization": f"Bearer {lab.key}"}
+    service.add_hosts(1, first=7)
+    admin = {"Authorization": f"Bearer {service.key}"}
     assert client.patch("/v1/hosts/host-07", json={"reserve": {"memory": "2Gi"}}, headers=admin).is_success
     page = client.get("/hosts/host-07").text
     assert "<dd>memory 2 GiB</dd>" in page
@@ -63,6 +65,6 @@ def test_projects_and_hosts_tell_what_they_may_have_in_the_same_units(lab: Lab, 
 
 def test_the_block_for_schedulers_says_what_its_unit_is(client: httpx.Client, odd: str) -> None:
     page = client.get("/hosts/host-00").text
-    heading, _, block = page.partition("What a scheduler looks at</h2>")[2].partition("<pre")
+    heading, _, block = page.partition("Scheduling</h2>")[2].partition("<pre")
     assert "GB means GiB" in heading
     assert "Memory: 1.3 GB/64.0 GB" in block

@@ -7,5 +7,5 @@ import pytest
 
 
 @pytest.mark.parametrize("path", ["/what-if", "/vms/new?project=shop"])
-def test_a_form_says_that_the_projects_strategy_counts_before_that_of_the_service(client: httpx.Client, path) -> None:
+def test_form_says_that_the_projects_strategy_beats_the_services(client: httpx.Client, path) -> None:
     assert "The default is that of the project; where it has none, least_loaded" in client.get(path).text

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.wait import wait_until
 from tests.web.conftest import Window
-from tests.web.lab import Lab
+from tests.web.service_in_thread import WebService
 
 
 def twins(window: Window, path: str) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def twins(window: Window, path: str) -> dict[str, Any]:
     links = window.page.locator(".foot a[type='application/json']").evaluate_all(
         "links => links.map(one => one.getAttribute('href'))"
     )
-    answers = {link: window.page.request.get(window.lab.url + link) for link in links}
+    answers = {link: window.page.request.get(window.service.url + link) for link in links}
     assert all(answer.status == 200 for answer in answers.values()), answers
     return {link: answer.json() for link, answer in answers.items()}
 
@@ -30,7 +30,7 @@ def test_a_vm_its_decision_and_its_events_are_linked(reader: Window, made: dict[
     told = twins(reader, f"/vms/{identity}")
     assert list(told) == [f"/v1/vms/{identity}{part}" for part in ("", "/decision", "/events")]
     vm, decision, events = told.values()
-    assert vm["why"] in (reader.page.locator(".message").first.text_content() or "")
+    assert vm["why"] in (reader.page.locator(".message:not(#stale)").first.text_content() or "")
     near = texts(reader, "#near tbody th")
     assert near
     assert set(near) <= {one["host"] for one in decision["verdicts"]}
@@ -39,8 +39,10 @@ def test_a_vm_its_decision_and_its_events_are_linked(reader: Window, made: dict[
     assert all(one["text"] in shown for one in events["items"])
 
 
-def test_a_host_its_vms_and_what_a_scheduler_sees_are_linked(reader: Window, made: dict[str, str], lab: Lab) -> None:
-    found = lab.vm(made["web-01"]).vm.home
+def test_a_host_its_vms_and_what_a_scheduler_sees_are_linked(
+    reader: Window, made: dict[str, str], service: WebService
+) -> None:
+    found = service.vm(made["web-01"]).vm.home
     assert found is not None
     told = twins(reader, f"/hosts/{found.name}")
     assert list(told) == [f"/v1/hosts/{found.host}{part}" for part in ("", "/vms", "/scheduling")]
@@ -67,16 +69,16 @@ def test_projects_with_their_vms_and_quotas_are_linked(reader: Window) -> None:
     assert quota["max"]["memory"] == "200Gi"
 
 
-def test_a_vm_on_its_way_to_a_host_is_on_the_page_and_in_the_twin_of_that_host(reader: Window, lab: Lab) -> None:
-    moving = lab.create("traveller")
-    lab.until_decided([moving])
-    lab.report(moving)
+def test_arriving_vm_is_on_the_page_and_in_the_twin_of_its_host(reader: Window, service: WebService) -> None:
+    moving = service.create("traveller")
+    service.until_decided([moving])
+    service.report(moving)
     answer = reader.page.request.post(
-        f"{lab.url}/v1/vms/{moving}/migrate", headers={"Authorization": f"Bearer {lab.key}"}
+        f"{service.url}/v1/vms/{moving}/migrate", headers={"Authorization": f"Bearer {service.key}"}
     )
     assert answer.status == 202, answer.text()
-    wait_until(lambda: lab.vm(moving).vm.other is not None)
-    target = lab.vm(moving).vm.other
+    wait_until(lambda: service.vm(moving).vm.other is not None)
+    target = service.vm(moving).vm.other
     assert target is not None
     vms = twins(reader, f"/hosts/{target.name}")[f"/v1/hosts/{target.host}/vms"]
     assert "traveller" in [vm["name"] for vm in vms["items"]]

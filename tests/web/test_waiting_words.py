@@ -9,18 +9,19 @@ from functools import partial
 import httpx
 import pytest
 
-from hostler.control.api.shapes import GangCreate
-from hostler.control.fleet.silence import silence
-from hostler.control.services import gangs
-from hostler.control.store import Connection, hosts
+from hostler.control.fleet.hosts.silence import mark_silent
+from hostler.control.schemas import GangCreate
+from hostler.control.services.vms import gangs
+from hostler.control.store import Connection
+from hostler.control.store.rows import hosts
 from tests.wait import wait_until
-from tests.web.lab import Lab, running_lab
+from tests.web.service_in_thread import WebService, run_service_in_thread
 
 
 @pytest.fixture
-def lab(tmp_path) -> Iterator[Lab]:
+def service(tmp_path) -> Iterator[WebService]:
     """A service that knows nothing of other tests."""
-    with running_lab(tmp_path) as found:
+    with run_service_in_thread(tmp_path) as found:
         yield found
 
 
@@ -34,58 +35,62 @@ def until_both_say(client: httpx.Client, vm: str, words: str) -> None:
         wait_until(partial(says, client, path, words))
 
 
-def test_a_member_of_a_gang_that_gathers_says_how_many_are_there(lab: Lab, client: httpx.Client) -> None:
-    lab.add_hosts(1)
-    first = lab.create("one", gang="crew")
-    until_both_say(client, first, "nobody has made gang default/crew yet")
+def test_a_member_of_a_gang_that_gathers_says_how_many_are_there(service: WebService, client: httpx.Client) -> None:
+    service.add_hosts(1)
+    first = service.create("one", gang="crew")
+    until_both_say(client, first, "there is no gang default/crew yet")
     asked = GangCreate(name="crew", min_count=3)
-    lab.write(lambda connection: gangs.create(connection, asked, lab.caller()))
+    service.write(lambda connection: gangs.create(connection, asked, service.caller()))
     until_both_say(client, first, "1/3 members of gang default/crew are there, it waits for the rest")
-    lab.create("two", gang="crew")
+    service.create("two", gang="crew")
     until_both_say(client, first, "2/3 members of gang default/crew are there, it waits for the rest")
-    assert not says(client, "/queue", "about to be decided")
-    third = lab.create("three", gang="crew")
-    lab.until_decided([first, third])
-    wait_until(partial(says, client, "/queue", "Nobody waits"))
+    assert not says(client, "/queue", "the decision is pending")
+    third = service.create("three", gang="crew")
+    service.until_decided([first, third])
+    wait_until(partial(says, client, "/queue", "No VM waits"))
     assert "waits for a place" not in client.get(f"/vms/{first}").text
 
 
-def test_a_vm_that_found_no_place_says_when_it_was_tried(lab: Lab, client: httpx.Client) -> None:
-    lab.add_hosts(1)
-    huge = lab.create("huge", cpu="64")
+def test_a_vm_that_found_no_place_says_when_it_was_tried(service: WebService, client: httpx.Client) -> None:
+    service.add_hosts(1)
+    huge = service.create("huge", cpu="64")
     until_both_say(client, huge, '(tried <time datetime="')
 
 
-def test_a_vm_whose_only_host_has_not_registered_since_a_restore_says_so(lab: Lab, client: httpx.Client) -> None:
-    lab.add_hosts(1)
+def test_a_vm_whose_only_host_has_not_registered_since_a_restore_says_so(
+    service: WebService, client: httpx.Client
+) -> None:
+    service.add_hosts(1)
 
     def restore(connection: Connection) -> None:
         row = hosts.find_by_name(connection, "host-00")
         assert row is not None
         assert not row.agent, "a restore takes the agent away that registered"
-        silence(connection, row, state="silent", actor="leader", text="not heard", now_ns=time.time_ns())
+        mark_silent(connection, row, state="silent", actor="leader", text="not heard", now_ns=time.time_ns())
 
-    lab.write(restore)
-    vm = lab.create("waits")
-    lab.until_decided([vm])
+    service.write(restore)
+    vm = service.create("waits")
+    service.until_decided([vm])
     queue = client.get("/queue").text
-    obstacles = queue.partition("What stands in the way")[2].partition("Who waits")[0]
+    obstacles = queue.partition("<h2>Reasons")[2].partition("<h2>Waiting VMs")[0]
     assert "not registered since restore" in obstacles
     assert "cordoned" not in queue
     page = client.get(f"/vms/{vm}").text
-    assert "not registered since restore" in page.partition("Why there, or nowhere")[2]
+    assert "not registered since restore" in page.partition("Placement")[2]
     assert "start the agent of host-00: it has not registered since the restore" in page
 
 
-def test_a_vm_for_which_others_make_way_says_where_and_they_say_for_whom(lab: Lab, client: httpx.Client) -> None:
-    lab.add_hosts(1, cpu=4)
-    low = lab.create("low", cpu="4")
-    lab.until_decided([low])
-    lab.report(low)
-    high = lab.create("high", cpu="4", priority=10)
+def test_a_vm_for_which_others_make_way_says_where_and_they_say_for_whom(
+    service: WebService, client: httpx.Client
+) -> None:
+    service.add_hosts(1, cpu=4)
+    low = service.create("low", cpu="4")
+    service.until_decided([low])
+    service.report(low)
+    high = service.create("high", cpu="4", priority=10)
     until_both_say(client, high, "room is made for it on host-00")
     assert "It waits for a place: room is made for it on host-00." in client.get(f"/vms/{high}").text
-    lab.report(low, "stopped")
-    wait_until(lambda: lab.vm(high).vm.home is not None)
+    service.report(low, "stopped")
+    wait_until(lambda: service.vm(high).vm.home is not None)
     assert not says(client, f"/vms/{high}", "room is made")
     assert says(client, f"/vms/{low}", "it makes room for high, a VM of higher priority")

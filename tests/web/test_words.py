@@ -6,19 +6,18 @@ import pytest
 
 from hostler.control.access.names import by_number
 from hostler.model import Failure, HostVerdict, Reason, Score
-from hostler.web.heat import density
-from hostler.web.verdicts import verdicts_of
-from hostler.web.wording import (
+from hostler.model.vocabulary import VM_WORDS, plural, reason_text
+from hostler.web.host_map import map_density
+from hostler.web.texts import (
     age_text,
     ago_text,
     bytes_text,
     cpu_text,
     failure_text,
-    plural,
-    reason_text,
-    share,
-    stamp,
+    percent_used,
+    time_text,
 )
+from hostler.web.verdicts import verdicts_of
 
 CPU = Reason("resources", "insufficient", "cpu")
 CORDONED = Reason("cordon", "cordoned")
@@ -44,17 +43,17 @@ def test_processors_are_written_without_needless_digits() -> None:
 
 
 def test_what_is_not_full_is_never_a_hundred_percent() -> None:
-    assert share(999, 1000) == 99
-    assert share(1000, 1000) == 100
-    assert share(0, 0) is None
-    assert share(3, 2) == 150
+    assert percent_used(999, 1000) == 99
+    assert percent_used(1000, 1000) == 100
+    assert percent_used(0, 0) is None
+    assert percent_used(3, 2) == 150
 
 
 def test_ages_and_times() -> None:
     second = 1_000_000_000
     assert [age_text(0, at * second) for at in (5, 61, 7200, 200_000)] == ["5 s", "1 min", "2 h", "2 d"]
     assert age_text(10 * second, 0) == "0 s"  # clocks of two machines differ
-    assert stamp(0) == "1970-01-01T00:00:00Z"
+    assert time_text(0) == "1970-01-01T00:00:00Z"
     assert ago_text("1970-01-01T00:00:10.500000Z", 70 * second) == "1 min"
 
 
@@ -63,7 +62,7 @@ def test_counts_have_their_nouns() -> None:
 
 
 def test_reasons_say_what_is_needed_and_what_is_free() -> None:
-    assert reason_text(CPU) == "insufficient cpu"
+    assert reason_text(CPU, VM_WORDS) == "insufficient cpu"
     failure = Failure(reason=CPU, needed=4000, free=1500, missing=2500)
     assert failure_text(failure) == "insufficient cpu: needs 4, 1.5 free"
     assert failure_text(Failure(reason=CORDONED)) == "cordoned"
@@ -103,7 +102,7 @@ def test_numbers_in_names_of_hosts_count_as_numbers() -> None:
 
 
 def test_cells_shrink_when_there_are_many() -> None:
-    assert [density(count) for count in (20, 100, 1000)] == ["roomy", "middle", "dense"]
+    assert [map_density(count) for count in (20, 100, 1000)] == ["roomy", "middle", "dense"]
 
 
 def test_a_host_of_which_more_is_promised_than_it_has_has_nothing_free():

@@ -26,7 +26,7 @@ class BackgroundThread:
         self._is_busy = threading.Event()
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do a piece of work; TimeoutError at once while an earlier one hangs."""
+        """Do a piece of work; TimeoutError at once while an earlier piece hangs."""
         if self._is_busy.is_set():
             raise TimeoutError(f"{self._what} hangs")
         self._is_busy.set()

@@ -1,6 +1,6 @@
-"""Which start of the machine this is, and how long ago it was: what an agent, its watchdog and its drivers go by.
+"""Identifies this start of the machine, and how long ago it was; for an agent, its watchdog and its drivers.
 
-What they know of an earlier start is over. The time of a suspended machine counts: its VMs may run elsewhere by now.
+What they know from an earlier start is void. Suspended time counts: VMs may run elsewhere by now.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Return what names this start of the machine."""
+    """Return the identity of this start of the machine."""
     return _FILE.read_text().strip()
 
 
 def boottime_ns() -> int:
-    """Return the time since the machine started, with the time for which it was suspended."""
+    """Return the time since the machine started, including suspended time."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -1,31 +1,31 @@
-"""Carries out one action on a driver and says what came of it; what goes wrong comes back as a trouble of a kind."""
+"""Carries out one action on a driver and returns its outcome; errors become problems of a kind."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Literal
 
-from hostler.agent.drivers.driver import BlockedError, Driver, DriverError, PermanentError
+from hostler.agent.core.state import Action, ActionOutcome, DriverVerb
+from hostler.agent.driver import BlockedError, Driver, DriverError, PermanentError
 from hostler.agent.messages import Trouble
-from hostler.agent.state import Action, Outcome, Verb
 from hostler.errors import InternalError
 
 __all__ = ["perform", "trouble_of"]
 
 
-async def perform(driver: Driver, action: Action, *, grace_s: float, timeout_s: float | None = None) -> Outcome:
-    """Do it, in time or not at all. Only being cancelled gets out of here."""
+async def perform(driver: Driver, action: Action, *, grace_s: float, timeout_s: float | None = None) -> ActionOutcome:
+    """Do it within its time. Only a cancellation is raised."""
     try:
         if timeout_s is None:
             return await _call(driver, action, grace_s)
         async with asyncio.timeout(timeout_s + grace_s):
             return await _call(driver, action, grace_s)
     except Exception as error:  # a driver's bug must not end the agent that keeps the other VMs
-        return Outcome(trouble=trouble_of(error, action))
+        return ActionOutcome(trouble=trouble_of(error, action))
 
 
 def trouble_of(error: Exception, action: Action) -> Trouble:
-    """Say of what kind a failure is."""
+    """Classify a failure."""
     if isinstance(error, DriverError):
         return Trouble(kind=_kind_of(error), code=error.code, message=error.message, hint=error.hint)
     if isinstance(error, TimeoutError):
@@ -45,32 +45,32 @@ def _kind_of(error: DriverError) -> Literal["transient", "permanent", "blocked"]
     return "permanent" if isinstance(error, PermanentError) else "transient"
 
 
-async def _call(driver: Driver, action: Action, grace_s: float) -> Outcome:
+async def _call(driver: Driver, action: Action, grace_s: float) -> ActionOutcome:
     vm, order = action.vm, action.order
-    if action.verb is Verb.FORGET:
-        return Outcome()
+    if action.verb is DriverVerb.FORGET:
+        return ActionOutcome()
     if order is None:
         raise InternalError(f"{action.verb} of {vm} without an order")
     match action.verb:
-        case Verb.CREATE:
+        case DriverVerb.CREATE:
             await driver.create(order)
-        case Verb.START:
+        case DriverVerb.START:
             await driver.start(vm)
-        case Verb.STOP | Verb.RESTART:
+        case DriverVerb.STOP | DriverVerb.RESTART:
             await driver.stop(vm, grace_s=grace_s)
-        case Verb.PAUSE:
+        case DriverVerb.PAUSE:
             await driver.pause(vm)
-        case Verb.RESUME:
+        case DriverVerb.RESUME:
             await driver.resume(vm)
-        case Verb.RESIZE:
+        case DriverVerb.RESIZE:
             await driver.resize(vm, order)
-        case Verb.DELETE:
+        case DriverVerb.DELETE:
             # What makes way for the same VM must not take its disks with it.
             await driver.delete(vm, keeps_shared=order.keeps_shared or order.power != "absent")
-        case Verb.AWAIT_LANDING:
-            return Outcome(landing=await driver.await_landing(order))
-        case Verb.SEND:
+        case DriverVerb.AWAIT_LANDING:
+            return ActionOutcome(landing=await driver.await_landing(order))
+        case DriverVerb.SEND:
             if action.landing is None:
-                raise InternalError(f"nobody said where {vm} is to be sent")
+                raise InternalError(f"no target is known for {vm}")
             await driver.send(vm, action.landing)
-    return Outcome()
+    return ActionOutcome()

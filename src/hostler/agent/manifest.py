@@ -16,9 +16,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from hostler.agent.files import force_folder, write_durably
-from hostler.agent.state import Record
+from hostler.agent.core.state import Record
 from hostler.errors import HostlerError
+from hostler.runtime.files import sync_folder, write_durably
 
 __all__ = ["FileManifest", "Inventory", "Manifest", "ManifestError", "MemoryManifest"]
 
@@ -35,26 +35,26 @@ class ManifestError(HostlerError):
 
 
 class Inventory(msgspec.Struct, frozen=True):
-    """What was read: the records, and the files that are set aside."""
+    """The records that were read, and the files that were set aside."""
 
     records: tuple[Record, ...]
     set_aside: tuple[str, ...] = ()
 
 
 class Manifest(Protocol):
-    """Where records outlive the agent."""
+    """The records, which outlive the agent."""
 
     async def load(self) -> Inventory:
         """Read all records."""
         ...
 
     async def save(self, records: Iterable[Record], forgotten: Iterable[str]) -> None:
-        """Make records durable and remove those of forgotten VMs; when this returns, a crash changes nothing of it."""
+        """Write records durably and remove those of forgotten VMs; after this a crash loses nothing."""
         ...
 
 
 class MemoryManifest:
-    """Records that last as long as this object: for fleets of fake hosts, where a disk would be the bottleneck."""
+    """Records in memory: for fleets of fake hosts, for which a disk would be too slow."""
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
@@ -71,7 +71,7 @@ class MemoryManifest:
 
 
 class FileManifest:
-    """Records as files in a folder that nobody else may read."""
+    """Records as files in a private folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -101,7 +101,7 @@ class FileManifest:
         return Inventory(tuple(record for record in records if record is not None), set_aside)
 
     def peek(self) -> tuple[Record, ...]:
-        """Read what can be read and change nothing: for those who look in from outside the agent."""
+        """Read what can be read without changing anything: for readers outside the agent."""
         contents = (_read_if_there(path) for path in sorted(self._folder.glob("*" + _SUFFIX)))
         records = (_decode(content) for content in contents)
         return tuple(record for record in records if record is not None)
@@ -112,11 +112,11 @@ class FileManifest:
                 write_durably(self._path(record.vm), _encode(record))
             for vm in forgotten:
                 self._path(vm).unlink(missing_ok=True)
-            force_folder(self._folder)
+            sync_folder(self._folder)
         except OSError as error:
             raise ManifestError(
                 f"cannot write records to {self._folder}: {error.strerror}",
-                hint="nothing is done to VMs before their records are safe; make room, or mend the disk",
+                hint="nothing is done to VMs before their records are safe; make room, or fix the disk",
             ) from error
 
     def _read_or_set_aside(self, path: Path) -> Record | None:

@@ -10,6 +10,8 @@ registration, VMs that departed with the generation of the order by which (``dep
 disks belong to another host. ``taken`` came later: who does not tell it has no unknown VMs that are counted. So did
 ``has_disks``, ``since``, ``unavailable`` and what was left out: an older side does without them.
 An agent that does not send ``watched_vms`` has a watchdog that is trusted with one VM.
+
+The limits (``MOST_VMS`` and others) are what an agent says at most; the control plane takes no more.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from typing import Literal
 import msgspec
 
 __all__ = [
-    "JOIN_PATH", "OLDEST_PROTOCOL", "ORDERS_PATH", "PROTOCOL", "REGISTER_PATH", "REPORT_PATH", "SPOKEN", "Capabilities",
-    "Departed", "DeviceHere", "Disk", "HostSize", "Image", "Join", "Joined", "Migration", "Network", "Order", "Orders",
-    "Register", "Registered", "Report", "Reported", "Taken", "Trouble", "UnavailableStorage", "VmReport",
+    "JOIN_PATH", "LONGEST_NAME", "LONGEST_TEXT", "MOST_TAKEN", "MOST_UNKNOWN", "MOST_VMS", "OLDEST_PROTOCOL",
+    "ORDERS_PATH", "PROTOCOL", "REGISTER_PATH", "REPORT_PATH", "SPOKEN", "Capabilities", "Departed", "DeviceHere",
+    "Disk", "HostSize", "Image", "Join", "Joined", "Migration", "Order", "Orders", "Register", "Registered",
+    "Report", "Reported", "Taken", "Trouble", "UnavailableStorage", "VmNetwork", "VmReport", "shorten",
+    "shorten_trouble",
 ]  # fmt: skip
 
 PROTOCOL = 2
@@ -58,7 +62,7 @@ class Disk(msgspec.Struct, frozen=True, kw_only=True):
     storage: str = ""
 
 
-class Network(msgspec.Struct, frozen=True, kw_only=True):
+class VmNetwork(msgspec.Struct, frozen=True, kw_only=True):
     """User-mode network, or a bridge of the host by its name."""
 
     kind: Literal["none", "user", "bridge"] = "user"
@@ -84,7 +88,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     cpu_millis: int = 1000
     memory_bytes: int = 0
     disks: tuple[Disk, ...] = ()
-    network: Network = Network()
+    network: VmNetwork = VmNetwork()
     devices: tuple[str, ...] = ()
     restarts: int = 0
     migration: Migration | None = None
@@ -166,7 +170,7 @@ class VmReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """What a VM takes of its host of which the agent has no order, as far as its driver can tell."""
+    """What a VM without an order takes of its host, as far as its driver can tell."""
 
     vm: str
     cpu_millis: int = 0
@@ -184,8 +188,8 @@ class UnavailableStorage(msgspec.Struct, frozen=True, kw_only=True):
 class Register(msgspec.Struct, frozen=True, kw_only=True):
     """An agent that started, or came back: all that it has."""
 
-    boot: str  # new whenever the machine started anew
-    agent: str  # new whenever the agent started anew
+    boot: str  # new at each start of the machine
+    agent: str  # new at each start of the agent
     version: str
     driver: str
     capabilities: Capabilities
@@ -194,7 +198,7 @@ class Register(msgspec.Struct, frozen=True, kw_only=True):
     storages: tuple[str, ...] = ()
     bridges: tuple[str, ...] = ()
     vms: tuple[VmReport, ...] = ()
-    unknown: tuple[str, ...] = ()  # found here, ordered by nobody: never touched
+    unknown: tuple[str, ...] = ()  # found here without an order: never touched
     taken: tuple[Taken, ...] = ()  # by VMs without an order, those that it made itself included
     is_inventory_known: bool = True
     is_watched: bool = False  # a watchdog was seen to work here a moment ago
@@ -219,7 +223,7 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Departed(msgspec.Struct, frozen=True, kw_only=True):
-    """A VM that is no longer here, and by an order of which generation: so that old news are known as such."""
+    """A VM that is no longer here, with the generation of its order, so that old reports are recognized."""
 
     vm: str
     generation: int
@@ -249,9 +253,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     taken: tuple[Taken, ...] | None = None  # as in Register: all of it, where something of it changed
     size: HostSize | None = None
     refused_teardown: int = 0  # VMs that it keeps although they are ordered absent, until bulk is allowed
-    is_watched: bool = False  # as in Register, told anew each time
+    is_watched: bool = False  # as in Register, sent each time
     watched_vms: int = 1  # as in Register
-    unknown_left_out: int = 0  # as in Register, where ``unknown`` is told
+    unknown_left_out: int = 0  # as in Register, if ``unknown`` is sent
     tries: Tries | None = None  # since the last report that was answered; None: nothing was tried
 
 
@@ -269,3 +273,23 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     is_full: bool
     orders: tuple[Order, ...] = ()
     allows_bulk_teardown: bool = False
+
+
+LONGEST_NAME = 253  # characters of whatever names something
+LONGEST_TEXT = 1000  # characters of whatever people read
+MOST_VMS = 10_000  # of one host, in one message
+MOST_TAKEN = 2**62  # of one resource by one VM: the engine counts no further
+MOST_UNKNOWN = 1000  # VMs without an order that are reported
+
+
+def shorten(text: str, most: int = LONGEST_TEXT) -> str:
+    """Return a text of so many characters at most; an ellipsis says that there was more."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def shorten_trouble(trouble: Trouble) -> Trouble:
+    """Return a trouble whose texts are not too long for those who keep and show them."""
+    message, hint = shorten(trouble.message), shorten(trouble.hint)
+    if (message, hint) == (trouble.message, trouble.hint):
+        return trouble
+    return msgspec.structs.replace(trouble, message=message, hint=hint)

@@ -1,13 +1,13 @@
-"""What can be set about an agent; how often it reports is the control plane's choice."""
+"""The settings of an agent; the control plane decides how often it reports."""
 
 from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Settings"]
+__all__ = ["AgentSettings"]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one agent."""
 
     name: str

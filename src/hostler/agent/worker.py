@@ -21,76 +21,99 @@ from contextlib import contextmanager
 
 import msgspec
 
-from hostler.agent import core
-from hostler.agent.drivers.driver import Driver, Found
+from hostler.agent.core import decisions
+from hostler.agent.core.plan import plan
+from hostler.agent.core.reports import ReportContent, gone, reports, taken, unavailable, unknown, unknown_left_out
+from hostler.agent.core.state import NEVER, Action, ActionOutcome, AgentState, DriverVerb, Record
+from hostler.agent.driver import Driver, ObservedVm
 from hostler.agent.executor import perform
 from hostler.agent.manifest import Manifest, ManifestError
 from hostler.agent.messages import HostSize, Orders, Tries, Trouble
-from hostler.agent.planning import plan
-from hostler.agent.repeats import Repeats
-from hostler.agent.reporting import gone, reports, taken, unavailable, unknown, unknown_left_out
-from hostler.agent.settings import Settings
-from hostler.agent.state import NEVER, Action, Outcome, Record, State, Verb
-from hostler.agent.telling import Telling
-from hostler.agent.tries import counted
+from hostler.agent.settings import AgentSettings
+from hostler.agent.try_counts import count_try
 from hostler.errors import HostlerError
+from hostler.telemetry.log import Log
 
-__all__ = ["Worker"]
+__all__ = ["HostWorker", "RepeatedLines"]
+
+
+class RepeatedLines:
+    """Suppresses log lines that repeat for the same VM."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[str, int]] = {}
+
+    def worth_saying(self, vm: str, line: str) -> str:
+        """Return the line, with a count from the second time on; "" if it came too often to be logged each time.
+
+        The first, second, fourth, eighth, … time is logged.
+        """
+        before, count = self._last.get(vm, ("", 0))
+        count = count + 1 if line == before else 1
+        self._last[vm] = (line, count)
+        if count.bit_count() > 1:
+            return ""
+        return f"{line} ({count} times by now)" if count > 1 else line
+
+    def forget(self, vm: str) -> None:
+        """Treat the next line about a VM as the first one, after a success."""
+        self._last.pop(vm, None)
+
 
 _SECOND = 1_000_000_000
 _AFTER_FAILED_LOOK_S = 1.0
 _HANG_HINT = "check this host's mounts and hypervisor"
 
 
-class HostLook(msgspec.Struct, frozen=True):
-    """What a driver said of its host."""
+class HostScan(msgspec.Struct, frozen=True):
+    """The result of a scan of the host."""
 
-    found: list[Found]
+    found: list[ObservedVm]
     unavailable: dict[str, str]
     size: HostSize
 
 
-class Worker:
+class HostWorker:
     """What an agent does on its host. ``news`` is set whenever there may be something to report."""
 
     def __init__(
         self,
         driver: Driver,
         manifest: Manifest,
-        settings: Settings,
+        settings: AgentSettings,
         *,
         clock: Callable[[], int],
-        tell: Callable[[str], None],
+        log: Log,
     ) -> None:
         self.driver = driver
         self.news = asyncio.Event()
         self.size = HostSize(cpu_millis=0, memory_bytes=0)
-        self.state = State(limit=self.size)
+        self.state = AgentState(limit=self.size)
         self.tries = Tries()  # since this agent started
         self._manifest = manifest
         self._settings = settings
         self._clock = clock
-        self._tell = tell
+        self._log = log
         self._saved: dict[str, Record] = {}
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._abandoned: set[str] = set()
         self._touched: set[str] = set()
         self._wake = asyncio.Event()
         self._look_at = 0
-        self._look: asyncio.Task[HostLook] | None = None
+        self._look: asyncio.Task[HostScan] | None = None
         self._is_look_early = False
-        self._repeats = Repeats()
+        self._repeats = RepeatedLines()
 
     async def open(self) -> None:
-        """Get ready: what was recorded, what is there. VMs that run are adopted as they are."""
+        """Prepare: load the records and find VMs. Running VMs are adopted unchanged."""
         with self._logged_if_slow():
             await self.driver.open()
             inventory = await self._manifest.load()
             self._saved = {record.vm: record for record in inventory.records}
             self.size = await self.driver.size()
         if inventory.set_aside:
-            self._tell(f"inventory unknown: unreadable records are set aside: {', '.join(inventory.set_aside)}")
-        self.state = core.first_state(self.size, inventory.records, is_inventory_known=not inventory.set_aside)
+            self._log.warn(f"inventory unknown: unreadable records are set aside: {', '.join(inventory.set_aside)}")
+        self.state = decisions.first_state(self.size, inventory.records, is_inventory_known=not inventory.set_aside)
         await self._await_look()
         if self._is_look_done():
             self._observe(self._take_look().result())
@@ -108,7 +131,7 @@ class Worker:
             await self._wait()
 
     async def close(self) -> None:
-        """Let actions end that end soon, give up on the others, and leave the VMs running."""
+        """Let short actions end, abandon the others, and leave the VMs running."""
         if self._look is not None:
             look = self._take_look()
             look.cancel()
@@ -122,36 +145,36 @@ class Worker:
         try:
             await self._save()
         except ManifestError as error:
-            self._tell(f"records could not be saved: {error.message}")
+            self._log.warn(f"records could not be saved: {error.message}")
         await self.driver.close()
 
     def take(self, orders: Orders) -> None:
-        """Take orders in; a sending that they overtake is given up."""
-        self._become(core.take(self.state, orders))
+        """Take in orders; a migration that they replace is canceled."""
+        self._become(decisions.take(self.state, orders))
         for vm, action in self.state.busy.items():
             order = self.state.orders.get(vm)
             is_overtaken = order is not None and action.order is not None and order.generation > action.order.generation
-            if action.verb is Verb.SEND and is_overtaken and vm in self._lanes:
+            if action.verb is DriverVerb.SEND and is_overtaken and vm in self._lanes:
                 self._abandoned.add(vm)
                 self._lanes[vm].cancel()
 
     def registered(self, limit: HostSize | None) -> None:
-        """Take in what the host may give, and expect all orders anew."""
-        self._become(core.reregistered(self.state, limit or self.size))
+        """Take in what the host may give, and expect all orders again."""
+        self._become(decisions.after_registration(self.state, limit or self.size))
 
     def heard(self, sent_at: int, stop_after_s: float) -> None:
-        """Take in that the control plane knew of us at that time: VMs that silence stops may be started until later."""
+        """Note that the control plane heard us at that time, so VMs that silence stops may run until later."""
         until = sent_at + self._ns(stop_after_s) if stop_after_s > 0 else NEVER
         if self._clock() >= self.state.silent_at:
             self._wake.set()
         self.state = msgspec.structs.replace(self.state, silent_at=until)
 
-    def telling(self) -> Telling:
-        """Return all that there is to say now."""
+    def report_content(self) -> ReportContent:
+        """Return everything that can be reported now."""
         if not self.state.has_looked:  # any VM may be here: to call one absent or stopped could make it run twice
-            return Telling(version=self.state.version, unavailable=unavailable(self.state))
+            return ReportContent(version=self.state.version, unavailable=unavailable(self.state))
         planned = plan(self.state, self._clock())
-        return Telling(
+        return ReportContent(
             version=self.state.version,
             vms=reports(self.state, planned),
             gone=gone(self.state),
@@ -163,7 +186,7 @@ class Worker:
         )
 
     async def _look_at_host(self) -> None:
-        """Look at the host and observe what was found. A look that takes too long is waited for in the background."""
+        """Scan the host and observe the result. A scan that takes too long continues in the background."""
         if self._look is None:
             await self._await_look()
         if not self._is_look_done():
@@ -173,13 +196,13 @@ class Worker:
             look = self._take_look().result()
         except Exception as error:  # a driver's bug must not end the agent
             why = error.message if isinstance(error, HostlerError) else f"{type(error).__name__}: {error}"
-            self._tell(f"cannot look at the host: {why}")
+            self._log.warn(f"cannot scan the host: {why}")
             await asyncio.sleep(_AFTER_FAILED_LOOK_S)
             return
         self._observe(look)
 
     async def _await_look(self) -> None:
-        """Begin a look and wait for it, but not longer than a look may take."""
+        """Begin a scan and wait for it, but not longer than a scan may take."""
         self._touched = set(self._lanes)
         self._is_look_early = self._clock() < self._look_at
         self._look = asyncio.get_running_loop().create_task(self._find(), name="look")
@@ -189,7 +212,7 @@ class Worker:
     def _is_look_done(self) -> bool:
         return self._look is not None and self._look.done()
 
-    def _take_look(self) -> asyncio.Task[HostLook]:
+    def _take_look(self) -> asyncio.Task[HostScan]:
         assert self._look is not None
         look, self._look = self._look, None
         return look
@@ -199,66 +222,66 @@ class Worker:
         why = f"the driver {self.driver.name} has not listed its VMs for {limit_s:g} s: {_HANG_HINT}"
         before = self.state.unavailable
         if before.get("") != why:
-            self._become(core.with_hanging_look(self.state, why))
-            self._tell_unavailable(before)
+            self._become(decisions.with_hanging_look(self.state, why))
+            self._log_unavailable(before)
         self._look_at = self._clock() + self._ns(self._settings.look_s)
 
-    def _observe(self, look: HostLook) -> None:
+    def _observe(self, look: HostScan) -> None:
         before, is_early = self.state.unavailable, self._is_look_early
         self.size = look.size
         self._become(
-            core.observe(
+            decisions.observe(
                 self.state, look.found, unsure=self._touched, is_for_doubts=is_early, unavailable=look.unavailable
             )
         )
-        self._tell_unavailable(before)
-        # Nobody tells when a VM has landed but the host itself.
+        self._log_unavailable(before)
+        # Only the host itself reports that a VM has landed.
         is_landing = any(one.power == "landing" for one in self.state.found.values())
         wait_s = self._settings.landing_look_s if is_landing else self._settings.look_s
         next_at = self._clock() + self._ns(wait_s)
         # Looks for doubts do not put off the one that what is blocked waits for.
         self._look_at = min(self._look_at, next_at) if is_early else next_at
 
-    async def _find(self) -> HostLook:
-        """Look at the host. Storage that is out of reach before or after the look may have been so during it."""
+    async def _find(self) -> HostScan:
+        """Scan the host. Storage that was out of reach before or after the scan may have been so during it."""
         before = await self.driver.unavailable()
         found = await self.driver.find()
         unavailable = {**before, **await self.driver.unavailable()}
         # The size is that of the file system that is there now.
         size = self.size if unavailable == self.state.unavailable else await self.driver.size()
-        return HostLook(found, unavailable, size)
+        return HostScan(found, unavailable, size)
 
     @contextmanager
     def _logged_if_slow(self) -> Iterator[None]:
-        """Log that the driver hangs at the start, where nothing can be reported yet, and wait for it."""
+        """Log that the driver hangs at the start, when nothing can be reported yet, and wait for it."""
         limit_s = self._settings.look_timeout_s
         line = f"the driver {self.driver.name} has not opened for {limit_s:g} s: {_HANG_HINT}"
-        timer = asyncio.get_running_loop().call_later(limit_s, self._tell, line)
+        timer = asyncio.get_running_loop().call_later(limit_s, self._log.warn, line)
         try:
             yield
         finally:
             timer.cancel()
 
-    def _tell_unavailable(self, before: Mapping[str, str]) -> None:
+    def _log_unavailable(self, before: Mapping[str, str]) -> None:
         now = self.state.unavailable
         for name in sorted({*before, *now}):
             place = f"storage {name}" if name else "the place of local disks"
             if before.get(name) != now.get(name):
-                self._tell(f"{place} is unavailable: {now[name]}" if name in now else f"{place} is available again")
+                self._log.warn(f"{place} is unavailable: {now[name]}" if name in now else f"{place} is available again")
 
     async def _begin_lanes(self) -> None:
         room = self._settings.lanes - len(self._lanes)
-        actions = core.next_actions(self.state, self._clock())[: max(room, 0)]
+        actions = decisions.next_actions(self.state, self._clock())[: max(room, 0)]
         for action in actions:
             self._touched.add(action.vm)
-            self._become(core.begin(self.state, action))
+            self._become(decisions.begin(self.state, action))
         try:
             await self._save()
         except ManifestError as error:
-            self._tell(error.message)
+            self._log.warn(error.message)
             trouble = Trouble(kind="transient", code=error.code, message=error.message, hint=error.hint)
             for action in actions:
-                self._end(action, Outcome(trouble=trouble))
+                self._end(action, ActionOutcome(trouble=trouble))
             return
         for action in actions:
             lane = asyncio.get_running_loop().create_task(self._lane(action), name=f"{action.verb} {action.vm}")
@@ -273,24 +296,24 @@ class Worker:
             if action.vm not in self._abandoned:
                 raise
             message = f"sending {action.vm} was given up for a newer order"
-            outcome = Outcome(trouble=Trouble(kind="transient", code="overtaken", message=message))
+            outcome = ActionOutcome(trouble=Trouble(kind="transient", code="overtaken", message=message))
         self._abandoned.discard(action.vm)
         self._lanes.pop(action.vm, None)
         self._touched.add(action.vm)
-        self._tell_trouble(action, outcome.trouble)
+        self._log_trouble(action, outcome.trouble)
         self._end(action, outcome)
 
-    def _end(self, action: Action, outcome: Outcome) -> None:
-        self.tries = counted(self.tries, outcome.trouble)
-        self._become(core.after(self.state, action, outcome, self._clock()))
+    def _end(self, action: Action, outcome: ActionOutcome) -> None:
+        self.tries = count_try(self.tries, outcome.trouble)
+        self._become(decisions.after_outcome(self.state, action, outcome, self._clock()))
 
-    def _tell_trouble(self, action: Action, trouble: Trouble | None) -> None:
+    def _log_trouble(self, action: Action, trouble: Trouble | None) -> None:
         if trouble is None:
             self._repeats.forget(action.vm)
             return
         line = self._repeats.worth_saying(action.vm, f"{action.verb} of {action.vm}: {trouble.message}")
         if line:
-            self._tell(line)
+            self._log.warn(line)
 
     async def _save(self) -> None:
         records = dict(self.state.records)
@@ -302,7 +325,7 @@ class Worker:
 
     async def _wait(self) -> None:
         now = self._clock()
-        due = core.next_due(self.state, now)
+        due = decisions.next_due(self.state, now)
         until = min(self._look_at, due if due is not None else self._look_at)
         try:
             async with asyncio.timeout(max(until - now, 0) / _SECOND):
@@ -310,7 +333,7 @@ class Worker:
         except TimeoutError:
             return
 
-    def _become(self, state: State) -> None:
+    def _become(self, state: AgentState) -> None:
         if state is not self.state:
             self.state = state
             self._wake.set()

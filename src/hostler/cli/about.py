@@ -8,7 +8,7 @@ import click
 
 from hostler._version import __version__
 from hostler.cli.options import config_option, examples, output_option
-from hostler.cli.terminal import print_data, print_table, say
+from hostler.cli.output.terminal import print_data, print_table, say
 
 __all__ = ["completion", "plugins", "policies", "version"]
 
@@ -55,9 +55,9 @@ def plugins(output: str) -> None:
     from hostler.config import prepare_kernel_cache
 
     prepare_kernel_cache()
-    from hostler.cli.plugins import distribution_of, offered_plugins
+    from hostler.cli.inputs.plugins import distribution_of, offered_plugins
     from hostler.engine import Registry
-    from hostler.engine.registry import KERNEL_FILTERS
+    from hostler.engine.policy.registry import KERNEL_FILTERS
 
     registry = Registry()
     filters, scorers = Registry.names()

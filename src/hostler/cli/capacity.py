@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,21 +13,35 @@ from hostler.cli.options import (
     examples,
     files_option,
     output_option,
+    plugin_option,
     policy_option,
     seed_annotations_option,
     seed_option,
 )
-from hostler.cli.terminal import note, print_data, print_table, printable, say
+from hostler.cli.output.terminal import note, print_data, print_table, printable, progress, say
 
 if TYPE_CHECKING:
-    from hostler.cli.capacities import Fit
-    from hostler.cli.inputs import Inputs
-    from hostler.cli.sizing import Sizing
+    from hostler.model import Explanation
+    from hostler.queries import Fit, FleetSize
 
 __all__ = ["capacity"]
 
 MOST = 1_000_000
+LONG = 10_000  # guests from which on a progress bar is shown
+LONG_COUNT = 100_000  # copies from which on one is shown
 UNLIMITED = "unlimited"
+LARGER = "choose a larger host, or leave these guests out"
+HINTS = {  # by the code of the first reason why not even an empty host takes a guest
+    "untolerated_taint": "add a toleration or choose another host",
+    "no_device": "choose a host with such a device, or leave these guests out",
+    "wrong_device_model": "accept another model or choose another host",
+    "selector_mismatch": "relax the selector or choose another host",
+    "affinity_mismatch": "relax the affinity or choose another host",
+    "not_the_named_host": "choose the host that the guest names, or let it name none",
+    "insufficient": LARGER,
+    "insufficient_devices": LARGER,
+    "no_topology_label": "choose a host with the label that guests are spread by",
+}
 
 
 @click.command(
@@ -53,6 +68,7 @@ UNLIMITED = "unlimited"
     help="Stop counting there.",
 )
 @policy_option()
+@plugin_option()
 @config_option()
 @seed_option()
 @seed_annotations_option()
@@ -66,6 +82,7 @@ def capacity(
     hosts_like: str,
     most: int,
     policy: str,
+    plugins: tuple[Path, ...],
     config: str,
     seed: int,
     seed_annotations: bool,
@@ -73,11 +90,11 @@ def capacity(
 ) -> None:
     """Count how many more of a guest fit, or how many hosts a set of guests needs.
 
-    With --guest, the pending guests of the files are placed first, then copies of that guest until one is refused. A
+    With --guest, the pending guests of the files are placed first, then copies of that guest until one is rejected. A
     guest that requests nothing is bound only by the hosts' limits of guests; without any, the answer is "unlimited".
     With --hosts-like, the pending guests of the files are placed on an empty fleet of hosts like that one, and the
     smallest number of them is found on which all fit; the exit code is 1 when no number would do. Both by real
-    placements under the policy; nobody is evicted, and for --hosts-like no quota counts.
+    placements under the policy; no guest is evicted, and --hosts-like ignores quotas.
     """
     if bool(guest_file) == bool(hosts_like):
         raise click.UsageError("give either --guest FILE or --hosts-like HOST")
@@ -86,43 +103,46 @@ def capacity(
     from hostler.cli.kernels import kernels
 
     with kernels() as compiled:
-        from hostler.cli.capacities import count_copies, read_guest
-        from hostler.cli.inputs import read_inputs
-        from hostler.cli.sizing import size_fleet
+        from hostler.cli.inputs.file_input import read_guest, read_inputs
+        from hostler.queries import Fit, count_copies, is_pending, size_fleet
 
-        if hosts_like:
-            inputs = read_inputs(files, policy=policy, config=config, seed_annotations=seed_annotations)
-            sizing = size_fleet(_without_evictions(inputs), compiled, hosts_like, seed=seed)
+        guest = None if hosts_like else read_guest(guest_file, guest_name, seed_annotations=seed_annotations)
+        inputs = read_inputs(
+            files,
+            policy=policy,
+            config=config,
+            seed=seed,
+            seed_annotations=seed_annotations,
+            more_specs=(guest.spec,) if guest is not None else (),
+            plugins=plugins,
+        )
+        answer: Fit | FleetSize
+        if guest is not None:
+            compiled.announce()
+            with progress("placing copies", None, is_long=most > LONG_COUNT) as advance:
+                answer = count_copies(inputs, guest, most=most, advance=advance)
         else:
-            guest = read_guest(guest_file, guest_name, seed_annotations=seed_annotations)
-            inputs = read_inputs(
-                files, policy=policy, config=config, seed_annotations=seed_annotations, more_specs=(guest.spec,)
-            )
-            fit = count_copies(_without_evictions(inputs), compiled, guest, most=most, seed=seed)
-    if not hosts_like:
-        _show_fit(fit, output)
+            pending = sum(map(is_pending, inputs.guests))
+            if pending:
+                compiled.announce()
+            with progress("trying numbers of hosts", None, is_long=pending > LONG) as advance:
+                answer = size_fleet(inputs, hosts_like, advance=advance)
+    if isinstance(answer, Fit):
+        _show_fit(answer, output)
         return
-    _show_sizing(sizing, output)
-    if sizing.misfits:
+    _show_size(answer, output)
+    if answer.misfits:
         ctx.exit(1)
-
-
-def _without_evictions(inputs: Inputs) -> Inputs:
-    import msgspec
-
-    from hostler.cli.inputs import with_preemption
-
-    return msgspec.structs.replace(inputs, policies=with_preemption(inputs.policies, is_on=False))
 
 
 def _show_fit(fit: Fit, output: str) -> None:
     if output in ("json", "yaml"):
         print_data(_fit_as_data(fit), output)
         return
-    from hostler.cli.runs import shown_name
-    from hostler.cli.wording import plural, reason_line, request_text
+    from hostler.cli.output.decision_texts import plural, reason_line, request_text
+    from hostler.queries import display_name
 
-    name = f"{shown_name(fit.guest)} ({request_text(fit.guest.spec)})"
+    name = f"{display_name(fit.guest)} ({request_text(fit.guest.spec)})"
     at_least = "at least " if fit.is_limit else ""
     if fit.count is None:
         say(f"{UNLIMITED}: any number of guests like {name} fits.")
@@ -165,31 +185,60 @@ def _fit_as_data(fit: Fit) -> dict[str, object]:
     }
 
 
-def _show_sizing(sizing: Sizing, output: str) -> None:
+def _show_size(size: FleetSize, output: str) -> None:
     if output in ("json", "yaml"):
-        import msgspec
-
-        print_data(msgspec.to_builtins(sizing), output)
+        print_data(_size_as_data(size), output)
         return
-    from hostler.cli.wording import plural
+    from hostler.cli.output.decision_texts import plural
 
-    if sizing.hosts is None:
-        _show_misfits(sizing)
+    if size.hosts is None:
+        _show_misfits(size)
         return
-    if not sizing.guests:
+    if not size.guests:
         say("No guest is pending, so no host is needed.")
         return
-    verb = "needs" if sizing.guests == 1 else "need"
-    say(f"{plural(sizing.guests, 'pending guest')} {verb} {plural(sizing.hosts, 'host')} like {sizing.like}.")
+    verb = "needs" if size.guests == 1 else "need"
+    say(f"{plural(size.guests, 'pending guest')} {verb} {plural(size.hosts, 'host')} like {size.like}.")
     if output == "wide":
-        say(f"By totals alone at least {sizing.lower_bound:,}.")
+        say(f"By totals alone at least {size.lower_bound:,}.")
 
 
-def _show_misfits(sizing: Sizing) -> None:
+def _size_as_data(size: FleetSize) -> dict[str, object]:
+    from hostler.queries import display_name
+
+    misfits = [(one, *_misfit_texts(one.explanation)) for one in size.misfits]
+    return {
+        "like": size.like,
+        "guests": size.guests,
+        "hosts": size.hosts,
+        "lower_bound": size.lower_bound,
+        "misfits": [
+            {"guest": display_name(one.guest), "guests": one.guests, "reason": reason, "hint": hint}
+            for one, reason, hint in misfits
+        ],
+    }
+
+
+def _show_misfits(size: FleetSize) -> None:
     """Say which guests no number of hosts would hold, one line for each group, and what to do about them."""
-    say(f"No number of hosts like {sizing.like} is enough. Even an empty one does not hold:")
-    for misfit in sizing.misfits:
+    from hostler.queries import display_name
+
+    say(f"No number of hosts like {size.like} is enough. Even an empty one does not hold:")
+    hints: dict[str, None] = {}
+    for misfit in size.misfits:
+        reason, hint = _misfit_texts(misfit.explanation)
+        hints[hint] = None
         more = f" and {misfit.guests - 1:,} more like it" if misfit.guests > 1 else ""
-        say(printable(f"  {misfit.guest}{more}: {misfit.reason}"))
-    for hint in dict.fromkeys(misfit.hint for misfit in sizing.misfits):
+        say(printable(f"  {display_name(misfit.guest)}{more}: {reason}"))
+    for hint in hints:
         note(hint, label="hint: ")
+
+
+def _misfit_texts(explanation: Explanation) -> tuple[str, str]:
+    """Return why the only host rejects a guest, and what to do about the first reason."""
+    from hostler.cli.output.decision_texts import failure_text, reason_line
+
+    failures = explanation.verdicts[0].failures if explanation.verdicts else ()
+    if not failures:
+        return reason_line(explanation.decision), "a policy that asks outside cannot be sized"
+    return "; ".join(map(failure_text, failures)), HINTS.get(failures[0].reason.code, "choose another host")

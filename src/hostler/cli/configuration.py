@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.options import FILE, config_option, examples, output_option, policy_option
-from hostler.cli.terminal import note, print_data, print_table, say
+from hostler.cli.output.terminal import note, print_data, print_table, say
 
 if TYPE_CHECKING:
-    from hostler.config import Document, Fleet
+    from hostler.config import DeclaredFleet, Document
     from hostler.errors import HostlerError
     from hostler.model import Policy
 
@@ -43,12 +43,14 @@ def config() -> None:
 def validate(files: tuple[str, ...], lenient: bool) -> None:
     """Check files of any kind: fleets, scenarios, configurations, schedulers and Kubernetes manifests, together.
 
-    All that is wrong is told, each with its place.
+    A folder stands for its .yaml, .yml and .json files, in order of name, without subfolders.
+
+    Reports every error with its location.
     """
     from hostler.config import prepare_kernel_cache
 
     prepare_kernel_cache()
-    from hostler.cli.configuration_errors import find_problems
+    from hostler.cli.inputs.problems import find_problems
 
     documents, problems = _read(files)
     found = find_problems(documents, lambda wanted: _check(wanted, lenient=lenient))
@@ -68,9 +70,10 @@ def validate(files: tuple[str, ...], lenient: bool) -> None:
 
 def _read(files: Sequence[str]) -> tuple[list[Document], list[HostlerError]]:
     """Read all files that can be read, and say what is wrong with the others."""
-    from hostler.config import read_documents
+    from hostler.config import read_documents, with_folder_files
     from hostler.errors import InputError
 
+    files = with_folder_files(files)
     if len(files) > len(set(files)):
         return read_documents(files), []
     documents: list[Document] = []
@@ -85,9 +88,9 @@ def _read(files: Sequence[str]) -> tuple[list[Document], list[HostlerError]]:
 
 def _check(documents: Sequence[Document], *, lenient: bool) -> list[str]:
     """Check documents together, and say what each file holds; the first problem is raised."""
-    from hostler.cli.inputs import without_lost_pods
-    from hostler.cli.parts import read_parts
-    from hostler.config import merge
+    from hostler.cli.inputs.file_input import without_lost_pods
+    from hostler.cli.inputs.fleet_parts import read_parts
+    from hostler.config import merge_fleets
     from hostler.engine import BUILT_IN
     from hostler.kube.configuration import is_scheduler_file
 
@@ -103,7 +106,7 @@ def _check(documents: Sequence[Document], *, lenient: bool) -> list[str]:
     lines += [f"{source}: {_describe([part.fleet for part in parts if part.source == source])}" for source in sources]
     if parts:
         hosts = {host.name for part in parts for host in part.fleet.hosts}
-        _check_policies(merge([without_lost_pods(part.fleet, hosts) for part in parts]), known)
+        _check_policies(merge_fleets([without_lost_pods(part.fleet, hosts) for part in parts]), known)
     return lines
 
 
@@ -132,8 +135,8 @@ def schema() -> None:
     from hostler.config import json_schema
     from hostler.kube.configuration import SchedulerFile
     from hostler.kube.load.file import LoadFile
-    from hostler.sim.grids import SweepFile
     from hostler.sim.scenarios.file import ScenarioFile
+    from hostler.sim.sweeps.grids import SweepFile
 
     print_data(json_schema(ScenarioFile, SweepFile, SchedulerFile, LoadFile), "json")
 
@@ -150,7 +153,7 @@ def _is_of(document: Document, kind: str) -> bool:
 
 
 def _check_scenario(document: Document, known: dict[str, Policy]) -> str:
-    from hostler.cli.wording import plural
+    from hostler.cli.output.decision_texts import plural
     from hostler.sim.scenarios import read_scenario
 
     scenario = read_scenario(document, known)
@@ -160,7 +163,7 @@ def _check_scenario(document: Document, known: dict[str, Policy]) -> str:
 
 
 def _check_config(document: Document, known: dict[str, Policy]) -> str:
-    from hostler.cli.wording import plural
+    from hostler.cli.output.decision_texts import plural
     from hostler.config import read_settings
 
     settings = read_settings(document, known)
@@ -170,8 +173,8 @@ def _check_config(document: Document, known: dict[str, Policy]) -> str:
 
 
 def _check_sweep(document: Document, known: dict[str, Policy]) -> str:
-    from hostler.cli.wording import plural
-    from hostler.sim.grids import own_policies, read_seeds, read_sweep_file
+    from hostler.cli.output.decision_texts import plural
+    from hostler.sim.sweeps.grids import own_policies, read_seeds, read_sweep_file
 
     found, file = read_sweep_file(document.source)
     _build(own_policies(found, file, known))
@@ -180,8 +183,9 @@ def _check_sweep(document: Document, known: dict[str, Policy]) -> str:
 
 
 def _check_scheduler(document: Document, *, lenient: bool) -> str:
-    from hostler.cli.wording import plural
-    from hostler.kube.configuration import read_document, with_mixes
+    from hostler.cli.output.decision_texts import plural
+    from hostler.kube.configuration import read_document
+    from hostler.queries import with_mixes
 
     settings = read_document(document, lenient=lenient)
     _build(with_mixes(settings.policies))
@@ -191,17 +195,17 @@ def _check_scheduler(document: Document, *, lenient: bool) -> str:
 
 
 def _check_load(document: Document) -> str:
-    from hostler.cli.wording import plural
-    from hostler.kube.load.reading import read_load
+    from hostler.cli.output.decision_texts import plural
+    from hostler.kube.load.settings import read_load
 
     load = read_load(document)
     pods = load.pods.count + load.gangs.count * load.gangs.size
     return f"{document.source}: a load of {plural(load.nodes.count, 'node')} and {plural(pods, 'pod')}"
 
 
-def _check_policies(fleet: Fleet, known: dict[str, Policy]) -> None:
+def _check_policies(fleet: DeclaredFleet, known: dict[str, Policy]) -> None:
     """Check that policies which are named exist, and that their plugins do."""
-    from hostler.cli.inputs import check_named_policies
+    from hostler.cli.inputs.file_input import check_named_policies
     from hostler.engine import find_policy
 
     _build(fleet.policies)
@@ -213,18 +217,17 @@ def _check_policies(fleet: Fleet, known: dict[str, Policy]) -> None:
 
 def _build(policies: Sequence[Policy]) -> None:
     """Make each policy's plugins once: unknown names and wrong arguments are found so."""
-    from hostler.cli.inputs import with_mix
-    from hostler.cli.plugins import registry_for
+    from hostler.cli.inputs.plugins import registry_for
     from hostler.engine import Engine
-    from hostler.model import GuestSpec
+    from hostler.queries import with_mixes
 
     registry = registry_for(policies)
     for policy in policies:
-        Engine([with_mix(policy, [GuestSpec()])], registry=registry)
+        Engine(with_mixes([policy]), registry=registry)
 
 
-def _describe(parts: Sequence[Fleet]) -> str:
-    from hostler.cli.wording import plural
+def _describe(parts: Sequence[DeclaredFleet]) -> str:
+    from hostler.cli.output.decision_texts import plural
 
     counts = [
         plural(sum(len(part.hosts) for part in parts), "host"),

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hostler.cli.kube.options import context_option, kubeconfig_option
-from hostler.cli.kube.viewing import via_option
+from hostler.cli.kube.options import context_option, kubeconfig_option, via_option
 from hostler.cli.options import (
     FILE,
     budgets_option,
@@ -17,22 +16,22 @@ from hostler.cli.options import (
     examples,
     files_option,
     output_option,
+    plugin_option,
     policy_option,
     preempt_option,
     seed_annotations_option,
     seed_option,
 )
-from hostler.cli.terminal import print_data, printable, say, say_parts
+from hostler.cli.output.terminal import print_data, printable, say, say_parts
 
 if TYPE_CHECKING:
-    from hostler.cli.explaining import Explained
-    from hostler.cli.inputs import Budgets
-    from hostler.cli.kube.past import Past
+    from hostler.cli.output.explanations import ShownExplanation
+    from hostler.kube.live.past_pods import PastPod
     from hostler.model import Cure, Decision, Explanation, HostVerdict
+    from hostler.model.policies import BudgetRule
+    from hostler.queries import GuestExplanation
 
 __all__ = ["explain", "show_explained"]
-
-NO_EVICTION = "no eviction helps"  # what the engine notes
 
 
 @click.command(
@@ -54,6 +53,7 @@ NO_EVICTION = "no eviction helps"  # what the engine notes
 @context_option()
 @via_option()
 @policy_option()
+@plugin_option()
 @config_option()
 @seed_option()
 @preempt_option()
@@ -69,10 +69,11 @@ def explain(
     context: str,
     via: str,
     policy: str,
+    plugins: tuple[Path, ...],
     config: str,
     seed: int,
     preempt: bool,
-    budgets: Budgets | None,
+    budgets: BudgetRule | None,
     seed_annotations: bool,
     output: str,
 ) -> None:
@@ -82,9 +83,11 @@ def explain(
     place' does it with the same options; with --journal the recorded run is replayed, and of a guest that left the last
     decision is explained. Without either, GUEST is a pod of the live cluster that --kubeconfig, KUBECONFIG or
     ~/.kube/config leads to; nothing is written there. A guest that already runs is explained too: where it is, and what
-    else would fit. Of a pod that has ended or is gone, what is still known is told. For a pod that fits nowhere, the
+    else would fit. For a pod that has ended or is gone, it prints what is still known. For a pod that fits nowhere, the
     line is shown that kube-scheduler would write.
     """
+    if plugins and not (files or journal):
+        raise click.UsageError("--plugin is for -f and --journal")
     is_live = _is_live(files, journal, namespace or via, kubeconfig, context)
     if journal and (policy or config or seed or seed_annotations or preempt):
         raise click.UsageError(
@@ -95,42 +98,62 @@ def explain(
     from hostler.cli.kernels import kernels
 
     with kernels() as compiled:
-        from hostler.cli.explaining import explain_from_files, explain_from_journal
         from hostler.cli.files import load_journal
-        from hostler.cli.inputs import read_inputs, with_preemption
+        from hostler.cli.inputs.file_input import read_inputs
+        from hostler.cli.inputs.plugins import registry_for
+        from hostler.cli.output.explanations import ShownExplanation
+        from hostler.queries import explain_guest, explain_recorded_guest, with_preemption
 
         if is_live:
-            from hostler.cli.kube.extras import needs_kube
+            from hostler.cli.kube.options import needs_kube
 
             with needs_kube():
-                from hostler.cli.kube.explaining import explain_live, explain_via
+                from hostler.cli.kube.explain import explain_live, explain_via
 
-            explained: Explained | Past = (
+            explained: ShownExplanation | PastPod = (
                 explain_via(via, guest, namespace, kubeconfig, context)
                 if via
                 else explain_live(compiled, guest, namespace, kubeconfig, context, config=config, policy=policy)
             )
         elif journal:
-            explained = explain_from_journal(load_journal(journal), compiled, guest)
+            from hostler.sim.own_plugins import load_plugin_files
+
+            recorded = load_journal(journal)
+            registry = registry_for(recorded.header.policies, load_plugin_files(plugins).factories)
+            compiled.announce()
+            explained = ShownExplanation.of(_in_file_words(explain_recorded_guest(recorded, guest, registry)))
         else:
-            inputs = read_inputs(files, policy=policy, config=config, seed_annotations=seed_annotations)
-            evicting = with_preemption(inputs.policies, is_on=True, budgets=budgets or "")
-            explained = explain_from_files(inputs, compiled, guest, evicting, seed=seed, preempt=preempt)
+            inputs = read_inputs(
+                files, policy=policy, config=config, seed=seed, seed_annotations=seed_annotations, plugins=plugins
+            )
+            evicting = with_preemption(inputs.policies, is_on=True, budgets=budgets)
+            compiled.announce()
+            found = explain_guest(inputs, guest, evicting, preempt=preempt)
+            explained = ShownExplanation.of(_in_file_words(found), is_of_files=True)
     show_explained(explained, output)
 
 
-def show_explained(explained: Explained | Past, output: str) -> None:
+def _in_file_words(found: GuestExplanation) -> GuestExplanation:
+    """Return an explanation that speaks of placements only: nothing of a file or a journal is carried out."""
+    import msgspec
+
+    from hostler.model.vocabulary import FILE_WORDS, render_explanation
+
+    return msgspec.structs.replace(found, explanation=render_explanation(found.explanation, FILE_WORDS))
+
+
+def show_explained(explained: ShownExplanation | PastPod, output: str) -> None:
     """Print an explanation; ``vm explain`` prints the same lines."""
-    from hostler.cli.explaining import Explained, as_data
+    from hostler.cli.output.explanations import ShownExplanation, explanation_data
 
     is_data = output in ("json", "yaml")
-    if isinstance(explained, Explained):
+    if isinstance(explained, ShownExplanation):
         if is_data:
-            print_data(as_data(explained), output)
+            print_data(explanation_data(explained), output)
         else:
             _print(explained, is_wide=output == "wide")
         return
-    from hostler.cli.kube.past import print_past
+    from hostler.cli.kube.explain import print_past
 
     if is_data:
         import msgspec
@@ -162,16 +185,27 @@ def _is_live(files: tuple[str, ...], journal: str, other: str, kubeconfig: Path 
     return True
 
 
-def _print(explained: Explained, *, is_wide: bool) -> None:
-    from hostler.cli.explain_lines import SHOWN, print_fitting, print_more, print_other_word, print_refusing
-    from hostler.cli.runs import shown_name
+def _print(explained: ShownExplanation, *, is_wide: bool) -> None:
+    from hostler.cli.journals.lines import departure_line
+    from hostler.cli.output.explanations import (
+        SHOWN,
+        print_fitting,
+        print_more,
+        print_rejecting,
+        print_scheduler_message,
+    )
+    from hostler.queries import display_name
 
     verdicts = explained.explanation.verdicts
     fitting = [verdict for verdict in verdicts if verdict.fits]
     refusing = [verdict for verdict in verdicts if not verdict.fits]
     if explained.said and explained.decision.host:
-        print_other_word(shown_name(explained.guest), explained.said)
+        print_scheduler_message(display_name(explained.guest), explained.said)
     say_parts(_sentence(explained))
+    if explained.if_placed_now and explained.if_placed_now != explained.decision.host:
+        say(printable(f"If it were placed now, it would go to {explained.if_placed_now}."))
+    if explained.pinned:
+        say(printable(f"Pinned: {explained.pinned}."))
     if explained.made_way and not explained.was_bound:
         say(printable(f"It was stopped because {explained.made_way}."))
     if explained.hint:
@@ -184,8 +218,8 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
     if explained.eviction is not None:
         gone = explained.eviction
         say(printable(f"It is evicted from {gone.host} in this run: {gone.why}."))
-    if explained.left:
-        say(explained.left)
+    if explained.departure is not None:
+        say(departure_line(explained.departure))
     if fitting:
         moment = _moment(explained, fitting)
         if moment:
@@ -193,9 +227,9 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
             say(moment)
         print_fitting(fitting, explained.decision.host, None if is_wide else SHOWN)
     if refusing and (is_wide or not fitting or explained.was_bound):
-        print_refusing(refusing, None if is_wide else SHOWN)
+        print_rejecting(refusing, None if is_wide else SHOWN)
     elif refusing:
-        from hostler.cli.wording import plural
+        from hostler.cli.output.decision_texts import plural
 
         say()
         say(f"{plural(len(refusing), 'host')} did not fit; -o wide shows why.")
@@ -204,7 +238,7 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
         say(printable(explained.message))
     print_more(explained.explanation, is_wide=is_wide, is_of_files=explained.is_of_files, owner=explained.owner)
     if explained.bound_to:
-        return  # nothing is to be cured, and nobody waits
+        return  # no guest waits
     if explained.explanation.cure is not None:
         say()
         say(_cure_line(explained.explanation.cure))
@@ -218,7 +252,7 @@ def _print(explained: Explained, *, is_wide: bool) -> None:
             say(f"  {wake}")
 
 
-def _moment(explained: Explained, fitting: list[HostVerdict]) -> str:
+def _moment(explained: ShownExplanation, fitting: list[HostVerdict]) -> str:
     """Say where the table is of another moment than the decision: members of a gang are decided one after the other."""
     decision = explained.decision
     if not explained.guest.gang or explained.was_bound:
@@ -229,12 +263,12 @@ def _moment(explained: Explained, fitting: list[HostVerdict]) -> str:
     return "" if is_same else "Before other members of its gang took room, hosts scored:"
 
 
-def _sentence(explained: Explained) -> str:
-    from hostler.cli.runs import shown_name
-    from hostler.cli.wording import number_text, plural, reason_line, request_text
+def _sentence(explained: ShownExplanation) -> str:
+    from hostler.cli.output.decision_texts import number_text, plural, reason_line, request_text
+    from hostler.queries import display_name
 
     decision, explanation = explained.decision, explained.explanation
-    name = f"{shown_name(explained.guest)} ({request_text(explained.guest.spec)})"
+    name = f"{display_name(explained.guest)} ({request_text(explained.guest.spec)})"
     policy = f"policy {decision.policy}"
     if explained.was_bound:
         fitting, hosts = len(explanation.feasible), len(explanation.verdicts)
@@ -268,7 +302,7 @@ def _sentence(explained: Explained) -> str:
 
 def _if_started(explanation: Explanation) -> str:
     """Say what would become of a stopped VM; hosts may take one that its gang or its quota keeps from starting."""
-    from hostler.cli.wording import plural, reason_line
+    from hostler.cli.output.decision_texts import plural, reason_line
 
     decision, takers = explanation.decision, len(explanation.feasible)
     if takers and not (decision.note or explanation.quota):
@@ -277,10 +311,10 @@ def _if_started(explanation: Explanation) -> str:
     return f"If it were started now, it {verdict}: {reason_line(_without_repeated_note(explanation))}"
 
 
-def _elsewhere(explained: Explained) -> str:
-    """Say what the policy would have done with a guest that it did not place and somebody else did."""
-    from hostler.cli.explain_lines import victims_text
-    from hostler.cli.wording import reason_line
+def _elsewhere(explained: ShownExplanation) -> str:
+    """Say what the policy would have done with a guest that another scheduler placed."""
+    from hostler.cli.output.decision_texts import reason_line
+    from hostler.cli.output.explanations import victims_text
 
     advice = explained.explanation.eviction
     if advice is not None and advice.host and not advice.why_not:
@@ -290,17 +324,18 @@ def _elsewhere(explained: Explained) -> str:
 
 def _without_repeated_note(explanation: Explanation) -> Decision:
     """Return the decision without a note that no eviction helps, where the advice below says so and why."""
+    from hostler.model.notes import NO_EVICTION_HELPS, find_note
+    from hostler.model.vocabulary import with_notes
+
     decision, advice = explanation.decision, explanation.eviction
-    if advice is None or advice.host or decision.note != NO_EVICTION:
+    if advice is None or advice.host or find_note(decision.notes, NO_EVICTION_HELPS) is None:
         return decision
-    import msgspec
-
-    return msgspec.structs.replace(decision, note="")
+    return with_notes(decision, (note for note in decision.notes if note.code != NO_EVICTION_HELPS))
 
 
-def _tie(explained: Explained) -> str:
-    """Say how the tie ended; where somebody outside or a gang was asked, the totals here are not all that counted."""
-    from hostler.cli.ties import tie_text
+def _tie(explained: ShownExplanation) -> str:
+    """Say how a tie was decided. With an external scorer or a gang, more than these totals counted."""
+    from hostler.cli.output.explanations import tie_text
 
     policy = explained.policy
     if policy is None or policy.ask is not None or explained.guest.gang:

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from hostler.cli.streams import unwritable
+from hostler.cli.output.streams import write_error
+from hostler.cli.output.terminal import printable, say
 from hostler.errors import InputError, JournalError
+from hostler.runtime.files import new_file
 
 if TYPE_CHECKING:
-    from hostler.engine.journal import Journal
+    from hostler.engine.journals.journal import Journal
 
-__all__ = ["atomic_file", "load_journal"]
+__all__ = ["atomic_file", "load_journal", "say_written"]
 
 STANDARD_STREAM = "-"
 MAX_LINE = 2**30  # bytes of one journal entry; a longer one is no journal
@@ -27,7 +28,7 @@ MAX_LINE = 2**30  # bytes of one journal entry; a longer one is no journal
 
 @contextmanager
 def atomic_file(path: str) -> Iterator[Callable[[bytes], object]]:
-    """Yield a function that writes to a new file, which gets its name when all went well; ``-`` is standard output."""
+    """Yield a function that writes to a new file, which gets its name after success; ``-`` is standard output."""
     if path == STANDARD_STREAM:
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
@@ -40,25 +41,23 @@ def atomic_file(path: str) -> Iterator[Callable[[bytes], object]]:
             with target.open("wb") as stream:
                 yield stream.write
             return
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise unwritable(path, error) from None
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
+        with new_file(target, part=target.with_name(f".{target.name}.{os.getpid()}")) as stream:
             yield stream.write
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(target)
     except OSError as error:
-        raise unwritable(path, error) from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+        raise write_error(path, error) from None
+
+
+def say_written(path: str, content: str, size: int) -> None:
+    """Say what a file holds that was written; of standard output nothing, because it carries the content."""
+    from hostler.model.vocabulary import plural
+
+    if path != STANDARD_STREAM:
+        say(f"wrote {printable(path)}: {content}, {plural(size, 'byte')}")
 
 
 def load_journal(path: str) -> Journal:
     """Read a journal file, line by line; ``-`` is standard input."""
-    from hostler.engine.journal import read_journal
+    from hostler.engine.journals.journal import read_journal
 
     name = "<stdin>" if path == STANDARD_STREAM else path
     try:
@@ -82,9 +81,3 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
         if len(line) == MAX_LINE:
             raise JournalError("a line is longer than 1 GiB", hint="is this a journal at all?")
         yield line
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

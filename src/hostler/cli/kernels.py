@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hostler.cli.terminal import note
+from hostler.cli.output.terminal import note
 from hostler.config import prepare_kernel_cache
 
 __all__ = ["Kernels", "kernels"]

@@ -12,35 +12,20 @@ import sys
 import traceback
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import click
 
 from hostler._version import __version__
 from hostler.cli.lazy import LazyGroup, Table
 from hostler.cli.options import examples
-from hostler.cli.streams import ReaderGone, guarded_streams
-from hostler.cli.terminal import printable, printable_lines
+from hostler.cli.output.streams import ReaderGone, guard_streams
+from hostler.cli.output.terminal import printable, printable_lines
 from hostler.errors import HostlerError, InputError, PluginError
 
 __all__ = ["COMMANDS", "TRACEBACK_VARIABLE", "cli", "main"]
 
 TRACEBACK_VARIABLE = "HOSTLER_TRACEBACK"
-
-FILE_ENDINGS = (".yaml", ".yml", ".json")
-
-# Words of other programs for what our commands do.
-_OTHER_WORDS = {
-    "add": "create",
-    "describe": "get",
-    "forget": "delete",
-    "logs": "events",
-    "ls": "list",
-    "new": "create",
-    "reboot": "restart",
-    "remove": "delete",
-    "rm": "delete",
-    "show": "get",
-}
 
 EXIT_USAGE = 2
 EXIT_BUG = 70
@@ -54,28 +39,36 @@ COMMANDS: Table = {
     "capacity": ("hostler.cli.capacity", "capacity", "Count how many more guests fit, or how many hosts are needed."),
     "sim": ("hostler.cli.sim", "sim", "Simulate traces and scenarios, and compare policies on them."),
     "kube": ("hostler.cli.kube", "kube", "Schedule pods on Kubernetes, and run local control planes."),
-    "serve": ("hostler.cli.control.serve", "serve", "Serve the VM control plane: REST, dashboard, agents."),
-    "agent": ("hostler.cli.control.agent", "agent", "Carry out on this host what the control plane orders."),
+    "serve": ("hostler.cli.control.local.serve", "serve", "Serve the VM control plane: REST, dashboard, agents."),
+    "agent": ("hostler.cli.control.local.agent", "agent", "Run on this host what the control plane orders."),
     "vm": ("hostler.cli.control.vm", "vm", "Create, list, move and explain VMs of a control plane."),
     "host": ("hostler.cli.control.host", "host", "List, drain, label and remove the hosts of a control plane."),
-    "token": ("hostler.cli.control.token", "token", "Make and revoke the tokens by which hosts join."),
+    "token": ("hostler.cli.control.credentials", "token", "Create and revoke the tokens with which hosts join."),
     "project": ("hostler.cli.control.project", "project", "Create, list and delete projects."),
-    "quota": ("hostler.cli.control.quota", "quota", "Set what projects are guaranteed, and may have at most."),
-    "reservation": ("hostler.cli.control.reservation", "reservation", "Keep room on hosts for a project or a gang."),
+    "quota": ("hostler.cli.control.project", "quota", "Set the guaranteed minimum and the maximum of projects."),
+    "reservation": ("hostler.cli.control.reservation", "reservation", "Reserve room on hosts for a project or a gang."),
     "gang": ("hostler.cli.control.gang", "gang", "Place VMs together or not at all."),
-    "events": ("hostler.cli.control.events", "events", "Show what happened in a control plane, and what happens."),
-    "operation": ("hostler.cli.control.operation", "operation", "List changes under way, and wait for them."),
-    "key": ("hostler.cli.control.key", "key", "Make, rotate and revoke API keys."),
-    "context": ("hostler.cli.control.context", "context", "Name control planes, and choose among them."),
-    "dev": ("hostler.cli.control.dev", "dev", "Try things out on one machine: a control plane, fleets of fake hosts."),
-    "backup": ("hostler.cli.control.backup", "backup", "Copy a control plane's database while it is used."),
-    "restore": ("hostler.cli.control.backup", "restore", "Put a backup in the place of a control plane's database."),
+    "events": ("hostler.cli.control.events", "events", "Show the events of a control plane."),
+    "operation": ("hostler.cli.control.operation", "operation", "List changes in progress, and wait for them."),
+    "key": ("hostler.cli.control.credentials", "key", "Create, rotate and revoke API keys."),
+    "context": ("hostler.cli.control.context", "context", "Name control planes, and choose one."),
+    "dev": (
+        "hostler.cli.control.local.dev",
+        "dev",
+        "Try things out on one machine: a control plane, fleets of fake hosts.",
+    ),
+    "backup": ("hostler.cli.control.local.database", "backup", "Copy a control plane's database while it is used."),
+    "restore": (
+        "hostler.cli.control.local.database",
+        "restore",
+        "Replace a control plane's database with a backup.",
+    ),
     "rebuild": (
-        "hostler.cli.control.rebuild",
+        "hostler.cli.control.local.database",
         "rebuild",
         "Rebuild a control plane's engine from rows, if it cannot start otherwise.",
     ),
-    "journal": ("hostler.cli.journal", "journal", "Record, replay, show, compare and redact runs."),
+    "journal": ("hostler.cli.journals.journal", "journal", "Record, replay, show, compare and redact runs."),
     "policies": ("hostler.cli.about", "policies", "List the policies."),
     "plugins": ("hostler.cli.about", "plugins", "List the plugins that policies are made of."),
     "config": ("hostler.cli.configuration", "config", "Check files, show settings, print the schema."),
@@ -102,7 +95,7 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    with guarded_streams():
+    with guard_streams():
         return _run(words)
 
 
@@ -118,7 +111,7 @@ def _run(words: list[str]) -> int:
         return EXIT_PIPE_CLOSED
     except HostlerError as error:
         _trace()
-        _complain(error.message, _with_traceback(error, error.hint or _usual_hint(error, words)))
+        _complain(_located(error), _with_traceback(error, error.hint or _usual_hint(error, words)))
         return error.exit_code
     except Exception as error:
         return _bug(error)
@@ -146,7 +139,7 @@ def _usage(error: click.ClickException, words: Sequence[str]) -> int:
     hint = f"see '{context.command_path if context else 'hostler'} --help'"
     if context is not None:
         hint = (
-            _nearest_command(context, message)
+            _nearest_command(context, message, words)
             or _misplaced_option(context, error, words)
             or _misplaced_file(context, words)
             or hint
@@ -157,16 +150,14 @@ def _usage(error: click.ClickException, words: Sequence[str]) -> int:
     return EXIT_USAGE
 
 
-def _nearest_command(context: click.Context, message: str) -> str:
-    """Return a hint for a command that does not exist; empty where the error is another one."""
-    from difflib import get_close_matches
-
+def _nearest_command(context: click.Context, message: str, words: Sequence[str]) -> str:
+    """Return a hint for a command that does not exist; empty if the error is another one."""
     if not isinstance(context.command, click.Group) or not message.startswith("No such command"):
         return ""
-    wanted = message.partition("'")[2].partition("'")[0]
-    there = context.command.list_commands(context)
-    near = [one for one in (_OTHER_WORDS.get(wanted),) if one in there] or get_close_matches(wanted, there, n=1)
-    return f"did you mean '{context.command_path} {near[0]}'?" if near else ""
+    from hostler.cli.command_suggestions import suggest_command
+
+    near = suggest_command(context, message.partition("'")[2].partition("'")[0], words)
+    return f"did you mean '{near}'?" if near else ""
 
 
 def _misplaced_option(context: click.Context, error: click.ClickException, words: Sequence[str]) -> str:
@@ -186,6 +177,8 @@ def _misplaced_option(context: click.Context, error: click.ClickException, words
 
 def _misplaced_file(context: click.Context, words: Sequence[str]) -> str:
     """Return a hint for a file that was given without ``-f``; empty where there is none."""
+    from hostler.config import FILE_ENDINGS
+
     if not any("-f" in parameter.opts for parameter in context.command.params):
         return ""
     for before, word in pairwise(words):
@@ -210,6 +203,11 @@ def _bug(error: Exception) -> int:
 def _trace() -> None:
     if os.environ.get(TRACEBACK_VARIABLE):
         click.echo(printable_lines(traceback.format_exc()), err=True, nl=False)
+
+
+def _located(error: HostlerError) -> str:
+    """Return the message with the place in a plugin, whose path is short if it is below the working folder."""
+    return error.located_message().removeprefix(f"{Path.cwd()}{os.sep}") if error.place else error.message
 
 
 def _with_traceback(error: HostlerError, hint: str) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ["FILE", "NumberRange", "config_option", "examples", "files_option", "output_option", "policy_option"]
-__all__ += ["budgets_option", "preempt_option", "seed_annotations_option", "seed_option"]
+from hostler.cli.completion import complete_policy
+
+__all__ = ["FILE", "FilesOption", "NumberRange", "budgets_option", "config_option", "examples", "files_option"]
+__all__ += ["output_option", "plugin_option", "policy_option", "preempt_option", "seed_annotations_option"]
+__all__ += ["seed_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -17,6 +22,40 @@ MAX_SEED = 2**32 - 1
 
 # Only for the shell's completion: whether a file can be read is found out, and told, by those who read it.
 FILE = click.Path(allow_dash=True, readable=False)
+
+
+class FilesOption(click.Option):
+    """``-f``, which takes a file, a folder, or several files, as shells write ``folder/*.yaml``.
+
+    Further words count as files if they end as files do, so that an argument may follow: ``-f a.yaml b.yaml web-0``.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (click's own)
+        kwargs["help"] += (
+            " Several files may follow one -f. A folder stands for its .yaml, .yml and .json files, in order of name, "
+            "without subfolders."
+        )
+        super().__init__(*args, **{"multiple": True, "metavar": "FILE", "type": FILE, **kwargs})
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ANN401 (click's own)
+        """Let the parser take the files that follow the first one, too; click has no such option of its own."""
+        super().add_to_parser(parser, ctx)
+        for option in {id(one): one for one in _parts_of(parser, self.opts)}.values():
+            option.process = partial(_take_files, option.process)
+
+
+def _parts_of(parser: Any, names: Iterable[str]) -> Iterator[Any]:  # noqa: ANN401 (click's own)
+    """Yield the parser's entries for the names of one option."""
+    for table in (parser._short_opt, parser._long_opt):
+        yield from (table[name] for name in names if name in table)
+
+
+def _take_files(take: Callable[[str, Any], None], value: str, state: Any) -> None:  # noqa: ANN401 (click's own)
+    from hostler.config import FILE_ENDINGS
+
+    take(value, state)
+    while state.rargs and state.rargs[0].endswith(FILE_ENDINGS) and not state.rargs[0].startswith("-"):
+        take(state.rargs.pop(0), state)
 
 
 class NumberRange(click.FloatRange):
@@ -36,17 +75,14 @@ def examples(*lines: str) -> str:
 
 
 def files_option(*, required: bool = True) -> Callable[[F], F]:
-    """Add ``-f FILE``, as often as wanted."""
+    """Add ``-f FILE…``, as often as wanted."""
     return click.option(
         "-f",
         "--file",
         "files",
-        metavar="FILE",
-        type=FILE,
-        multiple=True,
+        cls=FilesOption,
         required=required,
-        help="Hosts and guests: a Fleet of ours, or Kubernetes manifests; YAML or JSON. '-' is standard input. "
-        "Give it as often as you like.",
+        help="Hosts and guests: a Fleet of ours, or Kubernetes manifests; YAML or JSON. '-' is standard input.",
     )
 
 
@@ -68,7 +104,7 @@ def policy_option() -> Callable[[F], F]:
         "--policy",
         metavar="NAME",
         default="",
-        shell_complete=_complete_policy,
+        shell_complete=complete_policy,
         help="The policy of guests that name none; see 'hostler policies'.",
     )
 
@@ -77,6 +113,18 @@ def config_option() -> Callable[[F], F]:
     """Add ``--config FILE``."""
     return click.option(
         "--config", metavar="FILE", type=FILE, default="", help="A configuration file; else HOSTLER_CONFIG."
+    )
+
+
+def plugin_option() -> Callable[[F], F]:
+    """Add ``--plugin FILE``, as often as wanted."""
+    return click.option(
+        "--plugin",
+        "plugins",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        help="A Python file with plugins or policies of your own; give it as often as you like.",
     )
 
 
@@ -115,12 +163,5 @@ def seed_annotations_option() -> Callable[[F], F]:
         "--seed-annotations",
         is_flag=True,
         help="Let the annotations 'priority' and 'pod-group' of pods count, as in the scheduler that this project grew "
-        "from. Off unless given: whoever may create a pod could promote himself.",
+        "from. Off unless given: anyone who may create a pod could give it precedence.",
     )
-
-
-def _complete_policy(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the built-in policies that begin like this."""
-    from hostler.engine import BUILT_IN
-
-    return [name for name in BUILT_IN if name.startswith(incomplete)]

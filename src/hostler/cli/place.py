@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,21 +15,23 @@ from hostler.cli.options import (
     examples,
     files_option,
     output_option,
+    plugin_option,
     policy_option,
     preempt_option,
     seed_annotations_option,
     seed_option,
 )
-from hostler.cli.terminal import Column, note, print_data, print_table, say, say_parts
+from hostler.cli.output.terminal import Column, note, print_data, print_table, progress, say, say_parts
 
 if TYPE_CHECKING:
-    from hostler.cli.inputs import Budgets
-    from hostler.cli.placement import Placement, Share, Summary
-    from hostler.cli.preemptions import Eviction
-    from hostler.model import Decision, Guest
+    from hostler.cli.inputs.file_input import FileInput
+    from hostler.model import Decision, Guest, Policy
+    from hostler.model.policies import BudgetRule
+    from hostler.queries import Eviction, OverfullHost, Placement, PlacementSummary, ResourceShare
 
 __all__ = ["place"]
 
+LONG = 20_000  # guests from which on a progress bar is shown
 EVICTIONS_ARE_OFF = "evictions are off: --preempt lets guests of higher priority evict others"
 
 
@@ -43,6 +47,7 @@ EVICTIONS_ARE_OFF = "evictions are off: --preempt lets guests of higher priority
 )
 @files_option()
 @policy_option()
+@plugin_option()
 @config_option()
 @seed_option()
 @preempt_option()
@@ -57,10 +62,11 @@ def place(
     ctx: click.Context,
     files: tuple[str, ...],
     policy: str,
+    plugins: tuple[Path, ...],
     config: str,
     seed: int,
     preempt: bool,
-    budgets: Budgets | None,
+    budgets: BudgetRule | None,
     seed_annotations: bool,
     output: str,
     journal: str,
@@ -79,31 +85,59 @@ def place(
     with kernels() as compiled:
         import msgspec
 
-        from hostler.cli.inputs import read_inputs, with_preemption
-        from hostler.cli.placement import overfull_hosts, place_all
+        from hostler.cli.inputs.file_input import read_inputs
+        from hostler.queries import find_overfull_hosts, with_preemption
 
-        inputs = read_inputs(files, policy=policy, config=config, seed_annotations=seed_annotations)
-        policies = with_preemption(inputs.policies, is_on=preempt, budgets=budgets or "")
+        inputs = read_inputs(
+            files, policy=policy, config=config, seed=seed, seed_annotations=seed_annotations, plugins=plugins
+        )
+        policies = with_preemption(inputs.policies, is_on=preempt, budgets=budgets)
         evicting = () if is_data or preempt else with_preemption(inputs.policies, is_on=True)
         inputs = msgspec.structs.replace(inputs, policies=policies)
-        placement = place_all(inputs, compiled, seed=seed, journal=journal, with_messages=is_data, evicting=evicting)
+        compiled.announce()
+        placement = _place(inputs, journal, evicting, with_messages=is_data)
+    if placement.message_limit is not None:
+        from hostler.cli.output.decision_texts import plural
+
+        shapes = plural(placement.message_limit, "shape")
+        note(f"'message' is left out of all but {shapes} of pods that fit nowhere; 'explain' has it")
     if is_data:
-        print_data(_as_data(placement, preempt=preempt), output)
+        print_data(_as_data(inputs, placement, preempt=preempt), output)
     else:
-        for line in overfull_hosts(inputs):
-            note(line)
-        _print(placement, is_wide=output == "wide")
+        for one in find_overfull_hosts(inputs):
+            note(_overfull_line(one))
+        _print(inputs, placement, is_wide=output == "wide")
         if placement.would_evict:
             note(EVICTIONS_ARE_OFF)
     if not all(guest.host for guest in placement.guests):
         ctx.exit(1)
 
 
-def _print(placement: Placement, *, is_wide: bool) -> None:
-    from hostler.cli.runs import is_pending, shown_name
-    from hostler.cli.wording import number_text, reason_line, request_text
+def _place(inputs: FileInput, journal: str, evicting: tuple[Policy, ...], *, with_messages: bool) -> Placement:
+    """Place the guests of the input, with a progress bar if there are many; write a journal if one is wanted."""
+    from hostler.cli.files import atomic_file
+    from hostler.queries import is_pending, place_guests
 
-    was_pending = {guest.uid: is_pending(guest) for guest in placement.inputs.fleet.guests}
+    pending = sum(map(is_pending, inputs.guests))
+    with (
+        atomic_file(journal) if journal else nullcontext() as write,
+        progress("placing", pending, is_long=pending > LONG) as advance,
+    ):
+        return place_guests(inputs, journal=write, with_messages=with_messages, evicting=evicting, advance=advance)
+
+
+def _overfull_line(overfull: OverfullHost) -> str:
+    from hostler.cli.output.decision_texts import amount_text
+
+    held, limit = (amount_text(overfull.resource, amount) for amount in (overfull.held, overfull.limit))
+    return f"host {overfull.host} holds more {overfull.resource} than it may give: {held} of {limit}"
+
+
+def _print(inputs: FileInput, placement: Placement, *, is_wide: bool) -> None:
+    from hostler.cli.output.decision_texts import number_text, reason_line, request_text
+    from hostler.queries import display_name, is_pending
+
+    was_pending = {guest.uid: is_pending(guest) for guest in inputs.guests}
     shown = [
         (guest, placement.decisions.get(guest.uid)) for guest in placement.guests if is_wide or was_pending[guest.uid]
     ]
@@ -116,7 +150,7 @@ def _print(placement: Placement, *, is_wide: bool) -> None:
     columns += [("REASON", "left")] if has_reasons else []
 
     def row(guest: Guest, decision: Decision | None, reason: str) -> list[str]:
-        cells = [shown_name(guest), guest.host or "-"]
+        cells = [display_name(guest), guest.host or "-"]
         if has_devices:
             cells.append(",".join(map(str, guest.on_devices)))
         if is_wide:
@@ -133,7 +167,7 @@ def _print(placement: Placement, *, is_wide: bool) -> None:
         say()
     if placement.evicted:
         _print_evicted(placement.evicted)
-    say_parts(_summary_line(placement.summary, placement.inputs.policy.name))
+    say_parts(_summary_line(placement.summary, inputs.policy.name))
     if not placement.decisions:
         say("nothing to place" + ("" if is_wide or not placement.guests else "; -o wide shows all guests"))
 
@@ -148,8 +182,8 @@ def _print_evicted(evicted: tuple[Eviction, ...]) -> None:
     say()
 
 
-def _summary_line(summary: Summary, policy: str) -> str:
-    from hostler.cli.wording import plural
+def _summary_line(summary: PlacementSummary, policy: str) -> str:
+    from hostler.cli.output.decision_texts import plural
 
     counts = [f"{summary.placed:,} placed"]
     counts += [f"{summary.already_placed:,} already placed"] if summary.already_placed else []
@@ -162,20 +196,19 @@ def _summary_line(summary: Summary, policy: str) -> str:
     )
 
 
-def _percent(share: Share) -> str:
+def _percent(share: ResourceShare) -> str:
     return "-" if share.percent is None else f"{share.percent:.0f}%"
 
 
-def _as_data(placement: Placement, *, preempt: bool) -> dict[str, object]:
+def _as_data(inputs: FileInput, placement: Placement, *, preempt: bool) -> dict[str, object]:
     """Return a fleet with decisions and summary, which ``-f`` accepts again."""
     import msgspec
 
     from hostler.config import write_fleet
     from hostler.model.plain_data import decision_as_data
 
-    inputs = placement.inputs
     data = write_fleet(
-        inputs.fleet.hosts,
+        inputs.hosts,
         placement.guests,
         policy=inputs.policy.name,
         policies=inputs.declared,
@@ -194,7 +227,7 @@ def _as_data(placement: Placement, *, preempt: bool) -> dict[str, object]:
         data["nominated"] = msgspec.to_builtins(placement.nominated)
     summary: dict[str, object] = msgspec.to_builtins(placement.summary)
     for name in ("cpu", "memory"):
-        share: Share = getattr(placement.summary, name)
+        share: ResourceShare = getattr(placement.summary, name)
         percent = share.percent
         summary[name] = {
             "used": share.used,

@@ -4,13 +4,13 @@ Fronts and commands read through here; nothing in it knows the engine. Files com
 every error names file and line and says what to do.
 """
 
-from hostler.config.documents import Document, kind_of, parse_documents, read_documents
-from hostler.config.durations import format_duration, parse_duration
+from hostler.config.documents import FILE_ENDINGS, Document, kind_of, parse_documents, read_documents, with_folder_files
 from hostler.config.entries import API_VERSION, check_kind, means
-from hostler.config.fleet import Fleet, fleet_of, merge, read_fleet
-from hostler.config.fleet_entries import read_guests
-from hostler.config.fleet_file import FleetFile, GuestEntry
-from hostler.config.fleet_writing import write_fleet, write_yaml
+from hostler.config.fleet.entries import read_guests
+from hostler.config.fleet.file import FleetFile, GuestEntry
+from hostler.config.fleet.input import DeclaredFleet, fleet_of, merge_fleets, read_fleet
+from hostler.config.fleet.likely_mistakes import likely_mistakes
+from hostler.config.fleet.output import write_fleet, write_yaml
 from hostler.config.folders import (
     KernelCache,
     cache_folder,
@@ -19,6 +19,7 @@ from hostler.config.folders import (
     prepare_kernel_cache,
     state_folder,
 )
+from hostler.config.key_paths import describe_path, did_you_mean, quote
 from hostler.config.policies import write_policy
 from hostler.config.settings import (
     CONFIG_VARIABLE,
@@ -26,56 +27,62 @@ from hostler.config.settings import (
     POLICY_VARIABLE,
     Setting,
     Settings,
+    choose_policy,
     json_schema,
     load_settings,
     prefer_fleet_policy,
+    read_configuration,
     read_settings,
 )
-from hostler.config.strict import convert, invalid, located
-from hostler.config.tenancy import Tenancy, tenancy_facts
-from hostler.config.wording import describe, did_you_mean, quote
+from hostler.config.strict import convert, invalid, with_location
+from hostler.config.tenancy import DeclaredTenancy
+from hostler.config.times import format_duration, parse_duration
 
 __all__ = [
     "API_VERSION",
     "CONFIG_VARIABLE",
     "DEFAULT_POLICY",
+    "FILE_ENDINGS",
     "POLICY_VARIABLE",
+    "DeclaredFleet",
+    "DeclaredTenancy",
     "Document",
-    "Fleet",
     "FleetFile",
     "GuestEntry",
     "KernelCache",
     "Setting",
     "Settings",
-    "Tenancy",
     "cache_folder",
     "check_kind",
+    "choose_policy",
     "config_folder",
     "convert",
     "data_folder",
-    "describe",
+    "describe_path",
     "did_you_mean",
     "fleet_of",
     "format_duration",
     "invalid",
     "json_schema",
     "kind_of",
+    "likely_mistakes",
     "load_settings",
-    "located",
     "means",
-    "merge",
+    "merge_fleets",
     "parse_documents",
     "parse_duration",
     "prefer_fleet_policy",
     "prepare_kernel_cache",
     "quote",
+    "read_configuration",
     "read_documents",
     "read_fleet",
     "read_guests",
     "read_settings",
     "state_folder",
-    "tenancy_facts",
+    "with_folder_files",
+    "with_location",
     "write_fleet",
     "write_policy",
     "write_yaml",
-]
+]  # fmt: skip

@@ -1,31 +1,103 @@
 """Input files to plain values that remember their lines: YAML with several documents, or JSON.
 
-Files come from strangers, so everything is bounded before it is built: size, depth, aliases. JSON is
-decoded by msgspec at full speed, and its lines are found only when an error needs them. Every command
-that takes ``-f`` reads through here.
+Files come from strangers, so everything is bounded before it is built: size, depth, aliases. JSON is decoded by msgspec
+at full speed, without positions; lines in the valid text are looked up without recursion when an error needs them.
+Every command that takes ``-f`` reads through here.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path as FilePath
 from typing import BinaryIO
 
 import msgspec
 
-from hostler.config.json_lines import find_duplicate, find_item_lines, find_line
-from hostler.config.wording import Path, quote
+from hostler.config.key_paths import Path, quote
 from hostler.config.yaml_tree import MAX_DEPTH, Tree, parse_yaml
 from hostler.errors import DuplicateNameError, InputError
 
-__all__ = ["MAX_JSON_BYTES", "MAX_YAML_BYTES", "Document", "Place", "kind_of"]
-__all__ += ["parse_documents", "read_documents"]
+__all__ = [
+    "FILE_ENDINGS", "MAX_JSON_BYTES", "MAX_YAML_BYTES", "Document", "Place", "find_duplicate", "find_item_lines",
+    "find_line", "kind_of", "parse_documents", "read_documents", "with_folder_files",
+]  # fmt: skip
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:,\s"]+')
+
+
+def find_line(text: str, path: Path) -> int | None:
+    """Return the line where the value at ``path`` is named, or the nearest line around it."""
+    best: int | None = None
+    for found, line in _entries(text):
+        if found == path[: len(found)]:  # parents come before what they hold
+            best = line
+            if len(found) == len(path):
+                break
+    return best
+
+
+def find_item_lines(text: str, path: Path) -> list[int]:
+    """Return the lines of all items of the list at ``path``, in one go."""
+    depth = len(path)
+    return [
+        line
+        for found, line in _entries(text)
+        if len(found) == depth + 1 and isinstance(found[-1], int) and found[:depth] == path
+    ]
+
+
+def find_duplicate(text: str) -> tuple[str, int, int] | None:
+    """Return the first duplicate key in one object, with both lines."""
+    seen: dict[Path, int] = {}
+    for path, line in _entries(text):
+        if path and isinstance(path[-1], str):
+            if path in seen:
+                return path[-1], seen[path], line
+            seen[path] = line
+    return None
+
+
+def _entries(text: str) -> Iterator[tuple[Path, int]]:
+    """Yield the path of every value with the line of its key, or of itself in a list."""
+    stack: list[str | int] = []
+    line, position = 1, 0
+    expects_key = False
+    yield_item = True
+    for match in _TOKEN.finditer(text):
+        line += text.count("\n", position, match.start())
+        position = match.start()
+        token = match[0]
+        if expects_key and token[0] == '"':
+            stack[-1] = json.loads(token)
+            yield tuple(stack), line
+            expects_key = yield_item = False
+            continue
+        if yield_item and token not in ("]", "}", ",", ":"):
+            yield tuple(stack), line
+            yield_item = False
+        if token == "{":
+            stack.append("")
+            expects_key = True
+        elif token == "[":
+            stack.append(0)
+            yield_item = True
+        elif token in ("}", "]"):
+            stack.pop()
+            expects_key = yield_item = False
+        elif token == "," and isinstance(stack[-1], int):
+            stack[-1] += 1
+            yield_item = True
+        elif token == ",":
+            expects_key = True
+
 
 MAX_YAML_BYTES = 16 * 2**20
 MAX_JSON_BYTES = 2**30
 STANDARD_INPUT = "-"
+FILE_ENDINGS = (".yaml", ".yml", ".json")
 
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
@@ -87,6 +159,20 @@ def read_documents(sources: Sequence[str]) -> list[Document]:
     return documents
 
 
+def with_folder_files(sources: Sequence[str]) -> list[str]:
+    """Replace each folder by its YAML and JSON files in order of name; hidden files and subfolders do not count."""
+    found: list[str] = []
+    for source in sources:
+        if source == STANDARD_INPUT or not _is_folder(source):
+            found.append(source)
+            continue
+        files = _files_of(source)
+        if not files:
+            raise InputError(f"{source}: the folder has no .yaml, .yml or .json file", hint=_hint_without_files(source))
+        found += files
+    return found
+
+
 def parse_documents(content: bytes, source: str) -> list[Document]:
     """Parse the documents of one file; ``source`` names it in errors."""
     content = content.removeprefix(_BOM)
@@ -125,13 +211,43 @@ def _read_bytes(source: str, name: str) -> bytes:
     try:
         path = FilePath(source)
         if path.is_dir():
-            raise InputError(f"{name}: this is a folder", hint=f"name its files, for example {name.rstrip('/')}/*.yaml")
+            files = _files_of(source)
+            raise InputError(
+                f"{name}: this is a folder", hint="name a file" + (f", for example {files[0]}" if files else "")
+            )
         with path.open("rb") as stream:
             return _read_bounded(stream, name)
     except (OSError, ValueError) as error:
         problem = (getattr(error, "strerror", None) or str(error)).lower()
         hint = "check the path" if isinstance(error, FileNotFoundError) else "check the path and its permissions"
         raise InputError(f"{quote(name, marks='')}: cannot be read: {problem}", hint=hint) from None
+
+
+def _is_folder(source: str) -> bool:
+    try:
+        return FilePath(source).is_dir()
+    except (OSError, ValueError):  # reading it says what is wrong
+        return False
+
+
+def _files_of(folder: str) -> list[str]:
+    """Return the files of a folder that may hold documents, as ``folder/name``, in order of name."""
+    base = folder if folder.endswith("/") else f"{folder}/"
+    return [f"{base}{path.name}" for path in _entries_of(folder) if path.suffix in FILE_ENDINGS and path.is_file()]
+
+
+def _entries_of(folder: str) -> list[FilePath]:
+    try:
+        return sorted(path for path in FilePath(folder).iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        problem = (error.strerror or str(error)).lower()
+        raise InputError(f"{folder}: cannot be read: {problem}", hint="check the folder's permissions") from None
+
+
+def _hint_without_files(folder: str) -> str:
+    """Name a subfolder that has what the folder lacks."""
+    below = next((path for path in _entries_of(folder) if path.is_dir() and _files_of(str(path))), None)
+    return f"subfolders are not read: name one, for example -f {below}" if below else "name a file, or another folder"
 
 
 def _read_bounded(stream: BinaryIO, name: str) -> bytes:
@@ -200,7 +316,7 @@ def _is_too_deep(data: object) -> bool:
 
 
 def _refuse_duplicates(text: str, source: str) -> None:
-    """Refuse a key that stands twice in one object (msgspec takes the last); beyond 16 MiB nobody looks."""
+    """Reject a duplicate key in one object (msgspec takes the last). Files over 16 MiB are not checked."""
     has_duplicates = False
 
     def look(pairs: list[tuple[str, object]]) -> None:

@@ -9,30 +9,16 @@ from typing import Annotated
 from msgspec import Meta
 
 from hostler.config.documents import Document, kind_of
-from hostler.config.durations import parse_duration
-from hostler.config.strict import invalid, located
-from hostler.config.wording import Path, did_you_mean, quote
+from hostler.config.key_paths import Path, did_you_mean, quote
+from hostler.config.strict import invalid, with_location
+from hostler.config.times import parse_duration
 from hostler.errors import QuantityError
 from hostler.model import Amounts, parse_quantity, parse_ratio, parse_resource
 
 __all__ = [
-    "API_VERSION",
-    "MAX_NAME",
-    "Int32",
-    "NewerCounts",
-    "Quantities",
-    "Quantity",
-    "Version",
-    "check_kind",
-    "check_name",
-    "means",
-    "read_amounts",
-    "read_duration",
-    "read_ratios",
-    "read_sizes",
-    "write_amounts",
-    "write_ratios",
-]
+    "API_VERSION", "MAX_NAME", "Int32", "NewerCounts", "Quantities", "Quantity", "Version", "check_kind", "check_name",
+    "means", "read_amounts", "read_duration", "read_ratios", "read_sizes", "write_amounts", "write_ratios",
+]  # fmt: skip
 
 API_VERSION = "hostler/v1"
 MAX_NAME = 253  # characters, as in Kubernetes
@@ -42,7 +28,7 @@ Quantities = dict[str, Quantity]
 
 
 def means(text: str) -> Meta:
-    """Say what a key means; the schema and the reference show it."""
+    """Return the description of a key, for the schema and the reference."""
     return Meta(description=text)
 
 
@@ -55,7 +41,7 @@ _parse_resource = lru_cache(maxsize=4096, typed=True)(parse_resource)
 
 
 def check_kind(document: Document, kind: str) -> None:
-    """Refuse a document that is not of this kind and of the version that we read."""
+    """Reject a document that is not of this kind and of the version that we read."""
     version, found = kind_of(document)
     if version != API_VERSION:
         raise invalid(document, ("apiVersion",), f"is {quote(version)}", hint=f"write '{API_VERSION}'")
@@ -64,7 +50,7 @@ def check_kind(document: Document, kind: str) -> None:
 
 
 def check_name(document: Document, path: Path, name: str) -> None:
-    """Refuse a name that is empty, too long, or has whitespace or control characters."""
+    """Reject a name that is empty, too long, or has whitespace or control characters."""
     if 0 < len(name) <= MAX_NAME and " " not in name and name.isprintable():
         return
     if not name:
@@ -94,7 +80,7 @@ def read_duration(document: Document, path: Path, text: str) -> int:
     try:
         return parse_duration(text)
     except QuantityError as error:
-        raise located(document, path, error) from None
+        raise with_location(document, path, error) from None
 
 
 def read_ratios(document: Document, path: Path, values: Mapping[str, Quantity]) -> Amounts:
@@ -122,6 +108,6 @@ def _read_each(
         try:
             found.append((name, parse(name, value)))
         except QuantityError as error:
-            raise located(document, (*path, name), error) from None
+            raise with_location(document, (*path, name), error) from None
     found.sort()
     return tuple(found)

@@ -20,14 +20,7 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
-__all__ = [
-    "KernelCache",
-    "cache_folder",
-    "config_folder",
-    "data_folder",
-    "prepare_kernel_cache",
-    "state_folder",
-]
+__all__ = ["KernelCache", "cache_folder", "config_folder", "data_folder", "prepare_kernel_cache", "state_folder"]
 
 NUMBA_VARIABLE = "NUMBA_CACHE_DIR"
 
@@ -38,7 +31,7 @@ _KEPT = 3  # cache folders: this one, and those of two other versions
 
 
 def cache_folder() -> Path:
-    """Return the folder for what can be made again, usually ``~/.cache/hostler``."""
+    """Return the folder for files that can be recreated, usually ``~/.cache/hostler``."""
     return platformdirs.user_cache_path(_APP, appauthor=False)
 
 
@@ -120,7 +113,7 @@ def _version_of(package: str) -> str:
 
 
 def _kernel_sources() -> list[Path]:
-    """Return ``engine/kernels*.py``, and what is in folders of such a name."""
+    """Return the modules of ``engine/kernels``, and ``engine/kernels*.py``."""
     found = importlib.util.find_spec(_APP)
     if found is None or not found.submodule_search_locations:
         return []
@@ -152,7 +145,7 @@ def _usable_folder(root: Path, name: str) -> tuple[Path | None, str]:
             return private / name, f"{note}{private / name}"
         folder = Path(tempfile.mkdtemp(prefix=f"{_APP}-"))
         return folder, f"{note}{folder} for this run"
-    return None, f"the cache folder {root} cannot be written to; kernels are compiled anew in every run"
+    return None, f"the cache folder {root} cannot be written to; kernels are compiled again in every run"
 
 
 def _is_writable(folder: Path) -> bool:

@@ -15,7 +15,6 @@ import msgspec
 from msgspec import UNSET
 
 from hostler.config.documents import Document
-from hostler.config.durations import format_duration
 from hostler.config.entries import (
     check_name,
     read_amounts,
@@ -24,9 +23,10 @@ from hostler.config.entries import (
     write_amounts,
     write_ratios,
 )
+from hostler.config.key_paths import Path, did_you_mean, quote
 from hostler.config.policy_file import AskEntry, MixPart, PluginEntry, PolicyEntry, PreemptionEntry, ScorerEntry
-from hostler.config.strict import invalid, located
-from hostler.config.wording import Path, did_you_mean, quote
+from hostler.config.strict import invalid, with_location
+from hostler.config.times import format_duration
 from hostler.errors import DuplicateNameError, QuantityError, UnknownNameError
 from hostler.model import (
     AskUse,
@@ -175,7 +175,7 @@ def _read_mix(document: Document, path: Path, part: MixPart) -> MixEntry:
     try:
         cpu_millis = parse_resource("cpu", part.cpu)
     except QuantityError as error:
-        raise located(document, (*path, "cpu"), error) from None
+        raise with_location(document, (*path, "cpu"), error) from None
     return MixEntry(cpu_millis, part.device_millis, part.device_count, tuple(part.models), part.share)
 
 

@@ -1,4 +1,4 @@
-"""The structs that describe a policy in files of kind ``Config`` and ``Fleet``, key by key; unknown keys are refused.
+"""The structs that describe a policy in files of kind ``Config`` and ``Fleet``, key by key; unknown keys are rejected.
 
 :mod:`hostler.config.policies` turns them into the model. The JSON schema is made from them, so their docstrings and
 descriptions are for users.
@@ -57,7 +57,7 @@ class PreemptionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AskEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Somebody outside who is asked for scores before a decision."""
+    """An external scorer that is asked before a decision."""
 
     name: Annotated[str, means("Who is asked, in a word that the front knows.")]
     timeout: Annotated[str, means('How long an answer may take, such as "500ms".')] = "5s"

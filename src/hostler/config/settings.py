@@ -14,32 +14,23 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from hostler.config.documents import Document, read_documents
-from hostler.config.durations import format_duration, parse_duration
 from hostler.config.entries import check_kind, means
-from hostler.config.fleet_file import FleetFile
+from hostler.config.fleet.file import FleetFile
 from hostler.config.folders import config_folder
+from hostler.config.key_paths import Path, did_you_mean, quote
 from hostler.config.policies import read_policies
 from hostler.config.policy_file import PolicyEntry
-from hostler.config.strict import convert, invalid, located
-from hostler.config.wording import Path, did_you_mean, quote
+from hostler.config.strict import convert, invalid, with_location
+from hostler.config.times import format_duration, parse_duration
 from hostler.errors import InputError, QuantityError, UnknownNameError
 from hostler.model import Policy, QueueRules
 from hostler.model.policies import DEFAULT_POLICY
 
 __all__ = [
-    "CONFIG_VARIABLE",
-    "DEFAULT_POLICY",
-    "POLICY_VARIABLE",
-    "ConfigFile",
-    "QueueEntry",
-    "Setting",
-    "Settings",
-    "json_schema",
-    "load_settings",
-    "prefer_fleet_policy",
-    "read_queue",
+    "CONFIG_VARIABLE", "DEFAULT_POLICY", "POLICY_VARIABLE", "ConfigFile", "QueueEntry", "Setting", "Settings",
+    "choose_policy", "json_schema", "load_settings", "prefer_fleet_policy", "read_configuration", "read_queue",
     "read_settings",
-]
+]  # fmt: skip
 
 CONFIG_VARIABLE = "HOSTLER_CONFIG"
 POLICY_VARIABLE = "HOSTLER_POLICY"
@@ -48,7 +39,7 @@ _DURATIONS = ("backoff_initial", "backoff_max", "flush_after", "prepare_timeout"
 
 
 class QueueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How often a refused guest is tried again."""
+    """How often a rejected guest is tried again."""
 
     backoff_initial: Annotated[
         str | UnsetType,
@@ -76,7 +67,7 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default_policy: Annotated[
         str, means("The policy of guests that name none; an input file, a variable or a flag beats it.")
     ] = ""
-    queue: Annotated[QueueEntry, means("How often refused guests are tried again.")] = QueueEntry()
+    queue: Annotated[QueueEntry, means("How often rejected guests are tried again.")] = QueueEntry()
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -105,6 +96,13 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
     """Read the settings; ``config`` and ``policy`` are the flags' values, empty where no flag was given."""
+    return choose_policy(read_configuration(builtin, config=config, environ=environ), builtin, policy, environ)
+
+
+def read_configuration(
+    builtin: Mapping[str, Policy], *, config: str = "", environ: Mapping[str, str] | None = None
+) -> Settings:
+    """Read the configuration file, if there is one; neither a flag nor a variable has chosen a policy yet."""
     variables = os.environ if environ is None else environ
     path, origin = _config_path(config, variables)
     if path:
@@ -114,19 +112,23 @@ def load_settings(
         settings = read_settings(documents[0], builtin)
     else:
         settings = Settings(shown=_show_queue(QueueRules(), {}))
+    shown = (Setting("config", path or "none", origin), *settings.shown)
+    return msgspec.structs.replace(settings, config_path=path, shown=shown)
+
+
+def choose_policy(
+    settings: Settings, known: Mapping[str, Policy], policy: str, environ: Mapping[str, str] | None = None
+) -> Settings:
+    """Let the flag, else the variable, else the file name the default policy, which must be known."""
+    variables = os.environ if environ is None else environ
     chosen = _show(settings, "default_policy") or Setting("default_policy", DEFAULT_POLICY, "default")
     if variables.get(POLICY_VARIABLE):
         chosen = Setting("default_policy", variables[POLICY_VARIABLE], POLICY_VARIABLE)
     if policy:
         chosen = Setting("default_policy", policy, "--policy")
-    rest = tuple(one for one in settings.shown if one.name != "default_policy")
-    settings = msgspec.structs.replace(
-        settings,
-        default_policy=chosen.value,
-        config_path=path,
-        shown=(Setting("config", path or "none", origin), chosen, *rest),
-    )
-    _check_policy(settings, builtin)
+    first, *rest = (one for one in settings.shown if one.name != "default_policy")
+    settings = msgspec.structs.replace(settings, default_policy=chosen.value, shown=(first, chosen, *rest))
+    _check_policy(settings, known)
     return settings
 
 
@@ -203,7 +205,7 @@ def read_queue(document: Document, entry: QueueEntry) -> QueueRules:
         try:
             changes[f"{key}_ns"] = parse_duration(text)
         except QuantityError as error:
-            raise located(document, path, error) from None
+            raise with_location(document, path, error) from None
         if not changes[f"{key}_ns"]:
             raise invalid(document, path, "is zero", hint="give it some time")
     if entry.jitter_percent is not UNSET:
@@ -233,7 +235,7 @@ def _show(settings: Settings, name: str) -> Setting | None:
 
 
 def _check_policy(settings: Settings, builtin: Mapping[str, Policy]) -> None:
-    """Refuse a policy that nobody declared; the default itself may be missing where nothing is built in."""
+    """Reject a policy that is not declared. The default may be missing if there are no built-in policies."""
     shown = _show(settings, "default_policy")
     names = {*builtin, *(policy.name for policy in settings.policies)}
     if shown is None or shown.origin == "default" or shown.value in names:

@@ -14,10 +14,12 @@ from typing import Final, TypeVar
 import msgspec
 
 from hostler.config.documents import Document
-from hostler.config.wording import Path, describe, did_you_mean, quote
+from hostler.config.key_paths import Path, describe_path, did_you_mean, quote
 from hostler.errors import HostlerError, InputError
+from hostler.model.nearest_names import nearest_name
+from hostler.model.resources import COMMON_RESOURCES
 
-__all__ = ["convert", "invalid", "located"]
+__all__ = ["convert", "invalid", "with_location"]
 
 T = TypeVar("T")
 
@@ -26,6 +28,7 @@ _STEP: Final = re.compile(r"\.(?P<key>[A-Za-z_][A-Za-z0-9_]*)|\[(?P<index>[0-9]+
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(?P<key>.*)`", re.DOTALL)
 _MISSING: Final = re.compile(r"Object missing required field `(?P<key>.*)`")
 _MISTYPED: Final = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<got>[^`]*)`")
+_AMOUNTS: Final = ("capacity", "requests")  # keys of hosts and guests under which their resources stand
 _EXPONENT: Final = re.compile(r"[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]+")
 _NOUNS: Final = {
     "str": "a string",
@@ -59,14 +62,14 @@ def convert(document: Document, data: object, into: type[T], path: Path = ()) ->
     raise _explain(document, data, into, path, problem)
 
 
-def located(document: Document, path: Path, error: HostlerError) -> HostlerError:
-    """Return the same kind of error with file, line and path before its message."""
-    return type(error)(f"{document.where(path)}: {describe(path)}: {error.message}", hint=error.hint)
+def with_location(document: Document, path: Path, error: HostlerError) -> HostlerError:
+    """Return an error of the same class with file, line and path before its message."""
+    return type(error)(f"{document.where(path)}: {describe_path(path)}: {error.message}", hint=error.hint)
 
 
 def invalid(document: Document, path: Path, problem: str, *, hint: str = "") -> InputError:
     """Build an InputError that says ``file:line: path problem``."""
-    return InputError(f"{document.where(path)}: {describe(path)} {problem}", hint=hint)
+    return InputError(f"{document.where(path)}: {describe_path(path)} {problem}", hint=hint)
 
 
 def _explain(document: Document, data: object, into: type, path: Path, problem: str) -> InputError:
@@ -76,10 +79,10 @@ def _explain(document: Document, data: object, into: type, path: Path, problem: 
     full = path + inner
     if unknown := _UNKNOWN.fullmatch(text):
         key = unknown["key"]
-        place = f"in {describe(full)}" if full else "at the top level"
+        place = f"in {describe_path(full)}" if full else "at the top level"
         return InputError(
             f"{document.where((*full, key))}: unknown key {quote(key)} {place}",
-            hint=did_you_mean(key, _fields_at(into, inner)),
+            hint=_unknown_key_hint(key, _fields_at(into, inner)),
         )
     if missing := _MISSING.fullmatch(text):
         return invalid(document, full, f"has no {quote(missing['key'])}", hint=f"add the key {quote(missing['key'])}")
@@ -95,6 +98,14 @@ def _explain(document: Document, data: object, into: type, path: Path, problem: 
         return invalid(document, full, f"is {quote(str(value))}", hint=f"one of: {', '.join(choices)}")
     limit = text.replace("Expected `int`", "must be an integer").replace("Expected `float`", "must be a number")
     return invalid(document, full, limit.replace("`", ""))
+
+
+def _unknown_key_hint(key: str, fields: list[str]) -> str:
+    """Return the nearest key; of a resource that stands beside the mapping of amounts, the key of that mapping, too."""
+    amounts = next((field for field in _AMOUNTS if field in fields), "")
+    if amounts and not nearest_name(key, fields) and (resource := nearest_name(key, COMMON_RESOURCES)):
+        return f"did you mean {amounts}: {{{resource}: …}}?"
+    return did_you_mean(key, fields)
 
 
 def _type_hint(expected: str, got: str) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 
 import yaml
 
-from hostler.config.wording import quote
+from hostler.config.key_paths import quote
 from hostler.errors import DuplicateNameError, InputError
 
 __all__ = ["MAX_COPIED_NODES", "MAX_DEPTH", "MAX_DOCUMENTS", "Tree", "parse_yaml", "resolve_plain"]
@@ -38,11 +38,13 @@ _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _SPECIAL: Final = re.compile(r"(?P<infinite>[-+]?\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)")
-# More digits than any amount has; a longer one stays a string, which every check refuses.
+# More digits than any amount has; a longer one stays a string, which every check rejects.
 _INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})")
 # An exponent needs a point or a sign, as in YAML 1.1: 12e5678 is a commit, and "1e3" as text is an amount.
 _WHOLE: Final = r"(?:0|[1-9][0-9]*)"
 _FLOAT: Final = re.compile(rf"[-+]?(?:(?:{_WHOLE}\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|{_WHOLE}[eE][-+][0-9]+)")
+_LINE_END: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # as YAML counts lines
+_TAB_INDENT: Final = re.compile(r"[ -]*\t")
 
 
 class Tree:
@@ -90,14 +92,22 @@ def parse_yaml(text: str, source: str) -> Iterator[Tree]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}" if mark else source
-        problem = quote(error.problem or "it does not parse", marks="")
-        raise InputError(f"{where}: this is not valid YAML: {problem}", hint="check indentation and quotes") from None
+        problem, hint = quote(error.problem or "it does not parse", marks=""), "check indentation and quotes"
+        if mark and _is_indented_with_tab(text, mark.line):
+            problem, hint = "the line is indented with a tab", "indent with spaces"
+        raise InputError(f"{where}: this is not valid YAML: {problem}", hint=hint) from None
     except yaml.YAMLError as error:
         position = getattr(error, "position", "unknown")
         raise InputError(
             f"{source}: it has a character that YAML does not allow (at position {position})",
             hint="is it a text file at all?",
         ) from None
+
+
+def _is_indented_with_tab(text: str, number: int) -> bool:
+    """Say whether a tab stands before the first word of a line, counted from 0; YAML allows spaces only."""
+    lines = _LINE_END.split(text)
+    return number < len(lines) and _TAB_INDENT.match(lines[number]) is not None
 
 
 class _Builder:

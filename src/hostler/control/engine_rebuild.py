@@ -1,11 +1,12 @@
-"""Decision state made from rows instead of the log: for a lone replica whose checkpoints are of no use.
+"""Rebuilds the engine's state from rows instead of the log, for a lone replica whose checkpoints are unusable.
 
-Rows hold where VMs are and what is wanted; the log holds how decisions came about. An engine made from rows knows the
-first and has lost the second (``LOST``). It is saved as the only checkpoint, behind a note in the log: no replica may
-reach it through entries before that note. Used by the command ``rebuild``, in one transaction, while no replica leads.
+Rows hold where VMs are and their desired state; the log holds the history of decisions. An engine built from rows has
+the first and has lost the second (``LOST``). It is saved as the only checkpoint, behind a note in the log, so no
+replica can reach it through entries before that note. Used by the command ``rebuild``, in one transaction, while no
+replica leads.
 
-Whatever has a host in the rows has it in the engine, or nothing is written: an engine that knew less would give the
-room away a second time.
+Invariant: every VM that has a host in the rows has it in the engine, or nothing is written. An engine that knew less
+would give the room away a second time.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ import msgspec
 
 from hostler.control.books import ledger
 from hostler.control.books.follower import REBUILT, RULES, seal_checkpoint
-from hostler.control.fleet.hosts import host_of, read_body
-from hostler.control.services import gangs, projects, quotas, reservations
-from hostler.control.services.callers import Noted
+from hostler.control.fleet.hosts.host_body import host_of, read_body
+from hostler.control.services.callers import AuditNote
+from hostler.control.services.tenancy import projects, quotas, reservations
+from hostler.control.services.vms import gangs
 from hostler.control.settings import ControlSettings, policies_for
-from hostler.control.store import Connection, Database, documents, hosts, lease, log, vms
-from hostler.control.store import projects as project_rows
+from hostler.control.store import Connection, Database
 from hostler.control.store.errors import DatabaseInUseError
-from hostler.control.store.vms import VmFilter
+from hostler.control.store.history import lease, log
+from hostler.control.store.rows import documents, hosts, vms
+from hostler.control.store.rows import projects as project_rows
+from hostler.control.store.rows.vms import VmFilter
 from hostler.control.vms.guests import guest_of
 from hostler.control.vms.state import Claim, Vm
 from hostler.engine import Engine
@@ -49,7 +53,7 @@ _STOP = "stop the service first ('hostler serve', all replicas of it), then rebu
 
 
 class RebuildReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine was made of, and what is lost by that. ``refused`` are facts about VMs that wait."""
+    """What an engine was built from, and what was lost. ``refused`` are facts about waiting VMs."""
 
     seq: int
     projects: int
@@ -64,9 +68,9 @@ class RebuildReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rebuild_database(database: Database, now_ns: int, tell: Callable[[str], None]) -> RebuildReport:
-    """Rebuild the engine of an open database as soon as nobody leads; DatabaseInUseError if a leader is alive.
+    """Rebuild the engine of an open database when there is no leader; DatabaseInUseError if a leader is alive.
 
-    ``tell`` gets a line if a lease that nobody renews has to run out first.
+    ``tell`` gets a line if the lease of a dead leader has to expire first.
     """
     if database.is_shared:
         lease.wait_for_end(lambda: database.read_now(lease.read), database.name, tell, hint=_STOP)
@@ -76,13 +80,13 @@ def rebuild_database(database: Database, now_ns: int, tell: Callable[[str], None
 
 
 def rebuild_engine(connection: Connection, now_ns: int, where: str) -> RebuildReport:
-    """Make an engine from rows, and let every replica begin with it; DatabaseInUseError while a replica leads."""
+    """Build an engine from rows, and make every replica start with it; DatabaseInUseError while a replica leads."""
     held = lease.read(connection, is_locking=True)
     if held.is_held:
         raise DatabaseInUseError(f"{where} is in use: {held.holder} leads", hint=_STOP)
     engine = Engine(policies_for(ControlSettings()), rules=RULES)  # who leads next says which policies hold
     tenancy = list(_tenancy(connection))
-    fleet = [HostJoined(host=host_of(row, read_body(row))) for row in _registered(connection)]
+    fleet = [HostJoined(host=host_of(row, read_body(row))) for row in _registered_hosts(connection)]
     found = list(_vms(connection))
     placed = [_arrival(vm, claim) for vm in found for claim in _claims(vm) if claim.is_bound]
     waiting = [_arrival(vm, claim) for vm in found for claim in _claims(vm) if not claim.is_bound]
@@ -136,18 +140,18 @@ def _projects(connection: Connection) -> list[project_rows.ProjectRow]:
     return found
 
 
-def _registered(connection: Connection) -> list[hosts.HostRow]:
-    """Return the hosts that the engine knows: one that never registered is nothing to it."""
+def _registered_hosts(connection: Connection) -> list[hosts.HostRow]:
+    """Return the hosts that the engine knows. A host that never registered is not among them."""
     return [row for row in hosts.all_alive(connection) if row.state != "joined"]
 
 
 def _vms(connection: Connection) -> Iterator[Vm]:
-    """Yield all VMs that are not gone, in the order in which they began to wait."""
+    """Yield all VMs that still exist, in the order in which they began to wait."""
     found: list[tuple[int, str, Vm]] = []
     page = vms.list_page(connection, VmFilter(), limit=_PAGE)
     while True:
         for row in page.items:
-            vm = ledger.stored(row).vm
+            vm = ledger.read_row(row).vm
             if not vm.is_gone:
                 found.append((vm.waits_since_ns or row.created_ns, vm.id, vm))
         if not page.next:
@@ -164,7 +168,7 @@ def _claims(vm: Vm) -> Iterator[Claim]:
 
 
 def _arrival(vm: Vm, claim: Claim) -> GuestArrived:
-    """Return the facts about a claim: where it is, or that it waits."""
+    """Return the facts about a claim: the VM's host, or that it waits."""
     is_run = vm.run is not None and claim.uid == vm.run.uid
     is_leaving = is_run and claim.is_bound and (vm.is_evicted or vm.power == "absent")
     guest = guest_of(vm, claim, is_leaving=is_leaving)
@@ -176,6 +180,6 @@ def _arrival(vm: Vm, claim: Claim) -> GuestArrived:
 
 def _note(connection: Connection, now_ns: int) -> int:
     """Log that decisions restart here; return the number of that entry."""
-    body = msgspec.json.encode(Noted(what=REBUILT, text="the engine was rebuilt from rows"))
+    body = msgspec.json.encode(AuditNote(what=REBUILT, text="the engine was rebuilt from rows"))
     entry = log.NewEntry(at_ns=now_ns, kind="note", body=body, actor=ACTOR, subject=REBUILT)
     return log.append(connection, [entry])[0]

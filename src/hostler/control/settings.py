@@ -1,4 +1,4 @@
-"""What can be set about a control plane; the command line, the environment and defaults fill it."""
+"""Settings of a control plane, from the command line, the environment and defaults."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import msgspec
 
 from hostler.engine import BUILT_IN
-from hostler.engine.mixes import with_mixes
-from hostler.engine.registry import suggest
+from hostler.engine.policy.registry import suggest
 from hostler.errors import InputError
 from hostler.model import Amounts, Policy, PreemptionRules
+from hostler.queries import with_mixes
 
-__all__ = ["ControlSettings", "InvalidStrategyError", "check_strategy", "default_strategy", "policies_for"]
+__all__ = ["ControlSettings", "InvalidStrategyError", "check_strategy", "declared_policies", "default_strategy"]
+__all__ += ["policies_for"]
 
 _LONGEST = 63  # what is looked at of a name that may be anything
 DEFAULT_STRATEGY = "least_loaded"
@@ -20,7 +21,7 @@ STRATEGY_VARIABLE = "SCHEDULING_STRATEGY"
 
 
 class InvalidStrategyError(InputError):
-    """A strategy that nobody knows."""
+    """An unknown strategy."""
 
     code = "invalid_strategy"
 
@@ -70,18 +71,21 @@ def default_strategy(environment: Mapping[str, str]) -> str:
     return check_strategy(environment.get(STRATEGY_VARIABLE, "") or DEFAULT_STRATEGY)
 
 
-def policies_for(settings: ControlSettings) -> tuple[Policy, ...]:
+def declared_policies(settings: ControlSettings) -> tuple[Policy, ...]:
     """Return all strategies, the default first; each lets VMs of higher priority take the room of lower ones."""
     first = check_strategy(settings.strategy)
     names = [first, *(name for name in sorted(BUILT_IN) if name != first)]
-    return with_mixes(
-        [
-            msgspec.structs.replace(
-                BUILT_IN[name],
-                preemption=BUILT_IN[name].preemption or PreemptionRules(),
-                overcommit=settings.overcommit,
-                reserve=settings.reserve,
-            )
-            for name in names
-        ]
+    return tuple(
+        msgspec.structs.replace(
+            BUILT_IN[name],
+            preemption=BUILT_IN[name].preemption or PreemptionRules(),
+            overcommit=settings.overcommit,
+            reserve=settings.reserve,
+        )
+        for name in names
     )
+
+
+def policies_for(settings: ControlSettings) -> tuple[Policy, ...]:
+    """Return all strategies as an engine takes them before it knows any VM; the mixes are renewed later."""
+    return with_mixes(declared_policies(settings))

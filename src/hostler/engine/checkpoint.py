@@ -1,7 +1,8 @@
-"""All decision state as bytes, and back: after a restore the next decisions equal those of a twin that never stopped.
+"""All decision state as bytes, and back. After a restore, decisions equal those of an engine that never stopped.
 
-Columns and verdicts are not written; they follow from hosts and placements. Guests refer to shapes by number, so that
-a spec is written once.
+Columns and cached verdicts are not written, because they follow from hosts and placements. Guests refer to shapes by
+number, so a spec is written once. Invariant: fields of ``Checkpoint`` are only added, with defaults, and never change
+their meaning: checkpoints of older versions must load.
 """
 
 from __future__ import annotations
@@ -9,20 +10,23 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from hostler.engine.evictions import hold_nominated
-from hostler.engine.gang_book import GANG
-from hostler.engine.nominations import Attempts, Nomination
+from hostler.engine.cache.wide_rows import DEFAULT_BUDGET, CacheBudget
 from hostler.engine.plugins.host_affinity import HostAffinity, about
-from hostler.engine.queue import Entry, Queue, WaitKey
-from hostler.engine.records import PLACED_STATES, QUEUED, GuestRecord
-from hostler.engine.registry import Registry
-from hostler.engine.reservations import Reservations
-from hostler.engine.search_shares import SearchPosition
-from hostler.engine.state import State
-from hostler.engine.turns import Turn
-from hostler.engine.wide_rows import DEFAULT_BUDGET, CacheBudget
+from hostler.engine.policy.registry import Registry
+from hostler.engine.preemption.evictions import hold_for_nominated
+from hostler.engine.state.gang_book import GANG
+from hostler.engine.state.nominations import Attempts, Nomination
+from hostler.engine.state.queue import Queue, QueueEntry, WaitKey
+from hostler.engine.state.records import PLACED_STATES, QUEUED, GuestRecord
+from hostler.engine.state.reservations import Reservations
+from hostler.engine.state.search_shares import SearchPosition
+from hostler.engine.state.state import State
+from hostler.engine.state.turns import TurnPosition
 from hostler.errors import InputError
 from hostler.model import Budget, Gang, GuestSpec, Host, Labels, Policy, QueueRules, Quota, Reason, Reservation
+from hostler.model.decisions import DecisionNote
+from hostler.model.notes import NO_EVICTION_HELPS, RECORDED
+from hostler.model.vocabulary import note_text
 
 __all__ = ["FORMAT", "Checkpoint", "decode", "encode", "load", "save"]
 
@@ -31,7 +35,7 @@ _NO_SPEC = GuestSpec()
 
 
 class Checkpoint(msgspec.Struct, omit_defaults=True):
-    """What is written."""
+    """The content of a checkpoint."""
 
     format: int
     policies: tuple[Policy, ...]
@@ -48,8 +52,8 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
     free_rows: list[int]
     guests: list[GuestRecord]
     queue_stamp: int
-    queue: dict[str, Entry]
-    turns: dict[str, Turn]
+    queue: dict[str, QueueEntry]
+    turns: dict[str, TurnPosition]
     parked: dict[str, list[str]]
     left_guests: list[str]
     left_hosts: dict[str, int]
@@ -93,10 +97,10 @@ class Checkpoint(msgspec.Struct, omit_defaults=True):
 
 def save(state: State) -> bytes:
     """Write all decision state."""
-    stamp, entries, opened = state.queue.saved()
+    stamp, entries, opened = state.queue.save()
     tables = state.tables
     codes: dict[Reason, int] = {Reason("", "fits"): 0}
-    guests = [_compact(record, codes) for record in state.guests.values()]
+    guests = [_compact_record(record, codes) for record in state.guests.values()]
     return encode(
         Checkpoint(
             format=FORMAT,
@@ -110,7 +114,7 @@ def save(state: State) -> bytes:
             models=tables.models.values,
             free_names=(tables.resources.free, tables.kinds.free, tables.models.free),
             reasons=list(codes),
-            shapes=state.shapes.saved(),
+            shapes=state.shapes.specs_by_number(),
             idle_shapes=state.shapes.idle(),
             free_shapes=state.shapes.free(),
             hosts=state.cluster.host_at,
@@ -128,7 +132,7 @@ def save(state: State) -> bytes:
             improved_rows=sorted(state.improved_rows),
             widened_rows=sorted(state.widened_rows),
             has_shifted=state.has_shifted,
-            moved=state.moved_specs(),
+            moved=state.specs_of_moved(),
             quota_freed=state.quota_freed,
             namespaces=state.cluster.counters.namespaces,
             budgets=list(state.budgets.values()),
@@ -158,7 +162,7 @@ def save(state: State) -> bytes:
 
 
 def load(data: bytes, registry: Registry, cache_budget: CacheBudget = DEFAULT_BUDGET) -> State:
-    """Read what ``save`` wrote; one that contradicts itself is refused."""
+    """Read what ``save`` wrote; reject a checkpoint that contradicts itself."""
     saved = decode(data)
     try:
         return _rebuild(saved, registry, cache_budget)
@@ -167,7 +171,7 @@ def load(data: bytes, registry: Registry, cache_budget: CacheBudget = DEFAULT_BU
 
 
 def _check(saved: Checkpoint) -> None:
-    """Refuse rows and names that lead nowhere."""
+    """Reject rows, shapes and names that do not exist."""
     names = [host.name for host in saved.hosts if host is not None]
     holes = [row for row, host in enumerate(saved.hosts) if host is None]
     uids = {record.guest.uid for record in saved.guests}
@@ -200,9 +204,9 @@ def _rebuild(saved: Checkpoint, registry: Registry, cache_budget: CacheBudget) -
     parked = {host: set(uids) for host, uids in saved.parked.items()}
     state.parked = parked
     for saved_record in saved.guests:
-        record = _restored(saved_record, state.shape(saved_record).spec, saved)
+        record = _restore_record(saved_record, state.shape(saved_record).spec, saved)
         uid = record.guest.uid
-        state.keep(record)
+        state.put_guest(record)
         if record.guest.gang:
             state.gangs.enter(record.guest.gang, uid)
         if record.state in PLACED_STATES and uid not in parked.get(record.host, ()):
@@ -211,7 +215,7 @@ def _rebuild(saved: Checkpoint, registry: Registry, cache_budget: CacheBudget) -
     queued = {uid for uid, record in state.guests.items() if record.state == QUEUED}
     if queued != {uid for uid in saved.queue if not uid.startswith(GANG)}:
         raise InputError("the checkpoint contradicts itself: pending guests and the queue differ")
-    state.queue = Queue.restored(saved.queue_stamp, saved.queue, saved.queue_opened)
+    state.queue = Queue.restore(saved.queue_stamp, saved.queue, saved.queue_opened)
     state.turns.by_policy = saved.turns
     state.left_guests = dict.fromkeys(saved.left_guests)
     state.left_hosts = saved.left_hosts
@@ -248,11 +252,11 @@ def _rebuild(saved: Checkpoint, registry: Registry, cache_budget: CacheBudget) -
     state.quota_freed = saved.quota_freed
     state.moved = {}
     for spec in saved.moved:
-        state.move(state.shapes.shape_of(spec))
+        state.note_move(state.shapes.shape_of(spec))
     state.shapes.order_unused(saved.idle_shapes, saved.free_shapes)
     for uid, nomination in saved.nominations.items():
         if nomination.host:
-            hold_nominated(state, state.guests[uid], nomination.host)
+            hold_for_nominated(state, state.guests[uid], nomination.host)
     return state
 
 
@@ -272,8 +276,8 @@ def decode(data: bytes) -> Checkpoint:
     return saved
 
 
-def _compact(record: GuestRecord, codes: dict[Reason, int]) -> GuestRecord:
-    """Return a record without its spec, and with numbers of reasons; new reasons are added to the codes."""
+def _compact_record(record: GuestRecord, codes: dict[Reason, int]) -> GuestRecord:
+    """Return a record without its spec, and with codes for reasons; new reasons are appended to ``codes``."""
     guest = replace(record.guest, spec=_NO_SPEC)
     if not record.reasons:  # as for most placed guests
         return replace(record, guest=guest)
@@ -281,8 +285,8 @@ def _compact(record: GuestRecord, codes: dict[Reason, int]) -> GuestRecord:
     return replace(record, guest=guest, reasons=(), counts=counts)
 
 
-def _restored(record: GuestRecord, spec: GuestSpec, saved: Checkpoint) -> GuestRecord:
-    """Return the record that ``_compact`` was given."""
+def _restore_record(record: GuestRecord, spec: GuestSpec, saved: Checkpoint) -> GuestRecord:
+    """Return the record that ``_compact_record`` was given."""
     reasons = tuple((saved.reasons[code], hosts) for code, hosts in record.counts)
     if saved.free_names is None:  # older checkpoints name selectors by their position in the spec
         decided = record.decided_spec or spec
@@ -291,4 +295,14 @@ def _restored(record: GuestRecord, spec: GuestSpec, saved: Checkpoint) -> GuestR
             for reason, hosts in reasons
         )
     guest = replace(record.guest, spec=spec)
-    return replace(record, guest=guest, reasons=reasons, counts=())
+    return replace(record, guest=guest, reasons=reasons, counts=(), notes=_notes(record), note="")
+
+
+def _notes(record: GuestRecord) -> tuple[DecisionNote, ...]:
+    """Return the notes of a record; checkpoints of older versions have texts."""
+    no_eviction_helps = DecisionNote(NO_EVICTION_HELPS)
+    if not record.note:
+        return record.notes
+    if record.note == note_text(no_eviction_helps):
+        return (no_eviction_helps,)
+    return (DecisionNote(RECORDED, said=record.note),)

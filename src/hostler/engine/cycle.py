@@ -1,7 +1,9 @@
-"""One decision after another: runs of queued guests go to the kernel, answers from outside are weighed here.
+"""The decision cycle: sends runs of queued guests to the kernel, and applies answers from outside.
 
-Path of a guest: popped from the queue; its (shape, policy) slot refreshed; a row selected and booked; the record
-replaced; an action returned. A refused guest waits for the events that can cure its reasons.
+Path of a guest: it is popped from the queue, its (shape, policy) slot is refreshed, a row is selected and booked, its
+record is replaced, and an action is returned. A rejected guest waits for events that can cure its reasons.
+
+Invariant: the result is the same as if every guest were decided alone, in the order of the queue.
 """
 
 from __future__ import annotations
@@ -12,24 +14,26 @@ from itertools import islice
 import msgspec
 import numpy as np
 
-from hostler.engine.bookings import Bookings
-from hostler.engine.cache import RunResult
-from hostler.engine.evictions import Evictions
-from hostler.engine.gang_book import GANG
-from hostler.engine.gang_cycle import GangCycle
-from hostler.engine.gang_queue import GangQueue
-from hostler.engine.kernels_layout import Int64s
-from hostler.engine.preemption import is_resolvable
-from hostler.engine.profile import Profile
-from hostler.engine.profiles import NO_POLICY
-from hostler.engine.queue import Entry
-from hostler.engine.quotas import Quotas
-from hostler.engine.reasons import NamedCounts, counted, float_totals, reason_counts
-from hostler.engine.records import ASKED, ASSUMED, PREPARING, QUEUED, GuestRecord
-from hostler.engine.runs import Runs
-from hostler.engine.selection import best_row
-from hostler.engine.state import State
-from hostler.model import Action, Ask, Bind, Hold, Prepare, Reason
+from hostler.engine.cache.cache import RunResult
+from hostler.engine.cache.reasons import NamedCounts, float_totals, reason_counts, split_counts
+from hostler.engine.gangs.cycle import GangCycle
+from hostler.engine.gangs.queue import GangQueue
+from hostler.engine.kernels.layout import Int64s
+from hostler.engine.policy.profile import Profile
+from hostler.engine.policy.profiles import NO_POLICY
+from hostler.engine.preemption.evictions import Evictions
+from hostler.engine.preemption.preemption import is_resolvable
+from hostler.engine.runs import KernelRuns
+from hostler.engine.state.bookings import Bookings
+from hostler.engine.state.gang_book import GANG
+from hostler.engine.state.queue import QueueEntry
+from hostler.engine.state.quotas import Quotas
+from hostler.engine.state.records import ASKED, ASSUMED, PREPARING, QUEUED, GuestRecord
+from hostler.engine.state.state import State
+from hostler.engine.verdicts.selection import best_row
+from hostler.model import Action, Ask, Bind, Defer, Prepare, Reason
+from hostler.model.decisions import DecisionNote
+from hostler.model.notes import REJECTED_OUTSIDE
 
 __all__ = ["Cycle"]
 
@@ -54,14 +58,14 @@ class _Batch:
         self._quotas: Quotas | None = None  # the tenants' books with everybody here placed
 
     def takes(self, record: GuestRecord, policy: int) -> bool:
-        """Say whether a guest may join: the cache has room for its shape, and its quota is not in doubt."""
+        """Say whether a guest may join: the cache has room for its shape, and its quota is certain to allow it."""
         is_known = (record.shape, policy) in self._distinct or (
             len(self._distinct) < self._most and self._terms + record.guest.spec.term_count <= _MOST_TERMS
         )
         return is_known and (self._quotas is None or not self._quotas.beyond(record.guest.spec))
 
     def add(self, record: GuestRecord, policy: int) -> None:
-        """Let a guest join."""
+        """Add a guest."""
         self._records.append(record)
         self._policies.append(policy)
         if (record.shape, policy) not in self._distinct:
@@ -73,7 +77,7 @@ class _Batch:
             self._quotas.shift(record.guest.spec, 1)
 
     def take(self) -> tuple[list[GuestRecord], list[int]]:
-        """Return everybody and begin anew."""
+        """Return the guests collected so far and start a new batch."""
         taken = self._records, self._policies
         self._start()
         return taken
@@ -86,16 +90,17 @@ class Cycle:
         self._state = state
         self._bookings = Bookings(state)
         self._evictions = evictions
-        self._runs = Runs(state)
+        self._runs = KernelRuns(state)
         self._gangs = GangCycle(state, evictions, self._runs, self._place)
         self._gang_queue = GangQueue(state)
         self._done = 0  # guests decided by this call
         self._paused: list[str] = []  # gangs whose search goes on in the next step
 
     def decide(self, limit: int | None) -> list[Action]:
-        """Decide up to ``limit`` guests whose turn it is (all when None) and return what to do.
+        """Decide up to ``limit`` queued guests (all if None) and return the actions.
 
-        A gang whose search is paused does not count: the others go on, and it is queued again for the next step.
+        A gang whose search is paused does not count. Other entries are decided, and the gang is queued again for the
+        next step.
         """
         self._paused = []
         try:
@@ -132,8 +137,8 @@ class Cycle:
                 left -= self._done - (len(self._paused) - paused)
         return actions
 
-    def _decide_mates(self, mates: Sequence[tuple[str, Entry]], actions: list[Action]) -> None:
-        """Decide guests that want the same until one of them is refused; the others wait on."""
+    def _decide_mates(self, mates: Sequence[tuple[str, QueueEntry]], actions: list[Action]) -> None:
+        """Decide guests of one shape and policy until one is rejected; the rest keep waiting."""
         queue = self._state.queue
         key = mates[0][1].key
         records = [self._state.guests[uid] for uid, _ in mates]
@@ -148,14 +153,14 @@ class Cycle:
         queue.put_back(mates[self._done : count])
 
     def _in_one_run(self, records: Sequence[GuestRecord], policy: int) -> int:
-        """Return how many of those who want the same the kernel can decide in one run; at least one."""
+        """Return how many of these equal guests the kernel can decide in one run; at least one."""
         if self._stands_alone(records[0], policy) or self._state.quotas.concerns(records[0].guest.spec):
             return 1
         nominated = (at for at, record in enumerate(records) if record.guest.uid in self._state.nominations)
         return next(nominated, len(records))
 
     def _requeue(self, uids: Sequence[str]) -> None:
-        """Put guests back that were taken out and not decided."""
+        """Put guests back that were popped and not decided."""
         state = self._state
         for uid in uids:
             if uid.startswith(GANG):
@@ -166,7 +171,7 @@ class Cycle:
             state.queue.activate(uid, record.guest.spec.priority, record.arrival, key)
 
     def _decide_all(self, uids: Sequence[str], actions: list[Action]) -> None:
-        """Cut the guests into runs that the kernel can decide without Python code in between."""
+        """Split the guests into runs that the kernel can decide without Python code in between."""
         state = self._state
         batch = _Batch(state)
         for uid in uids:
@@ -178,7 +183,7 @@ class Cycle:
                     self._paused.append(uid)
                 self._done += 1
                 continue
-            policy = state.profiles.number_or_gone(record.guest.spec.policy)
+            policy = state.profiles.find_number(record.guest.spec.policy)
             alone = self._stands_alone(record, policy) or bool(state.quotas.beyond(record.guest.spec))
             if alone or not batch.takes(record, policy):
                 self._flush(batch, actions)  # in the order of the queue, whatever the size of a batch
@@ -194,7 +199,7 @@ class Cycle:
         self._run(records, policies, actions)
 
     def _stands_alone(self, record: GuestRecord, policy: int) -> bool:
-        """Say whether a guest cannot be one of a run."""
+        """Say whether a guest cannot be part of a run."""
         state = self._state
         if policy == NO_POLICY or record.guest.spec.is_leaving or record.guest.uid in state.nominations:
             return True
@@ -205,7 +210,7 @@ class Cycle:
         return bool(state.reservations and state.passes(record.guest.spec))
 
     def _decide_alone(self, record: GuestRecord, policy: int, actions: list[Action]) -> None:
-        """Decide one guest that needs Python code, or that no host is asked about."""
+        """Decide one guest that needs Python code, or that is rejected without looking at hosts."""
         state = self._state
         spec = record.guest.spec
         refusal = None
@@ -237,7 +242,7 @@ class Cycle:
         *,
         until_refused: bool = False,
     ) -> None:
-        """Decide a run; a refused guest that may evict others is dealt with before the next one is looked at."""
+        """Decide a run; a rejected guest that may evict others is handled before the next guest is decided."""
         profiles = self._state.profiles.profiles
         stops = [
             until_refused
@@ -252,7 +257,7 @@ class Cycle:
             if prepared is None or prepared.generation != self._state.cache.generation:
                 records, policies, stops, start = records[start:], policies[start:], stops[start:], 0
                 prepared = self._runs.prepare(records, policies, stops)
-            result = self._runs.go(prepared, start, min(chunk, len(records) - start))
+            result = self._runs.decide(prepared, start, min(chunk, len(records) - start))
             end = start + result.decided
             slots = prepared.slots[start:end].tolist()
             self._finish(records[start:end], policies[start:end], slots, result, actions)
@@ -264,18 +269,18 @@ class Cycle:
             start = end
 
     def _take_nominated(self, record: GuestRecord, policy: int, profile: Profile, actions: list[Action]) -> bool:
-        """Try the host first that a guest was nominated for, and say whether it took it."""
+        """Try the host that a guest is nominated for first; return whether the guest was placed there."""
         state = self._state
         uid = record.guest.uid
         nomination = state.nominations[uid]
         row = state.cluster.row_of.get(nomination.host)
-        self._evictions.forget(uid, quietly=True)
+        self._evictions.drop_nomination(uid, quietly=True)
         shape = state.shapes.shapes[record.shape]
         slot = state.cache.slot(shape, policy)
         codes, counts = state.cache.codes(slot)
         if row is not None and codes[row] == 0:
             state.decisions += 1
-            feasible, refusing = counted(counts[None, :])[0]
+            feasible, refusing = split_counts(counts[None, :])[0]
             reasons = state.cache.name_counts(slot, refusing)
             total: int | float = state.cache.total(slot, row)
             if profile.idle_scores:
@@ -290,9 +295,9 @@ class Cycle:
         if row is not None and codes[row] > 0:
             waits = waits and is_resolvable(state.cache.reason(slot, int(codes[row])))
         if waits and not counts[0]:
-            self._evictions.keep(record, nomination)
+            self._evictions.keep_waiting(record, nomination)
         elif row is not None:
-            state.improve(row)  # for others: what was held there is not any more
+            state.note_improvement(row)  # for others: what was held there is not any more
         return False
 
     def _finish(
@@ -303,7 +308,7 @@ class Cycle:
         result: RunResult,
         actions: list[Action],
     ) -> None:
-        """Turn the kernel's numbers into records and actions, in order."""
+        """Turn the kernel's results into records and actions, in order."""
         state = self._state
         rows = result.rows.tolist()
         totals: list[int] = result.totals.tolist()
@@ -311,7 +316,7 @@ class Cycle:
         floats = float_totals(result.totals) if any(p.is_float for p in state.profiles.profiles) else []
         counts = [
             (feasible, state.cache.name_counts(slot, refusing) if refusing else ())
-            for (feasible, refusing), slot in zip(counted(result.counts), slots, strict=False)
+            for (feasible, refusing), slot in zip(split_counts(result.counts), slots, strict=False)
         ]
         hosts, shapes, profiles = state.cluster.host_at, state.shapes.shapes, state.profiles.profiles
         guests_on, note = state.cluster.guests_on, state.cluster.counters.note
@@ -351,7 +356,7 @@ class Cycle:
         reasons: NamedCounts,
         actions: list[Action],
     ) -> None:
-        """Record a placement that is already on the books, and say what to do about it."""
+        """Record a placement that is already booked, and return the actions for it."""
         state = self._state
         guest = record.guest
         seq = state.decisions
@@ -361,17 +366,17 @@ class Cycle:
         if turn:
             state.turns.assume(turn, seq, host)
         shape = state.shapes.shapes[record.shape]
-        state.move(shape)
+        state.note_move(shape)
         state.quotas.shift(guest.spec, 1)
         if state.reservations:
             self._bookings.reservations.refresh_row(state.cluster.row_of[host])
         if state.nominations or state.attempts:
-            self._evictions.forget(guest.uid)
+            self._evictions.drop_nomination(guest.uid)
             state.attempts.pop(guest.uid, None)
         state.guests[guest.uid] = GuestRecord(
             guest, record.shape, PREPARING if needs else ASSUMED, record.arrival, host, devices, record.attempts + 1,
             record.refusals, record.errors, deadline, record.ask, None, seq, state.now, total, feasible, reasons,
-            "", turn,
+            (), turn,
         )  # fmt: skip
         if needs:
             state.add_deadline(deadline, seq, guest.uid)
@@ -385,16 +390,16 @@ class Cycle:
         policy: int,
         reasons: NamedCounts,
         actions: list[Action],
-        note: str = "",
+        notes: tuple[DecisionNote, ...] = (),
         *,
         evicts: bool = True,
     ) -> None:
-        """Let a guest wait for an event that can cure its refusal."""
+        """Let a rejected guest wait for an event that can cure its reasons."""
         state = self._state
         guest = record.guest
         refused = GuestRecord(
             guest, record.shape, QUEUED, record.arrival, "", (), record.attempts + 1, record.refusals + 1, 0, 0,
-            record.ask, None, state.decisions, state.now, None, 0, reasons, note,
+            record.ask, None, state.decisions, state.now, None, 0, reasons, notes,
         )  # fmt: skip
         state.guests[guest.uid] = refused
         until = state.after(self._bookings.backoff(refused, refused.refusals))
@@ -403,15 +408,14 @@ class Cycle:
         state.queue.wait(guest.uid, guest.spec.priority, record.arrival, key, until, flush_at)
         hosts = sum(n for _, n in reasons)
         named = reason_counts(reasons)
-        actions.append(Hold(guest.uid, guest.name, state.decisions, hosts, named, refused.attempts))
+        actions.append(Defer(guest.uid, guest.name, state.decisions, hosts, named, refused.attempts))
         if evicts:
             outcome = self._evictions.make_room(refused, policy, actions)
-            if outcome:
-                said = f"{note}; {outcome}" if note else outcome  # what was answered is not known from anywhere else
-                state.guests[guest.uid] = msgspec.structs.replace(refused, note=said)
+            if outcome is not None:  # what was answered is kept: it is not known from anywhere else
+                state.guests[guest.uid] = msgspec.structs.replace(refused, notes=(*notes, outcome))
 
     def _refuse_for_all(self, record: GuestRecord, policy: int, reason: Reason, actions: list[Action]) -> None:
-        """Refuse a guest on all hosts for a reason that is not theirs."""
+        """Reject a guest on all hosts for a reason that is not about hosts."""
         state = self._state
         state.decisions += 1
         hosts = len(state.cluster)
@@ -420,12 +424,12 @@ class Cycle:
     # -- answers from outside --------------------------------------------------------------------------------------
 
     def _decide_asked(self, record: GuestRecord, policy: int, profile: Profile, actions: list[Action]) -> None:
-        """Ask about the feasible hosts, or weigh the answer that came."""
+        """Ask an outside scorer about the feasible hosts, or apply the answer that came."""
         state = self._state
         shape = state.shapes.shapes[record.shape]
         slot = state.cache.slot(shape, policy)
         codes, counts = state.cache.codes(slot)
-        feasible, refusing = counted(counts[None, :])[0]
+        feasible, refusing = split_counts(counts[None, :])[0]
         reasons = state.cache.name_counts(slot, refusing)
         rows: Int64s = np.flatnonzero(codes == 0).astype(np.int64)
         answer, ask = record.answer, profile.policy.ask
@@ -448,8 +452,8 @@ class Cycle:
             }
             rows = np.array(sorted(bonus), dtype=np.int64)
         if not len(rows):
-            note = "; ".join(f"{host}: {why}" for host, why in answer.refused[:3])
-            self._refuse(record, policy, (*reasons, (Reason("ask", "refused_by", ask.name), feasible)), actions, note)
+            notes = tuple(DecisionNote(REJECTED_OUTSIDE, host, said=why) for host, why in answer.refused[:3])
+            self._refuse(record, policy, (*reasons, (Reason("ask", "refused_by", ask.name), feasible)), actions, notes)
             return
         row, total = best_row(state, slot, policy, rows, bonus, self._runs.draw(record))
         devices = state.cache.choose_devices(slot, row, self._runs.draw(record), shape.device_count)

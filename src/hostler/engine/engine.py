@@ -1,8 +1,9 @@
 """The engine: facts in, decisions out.
 
-It does no I/O, reads no clock and owns no thread. One list of events and steps gives the same actions bit for bit,
-in a simulation, on a live cluster, in a what-if and in a bug report. Path of a fact: ``apply`` changes the books and
-notes what improved; ``step`` wakes those whom the improvement can cure, decides what is queued, and returns actions.
+It does no I/O, reads no clock and owns no thread. It is deterministic: the same facts and steps give the same actions
+bit for bit, in a simulation, on a live cluster, in a what-if and in a bug report. ``apply`` changes the state by one
+fact and notes what improved. ``step`` wakes the guests that the improvement may help, decides what is queued, and
+returns actions.
 """
 
 from __future__ import annotations
@@ -12,28 +13,27 @@ from heapq import heappop
 
 import msgspec
 
+from hostler.engine.cache.reasons import reason_counts
+from hostler.engine.cache.wide_rows import DEFAULT_BUDGET, CacheBudget
 from hostler.engine.checkpoint import load, save
+from hostler.engine.cluster.fact_checks import check_types
 from hostler.engine.cycle import Cycle
 from hostler.engine.engine_view import EngineView
-from hostler.engine.evictions import Evictions
 from hostler.engine.explain import explain
-from hostler.engine.fact_checks import check_types
 from hostler.engine.facts import Facts, check_time
-from hostler.engine.gang_book import GANG
-from hostler.engine.gang_queue import GangQueue
-from hostler.engine.preemption import Planner
-from hostler.engine.profiles import NO_POLICY
-from hostler.engine.queue import QUEUE_NAMES
-from hostler.engine.ranking import HostRanking, choose_devices, rank_hosts
-from hostler.engine.reasons import reason_counts
-from hostler.engine.records import ASKED, ASSUMED, GROUPED, PREPARING, QUEUED, STATE_NAMES, GuestRecord
-from hostler.engine.refusals import Refusals, refusals_of
-from hostler.engine.registry import Registry
-from hostler.engine.reservations import RESERVATION, Reservations
-from hostler.engine.search_shares import SEARCH_CONTINUES
-from hostler.engine.state import State
-from hostler.engine.waking import WaitIndex
-from hostler.engine.wide_rows import DEFAULT_BUDGET, CacheBudget
+from hostler.engine.gangs.queue import GangQueue
+from hostler.engine.policy.profiles import NO_POLICY
+from hostler.engine.policy.registry import Registry
+from hostler.engine.preemption.evictions import Evictions
+from hostler.engine.preemption.preemption import Planner
+from hostler.engine.state.gang_book import GANG
+from hostler.engine.state.queue import QUEUE_NAMES
+from hostler.engine.state.records import ASKED, ASSUMED, GROUPED, PREPARING, QUEUED, STATE_NAMES, GuestRecord
+from hostler.engine.state.reservations import RESERVATION, Reservations
+from hostler.engine.state.state import State
+from hostler.engine.verdicts.host_ranks import HostRanking, choose_devices, rank_hosts
+from hostler.engine.verdicts.refusals import Refusals, refusals_of
+from hostler.engine.wakeups.wait_index import WaitIndex
 from hostler.errors import FactError, UnknownNameError
 from hostler.model import (
     Abandon,
@@ -48,12 +48,15 @@ from hostler.model import (
     Policy,
     QueueRules,
 )
+from hostler.model.decisions import DecisionNote
+from hostler.model.notes import GANG_SEARCHED, PREPARED_TOO_LATE
+from hostler.model.vocabulary import note_text, notes_text
 
 __all__ = ["Engine"]
 
 
 class Engine:
-    """Decides where guests go. The first policy is the default for guests that name none."""
+    """Decides where guests go. The first policy is the default for guests that name no policy."""
 
     def __init__(
         self,
@@ -82,17 +85,18 @@ class Engine:
     # -- driving ---------------------------------------------------------------------------------------------------
 
     def apply(self, event: Event) -> None:
-        """Take a fact; a refused one raises and leaves the state as it was."""
+        """Apply a fact; a rejected fact raises an error and leaves the state unchanged."""
         self._facts.apply(event)
 
     def apply_many(self, batch: GuestsArrived | HostsJoined) -> None:
-        """Take many facts at once, as columns; all of them or none."""
+        """Apply many facts as columns: all of them or none."""
         self._facts.apply(batch)
 
     def step(self, now: int, limit: int | None = None) -> list[Action]:
-        """Decide what is queued, at most ``limit`` guests, and return what to do. Time never runs backwards.
+        """Decide what is queued, at most ``limit`` guests, and return the actions. Time never goes back.
 
-        Guests that wait are woken at the start of a step, so with a limit also between its pieces.
+        Waiting guests are woken at the start of a step, so a limit also bounds how much is decided before others are
+        woken.
         """
         state = self.state
         check_time(now)
@@ -106,20 +110,20 @@ class Engine:
         for uid, host in state.abandoned.items():
             record = state.guests.get(uid)
             if record is not None:
-                actions.append(Abandon(uid, record.guest.name, record.seq, host, record.note))
+                actions.append(Abandon(uid, record.guest.name, record.seq, host, notes_text(record.notes)))
         state.abandoned.clear()
         try:
             actions.extend(self._cycle.decide(limit))
         except Exception:
             if not actions:
                 raise  # else what is on its way counts; the error comes up again when its guest is the first
-        self._evictions.tell(actions)
+        self._evictions.report_ended(actions)
         while state.deadlines and not self._is_live(*state.deadlines[0]):
             heappop(state.deadlines)
         return actions
 
     def next_due(self) -> int | None:
-        """Return when a step is next worth while: now, at a later time, or None for never without a new fact."""
+        """Return when the next step has work: now, a later time, or None if only a new fact can give it work."""
         state = self.state
         if (
             state.ready
@@ -133,7 +137,7 @@ class Engine:
         return min((t for t in times if t is not None), default=None)
 
     def _next_deadline(self) -> int | None:
-        """Return the first deadline that matters. Questions change no state, so stale ones stay until the next step."""
+        """Return the first deadline that matters. A query changes no state, so stale deadlines stay until a step."""
         deadlines = self.state.deadlines
         if not deadlines or self._is_live(*deadlines[0]):
             return deadlines[0][0] if deadlines else None
@@ -141,34 +145,34 @@ class Engine:
 
     @property
     def is_searching(self) -> bool:
-        """Say whether a gang's search was paused, so that the next step goes on with it at once."""
+        """Say whether a gang's search is paused, so that another step continues it at once."""
         queue, now = self.state.queue, self.state.now
         return any(queue.is_due(GANG + key, now) for key in self.state.gangs.searches.positions)
 
     def search_without_rest(self) -> None:
-        """Let searches go on in every step from now on, for questions whose caller waits."""
+        """Let searches continue in every step, for queries whose caller is waiting."""
         self.state.rules = msgspec.structs.replace(self.state.rules, search_rest_ns=0)
         self.state.gangs.searches.rests = {}
 
     def pause_with(self, pause: Callable[[], None]) -> None:
-        """Call this between units of work of about a millisecond. It must not look at the engine; twins have none."""
+        """Call ``pause`` between units of work of about a millisecond. It must not use the engine; twins have none."""
         self.state.pause = pause
 
     def next_guest(self) -> str | None:
-        """Return the uid of the guest that is decided next, of a gang one member; None when nobody is queued."""
+        """Return the uid of the guest that is decided next (for a gang, one member), or None if the queue is empty."""
         head = self.state.queue.head()
         if head is None or not head.startswith(GANG):
             return head
         return next(iter(self.state.gangs.pending(head.removeprefix(GANG))), None)
 
     def fork(self) -> Engine:
-        """Return an independent twin, for what-ifs: neither can disturb the other."""
+        """Return an independent twin, for what-ifs."""
         twin = Engine.__new__(Engine)
         twin._use(self.state.copy())
         return twin
 
     def checkpoint(self) -> bytes:
-        """Return all decision state; ``restore`` makes an engine that decides as this one would have."""
+        """Return all decision state; an engine from ``restore`` makes the same decisions as this one."""
         return save(self.state)
 
     @classmethod
@@ -207,7 +211,7 @@ class Engine:
         record = state.guests.get(uid)
         if record is None:
             raise UnknownNameError(f"there is no guest with uid {uid!r}")
-        reasons = reason_counts(record.reasons)
+        reasons, notes = reason_counts(record.reasons), self._notes(record)
         return Decision(
             guest=record.guest.name,
             uid=uid,
@@ -222,42 +226,44 @@ class Engine:
             hosts=record.feasible + sum(c.hosts for c in reasons),
             feasible=record.feasible,
             reasons=reasons,
-            note=self._note(record),
+            note=notes_text(notes),
+            notes=notes,
         )
 
-    def _note(self, record: GuestRecord) -> str:
+    def _notes(self, record: GuestRecord) -> tuple[DecisionNote, ...]:
         if record.state != GROUPED:
-            return record.note
+            return record.notes
         gangs, key = self.state.gangs, record.guest.gang
-        position = gangs.searches.positions.get(key)
-        searches = f"{SEARCH_CONTINUES} for gang {key}" if position is not None else ""
-        return gangs.why_not_ready(key) or searches or record.note
+        not_ready = gangs.why_not_ready(key)
+        if not_ready is not None:
+            return (not_ready,)
+        return (DecisionNote(GANG_SEARCHED, key),) if key in gangs.searches.positions else record.notes
 
     def explain(self, uid: str) -> Explanation:
-        """Explain a guest against the cluster as it is: every host's verdict, the cure, and what would wake it."""
+        """Explain a guest against the current cluster: every host's verdict, the cure, and what would wake it."""
         decision = self.decision(uid)
         state = self.state.copy()  # looking takes bookings off and learns reasons; nothing of that may stay
         state.pause = self.state.pause
         return explain(state, state.guests[uid], decision)
 
     def refusals(self, uid: str, only: Collection[str] | None = None) -> Refusals:
-        """Count hosts by all that they say against a waiting guest now; cheap, even where there are many hosts."""
+        """Count the hosts by all reasons for which they reject a waiting guest now; fast even with many hosts."""
         record = self.state.guests.get(uid)
         if record is None:
             raise UnknownNameError(f"there is no guest with uid {uid!r}")
-        policy = self.state.profiles.number_or_gone(record.guest.spec.policy)
+        policy = self.state.profiles.find_number(record.guest.spec.policy)
         return refusals_of(self.state, record, policy, only) if policy != NO_POLICY else ()
 
     def rank(self, uid: str, hosts: Sequence[str], *, drawn_for: str) -> HostRanking:
-        """Rank some hosts for a guest by the first policy, with random ties as if it had that uid."""
+        """Rank some hosts for a guest by the first policy; random ties are drawn as for the uid ``drawn_for``."""
         return rank_hosts(self.state, uid, hosts, drawn_for)
 
     def choose_devices(self, uid: str, host: str, *, drawn_for: str) -> tuple[int, ...] | None:
-        """Return the devices that a guest would get on a host; None if not all that it asks for. See ``rank``."""
+        """Return the devices that a guest would get on a host, or None if it would not get all. See ``rank``."""
         return choose_devices(self.state, uid, host, drawn_for)
 
     def would_evict(self, uids: Iterable[str]) -> bool:
-        """Say whether somebody would be evicted for one of these waiting guests."""
+        """Say whether any guest would be evicted for one of these waiting guests."""
         planner = Planner(self.state)
         return any(self._would_evict(planner, uid) for uid in uids)
 
@@ -301,13 +307,13 @@ class Engine:
         return record.state == PREPARING and record.seq == number and uid not in self.state.ready
 
     def _expire(self, actions: list[Action]) -> None:
-        """Act on deadlines that passed: an ignorable answer is done without, everything else tries again later."""
+        """Handle deadlines that passed: an answer that may be ignored is ignored; everything else is retried later."""
         state = self.state
         while state.deadlines and state.deadlines[0][0] <= state.now:
             at, number, uid = heappop(state.deadlines)
             if not self._is_live(at, number, uid):
                 continue
-            if self._evictions.timed_out(uid, at):
+            if self._evictions.expire_nomination(uid, at):
                 continue
             if uid.startswith(GANG):
                 self._gang_queue.release(uid, actions)
@@ -317,13 +323,14 @@ class Engine:
                 continue
             record = state.guests[uid]
             if record.state == PREPARING:
-                actions.append(Abandon(uid, record.guest.name, record.seq, record.host, "not prepared in time"))
-                self._facts.give_back(record, "not prepared in time")
+                late = DecisionNote(PREPARED_TOO_LATE)
+                actions.append(Abandon(uid, record.guest.name, record.seq, record.host, note_text(late)))
+                self._facts.give_back(record, late)
             else:
                 self._facts.time_out(record)
 
     def _bind_ready(self, actions: list[Action]) -> None:
-        """Hand out the binds of guests whose preparation is done."""
+        """Return the binds of guests whose preparation is complete."""
         state = self.state
         for uid in state.ready:
             record = state.guests[uid]

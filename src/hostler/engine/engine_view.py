@@ -1,7 +1,7 @@
-"""What can be read of an engine without changing it: the tables behind its decisions, for fronts.
+"""The read-only view of an engine, for fronts.
 
-Fronts read here, never the engine's state: ``make check`` rejects that. All mappings are live and read-only; records,
-nominations and entries in them are immutable. Nothing here changes a decision.
+Fronts use this view and never the engine's state; ``make check`` enforces that. All mappings are live and read-only;
+records, nominations and queue entries in them are immutable. Nothing here changes a decision.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from hostler.engine.gang_book import GANG
-from hostler.engine.nominations import Nomination
-from hostler.engine.queue import QUEUE_NAMES, WAITING
-from hostler.engine.quotas import wants
-from hostler.engine.records import GuestRecord
-from hostler.engine.reservations import RESERVATION
-from hostler.engine.state import State
-from hostler.engine.victims import allowed_now, budgets_of
+from hostler.engine.preemption.victims import allowed_disruptions, budgets_of
+from hostler.engine.state.gang_book import GANG
+from hostler.engine.state.nominations import Nomination
+from hostler.engine.state.queue import QUEUE_NAMES, WAITING
+from hostler.engine.state.quotas import wants
+from hostler.engine.state.records import PLACED_STATES, GuestRecord
+from hostler.engine.state.reservations import RESERVATION
+from hostler.engine.state.state import State
 from hostler.engine.view import ClusterView
 from hostler.errors import NamesFullError, UnknownNameError
 from hostler.model import Budget, Gang, Guest, GuestSpec, Host, QueueRules, Quota, Reservation
+from hostler.model.decisions import DecisionNote
 
 __all__ = ["GATHERING", "EngineView", "GangView", "PendingGuest", "QuotaView"]
 
@@ -29,7 +30,7 @@ GATHERING = "gathering"  # the state of members whose gang cannot be tried yet, 
 
 
 class PendingGuest(NamedTuple):
-    """A guest that waits: how, and when it is tried again at the latest."""
+    """A waiting guest: its state in the queue, and the latest time of its next try."""
 
     uid: str
     state: str  # one of QUEUE_NAMES, or GATHERING
@@ -37,7 +38,7 @@ class PendingGuest(NamedTuple):
 
 
 class EngineView:
-    """A read-only look at one engine."""
+    """A read-only view of one engine."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -48,24 +49,30 @@ class EngineView:
 
     @property
     def records(self) -> Mapping[str, GuestRecord]:
-        """Return what the engine remembers of each guest, by uid, in order of arrival."""
+        """Return the engine's record of each guest, by uid, in order of arrival."""
         return MappingProxyType(self._state.guests)
 
     def guest(self, uid: str) -> Guest:
-        """Return a guest as it was last told of; UnknownNameError."""
+        """Return a guest as the last fact described it; UnknownNameError."""
         record = self._state.guests.get(uid)
         if record is None:
             raise UnknownNameError(f"there is no guest with uid {uid!r}")
         return record.guest
 
+    def placed_specs(self) -> list[tuple[GuestSpec, int]]:
+        """Return the specs of placed guests, with the number of guests of each. O(guests)."""
+        state = self._state
+        counts = Counter(record.shape for record in state.guests.values() if record.state in PLACED_STATES)
+        return [(state.shapes.shapes[number].spec, count) for number, count in counts.items()]
+
     @property
     def nominations(self) -> Mapping[str, Nomination]:
-        """Return where guests, and gangs by their queue key, wait for victims to leave."""
+        """Return the hosts where guests, and gangs by their queue key, wait for victims to leave."""
         return MappingProxyType(self._state.nominations)
 
     @property
     def evicting(self) -> Mapping[str, str]:
-        """Return the victims that have not left yet, with the uid of each one's preemptor."""
+        """Return the victims that have not left yet, with the uid of each preemptor."""
         return MappingProxyType(self._state.evicting)
 
     @property
@@ -82,16 +89,16 @@ class EngineView:
 
     @property
     def queue_length(self) -> int:
-        """Return how many entries the queue has: guests, and gangs as one each."""
+        """Return the number of queue entries: guests, and gangs as one entry each."""
         return len(self._state.queue.entries)
 
     def queue_counts(self) -> dict[str, int]:
-        """Count the entries of the queue by their state; a gang is one entry."""
+        """Count the queue entries by state; a gang is one entry."""
         found = Counter(QUEUE_NAMES[entry.state] for entry in self._state.queue.entries.values())
         return {name: found[name] for name in QUEUE_NAMES}
 
     def pending_guests(self) -> Iterator[PendingGuest]:
-        """Iterate over the guests that wait, without those for whom an answer from outside is awaited."""
+        """Iterate over waiting guests, except those that wait for an answer from outside."""
         state = self._state
         entries, gangs = state.queue.entries, state.gangs
         for key, entry in state.queue.in_order():
@@ -113,10 +120,10 @@ class EngineView:
         return MappingProxyType(self._state.budgets)
 
     def broken_budgets(self, victims: Sequence[str]) -> list[tuple[str, str]]:
-        """Return victims, by uid, with budgets that do not allow their evictions. The last victims broke them."""
+        """Return victims by uid with the budgets that do not allow their evictions. The last victims broke them."""
         if not victims or not self._state.budgets:
             return []
-        left = allowed_now(self._state)
+        left = allowed_disruptions(self._state)
         found: list[tuple[str, str]] = []
         for uid in reversed(victims):
             for budget in budgets_of(self._state, uid):
@@ -131,7 +138,7 @@ class EngineView:
         return MappingProxyType(self._state.reservations)
 
     def is_in_force(self, reservation: str) -> bool:
-        """Say whether a reservation has begun and not ended."""
+        """Say whether a reservation has started and not ended."""
         return reservation in self._state.in_force
 
     # -- hosts -----------------------------------------------------------------------------------------------------
@@ -155,11 +162,20 @@ class EngineView:
         return self._state.cluster.host(self.row(name))
 
     def host_version(self, name: str) -> int:
-        """Return a number that changes with everything that happens to a host."""
+        """Return a number that changes with every change of a host or its guests."""
         return self._state.cluster.version(self.row(name))
 
+    def room_limit(self, host: str, resource: str) -> int:
+        """Return how much of a resource a host may give in all, by the first policy's limits."""
+        state = self._state
+        row, number = self.row(host), state.tables.resources.find(resource)
+        if number < 0:
+            return 0
+        state.cluster.fit_layout()  # no host may have had the resource before
+        return state.cluster.limit(row, number, state.profiles.profiles[0].limit_set)
+
     def room_left(self, host: str, resource: str) -> int:
-        """Return what a host may still give of a resource by the first policy's limits, reserved or not."""
+        """Return how much of a resource a host may still give by the first policy's limits, reserved or not."""
         state = self._state
         row, number = self.row(host), state.tables.resources.find(resource)
         if number < 0:
@@ -173,7 +189,7 @@ class EngineView:
         return self._state.cluster.device_left(self.row(host))
 
     def reserved_on(self, host: str) -> dict[str, dict[str, int]]:
-        """Return what reservations keep on a host, by reservation and resource; what their guests use is not kept."""
+        """Return what reservations hold on a host, by reservation and resource, less what their guests use."""
         cluster, names = self._state.cluster, self._state.tables.resources.values
         row = cluster.row_of.get(host)
         found: dict[str, dict[str, int]] = {}
@@ -194,24 +210,24 @@ class EngineView:
 
     @property
     def resource_count(self) -> int:
-        """Return how many resources have names here."""
+        """Return the number of named resources."""
         return self._state.tables.resources.used
 
     @property
     def device_model_count(self) -> int:
-        """Return how many models of devices have names here."""
+        """Return the number of named device models."""
         return self._state.tables.models.used
 
     def has_resource(self, name: str) -> bool:
-        """Say whether a host or a guest ever named a resource."""
+        """Say whether any host or guest ever named a resource."""
         return self._state.tables.resources.find(name) >= 0
 
     def has_device_model(self, name: str) -> bool:
-        """Say whether a host or a guest ever named a model of devices."""
+        """Say whether any host or guest ever named a device model."""
         return self._state.tables.models.find(name) >= 0
 
     def why_no_room_for_names(self, kinds: Iterable[str], models: Iterable[str]) -> str:
-        """Say why the engine has no room for names of devices, or nothing. Other threads may ask."""
+        """Say why the engine has no room for device names, or return nothing. May be called from other threads."""
         try:
             self._state.tables.check_room((), kinds, models)
         except NamesFullError as error:
@@ -227,11 +243,11 @@ class GangView:
 
     @property
     def known(self) -> Mapping[str, Gang]:
-        """Return all gangs that were told of."""
+        """Return all declared gangs."""
         return MappingProxyType(self._state.gangs.gangs)
 
     def members(self, key: str) -> tuple[str, ...]:
-        """Return the uids of all members that are there, in order of arrival. Other threads may ask."""
+        """Return the uids of all present members, in order of arrival. May be called from other threads."""
         return tuple(self._state.gangs.members.get(key, ()))
 
     def pending(self, key: str) -> list[str]:
@@ -239,28 +255,28 @@ class GangView:
         return self._state.gangs.pending(key)
 
     def priority(self, key: str) -> int:
-        """Return the gang's priority: its own, else the lowest of its members."""
+        """Return the gang's priority: its own, or the lowest of its members if it has none."""
         return self._state.gangs.priority(key)
 
-    def why_not_ready(self, key: str) -> str:
-        """Say why a gang cannot be tried yet, or nothing when it can."""
+    def why_not_ready(self, key: str) -> DecisionNote | None:
+        """Say why a gang cannot be tried yet; None if it can."""
         return self._state.gangs.why_not_ready(key)
 
     def is_searched(self, key: str) -> bool:
-        """Say whether the search for a gang's hosts was paused and goes on."""
+        """Say whether the search for a gang's hosts is paused."""
         return key in self._state.gangs.searches.positions
 
     def is_search_of_tenant(self, spec: GuestSpec) -> bool:
-        """Say whether the search for some gang of a guest's tenant goes on."""
+        """Say whether a search for any gang of a guest's tenant is paused."""
         return self._state.gangs.searches.has_search(spec)
 
     def only_reserves(self, key: str) -> bool:
-        """Say whether a gang holds room while it waits, without anybody being evicted for it."""
+        """Say whether a gang holds room while it waits, without evictions for it."""
         return self._state.gangs.reserving == key and GANG + key not in self._state.nominations
 
 
 class QuotaView:
-    """Quotas of tenants, and what counts against them."""
+    """Quotas of tenants, and the amounts that count against them."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -272,17 +288,17 @@ class QuotaView:
 
     @property
     def used(self) -> Mapping[str, Mapping[str, int]]:
-        """Return what placed guests take, by tenant and resource."""
+        """Return the amounts of placed guests, by tenant and resource."""
         return MappingProxyType(self._state.quotas.used)
 
     def used_of(self, tenant: str, resource: str) -> int:
-        """Return what a tenant's placed guests take of a resource."""
+        """Return how much of a resource a tenant's placed guests use."""
         return self._state.quotas.used.get(tenant, {}).get(resource, 0)
 
     def wanted(self, spec: GuestSpec, resource: str) -> int:
-        """Return what a guest would count against its tenant's quota."""
+        """Return how much a guest would count against its tenant's quota."""
         return wants(spec, resource)
 
     def exceeded(self, spec: GuestSpec) -> tuple[str, bool] | None:
-        """Return the first resource that is beyond the quota, and whether by the tenant's maximum."""
+        """Return the first resource over the quota, and whether the limit is the tenant's maximum."""
         return self._state.quotas.exceeded(spec)

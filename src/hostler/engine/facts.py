@@ -1,27 +1,27 @@
-"""How facts change the state: hosts and guests that come, change and go, and answers from outside.
+"""How facts change the state: hosts and guests that arrive, change and leave, and answers from outside.
 
-Every handler checks first and changes afterwards, so that a refused fact leaves the state as it was.
+Invariant: every handler checks first and changes afterwards, so a rejected fact leaves the state unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from hostler.engine.bookings import Bookings
-from hostler.engine.evictions import Evictions, rehold
-from hostler.engine.fact_checks import check_event
-from hostler.engine.gang_book import GANG
-from hostler.engine.gang_queue import GANG_KEY, GangQueue
-from hostler.engine.policy_columns import resources_of
-from hostler.engine.profiles import Profiles
-from hostler.engine.records import ASKED, ASSUMED, BOUND, GROUPED, PLACED_STATES, PREPARING, QUEUED, GuestRecord
-from hostler.engine.reservations import RESERVATION
-from hostler.engine.state import State
+from hostler.engine.cluster.fact_checks import check_event
+from hostler.engine.gangs.queue import GANG_KEY, GangQueue
+from hostler.engine.policy.policy_columns import resources_of
+from hostler.engine.policy.profiles import Profiles
+from hostler.engine.preemption.evictions import Evictions, refresh_holds
+from hostler.engine.state.bookings import Bookings
+from hostler.engine.state.gang_book import GANG
+from hostler.engine.state.records import ASKED, ASSUMED, BOUND, GROUPED, PLACED_STATES, PREPARING, QUEUED, GuestRecord
+from hostler.engine.state.reservations import RESERVATION
+from hostler.engine.state.state import State
 from hostler.engine.tenancy_facts import TenancyFacts
-from hostler.errors import FactError, HostlerError
+from hostler.errors import FactError, HostlerError, InputError
 from hostler.model import (
     Answered,
     BindFailed,
@@ -40,15 +40,24 @@ from hostler.model import (
     HostJoined,
     HostLeft,
     HostsJoined,
+    Policy,
     PolicyChanged,
     Prepared,
+)
+from hostler.model.decisions import DecisionNote
+from hostler.model.notes import (
+    BIND_FAILED,
+    DECIDING_FAILED,
+    GANG_LOST_MEMBER,
+    NO_USABLE_ANSWER,
+    NOT_PREPARED,
 )
 
 __all__ = ["Facts", "check_time"]
 
 
 def check_time(now: int) -> None:
-    """Refuse a time that is not a whole number of nanoseconds in 64 bits."""
+    """Reject a time that is not a whole number of nanoseconds in 64 bits."""
     if type(now) is not int or not -(2**63) <= now < 2**62:
         raise FactError(f"{now!r} is not a time in nanoseconds")
 
@@ -82,7 +91,7 @@ class Facts:
         }
 
     def apply(self, event: Event) -> None:
-        """Change the state by one fact."""
+        """Apply one fact."""
         handler = self._handlers.get(type(event))
         if handler is None:
             raise FactError(f"{type(event).__name__} is not an event")
@@ -104,7 +113,7 @@ class Facts:
     # -- hosts -----------------------------------------------------------------------------------------------------
 
     def _is_news(self, host: Host) -> bool:
-        """Say whether a fact about a host is newer than what is known; contradictions are refused."""
+        """Say whether a fact about a host is newer than the known one; reject a contradiction."""
         state = self._state
         row = state.cluster.row_of.get(host.name)
         if row is None:
@@ -147,20 +156,20 @@ class Facts:
             self._after_put(host, known.get(host.name), state.cluster.row_of[host.name])
 
     def _after_put(self, host: Host, before: Host | None, row: int) -> None:
-        """Follow up on a host that was put into a row: who is booked there, and what that may cure."""
+        """Update guests and the queue after a host was put into a row: bookings, and waiting guests it may help."""
         state = self._state
         state.left_hosts.pop(host.uid or host.name, None)
         self._bookings.reservations.refresh_row(row)
         if before is None or _is_wider(before, host):
             state.widened_rows.add(row)
         if before is None:
-            state.improve(row)
+            state.note_improvement(row)
             for uid in sorted(state.parked.pop(host.name, ())):
                 self._bookings.unpark(uid, row)
             return
         if before.uid != host.uid:
-            state.bury_host(before.uid or before.name, before.version)
-        state.improve(row)
+            state.remember_left_host(before.uid or before.name, before.version)
+        state.note_improvement(row)
         if before.devices != host.devices:
             self._bookings.rebook_devices(row)
 
@@ -169,7 +178,7 @@ class Facts:
         row = state.cluster.row_of.get(event.name)
         if row is None or (event.uid and event.uid != state.cluster.host(row).uid):
             if event.version:
-                state.bury_host(event.uid or event.name, event.version)
+                state.remember_left_host(event.uid or event.name, event.version)
             return
         known = state.cluster.host(row)
         guests = state.cluster.remove(event.name)
@@ -181,7 +190,7 @@ class Facts:
             self._evictions.give_up(uid)
         if guests:
             state.parked.setdefault(event.name, set()).update(guests)
-        state.bury_host(known.uid or known.name, max(known.version, event.version))
+        state.remember_left_host(known.uid or known.name, max(known.version, event.version))
 
     # -- guests ----------------------------------------------------------------------------------------------------
 
@@ -209,11 +218,16 @@ class Facts:
 
     def _new_guest(self, guest: Guest) -> None:
         state = self._state
-        number = state.shapes.number(guest.spec)
+        guest, number = self._intern(guest)
         self._enter(guest, number, state.profiles.number(guest.spec.policy))
 
+    def _intern(self, guest: Guest) -> tuple[Guest, int]:
+        """Return the guest with the spec of its shape, and the shape's number."""
+        spec, number = self._state.shapes.intern(guest.spec)
+        return guest if guest.spec is spec else msgspec.structs.replace(guest, spec=spec), number
+
     def _enter(self, guest: Guest, shape: int, policy: int) -> None:
-        """Queue a new guest, or book it where it runs."""
+        """Queue a new guest, or book it on the host where it runs."""
         state = self._state
         if guest.host:
             record = GuestRecord(guest, shape, BOUND, state.arrivals + 1, guest.host, guest.on_devices)
@@ -223,10 +237,10 @@ class Facts:
             return
         state.arrivals += 1
         if guest.gang:
-            state.keep(GuestRecord(guest, shape, GROUPED, state.arrivals))
+            state.put_guest(GuestRecord(guest, shape, GROUPED, state.arrivals))
             self._join_gang(guest)
             return
-        state.keep(GuestRecord(guest, shape, QUEUED, state.arrivals))
+        state.put_guest(GuestRecord(guest, shape, QUEUED, state.arrivals))
         state.queue.activate(guest.uid, guest.spec.priority, state.arrivals, (shape, policy))
 
     def _join_gang(self, guest: Guest) -> None:
@@ -236,7 +250,7 @@ class Facts:
             if guest.host:
                 self._gang_queue.consider(guest.gang)
             else:
-                self._gang_queue.welcome(guest.gang, guest.spec.priority)
+                self._gang_queue.add_pending(guest.gang, guest.spec.priority)
 
     def _guests_arrived(self, event: GuestsArrived) -> None:
         state = self._state
@@ -252,7 +266,7 @@ class Facts:
             raise FactError("a uid of guests_arrived begins with a word that is kept for gangs and reservations")
         if any(not 0 <= s < len(event.specs) for s in event.spec_of):
             raise FactError("guests_arrived names a spec that it does not carry")
-        known = [(spec, state.shapes.number(spec), state.profiles.number(spec.policy)) for spec in event.specs]
+        known = [(*state.shapes.intern(spec), state.profiles.number(spec.policy)) for spec in event.specs]
         entered: list[str] = []
         before = (state.arrivals, state.improved_rows.copy(), state.queue.stamp, state.quota_freed)
         try:
@@ -274,16 +288,16 @@ class Facts:
             raise
 
     def _changed_guest(self, record: GuestRecord, guest: Guest) -> None:
-        """Take a newer fact about a known guest; a fact without a host never unbinds."""
+        """Apply a newer fact about a known guest; a fact without a host never unbinds."""
         state = self._state
         if guest.gang != record.guest.gang:
-            raise FactError(f"guest {guest.name!r} cannot change its gang", hint="let it leave and arrive anew")
-        number = state.shapes.number(guest.spec)
+            raise FactError(f"guest {guest.name!r} cannot change its gang", hint="let it leave and arrive again")
+        guest, number = self._intern(guest)
         if guest.spec.policy != record.guest.spec.policy:
             state.profiles.number(guest.spec.policy)
         uid = guest.uid
         if uid in state.ordered:
-            state.budgets_moved()  # other labels, other budgets
+            state.note_budgets_changed()  # other labels, other budgets
         if record.state in PLACED_STATES:
             self._bookings.change(record, guest, number)
             if guest.gang:
@@ -303,7 +317,7 @@ class Facts:
             )
             self._bookings.settle(changed, state.shapes.shapes[number])
             state.queue.remove(uid)
-            self._evictions.forget(uid)
+            self._evictions.drop_nomination(uid)
             self._reconsider(guest.gang)
             return
         if guest.spec == record.guest.spec:
@@ -314,8 +328,8 @@ class Facts:
         changed = msgspec.structs.replace(
             record, guest=guest, shape=number, state=pending, refusals=0, errors=0, answer=None, decided_spec=decided
         )
-        state.keep(changed)
-        rehold(state, state.gangs.members.get(guest.gang, {uid: None}))
+        state.put_guest(changed)
+        refresh_holds(state, state.gangs.members.get(guest.gang, {uid: None}))
         if guest.gang:
             self._gang_queue.consider(guest.gang)
             return
@@ -327,10 +341,10 @@ class Facts:
         record = state.guests.get(event.uid)
         if record is not None:
             self._forget(record)
-        state.bury(event.uid)
+        state.remember_left_guest(event.uid)
 
     def _forget(self, record: GuestRecord) -> None:
-        """Take a guest off the books and out of the queue."""
+        """Remove a guest's booking and its queue entry."""
         state = self._state
         uid = record.guest.uid
         if record.state in PLACED_STATES:
@@ -338,16 +352,16 @@ class Facts:
             state.turns.forget(record.turn, record.seq)
         state.queue.remove(uid)
         state.ready.pop(uid, None)
-        self._evictions.left(uid)
+        self._evictions.note_left(uid)
         gang = record.guest.gang
         if gang:
             state.gangs.leave(gang, uid)
-        state.drop(uid)
+        state.remove_guest(uid)
         self._reconsider(gang)
 
     def _rehold_gang(self, key: str) -> None:
-        """Hold room for a gang by the priority that it has now: that of its lowest member, where it says none."""
-        rehold(self._state, self._state.gangs.members.get(key, ()))
+        """Update the priority of a gang's held room: the lowest of its members, if the gang has no priority."""
+        refresh_holds(self._state, self._state.gangs.members.get(key, ()))
 
     def _reconsider(self, gang: str) -> None:
         if gang:
@@ -356,7 +370,7 @@ class Facts:
             self._gang_queue.consider(gang)
 
     def _break_up(self, key: str) -> None:
-        """Take back the members of a gang below its minimum while all of them are still being prepared."""
+        """Take back the placed members of a gang below its minimum while all of them are still being prepared."""
         state = self._state
         gang = state.gangs.gangs.get(key)
         placed = [state.guests[uid] for uid in state.gangs.placed(key)]
@@ -364,7 +378,7 @@ class Facts:
             return
         for record in placed:
             state.abandoned[record.guest.uid] = record.host
-            self.give_back(record, f"gang {key} lost a member before it ran")
+            self.give_back(record, DecisionNote(GANG_LOST_MEMBER, key))
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
@@ -376,7 +390,7 @@ class Facts:
         if record.host == event.host and record.state in PLACED_STATES:
             state.turns.confirm(record.turn, record.seq)
             state.ready.pop(event.uid, None)
-            state.guests[event.uid] = msgspec.structs.replace(record, state=BOUND, errors=0, refusals=0, note="")
+            state.guests[event.uid] = msgspec.structs.replace(record, state=BOUND, errors=0, refusals=0, notes=())
             return
         if record.state in PLACED_STATES:
             self._bookings.move(record, event.host)
@@ -385,27 +399,27 @@ class Facts:
             return
         moved = msgspec.structs.replace(record, state=BOUND, host=event.host, devices=(), answer=None)
         self._bookings.settle(moved, state.shape(record))
-        self._evictions.forget(event.uid)
+        self._evictions.drop_nomination(event.uid)
         state.queue.remove(event.uid)
         self._reconsider(record.guest.gang)
 
     def _bind_failed(self, event: BindFailed) -> None:
         record = self._state.guests.get(event.uid)
         if record is not None and record.state == ASSUMED and record.host == event.host:
-            self.give_back(record, f"bind failed: {event.reason}" if event.reason else "bind failed")
+            self.give_back(record, DecisionNote(BIND_FAILED, said=event.reason))
 
     def _evict_failed(self, event: EvictFailed) -> None:
         state = self._state
         record = state.guests.get(event.uid)
-        self._evictions.failed(event.uid)
+        self._evictions.note_failed(event.uid)
         if record is not None and record.guest.gang:
-            self._gang_queue.rearm(record.guest.gang, state.after(state.rules.backoff_max_ns))
+            self._gang_queue.reschedule_release(record.guest.gang, state.after(state.rules.backoff_max_ns))
 
     def _guest_failed(self, event: GuestFailed) -> None:
         record = self._state.guests.get(event.uid)
         if record is None or record.state not in (QUEUED, GROUPED):
             return
-        note = f"deciding failed: {event.reason}" if event.reason else "deciding failed"
+        note = DecisionNote(DECIDING_FAILED, said=event.reason)
         if record.state == GROUPED:
             self._gang_queue.give_back(record, note)
         else:
@@ -424,14 +438,14 @@ class Facts:
         profile = state.profiles.find(record.guest.spec.policy)
         ask = profile.policy.ask if profile is not None else None
         if event.error and not (ask is not None and ask.ignorable):
-            self._bookings.back_off(record, f"no usable answer: {event.error}")
+            self._bookings.back_off(record, DecisionNote(NO_USABLE_ANSWER, said=event.error))
             return
         answer = msgspec.structs.replace(event, scores=(), refused=()) if event.error else event
         state.guests[event.uid] = msgspec.structs.replace(record, state=QUEUED, answer=answer)
         state.queue.activate(event.uid, record.guest.spec.priority, record.arrival, state.wait_key(state.shape(record)))
 
     def time_out(self, record: GuestRecord) -> None:
-        """An answer did not come in time."""
+        """Retry a guest whose answer did not arrive in time."""
         self._answered(Answered(uid=record.guest.uid, ask=record.ask, error="it did not come in time"))
 
     def _prepared(self, event: Prepared) -> None:
@@ -440,17 +454,17 @@ class Facts:
         if record is None or record.state != PREPARING or record.host != event.host or event.uid in state.ready:
             return
         if event.error:
-            self.give_back(record, f"not prepared: {event.error}")
+            self.give_back(record, DecisionNote(NOT_PREPARED, said=event.error))
         else:
             state.ready[event.uid] = None
 
-    def give_back(self, record: GuestRecord, note: str) -> None:
-        """Undo a placement that could not be carried out; the guest tries again after a backoff."""
+    def give_back(self, record: GuestRecord, note: DecisionNote) -> None:
+        """Undo a placement that could not be carried out; the guest is retried after a backoff."""
         state = self._state
         self._bookings.release(record)
         state.turns.forget(record.turn, record.seq)
         state.ready.pop(record.guest.uid, None)
-        self._evictions.gone(record.guest.uid)
+        self._evictions.note_gone(record.guest.uid)
         if record.guest.gang:
             self._gang_queue.give_back(record, note)
         else:
@@ -460,20 +474,28 @@ class Facts:
 
     def _policy_changed(self, event: PolicyChanged) -> None:
         state = self._state
+        if not event.wakes and _without_mixes(event.policies) != _without_mixes(state.profiles.policies):
+            raise InputError("policies that change in more than their mixes must wake the guests that wait")
         profiles = Profiles(event.policies, state.cluster, state.registry)
         for record in state.guests.values():
             if record.state not in PLACED_STATES:
                 profiles.number(record.guest.spec.policy)
         state.tables.check_room(resources_of(profiles.profiles))
         state.use_policies(profiles)
+        if not event.wakes:
+            return
         state.gangs.searches.positions.clear()  # their verdicts were those of other policies
         for uid, entry in state.queue.in_order():
             key = GANG_KEY if uid.startswith(GANG) else state.wait_key(state.shape(state.guests[uid]))
             state.queue.activate(uid, entry.priority, entry.arrival, key)
 
 
+def _without_mixes(policies: Sequence[Policy]) -> list[Policy]:
+    return [msgspec.structs.replace(policy, mix=()) for policy in policies]
+
+
 def _is_wider(before: Host, host: Host) -> bool:
-    """Say whether a host changed in what refuses guests whatever runs there."""
+    """Say whether a host changed in a property that rejects guests whatever runs there."""
     return (
         (before.cordoned and not host.cordoned)
         or before.capacity != host.capacity

@@ -1,39 +1,27 @@
-"""What a plugin is: the contracts between the engine and the code that filters and scores.
+"""The plugin contracts between the engine and the code that filters and scores.
 
-Three kinds exist. *Kernel scorers* are numbered operations inside the kernels; their class only names the operation
-and encodes its arguments. *Column* filters and scorers are Python over numpy, evaluated for changed rows only: the
-built-in ones look at marks (labels, taints, cordons), those of third parties at whatever ``ClusterView`` shows.
+There are three kinds. *Kernel scorers* are numbered operations inside the kernels; their class only names the operation
+and encodes its arguments. *Column* filters and scorers are Python over numpy, evaluated for changed rows only. Built-in
+column plugins read marks (labels, taints, cordons); plugins of third parties may read all of ``ClusterView``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from hostler.engine.kernels_layout import Int16s, Int64s
-from hostler.engine.tables import Table
+from hostler.engine.cluster.tables import Table
+from hostler.engine.kernels.layout import Int16s, Int64s
 from hostler.engine.view import ClusterView
 from hostler.model import GuestSpec
 from hostler.model.policies import Normalizer
+from hostler.model.reasons import ReasonKind, Wake
 
 __all__ = ["ColumnFilter", "ColumnScorer", "Factory", "Filter", "KernelScorer", "Plugin", "Scorer", "Wake"]
 
 
-class Wake(StrEnum):
-    """What can cure a refusal: the events that a waiting guest is woken by."""
-
-    HOST_JOINED = "a host joins"
-    ROOM_FREED = "a guest leaves or shrinks, or a bind fails"
-    GUEST_PLACED = "another guest is placed"
-    HOST_GREW = "a host's limits or devices grow"
-    MARKS_CHANGED = "a host's labels, taints or cordon change"
-    GUEST_CHANGED = "the guest itself, or what it refers to, changes"
-    POLICY_CHANGED = "the policies change"
-
-
 class Plugin(Protocol):
-    """What all plugins have."""
+    """Attributes of all plugins."""
 
     name: str
 
@@ -50,7 +38,7 @@ class KernelScorer(Plugin, Protocol):
         """Encode the arguments as integers."""
 
     def applies(self, spec: GuestSpec) -> bool:
-        """Say whether the scorer has anything to say about a shape."""
+        """Say whether the scorer affects guests of a shape."""
 
 
 class ColumnFilter(Plugin, Protocol):
@@ -60,7 +48,7 @@ class ColumnFilter(Plugin, Protocol):
     is_static: bool
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int16s | None:
-        """Return a code per row, or None when the filter passes every row."""
+        """Return a code per row, or None if all rows pass."""
 
 
 class ColumnScorer(Plugin, Protocol):
@@ -70,7 +58,7 @@ class ColumnScorer(Plugin, Protocol):
     is_static: bool
 
     def applies(self, spec: GuestSpec) -> bool:
-        """Say whether the scorer has anything to say about a shape."""
+        """Say whether the scorer affects guests of a shape."""
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
         """Return a raw score per row."""
@@ -81,8 +69,7 @@ class Filter(Protocol):
     """A third party's filter: returns 0 for a host that passes, else 1 + an index into ``reasons``."""
 
     name: str
-    reasons: Sequence[str]
-    cures: frozenset[Wake]
+    reasons: Sequence[ReasonKind]
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
         """Judge the given host rows for one shape."""

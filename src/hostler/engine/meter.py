@@ -1,6 +1,6 @@
-"""A meter of fragmentation: replays who was placed where, and says how much idle gpu the typical mix could still use.
+"""The fragmentation meter: replays placements, and measures how much idle GPU the typical mix can still use.
 
-Used by the simulator for every policy, also for those that know nothing of fragmentation.
+The simulator uses it for every policy, also for those that do not consider fragmentation.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hostler.engine import kernels_meter
-from hostler.engine.kernels_layout import Floats, Int8s, Int64s
-from hostler.engine.policy_columns import encode_mixes
-from hostler.engine.tables import GPU, Table
+from hostler.engine.cluster.tables import GPU, Table
+from hostler.engine.kernels import meter as kernels_meter
+from hostler.engine.kernels.layout import Floats, Int8s, Int64s
+from hostler.engine.policy.policy_columns import encode_mixes
 from hostler.model import CPU, WHOLE_DEVICE, Host, MixEntry, amount_of
 
 __all__ = ["CLASS_NAMES", "Meter"]
@@ -22,7 +22,7 @@ CLASS_NAMES = ("q1", "q2", "q3", "q4", "xl", "xr", "no_access", "idle")
 
 
 class Meter:
-    """The gpus and cpu of a fleet, as they are before anything is placed."""
+    """The GPUs and cpu of an empty fleet."""
 
     def __init__(self, hosts: Sequence[Host], mix: Sequence[MixEntry]) -> None:
         models: Table[str] = Table()
@@ -46,15 +46,15 @@ class Meter:
         counts: Int64s,
         marks: Int8s | None = None,
     ) -> Floats:
-        """Return (events, 8) amounts in milli-gpus, by ``CLASS_NAMES``, after each event, or after those with a mark.
+        """Return (events, 8) amounts in milli-GPUs, by ``CLASS_NAMES``, after each event or each marked event.
 
-        Event i puts a guest (sign 1) on a row, or takes it off (-1), with ``counts[i]`` of ``devices[i]`` and ``milli``
-        of each; a row of -1 changes nothing. Devices are counted among the gpus of their host.
+        Event i adds a guest to a row (sign 1) or removes it (-1), with ``counts[i]`` of ``devices[i]`` and ``milli`` of
+        each; row -1 changes nothing. Devices are numbered among the GPUs of their host.
         """
         out: Floats = np.zeros((len(rows), len(CLASS_NAMES)), dtype=np.float64)
         levels = np.zeros((2, max(len(self._mix.level_milli), 1)), dtype=np.int64)
         by_host = np.zeros((len(self._cpu), len(CLASS_NAMES)), dtype=np.float64)
-        kernels_meter.measure(
+        kernels_meter.measure_fragmentation(
             self._left.copy(), self._gpus, self._cpu.copy(), self._model, self._mix, rows, signs, cpu, milli, devices,
             counts, np.ones(len(rows), dtype=np.int8) if marks is None else marks, by_host, levels[0], levels[1], out,
         )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Replays: many guests that come, are placed or dropped, and leave, decided by one kernel as the engine would.
+"""Replays for the simulator: guests arrive, are placed or dropped, and leave, decided by one kernel.
 
-For simulations where nothing else happens. A guest that fits nowhere is dropped at once; one whose time is over leaves
-before others come at the same moment. Decisions equal those of an engine that is told each of these facts.
+For simulations in which nothing else happens. A guest that fits nowhere is dropped at once; departures come before
+arrivals of the same moment. Decisions equal those of an engine that gets each of these facts.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hostler.engine.cluster.randomness import PLACEMENT, draw, name_hash
 from hostler.engine.engine import Engine
-from hostler.engine.kernels_layout import Int64s, Uint64s
-from hostler.engine.randomness import PLACEMENT, draw, name_hash
-from hostler.engine.registry import Registry
-from hostler.engine.state import State
+from hostler.engine.kernels.layout import Int64s, Uint64s
+from hostler.engine.policy.registry import Registry
+from hostler.engine.state.state import State
 from hostler.model import GuestSpec, Host, HostsJoined, Policy
 
-__all__ = ["Replayed", "can_replay", "replay"]
+__all__ = ["ReplayResult", "can_replay", "replay"]
 
 _CHUNK = 65_536  # guests between two words about progress
 
 
-class Replayed(NamedTuple):
-    """Where each guest went: the row of its host, -1 where it was dropped, and its devices."""
+class ReplayResult(NamedTuple):
+    """The row of each guest's host, -1 if it was dropped, and its devices."""
 
     rows: Int64s
     devices: Int64s
@@ -32,7 +32,7 @@ class Replayed(NamedTuple):
 
 
 def can_replay(policy: Policy, specs: Sequence[GuestSpec]) -> bool:
-    """Say whether a policy decides these guests without asking, preparing or evicting anybody."""
+    """Say whether a policy decides these guests without asking, preparing or evicting."""
     may_evict = policy.preemption is not None or policy.reclaim
     is_plain = policy.ask is None and not (may_evict and len({spec.priority for spec in specs}) > 1)
     return is_plain and not policy.reclaim and not any(s.prepare or s.policy or s.is_leaving for s in specs)
@@ -50,8 +50,8 @@ def replay(
     seed: int = 0,
     registry: Registry | None = None,
     progress: Callable[[int], None] = lambda _: None,
-) -> Replayed | None:
-    """Let guests come in the order given, by time; return None where there are too many shapes for one kernel."""
+) -> ReplayResult | None:
+    """Place guests in the order given, by time; return None if there are too many shapes for one kernel."""
     engine = Engine([policy], 0, seed, registry=registry)
     engine.apply_many(HostsJoined(hosts=tuple(hosts)))
     state = engine.state
@@ -65,7 +65,7 @@ def replay(
     if profile.draws:
         draws = _draws(seed, uids)
     width = max((shape.device_count for shape in shapes), default=0)
-    result = Replayed(
+    result = ReplayResult(
         np.full(len(spec_of), -1, dtype=np.int64),
         np.zeros((len(spec_of), max(width, 1)), dtype=np.int64),
         np.zeros(len(spec_of), dtype=np.int64),
@@ -80,7 +80,7 @@ def replay(
 
 
 def _in_order(state: State, hosts: Sequence[Host]) -> Int64s:
-    """Return by row, and at the end for -1, the index of the host among those given."""
+    """Return for each row, and at the end for -1, the index of the host among those given."""
     index = np.full(state.cluster.rows + 1, -1, dtype=np.int64)
     for at, host in enumerate(hosts):
         index[state.cluster.row_of[host.name]] = at

@@ -1,4 +1,4 @@
-"""Runs: a list of guests handed to the kernel at once, decided exactly as one at a time."""
+"""Kernel runs: a list of guests passed to the kernel at once, decided exactly as one at a time."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hostler.engine.cache import RunResult
-from hostler.engine.kernels_layout import Int8s, Int64s, Uint64s
-from hostler.engine.randomness import PLACEMENT, draw, guest_key
-from hostler.engine.records import GuestRecord
-from hostler.engine.state import State
+from hostler.engine.cache.cache import RunResult
+from hostler.engine.cluster.randomness import PLACEMENT, draw, guest_key
+from hostler.engine.kernels.layout import Int8s, Int64s, Uint64s
+from hostler.engine.state.records import GuestRecord
+from hostler.engine.state.state import State
 
-__all__ = ["Prepared", "Runs"]
+__all__ = ["KernelRun", "KernelRuns"]
 
 
-class Prepared(NamedTuple):
-    """A list of guests in the kernel's terms; good as long as the cache keeps its slots."""
+class KernelRun(NamedTuple):
+    """A list of guests in the kernel's terms; valid as long as the cache keeps its slots (``generation``)."""
 
     slots: Int64s
     draws: Uint64s
@@ -27,14 +27,14 @@ class Prepared(NamedTuple):
     generation: int
 
 
-class Runs:
-    """Prepares what the kernel needs for a list of guests, and hands it over piece by piece."""
+class KernelRuns:
+    """Prepares lists of guests for the kernel, and passes them piece by piece."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def prepare(self, records: Sequence[GuestRecord], policies: Sequence[int], stops: Sequence[bool]) -> Prepared:
-        """Give every shape a slot and every guest its random number."""
+    def prepare(self, records: Sequence[GuestRecord], policies: Sequence[int], stops: Sequence[bool]) -> KernelRun:
+        """Assign a slot to every shape and a random number to every guest."""
         state = self._state
         profiles, shapes = state.profiles.profiles, state.shapes.shapes
         slot_of: dict[tuple[int, int], int] = {}
@@ -50,7 +50,7 @@ class Runs:
                 devices = max(devices, shape.device_count)
             slots.append(slot)
             draws.append(self.draw(record) if profiles[policy].draws else 0)
-        return Prepared(
+        return KernelRun(
             np.array(slots, dtype=np.int64),
             np.array(draws, dtype=np.uint64),
             np.array(stops, dtype=np.int8),
@@ -59,10 +59,11 @@ class Runs:
             state.cache.generation,
         )
 
-    def go(self, prepared: Prepared, start: int, count: int, *, after: Collection[int] = ()) -> RunResult:
-        """Decide some of the guests and book what is placed, up to a refused one that stops the run.
+    def decide(self, prepared: KernelRun, start: int, count: int, *, after: Collection[int] = ()) -> RunResult:
+        """Decide some of the guests and book the placements, up to a rejected guest that stops the run.
 
-        ``after`` are policies of runs before whose turns are not noted yet: they go on from there.
+        ``after`` has policies of preceding runs whose turns are not recorded yet: their round robin continues from
+        there.
         """
         self._set_turns(prepared.policies.difference(after))
         end = start + count
@@ -75,7 +76,7 @@ class Runs:
         return draw(self._state.seed, guest_key(record.guest), record.attempts, PLACEMENT)
 
     def _set_turns(self, policies: Iterable[int]) -> None:
-        """Tell the kernel where each round robin stands."""
+        """Set the position of each round robin for the kernel."""
         state = self._state
         for policy in policies:
             profile = state.profiles.profiles[policy]

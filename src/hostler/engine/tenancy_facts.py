@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hostler.engine.evictions import Evictions, rehold
-from hostler.engine.gang_book import GANG
-from hostler.engine.gang_queue import GangQueue
-from hostler.engine.queue import WAITING
-from hostler.engine.records import PLACED_STATES
-from hostler.engine.reservations import Reservations, is_news
-from hostler.engine.state import State
+from hostler.engine.gangs.queue import GangQueue
+from hostler.engine.preemption.evictions import Evictions, refresh_holds
+from hostler.engine.state.gang_book import GANG
+from hostler.engine.state.queue import WAITING
+from hostler.engine.state.records import PLACED_STATES
+from hostler.engine.state.reservations import Reservations, is_news
+from hostler.engine.state.state import State
 from hostler.errors import FactError
 from hostler.model import (
     BudgetChanged,
@@ -45,7 +45,7 @@ def _check_gang(gang: Gang) -> None:
 
 
 class TenancyFacts:
-    """Applies facts about what binds guests together or apart; each handler checks first and changes afterwards."""
+    """Applies facts about namespaces, budgets, gangs, quotas and reservations; handlers check before they change."""
 
     def __init__(self, state: State, evictions: Evictions, gang_queue: GangQueue, reservations: Reservations) -> None:
         self._state = state
@@ -77,9 +77,9 @@ class TenancyFacts:
             self._rules_moved()
 
     def _rules_moved(self) -> None:
-        """Let waiting guests look again: another budget, quota or reservation may help them."""
+        """Let waiting guests be tried again: another budget, quota or reservation may help them."""
         state = self._state
-        state.budgets_moved()
+        state.note_budgets_changed()
         for uid, entry in state.queue.in_order():
             if entry.state == WAITING and uid not in state.nominations:
                 state.queue.wake_one(uid, state.now)
@@ -91,12 +91,12 @@ class TenancyFacts:
             return
         _check_gang(gang)
         state.gangs.put(gang)
-        rehold(state, state.gangs.members.get(gang.key, ()))
+        refresh_holds(state, state.gangs.members.get(gang.key, ()))
         self._gang_queue.consider(gang.key)
-        self._gang_queue.rearm(gang.key)
+        self._gang_queue.reschedule_release(gang.key)
 
     def _gang_left(self, event: GangLeft) -> None:
-        self._evictions.forget(GANG + event.key)
+        self._evictions.drop_nomination(GANG + event.key)
         self._state.gangs.remove(event.key)
         self._gang_queue.consider(event.key)
 
@@ -123,6 +123,6 @@ class TenancyFacts:
     def _namespace_changed(self, event: NamespaceChanged) -> None:
         state = self._state
         state.cluster.counters.name_namespace(event.name, event.labels)
-        state.cache.look_again()
+        state.cache.forget_peers()
         state.has_shifted = True
         self._rules_moved()

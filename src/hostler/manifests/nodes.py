@@ -1,17 +1,17 @@
 """Kubernetes Node to Host and back.
 
-A host's capacity is what the node lets pods use (``status.allocatable``), so it needs no overcommit or
-reserve; on the way back those are worked into ``allocatable``. ``pods`` is the resource that the model
-calls ``guests``. Used by ``lists``, by exports, and later by ``kube``.
+A host's capacity is what the node lets pods use (``status.allocatable``), so it needs no overcommit or reserve. In the
+other direction these are included in ``allocatable``. The resource ``pods`` is ``guests`` in the model. Used by
+``reader``, by exports and by ``kube``.
 """
 
 from __future__ import annotations
 
 from hostler.errors import InputError
-from hostler.manifests.constraints import effect_named
-from hostler.manifests.gpus import GPU_COUNT, GPU_MILLI, gpus_of_host, gpus_of_node
-from hostler.manifests.objects import Node
-from hostler.manifests.places import Note, about, check_key, child, node_place, parse_quantities, version_of
+from hostler.manifests.objects.core import Node
+from hostler.manifests.places import ManifestNote, about, check_key, child, node_place, parse_quantities, version_of
+from hostler.manifests.pods.constraints import effect_named
+from hostler.manifests.pods.gpus import GPU_COUNT, GPU_MILLI, gpus_of_host, gpus_of_node
 from hostler.model import GUESTS, MAX_AMOUNT, Host, Taint, amounts, format_resource, labels, may_give
 
 __all__ = ["host_to_node", "node_to_host"]
@@ -20,8 +20,8 @@ PODS = "pods"
 _NOT_PLAIN = frozenset({PODS, GPU_COUNT, GPU_MILLI})
 
 
-def node_to_host(node: Node) -> tuple[Host, tuple[Note, ...]]:
-    """Turn a Node into a host, with notes on what does not count."""
+def node_to_host(node: Node) -> tuple[Host, tuple[ManifestNote, ...]]:
+    """Convert a Node to a host, with notes on ignored fields."""
     metadata = node.metadata
     place = node_place(metadata.name)
     if not metadata.name:
@@ -54,11 +54,11 @@ def node_to_host(node: Node) -> tuple[Host, tuple[Note, ...]]:
         )
     if PODS in resources:
         return host, ()
-    return host, (Note(place, child(field, PODS), "is missing: the number of pods is not limited"),)
+    return host, (ManifestNote(place, child(field, PODS), "is missing: the number of pods is not limited"),)
 
 
 def host_to_node(host: Host) -> dict[str, object]:
-    """Write a host as a Node; what it may give becomes ``allocatable``, and its rank is left out."""
+    """Convert a host to a Node; what it may give becomes ``allocatable``, and its rank is omitted."""
     gpu_resources, gpu_labels = gpus_of_host(host)
     metadata: dict[str, object] = {"name": host.name}
     if host.uid:
@@ -90,7 +90,7 @@ def host_to_node(host: Host) -> dict[str, object]:
 
 
 def _images(node: Node) -> tuple[tuple[str, int], ...]:
-    """Collect the images that a node has, under every name; of a name that stands twice the first counts."""
+    """Return the images of a node under each of their names; the first entry of a name counts."""
     found: dict[str, int] = {}
     for at, image in enumerate(node.status.images):
         if not 0 <= image.size_bytes <= MAX_AMOUNT:

@@ -1,8 +1,7 @@
-"""Where in which object: the names and paths that errors and notes carry, and the notes themselves.
+"""Places in objects: the names and paths in errors and notes, and the notes themselves.
 
-Code deep inside knows only the path of a field; :func:`about` adds the object around it, so that a
-message reads ``pod default/a: spec.containers[0].resources.requests.cpu: amount 'x' is not a quantity``.
-Used by every module here.
+Inner code knows only the path of a field. :func:`about` adds the object, so that a message reads ``pod default/a:
+spec.containers[0].resources.requests.cpu: amount 'x' is not a quantity``. Used by every module here.
 """
 
 from __future__ import annotations
@@ -14,24 +13,13 @@ from contextlib import contextmanager
 import msgspec
 
 from hostler.errors import InputError, QuantityError
-from hostler.manifests.metadata import Metadata, Quantity
+from hostler.manifests.objects.metadata import Metadata, Quantity
 from hostler.model import parse_resource
 
 __all__ = [
-    "DEFAULT_NAMESPACE",
-    "Note",
-    "about",
-    "check_count",
-    "check_key",
-    "check_keys",
-    "check_name",
-    "child",
-    "node_place",
-    "object_place",
-    "parse_quantities",
-    "pod_place",
-    "version_of",
-]
+    "DEFAULT_NAMESPACE", "ManifestNote", "about", "check_count", "check_key", "check_keys", "check_name", "child",
+    "node_place", "object_place", "parse_quantities", "pod_place", "version_of",
+]  # fmt: skip
 
 DEFAULT_NAMESPACE = "default"
 
@@ -41,8 +29,8 @@ _MAX_NAME = 253  # characters, as in Kubernetes
 _MAX_VERSION_DIGITS = 18  # fits 64 bits
 
 
-class Note(msgspec.Struct, frozen=True):
-    """Something that was read but does not count: which object, which field, and what about it."""
+class ManifestNote(msgspec.Struct, frozen=True):
+    """A field that is read but ignored: the object, the field, and the reason."""
 
     object: str
     field: str
@@ -55,7 +43,7 @@ class Note(msgspec.Struct, frozen=True):
 
 @contextmanager
 def about(place: str, joint: str = ": ") -> Iterator[None]:
-    """Put the object's name, or a path, in front of an input error raised inside."""
+    """Prefix an input error raised inside with the object's name or a path."""
     try:
         yield
     except InputError as error:
@@ -70,17 +58,17 @@ def child(path: str, key: str) -> str:
 
 
 def node_place(name: str) -> str:
-    """Name a node as errors and notes do."""
+    """Return the name of a node for errors and notes."""
     return f"node {name}" if name else "a node without a name"
 
 
 def pod_place(namespace: str, name: str) -> str:
-    """Name a pod as errors and notes do."""
+    """Return the name of a pod for errors and notes."""
     return f"pod {namespace or DEFAULT_NAMESPACE}/{name}" if name else "a pod without a name"
 
 
 def object_place(kind: str, namespace: str, name: str) -> str:
-    """Name any other object as errors and notes do; what belongs to no namespace has none."""
+    """Return the name of any other object for errors and notes; cluster-wide objects have no namespace."""
     if not name:
         return kind
     return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
@@ -98,14 +86,14 @@ def parse_quantities(values: Mapping[str, Quantity], path: str) -> dict[str, int
 
 
 def check_count(number: int, path: str, *, least: int = 1) -> int:
-    """Refuse a number of things that Kubernetes would not take."""
+    """Reject a count that Kubernetes would reject."""
     if not least <= number <= _MAX_INT32:
         raise InputError(f"{path}: {number} is not between {least} and 2^31 - 1")
     return number
 
 
 def check_name(name: str, path: str) -> None:
-    """Refuse a name that Kubernetes would not take and that could not be read again; one that is missing is no name."""
+    """Reject a name that Kubernetes would reject and that could not be read again; an empty name is rejected too."""
     if len(name) > _MAX_NAME:
         raise InputError(f"{path}: it is longer than {_MAX_NAME} characters", hint="choose a shorter name")
     if "/" in name or " " in name or not name.isprintable():
@@ -114,7 +102,7 @@ def check_name(name: str, path: str) -> None:
 
 
 def check_key(key: str, path: str) -> None:
-    """Refuse the key of a label or taint that is empty, or that could not be read again."""
+    """Reject a label or taint key that is empty or could not be read again."""
     if not key:
         raise InputError(f"{path}: a key is empty", hint="name it")
     if " " in key or not key.isprintable():
@@ -123,12 +111,12 @@ def check_key(key: str, path: str) -> None:
 
 
 def check_keys(labels: Mapping[str, str], path: str) -> None:
-    """Refuse labels of which one has no key."""
+    """Reject labels with an empty key."""
     if "" in labels:
         raise InputError(f"{path}: a label has no key", hint="name the label")
 
 
 def version_of(metadata: Metadata) -> int:
-    """Read the resourceVersion as a number; 0 when it is none."""
+    """Return the resourceVersion as a number; 0 if it is not a number."""
     text = str(metadata.resource_version)
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MAX_VERSION_DIGITS else 0

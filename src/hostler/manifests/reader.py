@@ -1,29 +1,26 @@
 """All objects of one input, put together: hosts, guests, namespaces, gangs and budgets.
 
-Objects may stand in any order, and a pod means something else when a service, an owner or a priority
-class stands beside it. So everything is decoded and looked through first (:meth:`Reader.add`), then pods
-are converted and workloads expanded (:meth:`Reader.finish`). Used by ``lists``.
+Objects come one by one, or in lists as ``kubectl get -o json`` prints them, in any order. The meaning of a pod depends
+on services, owners and priority classes in the same input. So :meth:`ManifestReader.add` first decodes and registers
+everything, and :meth:`ManifestReader.finish` then converts pods and expands workloads. Unknown kinds are noted and
+skipped, so ``kubectl get all -o json`` works as input. Used by the command line and the simulator.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TypeAlias
 
 import msgspec
 
 from hostler.errors import DuplicateNameError, InputError
 from hostler.manifests.budgets import read_budget
-from hostler.manifests.decoding import read_object
-from hostler.manifests.gangs import has_seed_group, read_crd_pod_group, read_pod_group
-from hostler.manifests.kinds import Object, place_of, struct_of
+from hostler.manifests.decoder import Object, list_item_kind, place_of, read_object, struct_of
 from hostler.manifests.nodes import node_to_host
-from hostler.manifests.objects import Node, Pod
-from hostler.manifests.owners import Owners
-from hostler.manifests.places import Note, about, check_keys, check_name, pod_place
-from hostler.manifests.pods import pod_to_guest
-from hostler.manifests.policy_objects import (
+from hostler.manifests.objects.core import Node, Pod
+from hostler.manifests.objects.policies import (
     CrdPodGroup,
     Namespace,
     PodDisruptionBudget,
@@ -31,19 +28,23 @@ from hostler.manifests.policy_objects import (
     PriorityClass,
     Service,
 )
-from hostler.manifests.replicas import Names, selector_of
-from hostler.manifests.surroundings import Surroundings
-from hostler.manifests.workload_objects import ReplicaSet, ReplicationController, StatefulSet
-from hostler.manifests.workloads import WORKLOADS, Expansion
+from hostler.manifests.objects.workloads import ReplicaSet, ReplicationController, StatefulSet
+from hostler.manifests.places import ManifestNote, about, check_keys, check_name, pod_place
+from hostler.manifests.pods.gangs import has_seed_group, read_crd_pod_group, read_pod_group
+from hostler.manifests.pods.guests import pod_to_guest
+from hostler.manifests.pods.surroundings import Surroundings
+from hostler.manifests.workloads.missing_pods import WORKLOADS, WorkloadExpansion
+from hostler.manifests.workloads.owners import Owners
+from hostler.manifests.workloads.replicas import PodNames, selector_of
 from hostler.model import Budget, Gang, Guest, GuestSpec, Host, Labels, labels
 
-__all__ = ["Reader"]
+__all__ = ["ManifestReader", "Manifests", "is_manifest", "read_manifests"]
 
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"  # the API server gives every namespace this label
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """One object: its place in the input, what it is called, and the file it stands in."""
+    """One object: its place in the input, its name, and its file."""
 
     at: int
     item: Object
@@ -51,12 +52,12 @@ class _Record(msgspec.Struct, frozen=True):
     source: str
 
     def about(self) -> AbstractContextManager[None]:
-        """Name the object in errors that are raised inside."""
+        """Prefix errors raised inside with the object's name."""
         return about(f"{self.source}: {self.place}" if self.source else self.place)
 
 
-class Reader:
-    """What has been read so far, and which names and uids are taken by whom."""
+class ManifestReader:
+    """The objects read so far, and the names and uids in use."""
 
     def __init__(self, *, seed_annotations: bool = False, more_hosts: Iterable[Host] = ()) -> None:
         self.hosts: list[Host] = []
@@ -72,23 +73,23 @@ class Reader:
         self._around = Surroundings()
         self._records: list[_Record] = []
         self._count = 0
-        self._notes: list[tuple[int, Note]] = []
+        self._notes: list[tuple[int, ManifestNote]] = []
         self._specs: dict[GuestSpec, GuestSpec] = {}
         self._places: set[str] = set()
         self._uids: dict[tuple[str, str], str] = {}
 
     @property
-    def notes(self) -> tuple[Note, ...]:
-        """Return the notes in the order of the objects that they are about."""
+    def notes(self) -> tuple[ManifestNote, ...]:
+        """Return the notes in the order of their objects."""
         return tuple(note for _, note in sorted(self._notes, key=lambda entry: entry[0]))
 
     def add(self, version: str, kind: str, data: Mapping[str, object], source: str = "") -> None:
-        """Take an object in; a kind that is not read is noted and ignored."""
+        """Add an object; an unknown kind is noted and ignored."""
         self._count += 1
         struct = struct_of(version, kind)
         place = place_of(struct, kind, data)
         if struct is None:
-            self._notes.append((self._count, Note(place, "", "ignored")))
+            self._notes.append((self._count, ManifestNote(place, "", "ignored")))
             return
         with about(source) if source else nullcontext():
             item = read_object(data, struct, place)
@@ -105,16 +106,16 @@ class Reader:
         self._records.append(record)
 
     def finish(self) -> None:
-        """Convert what depends on other objects, now that all are there."""
+        """Convert what depends on other objects, now that all are known."""
         pods = [record.item for record in self._records if isinstance(record.item, Pod)]
         workloads = [record.item for record in self._records if isinstance(record.item, WORKLOADS)]
-        expansion = Expansion(
+        expansion = WorkloadExpansion(
             owners=Owners(
                 ((type(item).__name__, item.metadata) for item in workloads),
                 pods,
                 [item for item in workloads if isinstance(item, ReplicaSet)],
             ),
-            names=Names(pods),
+            names=PodNames(pods),
             around=self._around,
             hosts=(*self.hosts, *self._more_hosts),
             specs=self._specs,
@@ -132,7 +133,7 @@ class Reader:
             self.namespaces.setdefault(namespace, ((_NAMESPACE_NAME, namespace),))
 
     def _look_at(self, record: _Record) -> None:
-        """Take in what others depend on."""
+        """Register what other objects depend on."""
         item = record.item
         match item:
             case Node():
@@ -155,7 +156,7 @@ class Reader:
                 with record.about():
                     self._around.add_controller(type(item).__name__, item.metadata, selector_of(item))
 
-    def _convert(self, record: _Record, expansion: Expansion) -> None:
+    def _convert(self, record: _Record, expansion: WorkloadExpansion) -> None:
         item = record.item
         if isinstance(item, Pod):
             self._convert_pod(record, item)
@@ -192,11 +193,11 @@ class Reader:
         self.guests.append(guest)
         self.guest_sources.append(record.source)
 
-    def _add_gang(self, record: _Record, gang: Gang, notes: Iterable[Note]) -> None:
+    def _add_gang(self, record: _Record, gang: Gang, notes: Iterable[ManifestNote]) -> None:
         self.gangs[gang.key] = gang
         self._note(record, notes)
 
-    def _note(self, record: _Record, notes: Iterable[Note]) -> None:
+    def _note(self, record: _Record, notes: Iterable[ManifestNote]) -> None:
         self._notes += ((record.at, note) for note in notes)
 
     def _claim_place(self, place: str) -> None:
@@ -208,3 +209,97 @@ class Reader:
         owner = self._uids.setdefault((kind, uid), place)
         if owner != place:
             raise DuplicateNameError(f"{owner} and {place} have the same uid {uid!r}", hint="drop metadata.uid")
+
+
+OWN_GROUP = "hostler/"
+_Item: TypeAlias = tuple[str, str, Mapping[str, object]]
+_MAX_DEPTH = 8  # lists in lists
+
+
+class Manifests(msgspec.Struct, frozen=True):
+    """The content of a set of Kubernetes objects, in the order given, and notes on ignored fields.
+
+    ``namespaces`` has the labels of every namespace that is given or that a guest is in. The sources, in the order of
+    hosts and guests, are those passed to ``read_manifests``.
+    """
+
+    hosts: tuple[Host, ...] = ()
+    guests: tuple[Guest, ...] = ()
+    notes: tuple[ManifestNote, ...] = ()
+    namespaces: dict[str, Labels] = {}
+    gangs: tuple[Gang, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    host_sources: tuple[str, ...] = ()
+    guest_sources: tuple[str, ...] = ()
+
+
+def is_manifest(data: object) -> bool:
+    """Say whether data is a Kubernetes object, and not our own format or something else."""
+    if not isinstance(data, Mapping):
+        return False
+    version, kind = data.get("apiVersion"), data.get("kind")
+    return isinstance(version, str) and isinstance(kind, str) and not version.startswith(OWN_GROUP)
+
+
+def read_manifests(
+    objects: Iterable[Mapping[str, object]],
+    *,
+    sources: Sequence[str] = (),
+    more_hosts: Iterable[Host] = (),
+    seed_annotations: bool = False,
+) -> Manifests:
+    """Read all Kubernetes objects of an input together; pods of equal content share one spec object.
+
+    ``sources`` has the file of each object, in the order of ``objects``. ``more_hosts`` come from elsewhere and get
+    daemons too. ``seed_annotations`` enables the annotations ``priority`` and ``pod-group`` of pods: a gang then needs
+    all members in the input. It is off by default, because any user could raise the priority of a pod.
+    """
+    reader = ManifestReader(seed_annotations=seed_annotations, more_hosts=more_hosts)
+    for at, data in enumerate(objects):
+        source = sources[at] if sources else ""
+        for version, kind, item in _items(data, where=source):
+            reader.add(version, kind, item, source)
+    reader.finish()
+    return Manifests(
+        hosts=tuple(reader.hosts),
+        guests=tuple(reader.guests),
+        notes=reader.notes,
+        namespaces=reader.namespaces,
+        gangs=tuple(reader.gangs.values()),
+        budgets=tuple(reader.budgets),
+        host_sources=tuple(reader.host_sources) if sources else (),
+        guest_sources=tuple(reader.guest_sources) if sources else (),
+    )
+
+
+def _items(
+    data: object, *, where: str = "", item_version: str = "", item_kind: str = "", path: str = "", depth: int = 0
+) -> Iterator[_Item]:
+    """Iterate over an object, or over the items of a list, with the version and kind of each."""
+    prefix = "".join(f"{part}: " for part in (where, path) if part)
+    if not isinstance(data, Mapping):
+        raise InputError(f"{prefix}not a Kubernetes object", hint="an object is a mapping with apiVersion and kind")
+    version = data.get("apiVersion") or item_version
+    kind = data.get("kind") or item_kind
+    if not isinstance(version, str) or not isinstance(kind, str) or not version or not kind:
+        raise InputError(
+            f"{prefix}an object has no apiVersion or no kind", hint="a Pod has apiVersion: v1 and kind: Pod"
+        )
+    inner_kind = list_item_kind(version, kind)
+    if inner_kind is None:
+        yield version, kind, data
+        return
+    items = data.get("items") or ()
+    if depth >= _MAX_DEPTH or isinstance(items, str | Mapping) or not isinstance(items, Iterable):
+        raise InputError(
+            f"{prefix}{kind}: items is not a list of objects", hint="kubectl get -o json prints such lists"
+        )
+    for at, item in enumerate(items):
+        yield from _items(
+            item,
+            where=where,
+            item_version=version if inner_kind else "",
+            item_kind=inner_kind,
+            path=f"{path}.items[{at}]" if path else f"items[{at}]",
+            depth=depth + 1,
+        )

@@ -1,4 +1,4 @@
-"""Kubernetes' times to nanoseconds since 1970, and back; whole microseconds, which is finer than it writes."""
+"""Kubernetes' times to nanoseconds since 1970 and back, in whole microseconds (Kubernetes writes seconds)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LIMIT_NS = 2**62  # the engine's clock ends there, in 2116
 
 
 def nanoseconds(time: datetime.datetime | None, path: str) -> int:
-    """Turn a time into nanoseconds; 0 when there is none. A time without a zone is in UTC."""
+    """Convert a time to nanoseconds; 0 if there is none. A time without a zone is in UTC."""
     if time is None:
         return 0
     aware = time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC)

@@ -1,14 +1,15 @@
 """Plain immutable values: resources, hosts, guests, policies, events, actions, decisions.
 
-Everything here hashes, compares, and goes through msgspec both ways. It reads no clock and does no I/O.
+All of them can be hashed, compared, and encoded and decoded by msgspec. This package reads no clock and does no I/O.
 """
 
-from hostler.model.actions import Abandon, Action, Ask, Bind, Evict, Hold, Nominate, Prepare
+from hostler.model.actions import Abandon, Action, Ask, Bind, Defer, Evict, Nominate, Prepare
 from hostler.model.constraints import GuestTerm, HostPort, Selector, Spread, WeightedGuestTerm
 from hostler.model.decisions import (
-    Change,
     Cure,
+    CureChange,
     Decision,
+    DecisionNote,
     EvictionAdvice,
     Explanation,
     Failure,
@@ -74,7 +75,7 @@ from hostler.model.resources import (
     parse_resource,
 )
 from hostler.model.selectors import Expression, Taint, Term, Toleration, WeightedTerm
-from hostler.model.tenancy import Budget, Gang, Quota, Reservation
+from hostler.model.tenancy import Budget, Gang, Quota, Reservation, Tenancy
 
 __all__ = [
     "CPU",
@@ -94,9 +95,11 @@ __all__ = [
     "Budget",
     "BudgetChanged",
     "BudgetLeft",
-    "Change",
     "Cure",
+    "CureChange",
     "Decision",
+    "DecisionNote",
+    "Defer",
     "Device",
     "DeviceRequest",
     "Event",
@@ -120,7 +123,6 @@ __all__ = [
     "GuestSpec",
     "GuestTerm",
     "GuestsArrived",
-    "Hold",
     "Host",
     "HostChanged",
     "HostJoined",
@@ -152,6 +154,7 @@ __all__ = [
     "Selector",
     "Spread",
     "Taint",
+    "Tenancy",
     "Term",
     "Toleration",
     "WeightedGuestTerm",
@@ -167,4 +170,4 @@ __all__ = [
     "parse_quantity",
     "parse_ratio",
     "parse_resource",
-]
+]  # fmt: skip

@@ -1,4 +1,7 @@
-"""Actions: what a front must carry out. One tagged union, like the events that report how it went."""
+"""Actions: what a front must carry out. One tagged union, like the events that report the results.
+
+Invariant: tags and fields are part of journals and logs. They do not change when classes are renamed.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,22 @@ import msgspec
 from hostler.model.decisions import ReasonCount
 
 __all__ = [
-    "PREEMPTED", "RECLAIMED", "Abandon", "Action", "Ask", "Bind", "Evict", "Hold", "Nominate", "Prepare", "Task",
+    "PREEMPTED",
+    "RECLAIMED",
+    "Abandon",
+    "Action",
+    "Ask",
+    "Bind",
+    "Defer",
+    "Evict",
+    "Nominate",
+    "Prepare",
+    "Task",
 ]  # fmt: skip
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="action"):
-    """Base of all actions: whom it is about, and the decision's sequence number."""
+    """Base of all actions: the guest, and the decision's sequence number."""
 
     uid: str
     guest: str
@@ -28,8 +41,8 @@ class Bind(Task, frozen=True, tag="bind", gc=False):
     devices: tuple[int, ...] = ()
 
 
-class Hold(Task, frozen=True, tag="hold"):
-    """Leave the guest waiting and tell its owner why; the counts add up to the number of hosts."""
+class Defer(Task, frozen=True, tag="hold"):
+    """Leave the guest waiting and report the reasons to its owner; the counts add up to the number of hosts."""
 
     hosts: int
     reasons: tuple[ReasonCount, ...] = ()
@@ -46,7 +59,7 @@ class Ask(Task, frozen=True, tag="ask"):
 
 
 class Prepare(Task, frozen=True, tag="prepare"):
-    """Get ``needs`` ready on the host, where room is held; answer with Prepared before the deadline."""
+    """Prepare ``needs`` on the host, where room is held; answer with Prepared before the deadline."""
 
     host: str
     needs: tuple[str, ...]
@@ -55,20 +68,20 @@ class Prepare(Task, frozen=True, tag="prepare"):
 
 
 class Abandon(Task, frozen=True, tag="abandon"):
-    """Stop preparing: the deadline passed and the room was given back."""
+    """Stop preparing: the deadline passed and the room was released."""
 
     host: str
     reason: str = ""
 
 
-PREEMPTED = "preempted by "  # how the reason of an eviction for somebody of higher priority begins
-RECLAIMED = "reclaimed by "  # and of one for a tenant that has less than it is guaranteed
+PREEMPTED = "preempted by "  # start of the reason of an eviction for a guest of higher priority
+RECLAIMED = "reclaimed by "  # and of one for a tenant below its guarantee
 
 
 class Evict(Task, frozen=True, tag="evict"):
-    """End the guest on its host, gracefully, for ``preemptor`` (a uid); answer with GuestLeft or EvictFailed.
+    """End the guest on its host gracefully, for ``preemptor`` (a uid); answer with GuestLeft or EvictFailed.
 
-    What kind it is stands in the reason alone: a field of its own would change the digests of steps in old logs.
+    Only the reason says whether it is a preemption or a reclaim. A field would change the digests of steps in old logs.
     """
 
     host: str
@@ -77,20 +90,20 @@ class Evict(Task, frozen=True, tag="evict"):
 
     @property
     def is_preemption(self) -> bool:
-        """Say whether it makes way for somebody of higher priority."""
+        """Say whether the guest is evicted for a guest of higher priority."""
         return self.reason.startswith(PREEMPTED)
 
     @property
     def is_reclaim(self) -> bool:
-        """Say whether it makes way for a tenant that has less than it is guaranteed."""
+        """Say whether the guest is evicted for a tenant that has less than its guarantee."""
         return self.reason.startswith(RECLAIMED)
 
 
 class Nominate(Task, frozen=True, tag="nominate"):
-    """Tell that room on the host is kept for the guest until the victims have left; no host: no longer."""
+    """Report that room on the host is held for the guest until the victims have left; no host: not any more."""
 
     host: str = ""
     victims: tuple[str, ...] = ()
 
 
-Action: TypeAlias = Bind | Hold | Ask | Prepare | Abandon | Evict | Nominate
+Action: TypeAlias = Bind | Defer | Ask | Prepare | Abandon | Evict | Nominate

@@ -1,4 +1,4 @@
-"""What a guest says about other guests: near them, away from them, spread over domains, with these ports and images.
+"""Constraints of a guest about other guests: near, apart, spread over domains; and its ports and images.
 
 A domain is the set of hosts that share the value of a label (the topology key): a server, a rack, a zone. Semantics are
 those of Kubernetes' inter-pod affinity and topology spread, for VMs as much as for pods.
@@ -13,11 +13,11 @@ import msgspec
 from hostler.model.resources import Labels
 from hostler.model.selectors import Expression
 
-__all__ = ["GuestTerm", "HostPort", "Selector", "Spread", "WeightedGuestTerm"]
+__all__ = ["GuestTerm", "HostPort", "Selector", "Spread", "WeightedGuestTerm", "text_of"]
 
 
 class Selector(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Requirements on labels that must all hold; without any it matches everything."""
+    """Requirements on labels that must all hold; without requirements it matches everything."""
 
     expressions: tuple[Expression, ...] = ()
 
@@ -30,11 +30,16 @@ class Selector(msgspec.Struct, frozen=True, omit_defaults=True):
         return ", ".join(expression.text() for expression in self.expressions) or "everything"
 
 
-class GuestTerm(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Some other guests, and the kind of domain in which being near to them counts.
+def text_of(selector: Selector | None) -> str:
+    """Write a term's selector in one line. The word for a missing one is in recorded reasons, so it must stay."""
+    return selector.text() if selector is not None else "nobody"
 
-    Without a selector no guest is meant. Without namespaces and namespace selector, those of the guest's own namespace
-    are meant; else the union of the named namespaces and the selected ones.
+
+class GuestTerm(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A set of other guests, and the kind of domain in which they count as near.
+
+    Without a selector it matches no guest. Without namespaces and namespace selector, it is about the guest's own
+    namespace; otherwise about the union of the named and the selected namespaces.
     """
 
     topology: str
@@ -44,22 +49,22 @@ class GuestTerm(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def text(self) -> str:
         """Write the term in one line."""
-        who = self.selector.text() if self.selector is not None else "nobody"
-        return f"{who} by {self.topology}"
+        return f"{text_of(self.selector)} by {self.topology}"
 
 
 class WeightedGuestTerm(msgspec.Struct, frozen=True):
-    """A term that a guest would like to see met (or, as anti-affinity, not met), and how much."""
+    """A preferred term (or, as anti-affinity, a term to avoid), with its weight."""
 
     weight: int
     term: GuestTerm
 
 
 class Spread(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Spread the selected guests of the namespace over domains, so that no domain is ``max_skew`` ahead of the least.
+    """Spread the selected guests of the namespace over domains: none is more than ``max_skew`` ahead of the lowest.
 
-    ``min_domains``: with fewer eligible domains the least counts as zero. Hosts that the guest's own selector and
-    affinity exclude do not count when ``honor_affinity``; those with untolerated taints, when ``honor_taints``.
+    ``min_domains``: with fewer eligible domains the lowest count is zero. Hosts that the guest's own selector and
+    affinity exclude do not count if ``honor_affinity`` is set; hosts with untolerated taints do not count if
+    ``honor_taints`` is set.
     """
 
     topology: str
@@ -72,19 +77,18 @@ class Spread(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def text(self) -> str:
         """Write the constraint in one line."""
-        who = self.selector.text() if self.selector is not None else "nobody"
-        return f"{who} by {self.topology}, skew {self.max_skew}"
+        return f"{text_of(self.selector)} by {self.topology}, skew {self.max_skew}"
 
 
 class HostPort(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A port of the host that only one guest can have; no address means all of them."""
+    """A port of the host that only one guest can use; without an address it means all addresses."""
 
     port: int
     protocol: Literal["TCP", "UDP", "SCTP"] = "TCP"
     address: str = ""
 
     def conflicts(self, other: HostPort) -> bool:
-        """Say whether both cannot be on one host."""
+        """Say whether two ports cannot be used on one host."""
         same = self.port == other.port and self.protocol == other.protocol
         return same and (self.address == other.address or not self.address or not other.address)
 

@@ -1,4 +1,4 @@
-"""Decisions and their explanations: the same objects in CLI, REST, event and page."""
+"""Decisions and their explanations: the same objects in the CLI, REST, events and pages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Literal
 import msgspec
 
 __all__ = [
-    "Change",
     "ChangeKind",
     "Cure",
+    "CureChange",
     "Decision",
+    "DecisionNote",
     "EvictionAdvice",
+    "EvictionObstacle",
     "Explanation",
     "Failure",
     "GangAdvice",
@@ -20,13 +22,14 @@ __all__ = [
     "Reason",
     "ReasonCount",
     "Score",
-]
+    "WakeEvent",
+]  # fmt: skip
 
 ChangeKind = Literal["reduce_request", "tolerate", "relax_selector", "uncordon", "evict", "other"]
 
 
 class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why a host was refused: the filter, a stable code, and what it is about (a resource, a taint, a label)."""
+    """Why a host was rejected: the filter, a stable code, and a subject (a resource, a taint, a label)."""
 
     plugin: str
     code: str
@@ -39,14 +42,29 @@ class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReasonCount(msgspec.Struct, frozen=True):
-    """How many hosts were refused for one primary reason."""
+    """How many hosts were rejected for one primary reason."""
 
     reason: Reason
     hosts: int
 
 
+class DecisionNote(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A note beside the reasons of a decision: a stable code, and its subject.
+
+    ``subject`` is a host, a gang or a reservation, and ``count`` of ``total`` is the counted quantity. ``place`` is the
+    domain of a gang (``rack=r1``). ``said`` is a text from outside: of an agent, an extender, an API server.
+    """
+
+    code: str
+    subject: str = ""
+    count: int = 0
+    total: int = 0
+    place: str = ""
+    said: str = ""
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a guest goes, or why nowhere. ``reasons`` and ``feasible`` add up to ``hosts``."""
+    """The host of a guest, or why it has none. ``reasons`` and ``feasible`` add up to ``hosts``."""
 
     guest: str
     uid: str
@@ -61,14 +79,15 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hosts: int = 0
     feasible: int = 0
     reasons: tuple[ReasonCount, ...] = ()
-    note: str = ""  # what happened outside: a failed bind, a late answer
+    note: str = ""  # the text of ``notes``
+    notes: tuple[DecisionNote, ...] = ()  # beside the reasons: what a gang lacks, an eviction, a failed bind
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One filter that a host fails, with the amounts where there are any (in the resource's unit).
+    """One filter that rejects a host, with amounts if it has any (in the resource's unit).
 
-    ``by`` names the first few guests that stand in the way, where guests do; for amounts, those for whom ``held`` is
-    kept (``reservation:night``, ``gang:default/crew``, ``guest:web-0``).
+    ``by`` names the first few guests that block the host. For amounts, it names the owners of the ``held`` room
+    (``reservation:night``, ``gang:default/crew``, ``guest:web-0``).
     """
 
     reason: Reason
@@ -80,7 +99,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Score(msgspec.Struct, frozen=True):
-    """One scorer's part: the raw score, and what it counts after normalising and weighting."""
+    """One scorer's part: the raw score, and its contribution after normalizing and weighting."""
 
     plugin: str
     raw: int | float
@@ -88,7 +107,7 @@ class Score(msgspec.Struct, frozen=True):
 
 
 class HostVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one host says to one guest: all failing filters, or all scores."""
+    """The answer of one host for one guest: all failing filters, or all scores."""
 
     host: str
     failures: tuple[Failure, ...] = ()
@@ -97,12 +116,12 @@ class HostVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def fits(self) -> bool:
-        """Say whether the guest may go there."""
+        """Say whether the host takes the guest."""
         return not self.failures
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change that would help; ``relative`` is its size (a request cut by half: 0.5; a constraint given up: 1)."""
+class CureChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change of a cure; ``relative`` is its size (a request cut by half: 0.5; a dropped constraint: 1)."""
 
     kind: ChangeKind
     subject: str
@@ -115,15 +134,30 @@ class Cure(msgspec.Struct, frozen=True, kw_only=True):
     """The smallest set of changes, at most three, after which the guest fits on ``host``."""
 
     host: str
-    changes: tuple[Change, ...]
+    changes: tuple[CureChange, ...]
+
+
+class EvictionObstacle(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What prevents evictions from helping: a stable code, and on how many hosts; 0 if it is about no host."""
+
+    code: str
+    hosts: int = 0
+
+
+class WakeEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An event that would wake a guest: a stable code, and its subject (a reservation)."""
+
+    code: str
+    subject: str = ""
 
 
 class EvictionAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The cheapest eviction that would make room, or (without a host) why none would.
 
-    ``hosts`` counts the hosts where some eviction would help. ``why_not`` also tells why it is not carried out.
-    Where room is made for a whole ``gang``, ``host`` names all hosts of the victims. ``tenant`` is set where it is
-    reclaimed: that one has more than it is guaranteed, and the guest's tenant less.
+    ``hosts`` counts the hosts where some eviction would help. ``obstacles`` are what prevents evictions from helping,
+    or why this one is not carried out; ``why_not`` is the same as text. For a whole ``gang``, ``host`` names all hosts
+    of the victims. ``tenant`` is set for a reclaim: this tenant has more than its guarantee, and the guest's tenant
+    less.
     """
 
     host: str = ""
@@ -134,10 +168,11 @@ class EvictionAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     why_not: str = ""
     gang: str = ""
     tenant: str = ""
+    obstacles: tuple[EvictionObstacle, ...] = ()
 
 
 class MemberAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a pending member of a gang finds: the host it would take, or the reasons why none."""
+    """The host that a pending member of a gang would take, or the reasons why there is none."""
 
     guest: str
     host: str = ""
@@ -145,7 +180,11 @@ class MemberAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class GangAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A gang as it stands: how many are placed, what each pending member finds, and what binds."""
+    """The current state of a gang: placed members, what each pending member finds, and the binding constraint.
+
+    The binding constraint is ``not_ready`` if the gang cannot be tried yet, else the reason that rejects most.
+    ``binding`` is its text.
+    """
 
     gang: str
     min_count: int = 0
@@ -155,10 +194,12 @@ class GangAdvice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     domain: str = ""
     members: tuple[MemberAdvice, ...] = ()
     binding: str = ""
+    not_ready: DecisionNote | None = None
+    binding_reason: Reason | None = None
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A decision with every host's verdict, near misses first among the refusals, the cure, and what would wake it."""
+    """A decision with every host's verdict, near misses first among rejecting hosts, the cure, and the wake events."""
 
     decision: Decision
     as_of: str
@@ -168,7 +209,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     eviction: EvictionAdvice | None = None
     gang: GangAdvice | None = None
     quota: str = ""  # what the guest would take beyond its tenant's quota
-    wakes: tuple[str, ...] = ()
+    wakes: tuple[str, ...] = ()  # the text of each of ``wake_events``
+    wake_events: tuple[WakeEvent, ...] = ()
 
     @property
     def feasible(self) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""Facts: everything that an engine may be told. One tagged union, so that a journal, a message and a test agree.
+"""Facts: everything that a front may report to an engine. One tagged union, for journals, messages and tests alike.
 
-Facts about hosts and guests carry identity (name, uid) and version. The same fact again, or an older one, changes
-nothing; two different facts of equal version contradict each other and are refused. ``at`` is the time of the fact in
-nanoseconds; the engine's clock never runs backwards, so a late fact does not turn it back.
+Facts about hosts and guests carry an identity (name, uid) and a version. The same fact again, or an older one, changes
+nothing. Two different facts of equal version contradict each other and are rejected. ``at`` is the time of the fact in
+nanoseconds. The engine's clock never goes back, so a late fact does not turn it back.
 """
 
 from __future__ import annotations
@@ -18,33 +18,11 @@ from hostler.model.resources import Labels
 from hostler.model.tenancy import Budget, Gang, Quota, Reservation
 
 __all__ = [
-    "Answered",
-    "BindFailed",
-    "BudgetChanged",
-    "BudgetLeft",
-    "Event",
-    "EvictFailed",
-    "Fact",
-    "GangChanged",
-    "GangLeft",
-    "GuestArrived",
-    "GuestBound",
-    "GuestChanged",
-    "GuestFailed",
-    "GuestLeft",
-    "GuestNominated",
-    "GuestsArrived",
-    "HostChanged",
-    "HostJoined",
-    "HostLeft",
-    "HostsJoined",
-    "NamespaceChanged",
-    "PolicyChanged",
-    "Prepared",
-    "QuotasChanged",
-    "ReservationChanged",
-    "ReservationLeft",
-]
+    "Answered", "BindFailed", "BudgetChanged", "BudgetLeft", "Event", "EvictFailed", "Fact", "GangChanged", "GangLeft",
+    "GuestArrived", "GuestBound", "GuestChanged", "GuestFailed", "GuestLeft", "GuestNominated", "GuestsArrived",
+    "HostChanged", "HostJoined", "HostLeft", "HostsJoined", "NamespaceChanged", "PolicyChanged", "Prepared",
+    "QuotasChanged", "ReservationChanged", "ReservationLeft",
+]  # fmt: skip
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
@@ -54,7 +32,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
 
 
 class HostJoined(Fact, frozen=True, tag="host_joined"):
-    """A host is there, or came back, perhaps with another size."""
+    """A host joined, or came back, perhaps with another size."""
 
     host: Host
 
@@ -72,9 +50,9 @@ class HostChanged(Fact, frozen=True, tag="host_changed"):
 
 
 class HostLeft(Fact, frozen=True, tag="host_left"):
-    """A host is gone; what ran there is parked until the host or the guest's end is reported.
+    """A host left; its guests are parked until the host comes back or their end is reported.
 
-    ``version``, where the front knows it, keeps out older facts about the host that come late.
+    ``version``, if the front knows it, rejects older facts about the host that arrive late.
     """
 
     name: str
@@ -83,7 +61,7 @@ class HostLeft(Fact, frozen=True, tag="host_left"):
 
 
 class GuestArrived(Fact, frozen=True, tag="guest_arrived"):
-    """A guest wants a place, or already has one (``guest.host``)."""
+    """A guest needs a host, or already has one (``guest.host``)."""
 
     guest: Guest
 
@@ -100,26 +78,26 @@ class GuestsArrived(Fact, frozen=True, tag="guests_arrived"):
 
 
 class GuestChanged(Fact, frozen=True, tag="guest_changed"):
-    """A guest's spec changed, or somebody bound it."""
+    """A guest's spec changed, or it was bound from outside."""
 
     guest: Guest
 
 
 class GuestLeft(Fact, frozen=True, tag="guest_left"):
-    """A guest is gone, whatever state it was in; its uid never comes back."""
+    """A guest ended, in whatever state; its uid is never used again."""
 
     uid: str
 
 
 class GuestBound(Fact, frozen=True, tag="guest_bound"):
-    """A Bind was carried out: the assumed placement is real now."""
+    """A Bind was carried out: the assumed placement is confirmed."""
 
     uid: str
     host: str
 
 
 class BindFailed(Fact, frozen=True, tag="bind_failed"):
-    """A Bind was not carried out: everything that it held goes back."""
+    """A Bind was not carried out: everything that the guest held is released."""
 
     uid: str
     host: str
@@ -127,7 +105,7 @@ class BindFailed(Fact, frozen=True, tag="bind_failed"):
 
 
 class Answered(Fact, frozen=True, tag="answered"):
-    """The answer to an Ask: scores of the acceptable hosts, and refusals of others."""
+    """The answer to an Ask: scores of acceptable hosts, and rejections of others."""
 
     uid: str
     ask: int
@@ -137,7 +115,7 @@ class Answered(Fact, frozen=True, tag="answered"):
 
 
 class Prepared(Fact, frozen=True, tag="prepared"):
-    """The answer to a Prepare: ready, or why not."""
+    """The answer to a Prepare: ready, or the reason why not."""
 
     uid: str
     host: str
@@ -152,72 +130,77 @@ class EvictFailed(Fact, frozen=True, tag="evict_failed"):
 
 
 class GuestFailed(Fact, frozen=True, tag="guest_failed"):
-    """Deciding a guest failed, by a plugin's fault: it is tried again later, and the others go on."""
+    """A plugin failed while a guest was decided: the guest is tried again later, and others are decided."""
 
     uid: str
     reason: str = ""
 
 
 class GuestNominated(Fact, frozen=True, tag="guest_nominated"):
-    """Room on a host was promised to a waiting guest before the engine's time; its victims may still be leaving."""
+    """Room on a host was promised to a waiting guest before the engine started; its victims may still be leaving."""
 
     uid: str
     host: str
 
 
 class NamespaceChanged(Fact, frozen=True, tag="namespace_changed"):
-    """A namespace's labels, which namespace selectors look at; none at all also means that it is gone."""
+    """A namespace's labels, for namespace selectors; no labels also means that the namespace is gone."""
 
     name: str
     labels: Labels = ()
 
 
 class GangChanged(Fact, frozen=True, tag="gang_changed"):
-    """A gang is there, or changed; members may have come before it."""
+    """A gang was added or changed; members may have arrived before it."""
 
     gang: Gang
 
 
 class GangLeft(Fact, frozen=True, tag="gang_left"):
-    """A gang is gone; members that still wait keep waiting for it."""
+    """A gang was deleted; members that still wait keep waiting for it."""
 
     key: str
 
 
 class BudgetChanged(Fact, frozen=True, tag="budget_changed"):
-    """A disruption budget is there, or changed."""
+    """A disruption budget was added or changed."""
 
     budget: Budget
 
 
 class BudgetLeft(Fact, frozen=True, tag="budget_left"):
-    """A disruption budget is gone."""
+    """A disruption budget was deleted."""
 
     key: str
 
 
 class QuotasChanged(Fact, frozen=True, tag="quotas_changed"):
-    """The quotas that hold from now on, all of them."""
+    """All quotas that apply from now on."""
 
     quotas: tuple[Quota, ...]
 
 
 class ReservationChanged(Fact, frozen=True, tag="reservation_changed"):
-    """A reservation is there, or changed."""
+    """A reservation was added or changed."""
 
     reservation: Reservation
 
 
 class ReservationLeft(Fact, frozen=True, tag="reservation_left"):
-    """A reservation is gone before its time."""
+    """A reservation was deleted before its end."""
 
     name: str
 
 
 class PolicyChanged(Fact, frozen=True, tag="policy_changed"):
-    """The policies that decide from now on, all of them; the first is the default."""
+    """All policies that apply from now on; the first is the default.
+
+    Waiting guests are tried again by them, unless ``wakes`` is false: then only typical mixes changed, which makes no
+    guest fit that did not fit before.
+    """
 
     policies: tuple[Policy, ...]
+    wakes: bool = True
 
 
 Event: TypeAlias = (

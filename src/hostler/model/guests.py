@@ -1,7 +1,7 @@
-"""Guests, and their shape: all that scheduling can see of them.
+"""Guests, and their specs (shapes): everything that scheduling can see of them.
 
-Guests whose ``spec`` is equal are interchangeable; the engine interns specs, so share one object between guests where
-you can (it is compared by identity first).
+Guests with equal ``spec`` are interchangeable. The engine interns specs, so share one object between guests if you can:
+it is compared by identity first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_TERMS = 1024  # rules about other guests that one guest may have; fronts all
 
 
 class DeviceRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """So many devices of a kind, each with so many milli-units; any of ``models`` will do (none named: any at all)."""
+    """A number of devices of a kind, each with so many milli-units; any of ``models`` fits (none named: all fit)."""
 
     kind: str
     count: int = 1
@@ -28,7 +28,7 @@ class DeviceRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class GuestSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The shape of a guest: requests, devices, constraints, priority and what others may select it by."""
+    """The shape of a guest: requests, devices, constraints, priority, and the labels that others select it by."""
 
     requests: Amounts = ()
     scored_requests: Amounts = ()  # cpu and memory to score by, where that differs (see ``scored_amount``)
@@ -52,13 +52,13 @@ class GuestSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     images: tuple[str, ...] = ()  # one per container, init containers too
     tenant: str = ""
     may_preempt: bool = True
-    is_leaving: bool = False  # it still holds its room, but its end is decided
-    unsupported: tuple[str, ...] = ()  # what the front read and nobody evaluates yet: the guest is refused for it
+    is_leaving: bool = False  # it still uses its room, but it is being ended
+    unsupported: tuple[str, ...] = ()  # needs that are read but not evaluated yet: the guest is rejected for them
     prepare: tuple[str, ...] = ()  # what a front must get ready on the host before the guest is bound
 
     @property
     def term_count(self) -> int:
-        """Return how many rules about other guests there are; each costs the engine a counter."""
+        """Return the number of rules about other guests; each costs the engine a counter."""
         near, apart = self.affinity, self.anti_affinity
         return (
             len(near) + len(apart) + len(self.preferred_affinity) + len(self.preferred_anti_affinity) + len(self.spread)
@@ -70,16 +70,16 @@ UNASKED = {CPU: 100, MEMORY: 200 * 2**20}
 
 
 def scored_amount(spec: GuestSpec, resource: str) -> int:
-    """Return the cpu or memory that allocation scorers count: what the spec says, the request, or a default."""
+    """Return the cpu or memory that allocation scorers use: the scored request, the request, or a default."""
     return amount_of(spec.scored_requests, resource) or amount_of(spec.requests, resource) or UNASKED[resource]
 
 
 class Guest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something to be placed: a VM or a pod.
+    """A VM or a pod to be placed.
 
-    ``host`` is set when the guest already runs there; ``on_devices`` then names the devices' indices, in the order of
-    the spec's device requests. ``draw_key`` replaces the uid as the source of random choices (a redacted journal
-    needs it to draw the same).
+    ``host`` is set when the guest already runs there; ``on_devices`` then has the devices' indices, in the order of the
+    spec's device requests. ``draw_key`` replaces the uid as the key of random choices: a redacted journal needs it to
+    draw the same.
     """
 
     name: str

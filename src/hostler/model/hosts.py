@@ -1,4 +1,4 @@
-"""Hosts: what they have, what they may give, and how they are marked."""
+"""Hosts: their capacity, what they may give, and their labels, taints and devices."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from hostler.model.quantities import MAX_AMOUNT
 from hostler.model.resources import Amounts, Labels, amount_of
 from hostler.model.selectors import Taint
 
-__all__ = ["MAX_DEVICES", "WHOLE_DEVICE", "Device", "Host", "may_give"]
+__all__ = ["HOSTNAME", "MAX_DEVICES", "WHOLE_DEVICE", "Device", "Host", "may_give", "with_hostname"]
 
+HOSTNAME = "kubernetes.io/hostname"  # the label with a host's own name: each host is a domain of its own by it
 WHOLE_DEVICE = 1000  # milli-units of one device
 MAX_DEVICES = 64  # of one host: kernels keep sets of devices as the bits of one word
 
@@ -24,12 +25,11 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that can hold guests: a hypervisor, a Kubernetes node, a simulated machine.
+    """A machine that can run guests: a hypervisor, a Kubernetes node, a simulated machine.
 
     ``uid`` and ``version`` identify the fact: a host that comes back under its name with another uid is another host.
-    ``overcommit`` and ``reserve`` beat the policy's values for the resources they name. ``taken`` is what others
-    than our guests use of it: nobody gets that either, beside what is held back. ``rank`` is a tie key.
-    ``draw_key`` replaces the name in random choices (a redacted journal needs it to draw the same).
+    ``overcommit`` and ``reserve`` override the policy's values for the resources they name. ``taken`` is what others
+    than our guests use; it is subtracted beside the reserve. ``rank`` is a tie key.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def may_give(host: Host, resource: str, overcommit: Amounts = (), reserve: Amounts = ()) -> int:
-    """Return floor(capacity x ratio) - reserve - taken, never below zero; the host's values beat the policy's."""
+    """Return floor(capacity x ratio) - reserve - taken, at least zero; the host's values override the policy's."""
     own_ratio = amount_of(host.overcommit, resource)
     ratio = own_ratio or amount_of(overcommit, resource) or 1_000_000
     own_reserve = any(name == resource for name, _ in host.reserve)
@@ -61,3 +61,10 @@ def may_give(host: Host, resource: str, overcommit: Amounts = (), reserve: Amoun
             hint="lower the overcommit ratio or the capacity",
         )
     return max(limit, 0)
+
+
+def with_hostname(host: Host) -> Host:
+    """Return a host with its name as a label, unless it has that label."""
+    if any(key == HOSTNAME for key, _ in host.labels):
+        return host
+    return msgspec.structs.replace(host, labels=tuple(sorted((*host.labels, (HOSTNAME, host.name)))))

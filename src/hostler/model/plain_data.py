@@ -1,7 +1,7 @@
-"""Decisions and explanations as plain data: one object, whoever prints or serves it.
+"""Decisions and explanations as plain data, the same for every command and page.
 
-All keys are there, also those that are empty, and no -0.0, which a negative weight makes of 0. Used by the commands and
-by the pages of a running scheduler.
+All keys are present, including empty ones. -0.0, the result of a negative weight times 0, becomes 0. Used by the
+commands and by the pages of a running scheduler.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["decision_as_data", "explanation_as_data", "without_minus_zero"]
 
 
 def decision_as_data(decision: Decision, namespace: str) -> dict[str, object]:
-    """Return a decision with all its keys, also those that are empty, and with its guest's namespace."""
+    """Return a decision with all its keys, including empty ones, and with its guest's namespace."""
     data: dict[str, object] = msgspec.to_builtins(decision)
     whole: dict[str, object] = {"guest": decision.guest, "namespace": namespace}
     whole |= {name: data.get(name, getattr(decision, name)) for name in decision.__struct_fields__}
@@ -28,7 +28,8 @@ def explanation_as_data(
 ) -> dict[str, object]:
     """Return the explanation with its feasible hosts and weighted scores at the top.
 
-    ``message`` is the line in kube-scheduler's words; None where there are no such words. ``evicted``: by whom it was.
+    ``message`` is the line in kube-scheduler's words, or None if there is none. ``evicted`` says for which guest it was
+    evicted.
     """
     fitting = [verdict for verdict in explanation.verdicts if verdict.fits]
     data: dict[str, object] = {
@@ -52,6 +53,7 @@ def explanation_as_data(
         "eviction": _whole(explanation.eviction),
         "gang": _whole(explanation.gang),
         "wakes": list(explanation.wakes),
+        "wake_events": rest.get("wake_events", []),
         "evicted": msgspec.to_builtins(evicted),
     }
 
@@ -68,7 +70,7 @@ def _positive(total: int | float | None) -> int | float | None:
 
 
 def _whole(advice: EvictionAdvice | GangAdvice | None) -> dict[str, object] | None:
-    """Return advice with all its keys, also those that are empty."""
+    """Return advice with all its keys, including empty ones."""
     if advice is None:
         return None
     return {name: msgspec.to_builtins(getattr(advice, name)) for name in advice.__struct_fields__}

@@ -1,4 +1,4 @@
-"""Policies as plain data: which filters, which scorers with which weights, and how ties end."""
+"""Policies as plain data: filters, weighted scorers, tie keys, and preemption."""
 
 from __future__ import annotations
 
@@ -9,19 +9,11 @@ import msgspec
 from hostler.model.resources import Amounts
 
 __all__ = [
-    "DEFAULT_POLICY",
-    "AskUse",
-    "DeviceRule",
-    "MixEntry",
-    "Normalizer",
-    "PluginUse",
-    "Policy",
-    "PreemptionRules",
-    "QueueRules",
-    "ScorerUse",
-    "TieKey",
-]
+    "DEFAULT_POLICY", "AskUse", "BudgetRule", "DeviceRule", "MixEntry", "Normalizer", "PluginUse", "Policy",
+    "PreemptionRules", "QueueRules", "ScorerUse", "TieKey",
+]  # fmt: skip
 
+BudgetRule = Literal["best_effort", "strict"]  # whether an eviction may break a disruption budget
 TieKey = Literal["fewer_guests", "rank", "name", "random", "after_last"]
 DeviceRule = Literal["lowest", "best", "worst", "random", "fgd"]
 Normalizer = Literal["none", "max", "reverse_max", "min_max", "min_max_real", "even"]
@@ -44,16 +36,16 @@ class MixEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PluginUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A plugin by name, with its arguments as a JSON text (plain data, so that policies hash and travel)."""
+    """A plugin by name, with its arguments as JSON text (plain data, so that policies can be hashed and sent)."""
 
     name: str
     args: str = ""
 
 
 class ScorerUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A scorer by name, its weight (negative: less is better) and arguments as a JSON text.
+    """A scorer by name, with its weight (negative: less is better) and arguments as JSON text.
 
-    ``shown_as`` is its name in explanations, where that differs.
+    ``shown_as`` is its name in explanations, if that differs.
     """
 
     name: str
@@ -63,7 +55,7 @@ class ScorerUse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AskUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An answer from outside that a decision waits for: who is asked, for how long, and what it weighs."""
+    """An outside answer that a decision waits for: the scorer to ask, the time limit, and the weight."""
 
     name: str
     timeout_ns: int = 5_000_000_000
@@ -72,15 +64,15 @@ class AskUse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PreemptionRules(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a policy evicts guests of lower priority for one that fits nowhere.
+    """How a policy evicts guests of lower priority for a guest that fits nowhere.
 
-    ``budgets``: whether disruption budgets are broken when nothing else helps, or never. A preemptor evicts at most
-    ``max_evictions`` guests within ``window_ns``, and waits ``wait_ns`` for its victims to leave before it looks
-    elsewhere. After ``max_repeats`` evictions on one host that brought it nothing, that host is left alone for the
-    window. A guest of a shape that was itself evicted within the window may evict others only ``max_cascade`` deep.
+    ``budgets``: whether disruption budgets are broken if nothing else helps, or never. A preemptor evicts at most
+    ``max_evictions`` guests within ``window_ns``, and waits ``wait_ns`` for its victims to leave before it tries
+    another host. After ``max_repeats`` evictions on one host that brought it nothing, it leaves that host alone for the
+    window. A guest whose shape was evicted within the window may evict others only to a depth of ``max_cascade``.
     """
 
-    budgets: Literal["best_effort", "strict"] = "best_effort"
+    budgets: BudgetRule = "best_effort"
     max_evictions: int = 1000
     window_ns: int = 600_000_000_000
     wait_ns: int = 600_000_000_000
@@ -89,10 +81,10 @@ class PreemptionRules(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class QueueRules(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How often a refused guest is tried again; the defaults for that are kube-scheduler's.
+    """How often a rejected guest is tried again; the default times are kube-scheduler's.
 
-    ``search_units`` bounds how much the gangs of one tenant search in one step; the rest follows in later steps, the
-    next of them ``search_rest_ns`` after it at the earliest.
+    ``search_units`` bounds how much the gangs of one tenant search in one step. The rest follows in later steps, the
+    next of them at least ``search_rest_ns`` later.
     """
 
     backoff_initial_ns: int = 1_000_000_000
@@ -105,9 +97,9 @@ class QueueRules(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A named profile: filters, scorers with weights, tie keys, the rule for devices, and what hosts may give.
+    """A named set of filters, weighted scorers, tie keys, the rule for devices, and what hosts may give.
 
-    Room is always checked: ``resources`` and ``devices`` count as named even where they are not.
+    Room is always checked: ``resources`` and ``devices`` are filters even if a policy does not name them.
     """
 
     name: str
@@ -119,7 +111,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     overcommit: Amounts = ()  # resource to ratio, in millionths
     reserve: Amounts = ()
     one_guest_per_host: bool = False
-    preemption: PreemptionRules | None = None  # None: nobody is ever evicted for a guest of higher priority
-    reclaim: bool = False  # whether tenants take back what they are guaranteed from those who borrowed it
+    preemption: PreemptionRules | None = None  # None: no guest is evicted for one of higher priority
+    reclaim: bool = False  # whether tenants reclaim their guarantee from borrowers
     ask: AskUse | None = None
     mix: tuple[MixEntry, ...] = ()  # the typical mix that fgd measures fragmentation by

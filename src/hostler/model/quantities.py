@@ -32,7 +32,7 @@ _RATIO_FORM = 'write a plain number such as "1.5"'
 def parse_quantity(value: str | int | float, *, per_unit: int = 1, form: str = _ANY_FORM) -> int:
     """Return ``value`` times ``per_unit``, rounded up to an integer (cpu in milli: ``per_unit=1000``).
 
-    ``form`` is the hint for whoever wrote something else than an amount.
+    ``form`` is the hint if the value is not an amount.
     """
     return _parse_text(value if type(value) is str else _as_text(value, form), per_unit, form)
 
@@ -52,7 +52,7 @@ def _parse_text(value: str, per_unit: int, form: str) -> int:
 
 
 def parse_ratio(value: str | int | float) -> int:
-    """Return a ratio such as ``1.5`` in millionths, exactly; finer than that is refused."""
+    """Return a ratio such as ``1.5`` in millionths, exactly; reject finer values."""
     text = _as_text(value, _RATIO_FORM)
     numerator, denominator = _as_fraction(text, _RATIO_FORM)
     millionths, rest = divmod(numerator * 1_000_000, denominator)
@@ -65,7 +65,7 @@ def parse_ratio(value: str | int | float) -> int:
 
 
 def format_amount(amount: int, *, per_unit: int = 1, binary: bool = False) -> str:
-    """Write an amount the shortest exact way; parsing it gives the same amount again."""
+    """Write an amount in its shortest exact form; parsing it gives the same amount."""
     if per_unit == 1000:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if binary and amount:

@@ -12,25 +12,15 @@ from hostler.errors import QuantityError
 from hostler.model.quantities import MAX_AMOUNT, format_amount, parse_quantity
 
 __all__ = [
-    "CPU",
-    "GUESTS",
-    "MEMORY",
-    "STORAGE",
-    "Amounts",
-    "Labels",
-    "add_amounts",
-    "amount_of",
-    "amounts",
-    "format_resource",
-    "labels",
-    "parse_amounts",
-    "parse_resource",
-]
+    "COMMON_RESOURCES", "CPU", "GUESTS", "MEMORY", "STORAGE", "Amounts", "Labels", "add_amounts", "amount_of",
+    "amounts", "format_resource", "labels", "parse_amounts", "parse_resource",
+]  # fmt: skip
 
 CPU = "cpu"
 MEMORY = "memory"
 STORAGE = "storage"
 GUESTS = "guests"  # how many guests a host holds at most; every guest asks for one
+COMMON_RESOURCES = (CPU, MEMORY, STORAGE, GUESTS)  # names that policies and notes know
 
 Amounts = tuple[tuple[str, int], ...]
 Labels = tuple[tuple[str, str], ...]
@@ -55,6 +45,11 @@ def format_resource(name: str, amount: int) -> str:
     return format_amount(amount, per_unit=1000 if name == CPU else 1, binary=_is_bytes(name))
 
 
+def format_devices(milli: int) -> str:
+    """Write an amount of devices in whole ones, as people count them: ``2``, ``0.5``; ``milli`` is in thousandths."""
+    return str(milli // 1000) if milli % 1000 == 0 else f"{milli / 1000:.3f}".rstrip("0")
+
+
 def _is_bytes(name: str) -> bool:
     return name in _BYTES or name.startswith("hugepages-")
 
@@ -75,7 +70,7 @@ def amounts(values: Mapping[str, int]) -> Amounts:
 
 
 def amount_of(values: Amounts, name: str) -> int:
-    """Look one amount up; absent means zero."""
+    """Return one amount; 0 if it is absent."""
     for known, value in values:
         if known == name:
             return value
@@ -83,7 +78,7 @@ def amount_of(values: Amounts, name: str) -> int:
 
 
 def add_amounts(parts: Iterable[Amounts]) -> Amounts:
-    """Add several amounts up, resource by resource."""
+    """Add several sets of amounts, resource by resource."""
     total: dict[str, int] = {}
     for part in parts:
         for name, value in part:

@@ -14,7 +14,7 @@ import msgspec
 
 from hostler.model.resources import Labels
 
-__all__ = ["Effect", "Expression", "Operator", "Taint", "Term", "Toleration", "WeightedTerm", "untolerated"]
+__all__ = ["Effect", "Expression", "Operator", "Taint", "Term", "Toleration", "WeightedTerm", "untolerated_taints"]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
@@ -82,14 +82,14 @@ class Term(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class WeightedTerm(msgspec.Struct, frozen=True):
-    """A term that a guest would like to see met, and how much."""
+    """A preferred term, with its weight."""
 
     weight: int
     term: Term
 
 
 class Taint(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A mark on a host that keeps away guests which do not tolerate it."""
+    """A mark on a host that keeps away guests without a matching toleration."""
 
     key: str
     value: str = ""
@@ -101,7 +101,7 @@ class Taint(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A guest's word that it does not mind a taint; an empty key or effect means any."""
+    """A guest's tolerance of taints; an empty key or effect matches any."""
 
     key: str = ""
     operator: Literal["Equal", "Exists"] = "Equal"
@@ -109,7 +109,7 @@ class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
     effect: Effect | Literal[""] = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        """Say whether this toleration covers the taint."""
+        """Say whether this toleration matches the taint."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -119,10 +119,10 @@ class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
         return bool(self.key) and self.value == taint.value
 
 
-def untolerated(
+def untolerated_taints(
     tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...], *, soft: bool = False
 ) -> tuple[Taint, ...]:
-    """Return the hard (or soft) taints that no toleration covers, in their order."""
+    """Return the hard (or soft) taints that no toleration matches, in their order."""
     return tuple(
         taint
         for taint in taints
@@ -131,7 +131,7 @@ def untolerated(
 
 
 def _compare(value: str, values: tuple[str, ...]) -> int:
-    """Compare a label with the one integer of a Gt or Lt expression; 0 when either is no integer."""
+    """Compare a label with the one integer of a Gt or Lt expression; 0 if either is not an integer."""
     if len(values) != 1 or not _INTEGER.fullmatch(value) or not _INTEGER.fullmatch(values[0]):
         return 0
     left, right = int(value), int(values[0])

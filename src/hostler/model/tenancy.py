@@ -1,17 +1,18 @@
-"""What binds several guests together or apart: gangs, disruption budgets, quotas of tenants, reservations."""
+"""Relations between guests: gangs, disruption budgets, quotas of tenants, reservations."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
 
 from hostler.model.constraints import Selector
 from hostler.model.guests import Guest
-from hostler.model.resources import Amounts
+from hostler.model.resources import Amounts, Labels
 from hostler.model.selectors import Term
 
-__all__ = ["Budget", "Gang", "Quota", "Reservation"]
+__all__ = ["Budget", "Gang", "Quota", "Reservation", "Tenancy"]
 
 
 class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,12 +41,12 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def key(self) -> str:
-        """Return what members name: namespace and name."""
+        """Return the key that members name: namespace and name."""
         return f"{self.namespace}/{self.name}"
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How many of the selected guests may be disrupted now; without a selector none is meant."""
+    """How many of the selected guests may be disrupted now; without a selector it is about no guest."""
 
     name: str
     namespace: str = "default"
@@ -60,7 +61,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.namespace}/{self.name}"
 
     def concerns(self, guest: Guest) -> bool:
-        """Say whether a guest's eviction counts against this budget; not where it is counted in ``allowed`` already."""
+        """Say whether a guest's eviction counts against this budget; not if ``allowed`` includes it already."""
         return (
             self.namespace == guest.spec.namespace
             and self.selector is not None
@@ -70,7 +71,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a tenant is guaranteed (``min``) and may have at most (``max``; a resource not named has no maximum).
+    """What a tenant is guaranteed (``min``) and may use at most (``max``; a resource not named has no maximum).
 
     Beyond its ``min`` a tenant borrows what others leave of theirs.
     """
@@ -82,10 +83,10 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An amount kept free on every matching host for a tenant, a gang, or the guests that a selector matches.
+    """An amount held on every matching host for a tenant, a gang, or the guests that a selector matches.
 
-    It counts as used for all others, is consumed by the guests it is for, and returns when it ends. Without a host term
-    all hosts match. Times are in nanoseconds; ``until`` 0 means for good.
+    It counts as used for all other guests, is used up by the guests it is for, and ends by itself. Without a host term,
+    all hosts match. Times are in nanoseconds; ``until`` 0 means that it never ends.
     """
 
     name: str
@@ -97,3 +98,20 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     selector: Selector | None = None
     since: int = 0
     until: int = 0
+
+
+class Tenancy(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything in a fleet except hosts and guests."""
+
+    namespaces: Mapping[str, Labels] = {}
+    gangs: tuple[Gang, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+
+    def names(self) -> Iterable[tuple[str, str]]:
+        """Return all objects by kind and key, in order, except namespaces: several files may mention the same one."""
+        yield from (("gang", gang.key) for gang in self.gangs)
+        yield from (("budget", budget.key) for budget in self.budgets)
+        yield from (("quota of tenant", quota.tenant) for quota in self.quotas)
+        yield from (("reservation", reservation.name) for reservation in self.reservations)

@@ -1,7 +1,7 @@
 """Orders of arrival for experiments that fill a fleet: shuffled, and tuned to a share of its gpus.
 
-As in the FGD artifact: pods are shuffled; then, where they ask for too much, some are dropped at random, and where they
-ask for too little, clones of random ones follow at the end. The numbers are our own; published orders are data.
+As in the FGD artifact, pods are shuffled first. If they ask for too much, some are dropped at random. If they ask for
+too little, clones of random pods follow at the end. The random numbers are our own; published orders are data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hostler.model import GuestSpec, Host
 from hostler.sim.shuffles import draws, permutation
 from hostler.sim.workload import Ints
 
-__all__ = ["gpu_millis", "tuned_order"]
+__all__ = ["gpu_millis", "tune_arrival_order"]
 
 _ORDER, _TUNING, _RANKS = 1, 2, 3
 _MOST = 10_000_000  # arrivals
@@ -27,7 +27,7 @@ def gpu_millis(spec: GuestSpec) -> int:
     return sum(device.count * device.milli for device in spec.devices)
 
 
-def tuned_order(specs: Sequence[GuestSpec], hosts: Sequence[Host], seed: int, tune: float) -> tuple[Ints, Ints]:
+def tune_arrival_order(specs: Sequence[GuestSpec], hosts: Sequence[Host], seed: int, tune: float) -> tuple[Ints, Ints]:
     """Return an order of arrival (indices into specs, a repeated one is a clone) and the ranks of hosts for ties.
 
     ``tune`` is the demand for gpus as a share of what the hosts have; 0 leaves it as it is.
@@ -43,7 +43,7 @@ def tuned_order(specs: Sequence[GuestSpec], hosts: Sequence[Host], seed: int, tu
     target = tune * 1000 * sum(len(host.devices) for host in hosts)
     demand = int(total.sum())
     if not demand:
-        raise InputError("nobody asks for gpus, so the demand cannot be tuned", hint="leave it as it is: --tune 0")
+        raise InputError("no guest asks for gpus, so the demand cannot be tuned", hint="leave it as it is: --tune 0")
     if demand > target:
         return _thinned(order, total, target, seed), ranks
     clones: list[int] = []

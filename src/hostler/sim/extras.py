@@ -1,4 +1,4 @@
-"""Optional packages: what is said where one is missing."""
+"""Errors about missing optional packages."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hostler.engine import typical_mix
-from hostler.sim.arrivals import tuned_order
-from hostler.sim.filling import Filling
+from hostler.sim.arrivals import tune_arrival_order
+from hostler.sim.fill_experiment import FillExperiment
 from hostler.sim.traces.openb import published_arrivals, read_hosts, read_pods
 
 __all__ = ["PUBLISHED_TUNE", "openb_experiment"]
@@ -16,9 +16,9 @@ PUBLISHED_TUNE = 1.3
 
 def openb_experiment(
     workload: str = "default", seed: int = 42, *, tune: float = PUBLISHED_TUNE, data_dir: Path | None = None
-) -> Filling:
+) -> FillExperiment:
     """Return an experiment; for the published seeds and tuning it is the published one."""
     _, specs = read_pods(workload, data_dir)
     arrivals = published_arrivals(workload, seed, data_dir) if tune == PUBLISHED_TUNE else None
-    order, ranks = arrivals or tuned_order(specs, read_hosts(data_dir), seed, tune)
-    return Filling(workload, read_hosts(data_dir, ranks.tolist()), specs, order, typical_mix(specs))
+    order, ranks = arrivals or tune_arrival_order(specs, read_hosts(data_dir), seed, tune)
+    return FillExperiment(workload, read_hosts(data_dir, ranks.tolist()), specs, order, typical_mix(specs))

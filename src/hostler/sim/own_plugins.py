@@ -23,7 +23,7 @@ _NETWORK = "mlp"
 
 
 class OwnPlugins(NamedTuple):
-    """What was found in the files."""
+    """The plugins and policies of plugin files."""
 
     factories: dict[str, Factory]
     policies: dict[str, Policy]
@@ -42,7 +42,7 @@ def load_plugin_files(files: Iterable[Path]) -> OwnPlugins:
         for plugin in found:
             name = str(plugin.name)
             if name in own.factories:
-                raise DuplicateNameError(f"{file}: plugin {name!r} is there twice")
+                raise DuplicateNameError(f"{_place_of(plugin, file)}: plugin {name!r} is there twice")
             own.factories[name] = plugin
             if hasattr(plugin, "normalizer") and name not in used:
                 policies.append(Policy(name=name, scorers=(ScorerUse(name),)))
@@ -51,7 +51,7 @@ def load_plugin_files(files: Iterable[Path]) -> OwnPlugins:
 
 
 def with_network(own: OwnPlugins, policy: str) -> OwnPlugins:
-    """Return the same with the policy ``mlp``, the network that comes with the package, where that is asked for."""
+    """Add the policy ``mlp``, the network that is shipped with the package, if it is asked for."""
     if policy != _NETWORK or policy in own.policies:
         return own
     from hostler.sim.scorer.plugin import MlpScorer, mlp_policy
@@ -69,8 +69,30 @@ def _imported(file: Path) -> ModuleType:
     try:
         specification.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise PluginError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+        raise _not_importable(file, error) from error
     return module
+
+
+def _not_importable(file: Path, error: BaseException) -> PluginError:
+    """Return the error for a file that does not run, with the line in it where it stopped."""
+    path, line, problem = str(file.absolute()), None, str(error)
+    if isinstance(error, SyntaxError) and error.filename == path:
+        line, problem = error.lineno, error.msg
+    else:
+        frames = error.__traceback__
+        while frames is not None:
+            if frames.tb_frame.f_code.co_filename == path:
+                line = frames.tb_lineno
+            frames = frames.tb_next
+    where = file if line is None else f"{file}:{line}"
+    return PluginError(f"{where}: cannot be imported: {type(error).__name__}: {problem}", hint="correct the file")
+
+
+def _place_of(plugin: type, file: Path) -> str:
+    """Return file and line of a plugin, as near as Python knows: its first method."""
+    codes = (getattr(value, "__code__", None) for value in vars(plugin).values())
+    lines = [code.co_firstlineno for code in codes if code is not None]
+    return f"{file}:{min(lines)}" if lines else str(file)
 
 
 def _is_plugin(value: object, module: ModuleType) -> bool:

@@ -15,7 +15,7 @@ from hostler.config import Document, invalid, read_documents, write_yaml
 from hostler.errors import DuplicateNameError, InputError
 from hostler.model import Host
 
-__all__ = ["HIER", "RACK", "SERVER", "Labelled", "label_folder", "labelled_nodes", "with_racks"]
+__all__ = ["HIER", "RACK", "SERVER", "LabeledFile", "label_folder", "label_nodes", "with_racks"]
 
 RACK = "rack"
 SERVER = "server"
@@ -25,8 +25,8 @@ _SUFFIXES = (".yaml", ".yml")
 Write = Callable[[Path, bytes], None]
 
 
-class Labelled(NamedTuple):
-    """What became of one file with nodes."""
+class LabeledFile(NamedTuple):
+    """The result for one file with nodes."""
 
     source: Path
     target: Path | None  # None: nothing was to be done
@@ -46,11 +46,11 @@ def with_racks(hosts: Sequence[Host], servers_per_rack: int) -> tuple[Host, ...]
     )
 
 
-def label_folder(folder: Path, servers_per_rack: int, write: Write, *, in_place: bool = False) -> list[Labelled]:
+def label_folder(folder: Path, servers_per_rack: int, write: Write, *, in_place: bool = False) -> list[LabeledFile]:
     """Label the nodes of every YAML file below a folder.
 
-    Without ``in_place`` the labelled copy stands beside the original, ``nodes-hier.yaml`` beside ``nodes.yaml``; it is
-    made anew each time, and never labelled itself. Files without nodes are left alone.
+    Without ``in_place`` a labeled copy is written beside the original: ``nodes-hier.yaml`` beside ``nodes.yaml``. It is
+    rewritten each time, and never labeled itself. Files without nodes are left alone.
     """
     _check(servers_per_rack)
     files = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES and path.is_file())
@@ -61,11 +61,11 @@ def label_folder(folder: Path, servers_per_rack: int, write: Write, *, in_place:
             f"{folder} has a labelled copy already: {min(copies).name}",
             hint="remove it first: both together would double the cluster",
         )
-    done: list[Labelled] = []
+    done: list[LabeledFile] = []
     plans: list[tuple[Path, bytes]] = []
     for source in originals:
         documents = read_documents([str(source)])
-        objects, nodes, changed = labelled_nodes(documents, servers_per_rack)
+        objects, nodes, changed = label_nodes(documents, servers_per_rack)
         if not nodes:
             continue
         target = source if in_place else source.with_name(f"{source.stem}{HIER}{source.suffix}")
@@ -74,7 +74,7 @@ def label_folder(folder: Path, servers_per_rack: int, write: Write, *, in_place:
         if not is_there:
             plans.append((target, content))
         racks = -(-nodes // servers_per_rack)
-        done.append(Labelled(source, None if is_there else target, nodes, changed, racks))
+        done.append(LabeledFile(source, None if is_there else target, nodes, changed, racks))
     if not done:
         raise InputError(f"{folder}: there are no nodes in it", hint="it needs .yaml files with objects of kind Node")
     for target, content in plans:  # nothing is written before everything was read
@@ -82,7 +82,7 @@ def label_folder(folder: Path, servers_per_rack: int, write: Write, *, in_place:
     return done
 
 
-def labelled_nodes(documents: Sequence[Document], servers_per_rack: int) -> tuple[list[object], int, int]:
+def label_nodes(documents: Sequence[Document], servers_per_rack: int) -> tuple[list[object], int, int]:
     """Return the objects with labelled nodes, how many nodes there are, and how many got a label."""
     nodes = changed = 0
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hostler.errors import InputError
 from hostler.model import Gang, GuestSpec, Host
 
-__all__ = ["FOREVER", "Ints", "Workload", "numbered"]
+__all__ = ["FOREVER", "Ints", "Workload", "numbered_names"]
 
 Ints = NDArray[np.int64]
 
@@ -52,7 +52,7 @@ class Workload:
         """Return what a guest asks for."""
         return self.specs[int(self.spec_of[guest])]
 
-    def taken(self, guests: Ints) -> Workload:
+    def select_guests(self, guests: Ints) -> Workload:
         """Return the workload with some of the guests, by index, in the order given."""
         names = self.names
         return replace(
@@ -67,9 +67,9 @@ class Workload:
     def by_arrival(self) -> Workload:
         """Return the workload in order of arrival; guests of one moment keep their order."""
         order = np.argsort(self.arrives_ns, kind="stable")
-        return self if np.array_equal(order, np.arange(len(self))) else self.taken(order)
+        return self if np.array_equal(order, np.arange(len(self))) else self.select_guests(order)
 
-    def compressed(self, factor: float) -> Workload:
+    def with_compressed_arrivals(self, factor: float) -> Workload:
         """Return the workload with times between arrivals divided by a factor; durations stay."""
         if factor <= 0:
             raise InputError(f"time cannot be compressed by {factor}")
@@ -80,12 +80,12 @@ class Workload:
             raise InputError(f"with times divided by {factor:g} a guest comes or goes after more than 73 years")
         return replace(self, arrives_ns=times.astype(np.int64))
 
-    def on(self, hosts: Sequence[Host]) -> Workload:
+    def with_hosts(self, hosts: Sequence[Host]) -> Workload:
         """Return the workload on other hosts."""
         return replace(self, hosts=tuple(hosts))
 
 
-def numbered(prefix: str, count: int) -> list[str]:
+def numbered_names(prefix: str, count: int) -> list[str]:
     """Return names for guests that have none: the prefix and a number, of equal length so that they sort."""
     width = len(str(max(count - 1, 0)))
     return [f"{prefix}-{number:0{width}d}" for number in range(count)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
@@ -36,7 +37,7 @@ class _Burst(msgspec.Struct):
 
 
 class Log:
-    """Writes lines. ``verbosity`` 0: what matters; 1: every bind and refusal too; 2: every fact too."""
+    """Writes lines. ``verbosity`` 0: what matters; 1: also every bind and rejection; 2: also every fact."""
 
     def __init__(
         self,
@@ -54,34 +55,46 @@ class Log:
 
     @property
     def has_details(self) -> bool:
-        """Say whether single binds and refusals are told."""
+        """Say whether single binds and rejections are logged."""
         return self._verbosity >= 1
 
     @property
     def has_facts(self) -> bool:
-        """Say whether single facts are told."""
+        """Say whether single facts are logged."""
         return self._verbosity >= 2
 
     def info(self, message: str, **fields: object) -> None:
-        """Tell what matters."""
+        """Log what matters."""
         self._limited("info", message, fields)
 
     def warn(self, message: str, **fields: object) -> None:
-        """Tell what somebody should look at."""
+        """Log a warning: an operator should look at it."""
         self._limited("warn", message, fields)
 
     def detail(self, message: str, **fields: object) -> None:
-        """Tell what matters for one pod."""
+        """Log what matters for one pod."""
         if self.has_details:
             self._line("debug", message, fields, self._now())
 
     def fact(self, message: str, **fields: object) -> None:
-        """Tell what was learnt."""
+        """Log a fact."""
         if self.has_facts:
             self._line("trace", message, fields, self._now())
 
+    def without_failures(self) -> Log:
+        """Return a log that leaves out a line that cannot be written, such as on a full disk, and goes on."""
+        write = self._write
+        if write is None:
+            return self
+
+        def write_if_possible(line: str) -> None:
+            with suppress(Exception):
+                write(line)
+
+        return Log(write_if_possible, verbosity=self._verbosity, form=self._form, now=self._now)
+
     def finish(self) -> None:
-        """Tell how much was left out and is not told yet: no more lines follow."""
+        """Log how much was left out; no more lines follow."""
         self._sweep(self._now(), is_end=True)
 
     def _limited(self, level: str, message: str, fields: dict[str, object]) -> None:
@@ -99,7 +112,7 @@ class Log:
         self._line(level, message, fields, now)
 
     def _sweep(self, now: int, *, is_end: bool = False) -> None:
-        """Forget what is over, and tell how much of it was left out."""
+        """Forget what is over, and log how much of it was left out."""
         over = [(key, one) for key, one in self._bursts.items() if is_end or _is_over(one, now)]
         for key, one in over:
             del self._bursts[key]

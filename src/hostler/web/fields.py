@@ -1,4 +1,4 @@
-"""What people type into fields, read with refusals that name the field. Pure."""
+"""Fields of forms: values as typed, and errors that name the field. Pure."""
 
 from __future__ import annotations
 

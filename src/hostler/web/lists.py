@@ -6,29 +6,32 @@ from typing import get_args
 
 import msgspec
 
-from hostler.control.api.shapes import Event, Vm
 from hostler.control.books import ledger
 from hostler.control.books.ledger import NEWS
-from hostler.control.services import events, projects
+from hostler.control.schemas import Event, Vm
+from hostler.control.services import events
 from hostler.control.services.callers import Caller
-from hostler.control.services.gangs import counting_stopped
-from hostler.control.services.lost_vms import find_missing
-from hostler.control.services.showing import Gathers, show_vm
-from hostler.control.store import Connection, hosts, log, vms
-from hostler.control.store.rows import Page
-from hostler.control.store.vms import VmFilter
+from hostler.control.services.tenancy import projects
+from hostler.control.services.vms.gangs import with_stopped_members
+from hostler.control.services.vms.lost_vms import find_missing
+from hostler.control.services.vms.vm_views import Gathers, show_vm
+from hostler.control.store import Connection
+from hostler.control.store.history import log
+from hostler.control.store.rows import hosts, vms
+from hostler.control.store.rows.versioned_rows import RowPage
+from hostler.control.store.rows.vms import VmFilter
 from hostler.control.vms.state import State
 from hostler.web.fields import pairs_of
 
-__all__ = ["STATES", "Looked", "VmsAsked", "VmsFound", "list_vms", "look_back", "project_names"]
+__all__ = ["STATES", "EventPage", "VmListFilter", "VmListPage", "list_events_before", "list_vms", "project_names"]
 
 STATES: tuple[str, ...] = get_args(State)
 _MOST_PROJECTS = 500
 _LAST = 2**62
 
 
-class VmsAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the filter of a list says. ``name`` is a part of one."""
+class VmListFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """The filter of a list of VMs. ``name`` may be a part of a name."""
 
     name: str = ""
     project: str = ""
@@ -39,10 +42,10 @@ class VmsAsked(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_filtered(self) -> bool:
         """Say whether it leaves anything out."""
-        return self != VmsAsked()
+        return self != VmListFilter()
 
 
-class VmsFound(msgspec.Struct, frozen=True, kw_only=True):
+class VmListPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of VMs, and how many there are in all."""
 
     items: list[Vm]
@@ -50,7 +53,7 @@ class VmsFound(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-class Looked(msgspec.Struct, frozen=True, kw_only=True):
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
     """Events, newest first, and the number before which to go on; 0 at the beginning."""
 
     items: list[Event]
@@ -58,16 +61,16 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_vms(
-    connection: Connection, asked: VmsAsked, caller: Caller, gathers: Gathers, *, after: str, limit: int
-) -> VmsFound:
+    connection: Connection, asked: VmListFilter, caller: Caller, gathers: Gathers, *, after: str, limit: int
+) -> VmListPage:
     """Return VMs that the caller may see."""
-    project = caller.principal.narrowed(asked.project)
+    project = caller.principal.limit_project(asked.project)
     caller.principal.check("vm.read", project)
     host: str | None = None
     if asked.host:
         row = hosts.find_by_name(connection, asked.host)
         if row is None:
-            return VmsFound(items=[], next="", count=0)
+            return VmListPage(items=[], next="", count=0)
         host = row.id
     wanted = VmFilter(
         project=project or None,
@@ -76,18 +79,18 @@ def list_vms(
         name_part=asked.name or None,
         labels=tuple(sorted(pairs_of("label", asked.label).items())),
     )
-    page: Page[vms.VmRow] = vms.list_page(connection, wanted, after=after, limit=limit)
-    said = counting_stopped(connection, gathers)
+    page: RowPage[vms.VmRow] = vms.list_page(connection, wanted, after=after, limit=limit)
+    said = with_stopped_members(connection, gathers)
     missing = find_missing(connection)
-    shown = [show_vm(ledger.stored(row), said, missing=missing) for row in page.items]
-    return VmsFound(items=shown, next=page.next, count=vms.count(connection, wanted))
+    shown = [show_vm(ledger.read_row(row), said, missing=missing) for row in page.items]
+    return VmListPage(items=shown, next=page.next, count=vms.count(connection, wanted))
 
 
-def look_back(
+def list_events_before(
     connection: Connection, caller: Caller, *, before: int = 0, limit: int, project: str = "", subject: str = ""
-) -> Looked:
+) -> EventPage:
     """Return the events before a number, newest first; all of the newest without one."""
-    project = caller.principal.narrowed(project)
+    project = caller.principal.limit_project(project)
     caller.principal.check("event.read", project)
     entries = log.read_before(
         connection,
@@ -99,8 +102,8 @@ def look_back(
         without_subject=NEWS,
     )
     is_full = len(entries) == limit
-    shown = events.named(connection, events.show_all(entries[::-1]), caller)[::-1]
-    return Looked(items=shown, before=entries[-1].seq if is_full else 0)
+    shown = events.with_names(connection, events.show_all(entries[::-1]), caller)[::-1]
+    return EventPage(items=shown, before=entries[-1].seq if is_full else 0)
 
 
 def project_names(connection: Connection, caller: Caller) -> list[str]:

@@ -6,10 +6,10 @@ import msgspec
 
 from hostler.control.access import Principal
 
-__all__ = ["Item", "first_page", "menu_for"]
+__all__ = ["MenuItem", "first_page", "menu_for"]
 
 
-class Item(msgspec.Struct, frozen=True):
+class MenuItem(msgspec.Struct, frozen=True):
     """One page of the menu. ``key`` is its access key."""
 
     title: str
@@ -20,19 +20,19 @@ class Item(msgspec.Struct, frozen=True):
 
 
 _ITEMS = (
-    Item("Fleet", "/", "1", "host.read"),
-    Item("VMs", "/vms", "2", "vm.read"),
-    Item("Queue", "/queue", "3", "vm.read"),
-    Item("What if", "/what-if", "4", "plan.run"),
-    Item("Events", "/events", "5", "event.read"),
-    Item("Operations", "/operations", "6", "operation.read"),
-    Item("Projects", "/projects", "7", "project.read"),
+    MenuItem("Fleet", "/", "1", "host.read"),
+    MenuItem("VMs", "/vms", "2", "vm.read"),
+    MenuItem("Queue", "/queue", "3", "vm.read"),
+    MenuItem("What if", "/what-if", "4", "plan.run"),
+    MenuItem("Events", "/events", "5", "event.read"),
+    MenuItem("Operations", "/operations", "6", "operation.read"),
+    MenuItem("Projects", "/projects", "7", "project.read"),
 )
 _BELOW = {"/": ("/hosts", "/keys")}
 
 
-def menu_for(principal: Principal, path: str) -> list[Item]:
-    """Return what a visitor may open, with a mark where he is."""
+def menu_for(principal: Principal, path: str) -> list[MenuItem]:
+    """Return the pages that a visitor may open; the current one is marked."""
     return [
         msgspec.structs.replace(item, is_here=_is_within(path, item.path))
         for item in _ITEMS
@@ -41,7 +41,7 @@ def menu_for(principal: Principal, path: str) -> list[Item]:
 
 
 def first_page(principal: Principal) -> str:
-    """Return where a visitor begins: who has one project only may not see hosts."""
+    """Return the first page of a visitor. A key of one project may not see hosts."""
     items = menu_for(principal, "")
     return items[0].path if items else "/vms"
 

@@ -1,6 +1,6 @@
 """Every host's verdict on one VM, so that a person can read it for a thousand hosts. Pure.
 
-Hosts that refuse for the same reasons are one group; groups come in the order of their nearest host, as the engine
+Hosts that reject for the same reasons are one group; groups come in the order of their nearest host, as the engine
 ordered them, and each shows what that one lacks.
 """
 
@@ -10,16 +10,17 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from hostler.model import Change, Explanation, HostVerdict
-from hostler.web.wording import failure_text, reason_text
+from hostler.model import CureChange, Explanation, HostVerdict
+from hostler.model.vocabulary import VM_WORDS, reason_text
+from hostler.web.texts import failure_text
 
-__all__ = ["Fitting", "Group", "Verdicts", "changes_text", "explanation_of", "verdicts_of"]
+__all__ = ["FittingHost", "HostVerdicts", "RejectionGroup", "changes_text", "explanation_of", "verdicts_of"]
 
 _MOST_FITTING = 10
 _MOST_NEAR = 10
 
 
-class Fitting(msgspec.Struct, frozen=True):
+class FittingHost(msgspec.Struct, frozen=True):
     """A host that would take the VM, with the points that it gets."""
 
     host: str
@@ -27,30 +28,30 @@ class Fitting(msgspec.Struct, frozen=True):
     scores: tuple[str, ...]
 
 
-class Near(msgspec.Struct, frozen=True):
-    """A host that nearly would, and all that it lacks."""
+class NearHost(msgspec.Struct, frozen=True):
+    """A host that almost fits, and what it lacks."""
 
     host: str
     lacks: tuple[str, ...]
 
 
-class Group(msgspec.Struct, frozen=True):
-    """Hosts that refuse for the same reasons."""
+class RejectionGroup(msgspec.Struct, frozen=True):
+    """Hosts that reject the VM for the same reasons."""
 
     reasons: tuple[str, ...]
     hosts: tuple[str, ...]
-    nearest: Near
+    nearest: NearHost
 
 
-class Verdicts(msgspec.Struct, frozen=True):
-    """What all hosts say."""
+class HostVerdicts(msgspec.Struct, frozen=True):
+    """The verdicts of all hosts."""
 
     count: int
     scorers: tuple[str, ...]
-    fitting: tuple[Fitting, ...]
+    fitting: tuple[FittingHost, ...]
     more_fitting: tuple[str, ...]
-    groups: tuple[Group, ...]
-    near: tuple[Near, ...]
+    groups: tuple[RejectionGroup, ...]
+    near: tuple[NearHost, ...]
     chosen: str = ""
     is_best: bool = True  # the chosen one, by the points of now
 
@@ -61,13 +62,13 @@ class Verdicts(msgspec.Struct, frozen=True):
 
 
 def explanation_of(told: Mapping[str, object]) -> Explanation:
-    """Return the explanation of which REST tells the object; there, what is not said is null."""
+    """Return the explanation for an object of REST, in which missing values are null."""
     decision = msgspec.convert(told["decision"], dict[str, object])
     said = {name: value for name, value in decision.items() if value is not None}
     return msgspec.convert({**told, "decision": said}, Explanation)
 
 
-def verdicts_of(found: Explanation | Sequence[HostVerdict], chosen: str = "") -> Verdicts:
+def verdicts_of(found: Explanation | Sequence[HostVerdict], chosen: str = "") -> HostVerdicts:
     """Return what a page shows of verdicts, which are ordered: best first, then nearest first.
 
     The chosen host is always among those that are shown with their points.
@@ -79,14 +80,16 @@ def verdicts_of(found: Explanation | Sequence[HostVerdict], chosen: str = "") ->
     scorers = tuple(dict.fromkeys(score.plugin for verdict in fitting for score in verdict.scores))
     groups: dict[tuple[str, ...], list[HostVerdict]] = {}
     for verdict in refusing:
-        groups.setdefault(tuple(reason_text(failure.reason) for failure in verdict.failures), []).append(verdict)
-    return Verdicts(
+        groups.setdefault(tuple(reason_text(failure.reason, VM_WORDS) for failure in verdict.failures), []).append(
+            verdict
+        )
+    return HostVerdicts(
         count=len(verdicts),
         scorers=scorers,
         fitting=tuple(_fitting(verdict, scorers) for verdict in shown),
         more_fitting=tuple(verdict.host for verdict in fitting[_MOST_FITTING:] if verdict.host != chosen),
         groups=tuple(
-            Group(reasons, tuple(one.host for one in some), _near(some[0])) for reasons, some in groups.items()
+            RejectionGroup(reasons, tuple(one.host for one in some), _near(some[0])) for reasons, some in groups.items()
         ),
         near=tuple(_near(verdict) for verdict in refusing[:_MOST_NEAR]),
         chosen=chosen,
@@ -94,22 +97,22 @@ def verdicts_of(found: Explanation | Sequence[HostVerdict], chosen: str = "") ->
     )
 
 
-def changes_text(changes: Sequence[Change]) -> str:
-    """Say what a cure asks for."""
+def changes_text(changes: Sequence[CureChange]) -> str:
+    """Return the text of a cure."""
     return ", and ".join(change.text for change in changes)
 
 
-def _fitting(verdict: HostVerdict, scorers: Sequence[str]) -> Fitting:
+def _fitting(verdict: HostVerdict, scorers: Sequence[str]) -> FittingHost:
     by_plugin = {score.plugin: score.weighted for score in verdict.scores}
-    return Fitting(verdict.host, _number(verdict.total), tuple(_number(by_plugin.get(name)) for name in scorers))
+    return FittingHost(verdict.host, _number(verdict.total), tuple(_number(by_plugin.get(name)) for name in scorers))
 
 
-def _near(verdict: HostVerdict) -> Near:
-    return Near(verdict.host, tuple(failure_text(failure) for failure in verdict.failures))
+def _near(verdict: HostVerdict) -> NearHost:
+    return NearHost(verdict.host, tuple(failure_text(failure) for failure in verdict.failures))
 
 
 def _number(value: int | float | None) -> str:
     if value is None:
         return "\N{EN DASH}"
-    value = value or 0  # nobody wants to read -0
+    value = value or 0  # never show -0
     return f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"

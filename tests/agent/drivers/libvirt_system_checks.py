@@ -11,18 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.agent.drivers.libvirt import LibvirtDriver
-from hostler.agent.drivers.libvirt_xml import domain_name
-from hostler.agent.messages import Capabilities, Disk, Network, Order
+from hostler.agent.drivers.libvirt.domain_xml import domain_name
+from hostler.agent.drivers.libvirt.driver import LibvirtDriver
+from hostler.agent.messages import Capabilities, Disk, Order, VmNetwork
 from tests.agent.drivers.contract import CHECKS, Check, names, opened, power_of, run_check
-from tests.agent.drivers.qemu_lab import real_parts
+from tests.agent.drivers.qemu_setup import real_parts
 
 URI = "qemu:///system"
 MIB = 2**20
 PLACE = Path("/var/lib/hostler-test")  # in memory, and open to the user of VMs
 
 
-class SystemLab:
+class SystemLibvirtSetup:
     """Hosts that share one libvirtd, each with a pool of its own for local disks."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class SystemLab:
             kernel=str(PLACE / "images" / "kernel"),
             initrd=str(PLACE / "images" / "initrd"),
             kernel_arguments="console=ttyS0 quiet panic=-1",
-            network=Network(kind="none"),
+            network=VmNetwork(kind="none"),
         )
 
     def shared_disk(self) -> Disk:
@@ -82,16 +82,16 @@ class SystemLab:
 
 @pytest.mark.parametrize("check", CHECKS, ids=names)
 def test_driver_keeps_the_contract(check: Check) -> None:
-    run_check(check, SystemLab())
+    run_check(check, SystemLibvirtSetup())
 
 
 def test_watchdog_ends_the_process_of_a_domain() -> None:
     """Libvirt's own pid file leads to the process, SIGKILL ends it, and libvirt then calls the VM stopped."""
 
-    async def scenario(lab: SystemLab) -> None:
-        async with opened(lab) as driver:
+    async def scenario(setup: SystemLibvirtSetup) -> None:
+        async with opened(setup) as driver:
             assert driver.capabilities == Capabilities(pause=True, disks=True)
-            await driver.create(msgspec.structs.replace(lab.order("a"), disks=(Disk(size_bytes=MIB),)))
+            await driver.create(msgspec.structs.replace(setup.order("a"), disks=(Disk(size_bytes=MIB),)))
             await driver.start("a")
             assert [found.power for found in await driver.find_running()] == ["running"]
             assert (await driver.rehearse_halt(["a"])).failed == {}
@@ -101,4 +101,4 @@ def test_watchdog_ends_the_process_of_a_domain() -> None:
                 while await power_of(driver, "a") != "stopped":
                     await asyncio.sleep(0.05)
 
-    run_check(scenario, SystemLab())
+    run_check(scenario, SystemLibvirtSetup())

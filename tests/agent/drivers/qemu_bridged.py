@@ -8,10 +8,10 @@ import socket
 import struct
 from pathlib import Path
 
-from hostler.agent.drivers.driver import BlockedError, PermanentError
-from hostler.agent.messages import Network
+from hostler.agent.driver import BlockedError, PermanentError
+from hostler.agent.messages import VmNetwork
 from tests.agent.drivers.contract import opened
-from tests.agent.drivers.qemu_lab import QemuLab
+from tests.agent.drivers.qemu_setup import QemuSetup
 from tests.wait import until
 
 ADD_BRIDGE, LEAVE_BRIDGE, INDEX = 0x89A0, 0x89A3, 0x8933
@@ -44,24 +44,24 @@ async def refused(kind: type[Exception], work) -> None:
 async def main() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         fcntl.ioctl(control, ADD_BRIDGE, b"br0\0")
-    lab = QemuLab(Path(), bridges=("br0", "br-missing"))
+    setup = QemuSetup(Path(), bridges=("br0", "br-missing"))
     try:
-        async with opened(lab) as driver:
+        async with opened(setup) as driver:
             assert driver.capabilities.bridges
             await refused(
-                PermanentError, driver.create(lab.order("a", network=Network(kind="bridge", bridge="docker0")))
+                PermanentError, driver.create(setup.order("a", network=VmNetwork(kind="bridge", bridge="docker0")))
             )
-            await driver.create(lab.order("lost", network=Network(kind="bridge", bridge="br-missing")))
+            await driver.create(setup.order("lost", network=VmNetwork(kind="bridge", bridge="br-missing")))
             await refused(BlockedError, driver.start("lost"))
             assert taps() == [], "a tap that has no bridge is not kept"
-            await driver.create(lab.order("a", network=Network(kind="bridge", bridge="br0")))
+            await driver.create(setup.order("a", network=VmNetwork(kind="bridge", bridge="br0")))
             await driver.start("a")
             (tap,) = taps()
             assert is_on_bridge(tap)
             await driver.stop("a", grace_s=0)
             await until(lambda: not taps())  # it goes with its VM, whose last thread may still close its files
     finally:
-        await lab.clean()
+        await setup.clean()
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from hostler.agent.drivers.driver import Landing
-from hostler.agent.drivers.qemu import QemuDriver
-from hostler.agent.drivers.qemu_settings import QemuSettings
+from hostler.agent.driver import Landing
+from hostler.agent.drivers.qemu.driver import QemuDriver
+from hostler.agent.drivers.qemu.settings import QemuSettings
 
 
 async def send(folder: str, images: str, user: str, vm: str, address: str, secret: str) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostler.agent.drivers.driver import Driver
+from hostler.agent.driver import Driver
 from hostler.agent.drivers.fake import FakeDriver, FakeVm, FakeWires
 from hostler.agent.messages import Capabilities, Disk, Order
-from tests.agent.drivers.contract import CHECKS, Check, Lab, names, run_check
-from tests.agent.drivers.qemu_lab import QemuLab
+from tests.agent.drivers.contract import CHECKS, Check, DriverSetup, names, run_check
+from tests.agent.drivers.qemu_setup import QemuSetup
 
 
-class FakeLab:
+class FakeSetup:
     def __init__(self, folder: Path, capabilities: Capabilities | None = None) -> None:
         self._folder = folder
         self._options = {} if capabilities is None else {"capabilities": capabilities}
@@ -41,14 +41,14 @@ class FakeLab:
         pass
 
 
-LABS: dict[str, Callable[[Path], Lab]] = {
-    "fake": FakeLab,
-    "fake-that-can-nothing": lambda folder: FakeLab(folder, Capabilities()),
-    "qemu": QemuLab,
+SETUPS: dict[str, Callable[[Path], DriverSetup]] = {
+    "fake": FakeSetup,
+    "fake-that-can-nothing": lambda folder: FakeSetup(folder, Capabilities()),
+    "qemu": QemuSetup,
 }
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=names)
-@pytest.mark.parametrize("lab", LABS.values(), ids=LABS)
-def test_the_driver_keeps_the_contract(lab: Callable[[Path], Lab], check: Check, tmp_path: Path) -> None:
-    run_check(check, lab(tmp_path))
+@pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS)
+def test_the_driver_keeps_the_contract(setup: Callable[[Path], DriverSetup], check: Check, tmp_path: Path) -> None:
+    run_check(check, setup(tmp_path))

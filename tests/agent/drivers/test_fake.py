@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hostler.agent.drivers.driver import BlockedError, DriverError, PermanentError
+from hostler.agent.driver import BlockedError, DriverError, PermanentError
 from hostler.agent.drivers.fake import FakeDriver, Fault
 from hostler.agent.messages import HostSize, Order
 
@@ -64,14 +64,11 @@ def test_its_size_is_what_it_was_given():
     assert asyncio.run(FakeDriver(size=size).size()) == size
 
 
-def test_the_state_file_holds_the_vms_for_the_next_process(tmp_path):
-    async def scenario():
-        first = FakeDriver(state_file=tmp_path / "state.json")
-        await first.open()
-        await first.create(order())
-        await first.start("a")
-        second = FakeDriver(state_file=tmp_path / "state.json")
-        await second.open()
-        assert second.vms == first.vms
-
-    asyncio.run(scenario())
+async def test_the_state_file_holds_the_vms_for_the_next_process(tmp_path):
+    first = FakeDriver(state_file=tmp_path / "state.json")
+    await first.open()
+    await first.create(order())
+    await first.start("a")
+    second = FakeDriver(state_file=tmp_path / "state.json")
+    await second.open()
+    assert second.vms == first.vms

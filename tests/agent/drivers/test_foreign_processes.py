@@ -12,13 +12,13 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from hostler.agent import core
-from hostler.agent.drivers.driver import Found
-from hostler.agent.drivers.qemu_finding import describe_stranger
-from hostler.agent.drivers.qemu_processes import scan
+from hostler.agent.core import decisions
+from hostler.agent.core.reports import taken, unknown
+from hostler.agent.driver import ObservedVm
+from hostler.agent.drivers.qemu.inventory import describe_stranger
+from hostler.agent.drivers.qemu.processes import scan
 from hostler.agent.messages import HostSize, Report
-from hostler.agent.reporting import taken, unknown
-from hostler.control.fleet.bounds import bounded_report
+from hostler.control.fleet.agents.message_bounds import bound_report
 
 _SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 
@@ -55,7 +55,7 @@ def test_stranger_with_any_command_line_is_found_and_reported(arguments):
         (seen,) = [one for one in scan() if one.id.pid == pid]
         found = describe_stranger(seen)
         assert found.vm.isprintable()
-        state = core.observe(core.first_state(HostSize(cpu_millis=1, memory_bytes=1), ()), [found])
+        state = decisions.observe(decisions.first_state(HostSize(cpu_millis=1, memory_bytes=1), ()), [found])
         assert msgspec.json.encode((unknown(state), taken(state)))
 
 
@@ -68,26 +68,23 @@ def test_process_of_a_user_that_runs_no_vm_is_not_looked_at():
 
 
 def test_absurd_size_of_a_vm_does_not_keep_a_report_from_being_taken():
-    found = Found(vm="absurd", power="running", is_ours=False, cpu_count=10**30, memory_bytes=10**30)
-    state = core.observe(core.first_state(HostSize(cpu_millis=1, memory_bytes=1), ()), [found])
+    found = ObservedVm(vm="absurd", power="running", is_ours=False, cpu_count=10**30, memory_bytes=10**30)
+    state = decisions.observe(decisions.first_state(HostSize(cpu_millis=1, memory_bytes=1), ()), [found])
     message = Report(boot="b", agent="a", epoch=1, sequence=1, taken=taken(state))
-    assert bounded_report(message).taken == message.taken
+    assert bound_report(message).taken == message.taken
 
 
-def test_processes_that_come_and_go_do_not_disturb_a_scan():
-    async def scenario() -> None:
-        ends = asyncio.Event()
+async def test_processes_that_come_and_go_do_not_disturb_a_scan():
+    ends = asyncio.Event()
 
-        async def come_and_go() -> None:
-            while not ends.is_set():
-                process = await asyncio.create_subprocess_exec("true")
-                await process.wait()
+    async def come_and_go() -> None:
+        while not ends.is_set():
+            process = await asyncio.create_subprocess_exec("true")
+            await process.wait()
 
-        coming = asyncio.create_task(come_and_go())
-        scans: list[int] = []
-        while len(scans) < 50:
-            scans.append(len(await asyncio.to_thread(scan)))
-        ends.set()
-        await coming
-
-    asyncio.run(scenario())
+    coming = asyncio.create_task(come_and_go())
+    scans: list[int] = []
+    while len(scans) < 50:
+        scans.append(len(await asyncio.to_thread(scan)))
+    ends.set()
+    await coming

@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from hostler.agent.drivers.driver import BlockedError, DriverError, PermanentError, UnsupportedError
-from hostler.agent.drivers.libvirt import LibvirtDriver
-from hostler.agent.drivers.libvirt_storage import find_pool
-from hostler.agent.drivers.libvirt_thread import LibvirtThread
-from hostler.agent.drivers.libvirt_xml import domain_name, domain_uuid, volume_name
-from hostler.agent.drivers.offering import memory_offered
-from hostler.agent.messages import Capabilities, Disk, Image, Network
+from hostler.agent.driver import BlockedError, DriverError, PermanentError, UnsupportedError
+from hostler.agent.drivers.libvirt.connection import LibvirtThread
+from hostler.agent.drivers.libvirt.domain_xml import domain_name, domain_uuid, volume_name
+from hostler.agent.drivers.libvirt.driver import LibvirtDriver
+from hostler.agent.drivers.libvirt.storage import find_pool
+from hostler.agent.drivers.machine.capacity import memory_offered
+from hostler.agent.messages import Capabilities, Disk, Image, VmNetwork
 from tests.agent.drivers.contract import CHECKS, names, power_of, run_check
-from tests.agent.drivers.libvirt_lab import POOL, URI, LibvirtLab
+from tests.agent.drivers.libvirt_setup import POOL, URI, LibvirtSetup
 
 VM = "5f1c2a36-3f43-4c2f-9a3b-0d7a5b1c9e42"
 GIB = 2**30
@@ -29,17 +29,17 @@ libvirt = pytest.importorskip("libvirt")
 
 @pytest.mark.parametrize("check", CHECKS, ids=names)
 def test_the_driver_keeps_the_contract(check, tmp_path):
-    run_check(check, LibvirtLab(tmp_path))
+    run_check(check, LibvirtSetup(tmp_path))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=names)
 def test_the_driver_keeps_the_contract_without_a_pool(check, tmp_path):
-    run_check(check, LibvirtLab(tmp_path, pool="nowhere"))
+    run_check(check, LibvirtSetup(tmp_path, pool="nowhere"))
 
 
 @asynccontextmanager
-async def opened(lab):
-    driver = lab.driver()
+async def opened(setup):
+    driver = setup.driver()
     await driver.open()
     try:
         yield driver
@@ -47,32 +47,27 @@ async def opened(lab):
         await driver.close()
 
 
-def on(lab, scenario):
-    """Run a scenario with an open driver, and leave nothing of the test hypervisor behind."""
-
-    async def run():
-        try:
-            async with opened(lab) as driver:
-                await scenario(driver)
-        finally:
-            await lab.clean()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_driver(setup):
+    """Yield an open driver, and leave nothing of the test hypervisor behind."""
+    try:
+        async with opened(setup) as driver:
+            yield driver
+    finally:
+        await setup.clean()
 
 
-def test_its_capabilities_are_those_of_the_place(tmp_path):
-    async def scenario(driver):
+async def test_its_capabilities_are_those_of_the_place(tmp_path):
+    async with open_driver(LibvirtSetup(tmp_path)) as driver:
         assert driver.capabilities == Capabilities(pause=True, disks=True, bridges=True)
 
-    on(LibvirtLab(tmp_path), scenario)
 
+async def test_vms_are_put_on_allowed_bridges_only(tmp_path):
+    setup = LibvirtSetup(tmp_path, bridges=("br0", "br1"))
 
-def test_vms_are_put_on_allowed_bridges_only(tmp_path):
-    lab = LibvirtLab(tmp_path, bridges=("br0", "br1"))
-
-    async def scenario(driver):
-        order = msgspec.structs.replace(lab.order(VM), network=Network(kind="bridge", bridge="br1"))
-        bad = msgspec.structs.replace(order, network=Network(kind="bridge", bridge="br-management"))
+    async with open_driver(setup) as driver:
+        order = msgspec.structs.replace(setup.order(VM), network=VmNetwork(kind="bridge", bridge="br1"))
+        bad = msgspec.structs.replace(order, network=VmNetwork(kind="bridge", bridge="br-management"))
         with pytest.raises(PermanentError, match="br-management") as caught:
             await driver.create(bad)
         assert "br0, br1" in caught.value.hint
@@ -81,58 +76,50 @@ def test_vms_are_put_on_allowed_bridges_only(tmp_path):
         with pytest.raises(PermanentError):
             await driver.resize(VM, bad)
 
-    on(lab, scenario)
 
+async def test_where_no_bridge_is_allowed_there_is_none(tmp_path):
+    setup = LibvirtSetup(tmp_path, bridges=())
 
-def test_where_no_bridge_is_allowed_there_is_none(tmp_path):
-    lab = LibvirtLab(tmp_path, bridges=())
-
-    async def scenario(driver):
+    async with open_driver(setup) as driver:
         assert not driver.capabilities.bridges
         with pytest.raises(UnsupportedError):
-            await driver.create(msgspec.structs.replace(lab.order(VM), network=Network(kind="bridge", bridge="br0")))
+            await driver.create(
+                msgspec.structs.replace(setup.order(VM), network=VmNetwork(kind="bridge", bridge="br0"))
+            )
 
-    on(lab, scenario)
 
+async def test_libvirt_leaves_a_user_mode_card_unplugged(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-def test_libvirt_leaves_a_user_mode_card_unplugged(tmp_path):
-    lab = LibvirtLab(tmp_path)
-
-    async def scenario(driver):
-        await driver.create(msgspec.structs.replace(lab.order(VM), network=Network(kind="user")))
+    async with open_driver(setup) as driver:
+        await driver.create(msgspec.structs.replace(setup.order(VM), network=VmNetwork(kind="user")))
         await driver.start(VM)
-        assert "<link state='down'/>" in lab.connection.lookupByUUIDString(VM).XMLDesc(0)
-
-    on(lab, scenario)
+        assert "<link state='down'/>" in setup.connection.lookupByUUIDString(VM).XMLDesc(0)
 
 
-def test_the_size_is_what_host_and_pool_can_spare(tmp_path):
-    lab = LibvirtLab(tmp_path)
+async def test_the_size_is_what_host_and_pool_can_spare(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-    async def scenario(driver):
-        _, memory_mib, cpus, *_ = lab.connection.getInfo()
+    async with open_driver(setup) as driver:
+        _, memory_mib, cpus, *_ = setup.connection.getInfo()
         size = await driver.size()
         assert (size.cpu_millis, size.memory_bytes) == (cpus * 1000, memory_offered(memory_mib * 2**20))
-        pool = lab.connection.storagePoolLookupByName(POOL)
+        pool = setup.connection.storagePoolLookupByName(POOL)
         assert size.disk_bytes == pool.info()[3] > 0
         size_text = f"<capacity>{2**30}</capacity><allocation>{2**30}</allocation>"
         pool.createXML(f"<volume><name>{volume_name(VM, 0)}</name>{size_text}</volume>", 0)
         assert pool.info()[3] == size.disk_bytes - 2**30
         assert (await driver.size()).disk_bytes == size.disk_bytes, "what VMs have is booked for them"
 
-    on(lab, scenario)
 
+async def test_a_strangers_domain_is_reported_and_not_ours(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-def test_a_strangers_domain_is_reported_and_not_ours(tmp_path):
-    lab = LibvirtLab(tmp_path)
-
-    async def scenario(driver):
+    async with open_driver(setup) as driver:
         (stranger,) = await driver.find()
-        there = lab.connection.lookupByName("test")
+        there = setup.connection.lookupByName("test")
         assert (stranger.vm, stranger.is_ours, stranger.detail) == (there.UUIDString(), False, "test")
         assert stranger.power == "running"
-
-    on(lab, scenario)
 
 
 VERBS = {
@@ -156,136 +143,120 @@ MARKS = {
 
 @pytest.mark.parametrize("metadata", MARKS.values(), ids=MARKS)
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
-def test_no_verb_touches_a_domain_that_only_has_the_uuid_of_a_vm(verb, metadata, tmp_path):
-    lab = LibvirtLab(tmp_path)
+async def test_no_verb_touches_a_domain_that_only_has_the_uuid_of_a_vm(verb, metadata, tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-    async def scenario(driver):
-        theirs = lab.connection.defineXML(STRANGER.format(uuid=VM, metadata=metadata.format(vm=VM)))
+    async with open_driver(setup) as driver:
+        theirs = setup.connection.defineXML(STRANGER.format(uuid=VM, metadata=metadata.format(vm=VM)))
         theirs.create()
         before = theirs.XMLDesc()
         with pytest.raises(BlockedError, match="theirs"):
-            await verb(driver, lab.order(VM))
+            await verb(driver, setup.order(VM))
         assert theirs.isActive()
         assert theirs.XMLDesc() == before
         (found,) = [found for found in await driver.find() if found.vm == VM]
         assert not found.is_ours
 
-    on(lab, scenario)
 
+async def test_a_domain_of_ours_bears_the_vms_uuid_and_a_name_that_tells_it(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-def test_a_domain_of_ours_bears_the_vms_uuid_and_a_name_that_tells_it(tmp_path):
-    lab = LibvirtLab(tmp_path)
-
-    async def scenario(driver):
-        await driver.create(msgspec.structs.replace(lab.order(VM), name="web <1>"))
-        domain = lab.connection.lookupByUUIDString(VM)
+    async with open_driver(setup) as driver:
+        await driver.create(msgspec.structs.replace(setup.order(VM), name="web <1>"))
+        domain = setup.connection.lookupByUUIDString(VM)
         assert domain.name() == domain_name(VM)
         assert domain.isPersistent()
         assert "web &lt;1&gt;" in domain.XMLDesc()
 
-    on(lab, scenario)
 
+async def test_a_name_that_somebody_took_blocks_and_breaks_nothing(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-def test_a_name_that_somebody_took_blocks_and_breaks_nothing(tmp_path):
-    lab = LibvirtLab(tmp_path)
-
-    async def scenario(driver):
+    async with open_driver(setup) as driver:
         uuid = domain_uuid("another")
         theirs = STRANGER.format(uuid=uuid, metadata="").replace("theirs", domain_name(VM))
-        lab.connection.defineXML(theirs)
+        setup.connection.defineXML(theirs)
         with pytest.raises(DriverError, match=uuid):
-            await driver.create(lab.order(VM))
-        assert lab.connection.lookupByUUIDString(uuid).name() == domain_name(VM)
+            await driver.create(setup.order(VM))
+        assert setup.connection.lookupByUUIDString(uuid).name() == domain_name(VM)
         assert await power_of(driver, VM) == "absent"
 
-    on(lab, scenario)
 
+async def test_a_guest_that_ends_when_asked_is_not_killed(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-def test_a_guest_that_ends_when_asked_is_not_killed(tmp_path):
-    lab = LibvirtLab(tmp_path)
-
-    async def scenario(driver):
-        await driver.create(lab.order(VM))
+    async with open_driver(setup) as driver:
+        await driver.create(setup.order(VM))
         await driver.start(VM)
         await driver.stop(VM, grace_s=30)
-        state, reason = lab.connection.lookupByUUIDString(VM).state()
+        state, reason = setup.connection.lookupByUUIDString(VM).state()
         assert (state, reason) == (libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN)
         await driver.start(VM)
         await driver.stop(VM, grace_s=0)
-        _, reason = lab.connection.lookupByUUIDString(VM).state()
+        _, reason = setup.connection.lookupByUUIDString(VM).state()
         assert reason == libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED
 
-    on(lab, scenario)
 
+async def test_a_paused_guest_cannot_be_asked_and_is_ended(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-def test_a_paused_guest_cannot_be_asked_and_is_ended(tmp_path):
-    lab = LibvirtLab(tmp_path)
-
-    async def scenario(driver):
-        await driver.create(lab.order(VM))
+    async with open_driver(setup) as driver:
+        await driver.create(setup.order(VM))
         await driver.start(VM)
         await driver.pause(VM)
         await driver.stop(VM, grace_s=600)
-        state, reason = lab.connection.lookupByUUIDString(VM).state()
+        state, reason = setup.connection.lookupByUUIDString(VM).state()
         assert (state, reason) == (libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED)
 
-    on(lab, scenario)
 
+async def test_pausing_what_is_stopped_is_refused(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-def test_pausing_what_is_stopped_is_refused(tmp_path):
-    lab = LibvirtLab(tmp_path)
-
-    async def scenario(driver):
-        await driver.create(lab.order(VM))
+    async with open_driver(setup) as driver:
+        await driver.create(setup.order(VM))
         with pytest.raises(PermanentError, match="stopped"):
             await driver.pause(VM)
 
-    on(lab, scenario)
 
+async def test_a_running_vm_that_has_its_size_is_not_refused_that_size(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-def test_a_running_vm_that_has_its_size_is_not_refused_that_size(tmp_path):
-    lab = LibvirtLab(tmp_path)
-
-    async def scenario(driver):
-        await driver.create(lab.order(VM))
+    async with open_driver(setup) as driver:
+        await driver.create(setup.order(VM))
         await driver.start(VM)
-        await driver.resize(VM, lab.order(VM, 2))
+        await driver.resize(VM, setup.order(VM, 2))
         assert await power_of(driver, VM) == "running"
 
-    on(lab, scenario)
+
+def with_disk(setup, size_bytes=GIB, **changes):
+    return msgspec.structs.replace(setup.order(VM), disks=(Disk(size_bytes=size_bytes, **changes),))
 
 
-def with_disk(lab, size_bytes=GIB, **changes):
-    return msgspec.structs.replace(lab.order(VM), disks=(Disk(size_bytes=size_bytes, **changes),))
-
-
-def test_disks_lie_in_their_pools_and_go_with_the_vm(tmp_path):
-    lab = LibvirtLab(tmp_path, storages={"shared": "second"})
-    lab.connection.storagePoolDefineXML(
+async def test_disks_lie_in_their_pools_and_go_with_the_vm(tmp_path):
+    setup = LibvirtSetup(tmp_path, storages={"shared": "second"})
+    setup.connection.storagePoolDefineXML(
         "<pool type='dir'><name>second</name><target><path>/second</path></target></pool>", 0
     ).create(0)
 
-    async def scenario(driver):
-        strangers = lab.volumes()
+    async with open_driver(setup) as driver:
+        strangers = setup.volumes()
         disks = (Disk(size_bytes=GIB), Disk(size_bytes=GIB, storage="shared"))
-        await driver.create(msgspec.structs.replace(lab.order(VM), disks=disks))
-        assert lab.volumes() == sorted([*strangers, f"hostler-{VM}-0.qcow2"])
-        assert lab.volumes("second") == [f"hostler-{VM}-1.qcow2"]
-        assert lab.connection.lookupByUUIDString(VM).XMLDesc().count("<disk ") == 2
+        await driver.create(msgspec.structs.replace(setup.order(VM), disks=disks))
+        assert setup.volumes() == sorted([*strangers, f"hostler-{VM}-0.qcow2"])
+        assert setup.volumes("second") == [f"hostler-{VM}-1.qcow2"]
+        assert setup.connection.lookupByUUIDString(VM).XMLDesc().count("<disk ") == 2
         await driver.start(VM)
         await driver.delete(VM)
-        assert lab.volumes() == strangers
-        assert lab.volumes("second") == []
-
-    on(lab, scenario)
+        assert setup.volumes() == strangers
+        assert setup.volumes("second") == []
 
 
-def test_a_vm_is_not_forgotten_while_its_disks_cannot_be_removed(tmp_path):
-    lab = LibvirtLab(tmp_path)
-    pool = lab.connection.storagePoolLookupByName(POOL)
+async def test_a_vm_is_not_forgotten_while_its_disks_cannot_be_removed(tmp_path):
+    setup = LibvirtSetup(tmp_path)
+    pool = setup.connection.storagePoolLookupByName(POOL)
 
-    async def scenario(driver):
-        await driver.create(with_disk(lab))
+    async with open_driver(setup) as driver:
+        await driver.create(with_disk(setup))
         await driver.start(VM)
         pool.destroy()
         try:
@@ -297,56 +268,46 @@ def test_a_vm_is_not_forgotten_while_its_disks_cannot_be_removed(tmp_path):
         await driver.delete(VM)
         assert await power_of(driver, VM) == "absent"
 
-    on(lab, scenario)
 
+async def test_volume_left_by_crash_is_used_by_create_removed_by_delete(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-def test_a_volume_that_a_crash_left_is_used_by_create_and_removed_by_delete(tmp_path):
-    lab = LibvirtLab(tmp_path)
-
-    async def scenario(driver):
-        await driver.create(with_disk(lab))
-        lab.connection.lookupByUUIDString(VM).undefine()
-        await driver.create(with_disk(lab))
+    async with open_driver(setup) as driver:
+        await driver.create(with_disk(setup))
+        setup.connection.lookupByUUIDString(VM).undefine()
+        await driver.create(with_disk(setup))
         assert await power_of(driver, VM) == "stopped"
-        lab.connection.lookupByUUIDString(VM).undefine()
+        setup.connection.lookupByUUIDString(VM).undefine()
         await driver.delete(VM)
-        assert f"hostler-{VM}-0.qcow2" not in lab.volumes()
-
-    on(lab, scenario)
+        assert f"hostler-{VM}-0.qcow2" not in setup.volumes()
 
 
-def test_a_disk_never_shrinks(tmp_path):
-    lab = LibvirtLab(tmp_path)
+async def test_a_disk_never_shrinks(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-    async def scenario(driver):
-        await driver.create(with_disk(lab))
+    async with open_driver(setup) as driver:
+        await driver.create(with_disk(setup))
         with pytest.raises(PermanentError, match="shrink"):
-            await driver.resize(VM, with_disk(lab, GIB // 2))
-
-    on(lab, scenario)
+            await driver.resize(VM, with_disk(setup, GIB // 2))
 
 
-def test_a_storage_that_the_host_does_not_have_blocks(tmp_path):
-    lab = LibvirtLab(tmp_path)
+async def test_a_storage_that_the_host_does_not_have_blocks(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-    async def scenario(driver):
+    async with open_driver(setup) as driver:
         with pytest.raises(BlockedError, match="elsewhere"):
-            await driver.create(with_disk(lab, storage="elsewhere"))
+            await driver.create(with_disk(setup, storage="elsewhere"))
         assert await power_of(driver, VM) == "absent"
 
-    on(lab, scenario)
 
-
-def test_an_image_below_the_roots_is_the_ground_of_a_disk(tmp_path):
-    lab = LibvirtLab(tmp_path)
+async def test_an_image_below_the_roots_is_the_ground_of_a_disk(tmp_path):
+    setup = LibvirtSetup(tmp_path)
     (tmp_path / "base.qcow2").write_bytes(b"")
 
-    async def scenario(driver):
-        await driver.create(with_disk(lab, image=Image(path=str(tmp_path / "base.qcow2"))))
-        volume = lab.connection.storagePoolLookupByName(POOL).storageVolLookupByName(f"hostler-{VM}-0.qcow2")
+    async with open_driver(setup) as driver:
+        await driver.create(with_disk(setup, image=Image(path=str(tmp_path / "base.qcow2"))))
+        volume = setup.connection.storagePoolLookupByName(POOL).storageVolLookupByName(f"hostler-{VM}-0.qcow2")
         assert str(tmp_path / "base.qcow2") in volume.XMLDesc(0)
-
-    on(lab, scenario)
 
 
 def refused_paths(tmp_path):
@@ -362,85 +323,73 @@ def refused_paths(tmp_path):
 
 
 @pytest.mark.parametrize("case", ["outside", "by-dots", "by-a-link", "not-there"])
-def test_images_and_kernels_come_from_below_the_roots_only(case, tmp_path):
+async def test_images_and_kernels_come_from_below_the_roots_only(case, tmp_path):
     path, error = refused_paths(tmp_path)[case]
-    lab = LibvirtLab(tmp_path / "images")
+    setup = LibvirtSetup(tmp_path / "images")
 
-    async def scenario(driver):
-        strangers = lab.volumes()
+    async with open_driver(setup) as driver:
+        strangers = setup.volumes()
         for order in (
-            with_disk(lab, image=Image(path=path)),
-            msgspec.structs.replace(lab.order(VM), kernel=path),
+            with_disk(setup, image=Image(path=path)),
+            msgspec.structs.replace(setup.order(VM), kernel=path),
         ):
             with pytest.raises(error):
                 await driver.create(order)
         assert await power_of(driver, VM) == "absent"
-        assert lab.volumes() == strangers
-
-    on(lab, scenario)
+        assert setup.volumes() == strangers
 
 
-def test_a_kernel_below_the_roots_is_booted(tmp_path):
-    lab = LibvirtLab(tmp_path)
+async def test_a_kernel_below_the_roots_is_booted(tmp_path):
+    setup = LibvirtSetup(tmp_path)
     for name in ("kernel", "initrd"):
         (tmp_path / name).write_bytes(b"")
 
-    async def scenario(driver):
+    async with open_driver(setup) as driver:
         order = msgspec.structs.replace(
-            lab.order(VM),
+            setup.order(VM),
             kernel=str(tmp_path / "kernel"),
             initrd=str(tmp_path / "initrd"),
             kernel_arguments="console=ttyS0 a=<&>",
         )
         await driver.create(order)
         await driver.start(VM)
-        described = lab.connection.lookupByUUIDString(VM).XMLDesc()
+        described = setup.connection.lookupByUUIDString(VM).XMLDesc()
         assert f"<kernel>{tmp_path / 'kernel'}</kernel>" in described
         assert "<cmdline>console=ttyS0 a=&lt;&amp;&gt;</cmdline>" in described
 
-    on(lab, scenario)
-
 
 @pytest.mark.parametrize("changes", [{"memory_bytes": 0}, {"cpu_count": 0}, {"kernel_arguments": "\x01"}])
-def test_what_libvirt_never_takes_is_refused_for_good(changes, tmp_path):
-    lab = LibvirtLab(tmp_path)
+async def test_what_libvirt_never_takes_is_refused_for_good(changes, tmp_path):
+    setup = LibvirtSetup(tmp_path)
     (tmp_path / "kernel").write_bytes(b"")
 
-    async def scenario(driver):
-        order = msgspec.structs.replace(lab.order(VM), kernel=str(tmp_path / "kernel"), **changes)
+    async with open_driver(setup) as driver:
+        order = msgspec.structs.replace(setup.order(VM), kernel=str(tmp_path / "kernel"), **changes)
         with pytest.raises(PermanentError):
             await driver.create(order)
         assert await power_of(driver, VM) == "absent"
 
-    on(lab, scenario)
 
-
-def test_an_address_that_leads_nowhere_is_a_driver_error_and_leaves_no_thread(capfd):
-    async def scenario():
-        driver = LibvirtDriver("qemu+unix:///system?socket=/nowhere/at-all")
-        with pytest.raises(DriverError, match="libvirt"):
-            await driver.open()
-        await driver.close()
-
-    asyncio.run(scenario())
+async def test_unreachable_address_is_a_driver_error_without_thread_leak(capfd):
+    driver = LibvirtDriver("qemu+unix:///system?socket=/nowhere/at-all")
+    with pytest.raises(DriverError, match="libvirt"):
+        await driver.open()
+    await driver.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("libvirt")]
     assert capfd.readouterr().err == "", "libvirt itself writes nothing"
 
 
-def test_a_lost_connection_is_made_anew():
-    async def scenario():
-        thread = LibvirtThread(URI)
-        await thread.open()
-        try:
-            await thread.call(lambda connection: connection.close())
-            assert await thread.call(lambda connection: connection.getHostname())
-        finally:
-            await thread.close()
-
-    asyncio.run(scenario())
+async def test_a_lost_connection_is_made_anew():
+    thread = LibvirtThread(URI)
+    await thread.open()
+    try:
+        await thread.call(lambda connection: connection.close())
+        assert await thread.call(lambda connection: connection.getHostname())
+    finally:
+        await thread.close()
 
 
-def test_calls_run_one_after_the_other_in_a_thread_that_is_not_the_loops():
+async def test_calls_run_one_after_the_other_in_a_thread_that_is_not_the_loops():
     at_once, most = 0, 0
 
     def work(connection):
@@ -451,17 +400,14 @@ def test_calls_run_one_after_the_other_in_a_thread_that_is_not_the_loops():
         at_once -= 1
         return threading.get_ident()
 
-    async def scenario():
-        thread = LibvirtThread(URI)
-        await thread.open()
-        try:
-            seen = await asyncio.gather(*(thread.call(work) for _ in range(5)))
-        finally:
-            await thread.close()
-        assert most == 1
-        assert threading.get_ident() not in seen
-
-    asyncio.run(scenario())
+    thread = LibvirtThread(URI)
+    await thread.open()
+    try:
+        seen = await asyncio.gather(*(thread.call(work) for _ in range(5)))
+    finally:
+        await thread.close()
+    assert most == 1
+    assert threading.get_ident() not in seen
 
 
 def test_a_driver_that_is_not_open_says_so(tmp_path):
@@ -469,14 +415,12 @@ def test_a_driver_that_is_not_open_says_so(tmp_path):
         asyncio.run(LibvirtDriver(URI).find())
 
 
-def test_migration_is_refused_as_unsupported(tmp_path):
-    lab = LibvirtLab(tmp_path)
+async def test_migration_is_refused_as_unsupported(tmp_path):
+    setup = LibvirtSetup(tmp_path)
 
-    async def scenario(driver):
+    async with open_driver(setup) as driver:
         with pytest.raises(UnsupportedError):
-            await driver.await_landing(lab.order(VM))
-
-    on(lab, scenario)
+            await driver.await_landing(setup.order(VM))
 
 
 class DomainsOnly:

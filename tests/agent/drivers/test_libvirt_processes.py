@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from hostler.agent.drivers.libvirt_processes import DomainProcesses, pid_files_of
+from hostler.agent.drivers.libvirt.domain_processes import DomainProcesses, pid_files_of
 from tests.wait import wait_for_exit
 
 DEAF = "trap '' TERM; echo ready; while :; do sleep 1; done"

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.agent.drivers.libvirt_daemon import IN_NAMESPACES
-from tests.agent.drivers.qemu_lab import ROOT, real_parts
+from tests.agent.drivers.qemu_setup import ROOT, real_parts
+
+pytestmark = pytest.mark.early
 
 CHECKS = Path(__file__).with_name("libvirt_system_checks.py")
 GIVE_UP_S = 540  # software emulation on a busy machine; below the limit of one test

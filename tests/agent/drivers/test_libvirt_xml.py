@@ -9,10 +9,9 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from hostler.agent.drivers.driver import PermanentError
-from hostler.agent.drivers.libvirt import LibvirtDriver
-from hostler.agent.drivers.libvirt_thread import LibvirtMissingError
-from hostler.agent.drivers.libvirt_xml import (
+from hostler.agent.driver import PermanentError
+from hostler.agent.drivers.libvirt.connection import LibvirtMissingError
+from hostler.agent.drivers.libvirt.domain_xml import (
     NAMESPACE,
     Volume,
     domain_kind,
@@ -21,7 +20,8 @@ from hostler.agent.drivers.libvirt_xml import (
     marked_vm,
     volume_xml,
 )
-from hostler.agent.messages import Network, Order
+from hostler.agent.drivers.libvirt.driver import LibvirtDriver
+from hostler.agent.messages import Order, VmNetwork
 
 VM = "5f1c2a36-3f43-4c2f-9a3b-0d7a5b1c9e42"
 ORDER = Order(vm=VM, generation=1, power="running", name="web-1", memory_bytes=2**28)
@@ -66,7 +66,7 @@ def test_a_text_stays_a_text_whatever_is_in_it(changes, path):
 
 
 def test_a_bridge_and_a_vms_name_stay_texts_too():
-    domain = described(changed(vm=HOSTILE, network=Network(kind="bridge", bridge=HOSTILE)))
+    domain = described(changed(vm=HOSTILE, network=VmNetwork(kind="bridge", bridge=HOSTILE)))
     assert domain.find("devices/interface/source").get("bridge") == HOSTILE
     assert domain.find("metadata")[0].get("id") == HOSTILE
     assert HOSTILE not in domain.findtext("name")
@@ -91,7 +91,7 @@ def test_nothing_is_held_back_where_the_hypervisor_cannot():
 
 @pytest.mark.parametrize(("kind", "cards"), [("none", 0), ("user", 1), ("bridge", 1)])
 def test_a_vm_has_the_network_that_was_ordered(kind, cards):
-    found = described(changed(network=Network(kind=kind, bridge="br0"))).findall("devices/interface")
+    found = described(changed(network=VmNetwork(kind=kind, bridge="br0"))).findall("devices/interface")
     assert [card.get("type") for card in found] == [kind] * cards
 
 
@@ -143,7 +143,7 @@ def capabilities(*kinds, os_type="hvm"):
         (("test",), "auto", "test"),
     ],
 )
-def test_domains_are_of_the_best_kind_that_there_is_unless_another_was_asked_for(kinds, acceleration, kind):
+def test_domains_have_the_best_kind_unless_another_is_set(kinds, acceleration, kind):
     assert domain_kind(capabilities(*kinds), acceleration) == kind
 
 

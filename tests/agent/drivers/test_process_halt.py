@@ -12,9 +12,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from hostler.agent.boot import boot_id
-from hostler.agent.drivers.process_halt import KernelProcesses, ProcessHalt
-from hostler.agent.drivers.qemu_folder import ProcessId
-from hostler.agent.drivers.qemu_processes import read_state
+from hostler.agent.drivers.machine.process_halt import KernelProcesses, ProcessHalt
+from hostler.agent.drivers.machine.processes import ProcessId, read_state
 
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.agent.drivers.qcow2_header import read_header, why_not_image, why_not_overlay
-from tests.agent.drivers.qemu_lab import MIB, real_parts
+from hostler.agent.drivers.machine.qcow2_header import read_header, why_not_image, why_not_overlay
+from tests.agent.drivers.qemu_setup import MIB, real_parts
 
 SIZE = 4 * MIB
 
@@ -42,6 +43,17 @@ def test_disk_as_we_make_it_is_accepted(overlay):
 def test_bytes_that_are_no_disk_have_a_reason(content):
     assert reason(content)
     assert reason(b"QFI\xfb" + content)
+
+
+@pytest.mark.parametrize("at", [2**64 - 1, 2**63, 2**63 - 1, 2**32, 1 << 16], ids=hex)
+def test_name_beyond_the_first_cluster_is_rejected(overlay, at):
+    """No read may fail by where a header says that its name stands."""
+    content = overlay[:8] + struct.pack(">QI", at, 4) + overlay[20:]
+    assert reason(content) == f"has a damaged header: a name at byte {at}"
+
+
+def test_version_zero_is_rejected(overlay):
+    assert reason(overlay[:4] + bytes(4) + overlay[8:]) == "is in version 0 of qcow2, not 3"
 
 
 @settings(deadline=None, max_examples=150)

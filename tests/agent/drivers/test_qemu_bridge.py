@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hostler.agent.drivers.driver import UnsupportedError
-from hostler.agent.messages import Network
+from hostler.agent.driver import UnsupportedError
+from hostler.agent.messages import VmNetwork
 from tests.agent.drivers import qemu_bridged
-from tests.agent.drivers.qemu_lab import ROOT, on_hosts, real_parts
+from tests.agent.drivers.qemu_setup import ROOT, on_hosts, real_parts
+from tests.async_tests import run_with
 
 
 @pytest.mark.skipif(os.getuid() != 0 or not Path("/dev/net/tun").exists(), reason="only root may make taps")
@@ -23,10 +24,8 @@ def test_a_vm_is_put_on_an_allowed_bridge_and_its_tap_goes_with_it():
     assert done.returncode == 0, done.stderr
 
 
-def test_a_host_without_bridges_says_that_it_has_none():
-    async def scenario(lab, driver):
-        assert not driver.capabilities.bridges
-        with pytest.raises(UnsupportedError):
-            await driver.create(lab.order("a", network=Network(kind="bridge", bridge="br0")))
-
-    on_hosts(scenario)
+@run_with(on_hosts)
+async def test_a_host_without_bridges_says_that_it_has_none(setup, driver, /):
+    assert not driver.capabilities.bridges
+    with pytest.raises(UnsupportedError):
+        await driver.create(setup.order("a", network=VmNetwork(kind="bridge", bridge="br0")))

@@ -9,17 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.agent.drivers.driver import PermanentError
-from hostler.agent.drivers.qemu_command import (
-    Boot,
-    DiskFile,
-    command_line,
-    mac_of,
-    plain_path,
-    size_from_arguments,
-)
-from hostler.agent.drivers.qemu_folder import VmFolder, folder_of
-from hostler.agent.messages import Network, Order
+from hostler.agent.driver import PermanentError
+from hostler.agent.drivers.machine.allowlist import plain_path
+from hostler.agent.drivers.qemu.command import Boot, DiskFile, command_line, mac_of, size_from_arguments
+from hostler.agent.drivers.qemu.folder import VmFolder, folder_of
+from hostler.agent.messages import Order, VmNetwork
 
 VMS = Path("/state/vms")
 FOLDER = VmFolder(VMS / "a")
@@ -54,11 +48,11 @@ def test_a_landing_waits_and_does_not_run_by_itself():
 
 
 def test_a_vm_without_a_network_has_none():
-    assert "-netdev" not in line(order(network=Network(kind="none")))
+    assert "-netdev" not in line(order(network=VmNetwork(kind="none")))
 
 
 def test_a_bridge_comes_as_an_open_descriptor_only():
-    bridged = order(network=Network(kind="bridge", bridge="br0,script=/bin/sh"))
+    bridged = order(network=VmNetwork(kind="bridge", bridge="br0,script=/bin/sh"))
     assert value(line(bridged, tap=7), "-netdev") == "tap,id=net0,fd=7"
     with pytest.raises(PermanentError):
         line(bridged)

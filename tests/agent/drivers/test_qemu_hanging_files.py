@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from hostler.agent.drivers.qemu import QemuDriver
-from hostler.agent.drivers.qemu_settings import QemuSettings
+from hostler.agent.drivers.qemu.driver import QemuDriver
+from hostler.agent.drivers.qemu.settings import QemuSettings
 
 RESCUE_S = 3.0  # if the event loop is blocked all the same, the files answer after that, and the test fails
 MARKS = "one.marks"
@@ -70,36 +70,30 @@ async def hanging_host(name):
 
 
 @pytest.mark.parametrize("name", ["one/vms/a/vm.json", "one/vms/a/process.json", "one/landing-port", "one/lock", MARKS])
-def test_file_that_hangs_does_not_block_the_event_loop(name):
-    async def scenario():
-        async with hanging_host(name) as (driver, files):
-            loop = asyncio.get_running_loop()
-            began = loop.time()
-            look = loop.create_task(driver.find())
-            for _ in range(20):
-                await asyncio.sleep(0.01)
-            assert loop.time() - began < RESCUE_S, "the event loop was blocked until the file answered"
-            assert not look.done()
-            files.release()
-            with suppress(Exception):  # the content of a FIFO makes no sense
-                await look
-
-    asyncio.run(scenario())
+async def test_file_that_hangs_does_not_block_the_event_loop(name):
+    async with hanging_host(name) as (driver, files):
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        look = loop.create_task(driver.find())
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        assert loop.time() - began < RESCUE_S, "the event loop was blocked until the file answered"
+        assert not look.done()
+        files.release()
+        with suppress(Exception):  # the content of a FIFO makes no sense
+            await look
 
 
 @pytest.mark.parametrize("name", ["one/vms/a/vm.json", MARKS])
-def test_looks_that_hang_leave_threads_for_others(name):
+async def test_looks_that_hang_leave_threads_for_others(name):
     """Threads of the common pool resolve names and save records: a few hanging looks must not take all of them."""
 
-    async def scenario():
-        async with hanging_host(name) as (driver, files):
-            loop = asyncio.get_running_loop()
-            looks = [loop.create_task(driver.find()) for _ in range(100)]
-            await asyncio.sleep(0.1)
-            other = loop.create_task(asyncio.to_thread(lambda: "works"))
-            done, _ = await asyncio.wait({other}, timeout=RESCUE_S / 2)
-            files.release()
-            await asyncio.gather(*looks, return_exceptions=True)
-            assert done, "all threads of the common pool hang"
-
-    asyncio.run(scenario())
+    async with hanging_host(name) as (driver, files):
+        loop = asyncio.get_running_loop()
+        looks = [loop.create_task(driver.find()) for _ in range(100)]
+        await asyncio.sleep(0.1)
+        other = loop.create_task(asyncio.to_thread(lambda: "works"))
+        done, _ = await asyncio.wait({other}, timeout=RESCUE_S / 2)
+        files.release()
+        await asyncio.gather(*looks, return_exceptions=True)
+        assert done, "all threads of the common pool hang"

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from hostler.agent.drivers.driver import BlockedError
-from hostler.agent.drivers.qemu_owner import check_plain, read_owner, remove_owner, write_owner
+from hostler.agent.driver import BlockedError
+from hostler.agent.drivers.qemu.disks import check_plain, read_owner, remove_owner, write_owner
 
 
 @pytest.fixture

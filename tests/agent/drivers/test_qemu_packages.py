@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.agent.drivers.qemu_lab import ROOT
+from tests.agent.drivers.qemu_setup import ROOT
 
 
 @pytest.fixture

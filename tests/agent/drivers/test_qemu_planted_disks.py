@@ -12,10 +12,11 @@ import subprocess
 
 import pytest
 
-from hostler.agent.drivers.driver import BlockedError, DriverError
+from hostler.agent.driver import BlockedError, DriverError
 from hostler.agent.messages import Disk, Image
 from tests.agent.drivers.contract import opened, power_of
-from tests.agent.drivers.qemu_lab import MIB, in_a_lab, on_hosts
+from tests.agent.drivers.qemu_setup import MIB, in_qemu_setup, on_hosts
+from tests.async_tests import run_with
 
 SIZE = 4 * MIB
 
@@ -165,9 +166,9 @@ PLANTED = {
 NAMES = [plant.__name__ for plant in PLANTED]
 
 
-def replace_disk(lab, plant):
+def replace_disk(setup, plant):
     """Put a planted file in the place of the VM's disk, as root of another host could."""
-    disk, secret = lab.shared / "a-disk0.qcow2", lab.folder / "secret"
+    disk, secret = setup.shared / "a-disk0.qcow2", setup.folder / "secret"
     secret.write_bytes(b"of this host alone".ljust(SIZE, b"."))
     secret.chmod(0o644)
     disk.unlink(missing_ok=True)
@@ -176,109 +177,95 @@ def replace_disk(lab, plant):
         disk.chmod(0o666)
 
 
-def order(lab, **changes):
-    return lab.order("a", disks=(Disk(size_bytes=SIZE, storage="nfs"),), **changes)
+def order(setup, **changes):
+    return setup.order("a", disks=(Disk(size_bytes=SIZE, storage="nfs"),), **changes)
 
 
 @pytest.mark.parametrize(("plant", "reason"), PLANTED.items(), ids=NAMES)
-def test_planted_disk_is_rejected_before_boot(plant, reason):
-    async def scenario(lab, driver):
-        await driver.create(order(lab))
-        replace_disk(lab, plant)
-        with pytest.raises(BlockedError, match=f"a-disk0.qcow2 {reason}") as caught:
-            await driver.start("a")
-        assert "a-disk0.qcow2" in caught.value.hint or "qemu-img" in caught.value.hint
-        assert await power_of(driver, "a") == "stopped"
-
-    on_hosts(scenario)
+@run_with(on_hosts)
+async def test_planted_disk_is_rejected_before_boot(setup, driver, /, plant, reason):
+    await driver.create(order(setup))
+    replace_disk(setup, plant)
+    with pytest.raises(BlockedError, match=f"a-disk0.qcow2 {reason}") as caught:
+        await driver.start("a")
+    assert "a-disk0.qcow2" in caught.value.hint or "qemu-img" in caught.value.hint
+    assert await power_of(driver, "a") == "stopped"
 
 
 @pytest.mark.parametrize("plant", [data_file, backing_file, huge, hard_link], ids=lambda plant: plant.__name__)
-def test_planted_disk_is_not_adopted_by_create(plant):
-    async def scenario(lab, driver):
-        lab.shared.joinpath("a-disk0.qcow2").unlink(missing_ok=True)
-        replace_disk(lab, plant)
-        with pytest.raises(BlockedError, match=r"a-disk0\.qcow2"):
-            await driver.create(order(lab))
-        assert await power_of(driver, "a") == "absent"
-
-    on_hosts(scenario)
+@run_with(on_hosts)
+async def test_planted_disk_is_not_adopted_by_create(setup, driver, /, plant):
+    setup.shared.joinpath("a-disk0.qcow2").unlink(missing_ok=True)
+    replace_disk(setup, plant)
+    with pytest.raises(BlockedError, match=r"a-disk0\.qcow2"):
+        await driver.create(order(setup))
+    assert await power_of(driver, "a") == "absent"
 
 
 @pytest.mark.parametrize("plant", [data_file, backing_file, huge, fifo], ids=lambda plant: plant.__name__)
-def test_planted_disk_is_rejected_before_resize(plant):
-    async def scenario(lab, driver):
-        await driver.create(order(lab))
-        replace_disk(lab, plant)
-        with pytest.raises(BlockedError, match=r"a-disk0\.qcow2"):
-            await driver.resize("a", lab.order("a", 2, disks=(Disk(size_bytes=2 * SIZE, storage="nfs"),)))
-        assert (lab.folder / "secret").stat().st_size == SIZE
-
-    on_hosts(scenario)
+@run_with(on_hosts)
+async def test_planted_disk_is_rejected_before_resize(setup, driver, /, plant):
+    await driver.create(order(setup))
+    replace_disk(setup, plant)
+    with pytest.raises(BlockedError, match=r"a-disk0\.qcow2"):
+        await driver.resize("a", setup.order("a", 2, disks=(Disk(size_bytes=2 * SIZE, storage="nfs"),)))
+    assert (setup.folder / "secret").stat().st_size == SIZE
 
 
 @pytest.mark.parametrize("plant", [data_file, backing_file, symlink], ids=lambda plant: plant.__name__)
-def test_planted_disk_is_rejected_before_a_landing(plant):
+@run_with(on_hosts, "one", "two")
+async def test_planted_disk_is_rejected_before_a_landing(setup, one, two, /, plant):
     """The source's own QEMU has the real file open; the target sees what lies in its place."""
 
-    async def scenario(lab, one, two):
-        await one.create(order(lab))
-        await one.start("a")
-        landing = await two.await_landing(order(lab))
-        real = lab.shared / "real"
-        (lab.shared / "a-disk0.qcow2").rename(real)
-        replace_disk(lab, plant)
-        with pytest.raises(DriverError, match=r"a-disk0\.qcow2"):
-            await one.send("a", landing)
-        assert await power_of(one, "a") == "running"
-        (lab.shared / "a-disk0.qcow2").unlink()
-        real.rename(lab.shared / "a-disk0.qcow2")
+    await one.create(order(setup))
+    await one.start("a")
+    landing = await two.await_landing(order(setup))
+    real = setup.shared / "real"
+    (setup.shared / "a-disk0.qcow2").rename(real)
+    replace_disk(setup, plant)
+    with pytest.raises(DriverError, match=r"a-disk0\.qcow2"):
         await one.send("a", landing)
-        assert await power_of(two, "a") == "running"
+    assert await power_of(one, "a") == "running"
+    (setup.shared / "a-disk0.qcow2").unlink()
+    real.rename(setup.shared / "a-disk0.qcow2")
+    await one.send("a", landing)
+    assert await power_of(two, "a") == "running"
 
-    on_hosts(scenario, "one", "two")
 
-
-def test_disk_of_another_image_is_rejected():
+@run_with(on_hosts)
+async def test_disk_of_another_image_is_rejected(setup, driver, /):
     """A disk whose header names an image that is not the VM's own would show the guest a mixture of both."""
 
-    async def scenario(lab, driver):
-        for name in ("base", "other"):
-            make(lab.images / name)
-            (lab.images / name).chmod(0o644)
-        disk = Disk(size_bytes=SIZE, storage="nfs", image=Image(path="base"))
-        await driver.create(lab.order("a", disks=(disk,)))
+    for name in ("base", "other"):
+        make(setup.images / name)
+        (setup.images / name).chmod(0o644)
+    disk = Disk(size_bytes=SIZE, storage="nfs", image=Image(path="base"))
+    await driver.create(setup.order("a", disks=(disk,)))
+    await driver.start("a")
+    await driver.stop("a", grace_s=0)
+    planted = setup.shared / "a-disk0.qcow2"
+    planted.unlink()
+    make(planted, "-b", str(setup.images / "other"), "-F", "qcow2")
+    with pytest.raises(BlockedError, match=r"is laid over .*other, not over base"):
         await driver.start("a")
-        await driver.stop("a", grace_s=0)
-        planted = lab.shared / "a-disk0.qcow2"
-        planted.unlink()
-        make(planted, "-b", str(lab.images / "other"), "-F", "qcow2")
-        with pytest.raises(BlockedError, match=r"is laid over .*other, not over base"):
-            await driver.start("a")
-
-    on_hosts(scenario)
 
 
-def test_shared_disk_that_is_too_small_grows_when_a_host_adopts_it():
+@run_with(on_hosts)
+async def test_shared_disk_that_is_too_small_grows_when_a_host_adopts_it(setup, driver, /):
     """A VM was resized and its host died before it grew the disk: the next host does it."""
 
-    async def scenario(lab, driver):
-        make(lab.shared / "a-disk0.qcow2", size=MIB)
-        (lab.shared / "a-disk0.qcow2").chmod(0o666)
-        await driver.create(order(lab))
-        await driver.start("a")
-
-    on_hosts(scenario)
+    make(setup.shared / "a-disk0.qcow2", size=MIB)
+    (setup.shared / "a-disk0.qcow2").chmod(0o666)
+    await driver.create(order(setup))
+    await driver.start("a")
 
 
-def test_local_disk_that_was_replaced_is_rejected_before_boot():
-    async def scenario(lab):
-        async with opened(lab) as driver:
-            await driver.create(lab.order("a", disks=(Disk(size_bytes=SIZE),)))
-            disk = lab.folder / "one" / "vms" / "a" / "disks" / "disk0.qcow2"
-            disk.unlink()
-            disk.symlink_to("/etc/hostname")
-            with pytest.raises(BlockedError, match=r"disk0\.qcow2 is no plain file"):
-                await driver.start("a")
-
-    in_a_lab(scenario)
+@run_with(in_qemu_setup)
+async def test_local_disk_that_was_replaced_is_rejected_before_boot(setup, /):
+    async with opened(setup) as driver:
+        await driver.create(setup.order("a", disks=(Disk(size_bytes=SIZE),)))
+        disk = setup.folder / "one" / "vms" / "a" / "disks" / "disk0.qcow2"
+        disk.unlink()
+        disk.symlink_to("/etc/hostname")
+        with pytest.raises(BlockedError, match=r"disk0\.qcow2 is no plain file"):
+            await driver.start("a")

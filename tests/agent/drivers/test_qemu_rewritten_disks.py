@@ -13,13 +13,14 @@ from contextlib import suppress
 
 import pytest
 
-from hostler.agent.drivers.driver import BlockedError, DriverError
-from hostler.agent.drivers.qemu_folder import VmFolder
-from hostler.agent.drivers.qemu_monitor import session
-from hostler.agent.drivers.qemu_processes import scan
+from hostler.agent.driver import BlockedError, DriverError
+from hostler.agent.drivers.qemu.folder import VmFolder
+from hostler.agent.drivers.qemu.monitor import session
+from hostler.agent.drivers.qemu.processes import scan
 from hostler.agent.messages import Disk, Image
 from tests.agent.drivers.contract import opened, power_of
-from tests.agent.drivers.qemu_lab import MIB, QemuLab
+from tests.agent.drivers.qemu_setup import MIB, QemuSetup
+from tests.async_tests import run_with
 from tests.wait import until
 
 SIZE = 4 * MIB
@@ -30,8 +31,8 @@ exec {program} "$@"
 """
 
 
-class WaitingLab(QemuLab):
-    """A lab whose QEMU waits before it opens anything, until it is let go."""
+class WaitingSetup(QemuSetup):
+    """A setup whose QEMU waits before it opens anything, until it is released."""
 
     def settings(self, host="one", **changes):
         stand_in = self.folder / "stand-in"
@@ -65,29 +66,29 @@ class WaitingLab(QemuLab):
         path.write_bytes(made.read_bytes())
 
 
-def in_a_waiting_lab(scenario):
+def in_waiting_setup(scenario):
     async def run():
-        lab = WaitingLab(None)
+        setup = WaitingSetup(None)
         try:
-            await scenario(lab)
+            await scenario(setup)
         finally:
-            lab.let_qemu_go()
-            await lab.clean()
+            setup.let_qemu_go()
+            await setup.clean()
 
     asyncio.run(run())
 
 
-async def start_after(lab, driver, rewrite):
+async def start_after(setup, driver, rewrite):
     """Start the VM, and rewrite a file once the agent has checked it."""
     starting = asyncio.create_task(driver.start("a"))
-    await lab.is_waiting()
+    await setup.is_waiting()
     rewrite()
-    lab.let_qemu_go()
+    setup.let_qemu_go()
     await starting
 
 
-async def node_names(lab):
-    async with session(VmFolder(lab.folder / "one" / "vms" / "a").qmp, "a") as monitor:
+async def node_names(setup):
+    async with session(VmFolder(setup.folder / "one" / "vms" / "a").qmp, "a") as monitor:
         return {node["node-name"] for node in await monitor.query("query-named-block-nodes", flat=True)}
 
 
@@ -95,98 +96,88 @@ async def is_paused(driver):
     return await power_of(driver, "a") == "paused"
 
 
-def test_data_file_named_after_the_check_stops_the_boot():
+@run_with(in_waiting_setup)
+async def test_data_file_named_after_the_check_stops_the_boot(setup, /):
     """QEMU believes the header and opens the file; the guest never runs on it, and the next check says why."""
 
-    async def scenario(lab):
-        async with opened(lab) as driver:
-            await driver.create(lab.order("a", disks=SHARED))
-            disk, named = lab.shared / "a-disk0.qcow2", lab.own_file()
-            with pytest.raises(BlockedError, match=r"QEMU opened .*run/named"):
-                await start_after(lab, driver, lambda: lab.rewrite(disk, "-o", f"data_file={named},data_file_raw=on"))
-            assert (await power_of(driver, "a"), lab.processes(), lab.console("a")) == ("stopped", [], "")
-            with pytest.raises(BlockedError, match="keeps its data in another file"):
-                await driver.start("a")
-
-    in_a_waiting_lab(scenario)
+    async with opened(setup) as driver:
+        await driver.create(setup.order("a", disks=SHARED))
+        disk, named = setup.shared / "a-disk0.qcow2", setup.own_file()
+        with pytest.raises(BlockedError, match=r"QEMU opened .*run/named"):
+            await start_after(setup, driver, lambda: setup.rewrite(disk, "-o", f"data_file={named},data_file_raw=on"))
+        assert (await power_of(driver, "a"), setup.processes(), setup.console("a")) == ("stopped", [], "")
+        with pytest.raises(BlockedError, match="keeps its data in another file"):
+            await driver.start("a")
 
 
-def test_data_file_named_by_an_image_after_the_check_stops_the_boot():
-    async def scenario(lab):
-        image = lab.images / "base"
-        lab.rewrite(image)
-        image.chmod(0o644)
-        async with opened(lab) as driver:
-            await driver.create(lab.order("a", disks=(Disk(size_bytes=SIZE, image=Image(path="base")),)))
-            named = lab.own_file()
-            with pytest.raises(BlockedError, match=r"QEMU opened .*run/named"):
-                await start_after(lab, driver, lambda: lab.rewrite(image, "-o", f"data_file={named},data_file_raw=on"))
-            assert (lab.processes(), lab.console("a")) == ([], "")
-
-    in_a_waiting_lab(scenario)
+@run_with(in_waiting_setup)
+async def test_data_file_named_by_an_image_after_the_check_stops_the_boot(setup, /):
+    image = setup.images / "base"
+    setup.rewrite(image)
+    image.chmod(0o644)
+    async with opened(setup) as driver:
+        await driver.create(setup.order("a", disks=(Disk(size_bytes=SIZE, image=Image(path="base")),)))
+        named = setup.own_file()
+        with pytest.raises(BlockedError, match=r"QEMU opened .*run/named"):
+            await start_after(setup, driver, lambda: setup.rewrite(image, "-o", f"data_file={named},data_file_raw=on"))
+        assert (setup.processes(), setup.console("a")) == ([], "")
 
 
-def test_data_file_named_under_a_running_vm_stops_its_landing():
+@run_with(in_waiting_setup)
+async def test_data_file_named_under_a_running_vm_stops_its_landing(setup, /):
     """The source runs on: only the target reads the header anew."""
 
-    async def scenario(lab):
-        async with opened(lab, "one") as one, opened(lab, "two") as two:
-            lab.let_qemu_go()
-            order = lab.order("a", disks=SHARED)
-            await one.create(order)
-            await one.start("a")
-            landing = await two.await_landing(order)
-            named = lab.own_file("two")
-            (lab.folder / "stand-in" / "go").unlink()
-            sending = asyncio.create_task(one.send("a", landing))
-            await until(lambda: len(lab.processes()) == 2, "the target's QEMU is about to run")
-            lab.rewrite(lab.shared / "a-disk0.qcow2", "-o", f"data_file={named},data_file_raw=on")
-            lab.let_qemu_go()
-            with pytest.raises(DriverError, match=r"QEMU opened .*run/named"):
-                await sending
-            assert await power_of(one, "a") == "running"
-            assert len(lab.processes()) == 1
-
-    in_a_waiting_lab(scenario)
+    async with opened(setup, "one") as one, opened(setup, "two") as two:
+        setup.let_qemu_go()
+        order = setup.order("a", disks=SHARED)
+        await one.create(order)
+        await one.start("a")
+        landing = await two.await_landing(order)
+        named = setup.own_file("two")
+        (setup.folder / "stand-in" / "go").unlink()
+        sending = asyncio.create_task(one.send("a", landing))
+        await until(lambda: len(setup.processes()) == 2, "the target's QEMU is about to run")
+        setup.rewrite(setup.shared / "a-disk0.qcow2", "-o", f"data_file={named},data_file_raw=on")
+        setup.let_qemu_go()
+        with pytest.raises(DriverError, match=r"QEMU opened .*run/named"):
+            await sending
+        assert await power_of(one, "a") == "running"
+        assert len(setup.processes()) == 1
 
 
-def test_backing_file_named_after_the_check_is_not_opened():
-    async def scenario(lab):
-        async with opened(lab) as driver:
-            await driver.create(lab.order("a", disks=SHARED))
-            disk, named = lab.shared / "a-disk0.qcow2", lab.own_file()
-            await start_after(lab, driver, lambda: lab.rewrite(disk, "-b", str(named), "-F", "raw"))
-            assert await node_names(lab) == {"disk0", "disk0-file"}
-            assert await power_of(driver, "a") == "running"
-
-    in_a_waiting_lab(scenario)
+@run_with(in_waiting_setup)
+async def test_backing_file_named_after_the_check_is_not_opened(setup, /):
+    async with opened(setup) as driver:
+        await driver.create(setup.order("a", disks=SHARED))
+        disk, named = setup.shared / "a-disk0.qcow2", setup.own_file()
+        await start_after(setup, driver, lambda: setup.rewrite(disk, "-b", str(named), "-F", "raw"))
+        assert await node_names(setup) == {"disk0", "disk0-file"}
+        assert await power_of(driver, "a") == "running"
 
 
 @pytest.mark.parametrize("is_rewritten", [True, False], ids=["rewritten", "as-checked"])
-def test_vm_whose_agent_died_before_the_second_check_runs_only_after_it(is_rewritten):
+@run_with(in_waiting_setup)
+async def test_vm_whose_agent_died_before_the_second_check_runs_only_after_it(setup, /, is_rewritten):
     """QEMU waits with a guest that has not begun: to the next agent that is a paused VM, which it resumes."""
 
-    async def scenario(lab):
-        async with opened(lab) as driver:
-            await driver.create(lab.order("a", disks=SHARED))
-            starting = asyncio.create_task(driver.start("a"))
-            await lab.is_waiting()
-            starting.cancel()
-            with suppress(asyncio.CancelledError):
-                await starting
-        disk, named = lab.shared / "a-disk0.qcow2", lab.own_file()
+    async with opened(setup) as driver:
+        await driver.create(setup.order("a", disks=SHARED))
+        starting = asyncio.create_task(driver.start("a"))
+        await setup.is_waiting()
+        starting.cancel()
+        with suppress(asyncio.CancelledError):
+            await starting
+    disk, named = setup.shared / "a-disk0.qcow2", setup.own_file()
+    if is_rewritten:
+        setup.rewrite(disk, "-o", f"data_file={named},data_file_raw=on")
+    setup.let_qemu_go()
+    await until(lambda: any(one.is_qemu for one in setup.processes()), "QEMU runs")
+    async with opened(setup) as driver:
+        await until(lambda: is_paused(driver), "QEMU answers, and its guest has not begun")
         if is_rewritten:
-            lab.rewrite(disk, "-o", f"data_file={named},data_file_raw=on")
-        lab.let_qemu_go()
-        await until(lambda: any(one.is_qemu for one in lab.processes()), "QEMU runs")
-        async with opened(lab) as driver:
-            await until(lambda: is_paused(driver), "QEMU answers, and its guest has not begun")
-            if is_rewritten:
-                with pytest.raises(BlockedError, match=r"QEMU opened .*run/named"):
-                    await driver.resume("a")
-                assert (await power_of(driver, "a"), lab.processes(), lab.console("a")) == ("stopped", [], "")
-            else:
+            with pytest.raises(BlockedError, match=r"QEMU opened .*run/named"):
                 await driver.resume("a")
-                assert await power_of(driver, "a") == "running"
-
-    in_a_waiting_lab(scenario)
+            assert (await power_of(driver, "a"), setup.processes(), setup.console("a")) == ("stopped", [], "")
+        else:
+            await driver.resume("a")
+            assert await power_of(driver, "a") == "running"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.agent.drivers.qemu_settings import QemuSettings, runner_of
+from hostler.agent.drivers.qemu.settings import QemuSettings, runner_of
 from hostler.errors import InputError
 
 

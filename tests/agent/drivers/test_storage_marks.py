@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from hostler.agent.drivers.storage_marks import FolderMark, StorageMarks
+from hostler.agent.drivers.machine.storage_marks import FolderMark, StorageMarks
 
 
 @pytest.fixture
@@ -96,3 +99,45 @@ def test_host_of_an_older_version_is_not_marked_while_unmounted(places):
     (places[""] / "host").write_text("of the older version")
     assert marks.unavailable() == {}
     assert marks.first("") == "of the older version"
+
+
+@contextmanager
+def open_pipe(path: Path) -> Iterator[None]:
+    """Put a pipe there that somebody has open for writing: reading it finds nothing yet, and no end."""
+    os.mkfifo(path)
+    both_ends = os.open(path, os.O_RDWR)
+    try:
+        yield
+    finally:
+        os.close(both_ends)
+
+
+@contextmanager
+def put(make: Callable[[Path], object], path: Path) -> Iterator[None]:
+    make(path)
+    yield
+
+
+PLANTED = {
+    "directory": lambda path: put(Path.mkdir, path),
+    "pipe": open_pipe,
+    "link": lambda path: put(lambda link: link.symlink_to("/etc/hostname"), path),
+    "device": lambda path: put(lambda link: link.symlink_to("/dev/zero"), path),
+    "bytes": lambda path: put(lambda file: file.write_bytes(b"\xff\xfe"), path),
+    "control": lambda path: put(lambda file: file.write_bytes(b"a\0\x1b[2Jb"), path),
+    "empty": lambda path: put(Path.touch, path),
+}
+
+
+@pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
+def test_planted_mark_makes_storage_unavailable(places, plant):
+    """Each host that shares a storage may put anything in the mark's place; no agent may fail by that."""
+    marks = marks_of(places)
+    marks.take_up()
+    (places["nfs"] / ".hostler-storage").unlink()
+    files = len(list(Path("/proc/self/fd").iterdir()))
+    with plant(places["nfs"] / ".hostler-storage"):
+        for _ in range(5):
+            assert list(marks.unavailable()) == ["nfs"]
+            assert "nfs" in marks_of(places).unavailable()
+    assert len(list(Path("/proc/self/fd").iterdir())) == files

@@ -14,8 +14,8 @@ _NUMBERS = count(1)
 @pytest.fixture(scope="session")
 def served(tmp_path_factory):
     """A control plane with three hosts. It is imported here: other tests of this folder do without."""
-    from tests.cli.control.plane import plane
-    from tests.cli.control.serving import secret
+    from tests.cli.control.command_process import secret
+    from tests.cli.control.control_plane_thread import plane
 
     folder = tmp_path_factory.mktemp("plane")
     with plane(folder, "node-1", "node-2", "node-3") as running:
@@ -26,8 +26,8 @@ def served(tmp_path_factory):
 @pytest.fixture
 def empty(tmp_path, monkeypatch):
     """Give a control plane with nothing in it, which no host ever joined."""
-    from tests.cli.control.plane import plane
-    from tests.cli.control.serving import secret
+    from tests.cli.control.command_process import secret
+    from tests.cli.control.control_plane_thread import plane
 
     with plane(tmp_path) as running:
         monkeypatch.setenv("HOSTLER_SERVER", running.address)
@@ -42,7 +42,7 @@ def project(served, monkeypatch):
     monkeypatch.setenv("HOSTLER_SERVER", served.address)
     monkeypatch.setenv("HOSTLER_KEY_FILE", str(served.folder / "admin.key"))
     monkeypatch.setenv("HOSTLER_PROJECT", name)
-    from hostler.control.api.shapes import ProjectCreate, VmEdit
+    from hostler.control.schemas import ProjectCreate, VmEdit
 
     with served.client() as client:
         client.projects.create(ProjectCreate(name=name))

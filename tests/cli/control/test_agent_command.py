@@ -12,13 +12,13 @@ import pytest
 from aiohttp import web
 
 from hostler.agent.messages import Order
-from hostler.agent.running import Home, connect
-from hostler.agent.transport import Request
+from hostler.agent.startup import AgentFolder, connect
 from hostler.errors import ConflictError, InputError
-from tests.agent.plane import TOKEN
+from hostler.runtime.transport import Request
+from tests.agent.fake_control_plane import TOKEN
 from tests.agent.test_http import echo, server
-from tests.cli.control.serving import command, secret, site
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.command_process import command, control_plane, secret
 from tests.wait import until
 
 FAKE = ("--driver", "fake", "--name", "one", "--size", "cpu=8,memory=16Gi,disk=500Gi,gpu=2")
@@ -31,48 +31,45 @@ def vm(name="a", power="running", generation=1):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_agent_joins_works_and_stops_on_a_signal_while_its_vms_run_on(number, tmp_path):
+async def test_an_agent_joins_works_and_stops_on_a_signal_while_its_vms_run_on(number, tmp_path):
     token = secret(tmp_path / "token", TOKEN + "\n")
 
-    async def scenario():
-        async with site() as there:
-            there.plane.order(vm())
-            words = ("agent", "--server", there.address, *FAKE, "--label", "zone=b", "--label", "disk=ssd")
-            async with command(
-                *words, "--storage", "nas=/nas", "--bridge", "br0", "--token-file", token, home=tmp_path
-            ) as first:
-                await until(lambda: "a" in there.plane.vms and there.plane.vms["a"].state == "running")
-                code, out, err = await first.end(number)
-            assert (code, out) == (0, "")
-            assert all(LINE.fullmatch(line) for line in err.splitlines()), err
-            for said in ("agent starts", "joined", "registered", f"{number.name}: stopping; VMs run on", "stopped"):
-                assert said in err
-            assert "secret-1" not in err
-            assert TOKEN not in err
-            (registration,) = there.plane.registrations
-            assert registration.labels == (("disk", "ssd"), ("zone", "b"))
-            assert not registration.is_watched
-            assert not any(report.is_watched for report in there.plane.reports), "nothing outside stops a fake VM"
-            assert not (tmp_path / "hostler" / "agents" / "one" / "watchdog.lock").exists()
-            assert (registration.storages, registration.bridges) == (("nas",), ("br0",))
-            assert (registration.size.cpu_millis, len(registration.size.devices)) == (8000, 2)
+    async with control_plane() as there:
+        there.plane.order(vm())
+        words = ("agent", "--server", there.address, *FAKE, "--label", "zone=b", "--label", "disk=ssd")
+        async with command(
+            *words, "--storage", "nas=/nas", "--bridge", "br0", "--token-file", token, home=tmp_path
+        ) as first:
+            await until(lambda: "a" in there.plane.vms and there.plane.vms["a"].state == "running")
+            code, out, err = await first.end(number)
+        assert (code, out) == (0, "")
+        assert all(LINE.fullmatch(line) for line in err.splitlines()), err
+        for said in ("agent starts", "joined", "registered", f"{number.name}: stopping; VMs run on", "stopped"):
+            assert said in err
+        assert "secret-1" not in err
+        assert TOKEN not in err
+        (registration,) = there.plane.registrations
+        assert registration.labels == (("disk", "ssd"), ("zone", "b"))
+        assert not registration.is_watched
+        assert not any(report.is_watched for report in there.plane.reports), "nothing outside stops a fake VM"
+        assert not (tmp_path / "hostler" / "agents" / "one" / "watchdog.lock").exists()
+        assert (registration.storages, registration.bridges) == (("nas",), ("br0",))
+        assert (registration.size.cpu_millis, len(registration.size.devices)) == (8000, 2)
 
-            async with command(*words, home=tmp_path) as second:
-                await until(lambda: len(there.plane.registrations) == 2)
-                code, _, _ = await second.end(number)
-            assert code == 0
-            assert [report.state for report in there.plane.registrations[1].vms] == ["running"]
-
-    asyncio.run(scenario())
+        async with command(*words, home=tmp_path) as second:
+            await until(lambda: len(there.plane.registrations) == 2)
+            code, _, _ = await second.end(number)
+        assert code == 0
+        assert [report.state for report in there.plane.registrations[1].vms] == ["running"]
     credential = tmp_path / "hostler" / "agents" / "one" / "credential.json"
     assert stat.S_IMODE(credential.stat().st_mode) == 0o600
     assert stat.S_IMODE(credential.parent.stat().st_mode) == 0o700
 
 
-def test_a_second_signal_ends_at_once(tmp_path):
+async def test_a_second_signal_ends_at_once(tmp_path):
     program = (
         "import asyncio\n"
-        "from hostler.agent.running import stop_on_signals\n"
+        "from hostler.agent.startup import stop_on_signals\n"
         "async def main():\n"
         "    stopping = asyncio.Event()\n"
         "    stop_on_signals(stopping, lambda line: print(line, flush=True))\n"
@@ -81,30 +78,24 @@ def test_a_second_signal_ends_at_once(tmp_path):
         "asyncio.run(main())\n"
     )
 
-    async def scenario():
-        async with command(home=tmp_path, program=program) as running:
-            assert await running.process.stdout.readline() == b"ready\n"
-            running.process.send_signal(signal.SIGTERM)
-            assert b"SIGTERM" in await running.process.stdout.readline()
-            code, _, _ = await running.end(signal.SIGTERM)
-            assert code == 130
-
-    asyncio.run(scenario())
+    async with command(home=tmp_path, program=program) as running:
+        assert await running.process.stdout.readline() == b"ready\n"
+        running.process.send_signal(signal.SIGTERM)
+        assert b"SIGTERM" in await running.process.stdout.readline()
+        code, _, _ = await running.end(signal.SIGTERM)
+        assert code == 130
 
 
-def test_the_token_may_come_by_standard_input_and_the_log_as_json(tmp_path):
-    async def scenario():
-        async with site() as there:
-            words = ("agent", "--server", there.address, *FAKE, "--token-file", "-", "--log-format", "json")
-            async with command(*words, "--state-dir", tmp_path / "d", home=tmp_path, stdin=TOKEN) as running:
-                await until(lambda: there.plane.registrations)
-                code, _, err = await running.end(signal.SIGTERM)
-            assert code == 0
-            lines = [json.loads(line) for line in err.splitlines()]
-            assert lines[0]["message"] == "agent starts"
-            assert lines[0]["name"] == "one"
-
-    asyncio.run(scenario())
+async def test_the_token_may_come_by_standard_input_and_the_log_as_json(tmp_path):
+    async with control_plane() as there:
+        words = ("agent", "--server", there.address, *FAKE, "--token-file", "-", "--log-format", "json")
+        async with command(*words, "--state-dir", tmp_path / "d", home=tmp_path, stdin=TOKEN) as running:
+            await until(lambda: there.plane.registrations)
+            code, _, err = await running.end(signal.SIGTERM)
+        assert code == 0
+        lines = [json.loads(line) for line in err.splitlines()]
+        assert lines[0]["message"] == "agent starts"
+        assert lines[0]["name"] == "one"
     assert (tmp_path / "d" / "credential.json").exists()
 
 
@@ -114,34 +105,34 @@ NODE = """<node><cpu><mhz>3000</mhz><model>x</model><active>4</active><nodes>1</
 <memory>1048576</memory><vcpu>1</vcpu><os><type>hvm</type></os></domain></node>"""
 
 
-def test_an_agent_on_libvirt_carries_out_orders_and_reports_strangers(tmp_path):
+async def test_an_agent_on_libvirt_carries_out_orders_and_reports_strangers(tmp_path):
     pytest.importorskip("libvirt")
     token = secret(tmp_path / "token", TOKEN)
     (tmp_path / "node.xml").write_text(NODE)
 
-    async def scenario():
-        async with site() as there:
-            there.plane.order(vm())
-            words = ("agent", "--server", there.address, "--token-file", token, "--driver", "libvirt")
-            more = ("--libvirt-uri", f"test://{tmp_path / 'node.xml'}", "--name", "one")
-            async with command(*words, *more, home=tmp_path) as running:
-                await until(lambda: "a" in there.plane.vms and there.plane.vms["a"].state == "running")
-                assert len(there.plane.unknown) == 1
-                there.plane.order(vm(power="absent", generation=2))
-                await until(lambda: "a" not in there.plane.vms)
-                code, _, _ = await running.end(signal.SIGTERM)
-            assert code == 0
-            assert there.plane.registrations[0].driver == "libvirt"
-            assert not there.plane.registrations[0].capabilities.live_migration
-
-    asyncio.run(scenario())
+    async with control_plane() as there:
+        there.plane.order(vm())
+        words = ("agent", "--server", there.address, "--token-file", token, "--driver", "libvirt")
+        more = ("--libvirt-uri", f"test://{tmp_path / 'node.xml'}", "--name", "one")
+        async with command(*words, *more, home=tmp_path) as running:
+            await until(lambda: "a" in there.plane.vms and there.plane.vms["a"].state == "running")
+            assert len(there.plane.unknown) == 1
+            there.plane.order(vm(power="absent", generation=2))
+            await until(lambda: "a" not in there.plane.vms)
+            code, _, _ = await running.end(signal.SIGTERM)
+        assert code == 0
+        assert there.plane.registrations[0].driver == "libvirt"
+        assert not there.plane.registrations[0].capabilities.live_migration
 
 
 def ended(tmp_path, *words):
     """Run an agent that ends by itself."""
 
     async def scenario():
-        async with site() as there, command("agent", "--server", there.address, *words, home=tmp_path) as running:
+        async with (
+            control_plane() as there,
+            command("agent", "--server", there.address, *words, home=tmp_path) as running,
+        ):
             return await running.end()
 
     return asyncio.run(scenario())
@@ -156,7 +147,7 @@ def test_a_token_that_is_not_accepted_ends_the_agent(tmp_path):
     assert "forged" not in err
 
 
-def test_a_credential_that_was_revoked_ends_the_agent_and_the_hint_has_the_command_and_its_file(tmp_path):
+def test_agent_with_revoked_credential_ends_with_a_join_command_hint(tmp_path):
     folder = tmp_path / "state"
     folder.mkdir()
     secret(folder / "credential.json", '{"host": "h", "credential": "revoked-secret"}')
@@ -184,7 +175,7 @@ def test_an_agent_that_is_too_old_is_not_sent_for_a_token(tmp_path):
     assert "hint: bring the agent to the control plane's version\n" in err
 
 
-def test_an_agent_that_never_joined_is_told_the_command_that_makes_its_token(tmp_path):
+def test_agent_that_never_joined_gets_token_command_hint(tmp_path):
     result = hostler(*LOCAL, *FAKE, "--state-dir", tmp_path / "state")
     assert result.hint == f"give --token-file with a join token; an admin makes one: {NEW_TOKEN}"
 
@@ -225,11 +216,11 @@ def test_plain_http_beyond_this_machine_works_where_it_was_asked_for():
 
 
 def test_two_agents_do_not_share_a_folder(tmp_path):
-    with Home(tmp_path / "state").held():
+    with AgentFolder(tmp_path / "state").held():
         result = hostler(*LOCAL, *FAKE, "--state-dir", tmp_path / "state")
         assert result.code == ConflictError.exit_code
         assert "another agent" in result.error
-    with Home(tmp_path / "state").held():
+    with AgentFolder(tmp_path / "state").held():
         pass  # and it is free again
 
 
@@ -238,10 +229,10 @@ LIBVIRT = ("--driver", "libvirt")
 REFUSED = {
     "no-driver": (LOCAL, "no driver"),
     "unknown-driver": ((*LOCAL, "--driver", "xen"), "xen"),
-    "no-token": ((*LOCAL, *FAKE), "never joined"),
+    "no-token": ((*LOCAL, *FAKE), "has not joined"),
     "no-token-file": ((*LOCAL, *FAKE, "--token-file", "nowhere"), "nowhere"),
-    "no-address": (("agent", "--server", "somewhere", *FAKE), "no address"),
-    "secret-in-address": (("agent", "--server", "https://u:p@h", *FAKE), "no address"),
+    "no-address": (("agent", "--server", "somewhere", *FAKE), "not the address"),
+    "secret-in-address": (("agent", "--server", "https://u:p@h", *FAKE), "not the address"),
     "not-encrypted": (("agent", "--server", "http://10.0.0.1", *FAKE), "not encrypted"),
     "authority-for-nothing": ((*LOCAL, *FAKE, "--ca-file", "ca.pem"), "encrypted"),
     "no-authority": (("agent", "--server", "https://h", *FAKE, "--ca-file", "nowhere.pem"), "nowhere.pem"),

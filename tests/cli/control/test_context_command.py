@@ -11,8 +11,8 @@ from click.shell_completion import ShellComplete
 
 from hostler.cli.main import cli
 from hostler.control.client.contexts import contexts_file
-from tests.cli.control.serving import secret
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.command_process import secret
 
 HOME = "http://127.0.0.1:8470"
 
@@ -73,10 +73,7 @@ def test_without_the_current_context_none_is_current_and_that_is_told(key):
     hostler("context", "set", "home", "--server", HOME, "--key-file", key)
     hostler("context", "set", "work", "--server", HOME, "--key-file", key)
     result = hostler("context", "remove", "home")
-    assert (
-        result.err
-        == "note: no context is the current one now: 'hostler context use work' chooses the one that there is\n"
-    )
+    assert result.err == "note: no context is the current one now: 'hostler context use work' chooses the only one\n"
     hostler("context", "use", "work")
     hostler("context", "set", "home", "--server", HOME, "--key-file", key)
     assert hostler("context", "remove", "home").err == ""
@@ -87,7 +84,7 @@ def test_an_environment_that_beats_the_current_context_is_named(key, monkeypatch
     assert hostler("context", "list").err == ""
     monkeypatch.setenv("HOSTLER_SERVER", "https://elsewhere.example")
     monkeypatch.setenv("HOSTLER_PROJECT", "team-b")
-    told = "note: HOSTLER_SERVER, HOSTLER_PROJECT of the environment beat the current context\n"
+    told = "note: HOSTLER_SERVER, HOSTLER_PROJECT of the environment override the current context\n"
     for words in (("list",), ("show",), ("use", "home")):
         assert hostler("context", *words).err == told
     assert hostler("context", "list", "-o", "json").err == ""
@@ -122,7 +119,7 @@ def test_an_address_that_strangers_can_read_along_needs_a_word(key):
 def test_a_removed_context_is_gone_with_its_key(key):
     hostler("context", "set", "home", "--server", HOME, "--key-file", key)
     assert hostler("context", "remove", "home").code == 0
-    assert hostler("context", "list").err == "there are no contexts: 'hostler context set' makes one\n"
+    assert hostler("context", "list").err == "there are no contexts: 'hostler context set' creates one\n"
     assert not list((contexts_file().parent / "keys").iterdir())
 
 
@@ -146,7 +143,7 @@ def test_where_no_context_is_the_current_one_the_others_are_named(key):
     assert hostler("context", "remove", "ci").err == f"note: no context is the current one now: {said}\n"
     assert hostler("vm", "list").hint == said
     hostler("context", "remove", "work")
-    assert hostler("vm", "list").hint == "'hostler context use home' chooses the one that there is"
+    assert hostler("vm", "list").hint == "'hostler context use home' chooses the only one"
 
 
 def test_a_server_that_is_not_there_is_unavailable(key):
@@ -180,7 +177,7 @@ def test_help_needs_none_of_the_large_packages(words):
     program = (
         "import sys; from hostler.cli.main import main; "
         f"code = main({words.split()!r}); "
-        "print([name for name in ('fastapi', 'sqlalchemy', 'numpy', 'numba', 'httpx') if name in sys.modules], code)"
+        "print([name for name in ('starlette', 'sqlalchemy', 'numpy', 'numba', 'httpx') if name in sys.modules], code)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[] 0"
@@ -190,7 +187,7 @@ def test_help_needs_none_of_the_large_packages(words):
 def test_the_client_needs_neither_the_service_nor_the_engine():
     program = (
         "import sys; import hostler.control.client; "
-        "print([name for name in ('fastapi', 'starlette', 'sqlalchemy', 'numpy', 'numba') if name in sys.modules])"
+        "print([name for name in ('starlette', 'sqlalchemy', 'numpy', 'numba') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -19,7 +19,7 @@ NOWHERE = f"postgresql://hostler:{SECRET}@127.0.0.1:1/hostler"
 def test_a_password_among_the_arguments_is_warned_of_and_not_repeated(words):
     found = run(*words, "--database-url", NOWHERE)
     assert found.returncode in (2, 3), found.stderr
-    assert found.stderr.startswith("warning: everybody on this machine can read the password in --database-url")
+    assert found.stderr.startswith("warning: other users of this machine can read the password in --database-url")
     assert "HOSTLER_DATABASE_URL" in found.stderr
     assert SECRET not in found.stderr + found.stdout
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 
 TAKES = "seconds, or a duration such as 90s, 5m or 1h30m"
 
@@ -39,7 +39,7 @@ def test_a_duration_in_other_units_is_not_looked_for_as_a_vm(text: str) -> None:
 
 def test_half_a_second_is_told_what_is_taken_instead() -> None:
     result = hostler("vm", "stop", "web-0", "--wait", "500ms")
-    assert (result.code, result.error) == (2, "--wait: '500ms' is no whole number of seconds")
+    assert (result.code, result.error) == (2, "--wait: '500ms' is not a whole number of seconds")
     assert result.hint == f"give --wait {TAKES}"
 
 
@@ -56,7 +56,7 @@ def test_other_mistakes_beside_a_bare_wait_are_told_as_they_are() -> None:
 
 
 @pytest.mark.usefixtures("project")
-def test_a_name_after_wait_that_nothing_has_may_have_been_meant_as_a_duration() -> None:
+def test_unknown_name_after_wait_hints_at_duration() -> None:
     assert hostler("vm", "create", "web-0", "--cpu", "1", "--memory", "1Gi", "--wait", "300").code == 0
     result = hostler("vm", "stop", "web-0", "--wait", "abc")
     assert result.error.startswith("there is no VM 'abc' in project ")

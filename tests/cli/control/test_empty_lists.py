@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 
 ELSEWHERE = "; -p names another project, -A means all"
 CREATE = "'hostler vm create NAME --cpu 2 --memory 4Gi' makes one"
@@ -49,7 +49,7 @@ def test_other_lists_of_a_project_say_how_one_comes_to_be(project):
 def test_a_new_control_plane_says_of_everything_how_it_begins():
     assert said("vm", "list", "-A") == f"there are no VMs yet in any project: {CREATE}"
     assert said("operation", "list", "-A") == "there are no operations yet in any project: each change of a VM is one"
-    assert said("token", "list") == "there are no tokens: 'hostler token create' makes one, by which a host joins"
+    assert said("token", "list") == "there are no tokens: 'hostler token create' creates one, with which a host joins"
     assert said("quota", "list") == (
         "there are no quotas, so nothing is limited: 'hostler quota set PROJECT --max cpu=64' sets one"
     )

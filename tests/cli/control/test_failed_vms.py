@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from hostler.agent.drivers.fake import Fault
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 
 SMALL = ("--cpu", "1", "--memory", "1Gi")
 
@@ -30,9 +30,7 @@ def test_a_vm_that_failed_is_explained_as_such_with_what_to_do(served, project):
         result = hostler("vm", "create", "web-0", *SMALL, "--wait", "300")
     assert result.code == 1
     name = f"{project}/web-0"
-    assert result.hint == (
-        f"'hostler vm explain {name}' says what to do about it, 'hostler vm events {name}' what happened"
-    )
+    assert result.hint == (f"'hostler vm explain {name}' says what to do, 'hostler vm events {name}' what happened")
     told = hostler("vm", "explain", "web-0")
     assert told.code == 0, told.err
     assert told.lines[0].startswith(f"{name} (cpu 1, memory 1Gi) failed on node-")
@@ -44,7 +42,7 @@ def test_a_vm_that_failed_is_explained_as_such_with_what_to_do(served, project):
     assert "already runs on node-" in hostler("vm", "explain", "web-0").lines[0]
 
 
-def test_a_move_that_failed_leads_to_the_events_since_an_explanation_knows_nothing_of_it(served, project):
+def test_failed_move_hints_at_events_not_at_explanation(served, project):
     assert hostler("vm", "create", "web-0", *SMALL, "--wait", "300").code == 0
     with failing(served, "await_landing"):
         result = hostler("vm", "migrate", "web-0", "--wait", "300")
@@ -55,7 +53,7 @@ def test_a_move_that_failed_leads_to_the_events_since_an_explanation_knows_nothi
 
 
 @pytest.mark.usefixtures("project")
-def test_labels_that_the_service_gives_are_refused_wherever_somebody_writes_them():
+def test_labels_of_the_service_are_rejected_in_every_command():
     for words in (
         ("vm", "create", "web-0", *SMALL, "--label", "hostler/driver=qemu"),
         ("host", "label", "node-1", "hostler/can-migrate=yes"),

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 
 import pytest
 
 from hostler.agent.drivers.fake import DEEDS, Fault
 from hostler.agent.messages import Order
-from hostler.cli.control.fake_options import read_delays, read_faults
-from tests.cli.control.serving import KEY, command, secret, site
-from tests.cli.running import hostler
+from hostler.cli.control.local.agent_options import read_delays, read_faults
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.command_process import KEY, command, control_plane, secret
 from tests.wait import until
 
 AGENT = ("agent", "--server", "http://127.0.0.1:9", "--driver", "fake", "--name", "one")
 FLEET = ("dev", "fleet", "--server", "http://127.0.0.1:9", "--key-file", "key")
 WRONG = {
-    "no deed": (("--delay", "0.5"), "names no deed"),
+    "no deed": (("--delay", "0.5"), "names no action"),
     "unknown deed": (("--delay", "reboot=1"), "reboot"),
     "no time": (("--delay", "create=soon"), "soon"),
     "too long": (("--delay", "create=3601"), "3601"),
@@ -26,7 +25,7 @@ WRONG = {
     "no chance": (("--fault", "create=1.5"), "1.5"),
     "negative": (("--fault", "create=-1"), "-1"),
     "unknown kind": (("--fault", "create=1:bad"), "create=1:bad"),
-    "unknown moment": (("--fault", "create=1:blocked:before"), "is no fault"),
+    "unknown moment": (("--fault", "create=1:blocked:before"), "is not a fault"),
 }
 
 
@@ -64,7 +63,7 @@ def test_a_deed_by_its_name_beats_any():
     assert read_delays([]) == ()
 
 
-def test_a_fault_says_of_what_kind_it_is_and_whether_the_deed_is_done_first():
+def test_fault_option_has_kind_and_order():
     assert read_faults(["create=0.1", "start=1:blocked", "stop=1:permanent:after"]) == (
         Fault(verb="create", chance=0.1),
         Fault(verb="start", kind="blocked"),
@@ -73,22 +72,19 @@ def test_a_fault_says_of_what_kind_it_is_and_whether_the_deed_is_done_first():
     assert [fault.verb for fault in read_faults(["any=0.1"])] == list(DEEDS)
 
 
-def test_an_agent_reports_what_it_was_told_to_fail_at(tmp_path):
-    async def scenario():
-        async with site() as there:
-            there.plane.order(Order(vm="a", generation=1, power="running", memory_bytes=2**28))
-            token = secret(tmp_path / "token", "t-1")
-            there.plane.tokens.add("t-1")
-            words = ("agent", "--server", there.address, "--driver", "fake", "--name", "one", "--token-file", token)
-            async with command(*words, "--delay", "create=0.01", "--fault", "start=1:permanent", home=tmp_path) as one:
-                await until(lambda: "a" in there.plane.vms and there.plane.vms["a"].trouble is not None)
-                code, _, _ = await one.end(signal.SIGTERM)
-            assert code == 0
-            found = there.plane.vms["a"]
-            assert (found.state, found.trouble.kind) == ("stopped", "permanent")
-            assert "start of a failed on purpose" in found.trouble.message
-
-    asyncio.run(scenario())
+async def test_an_agent_reports_what_it_was_told_to_fail_at(tmp_path):
+    async with control_plane() as there:
+        there.plane.order(Order(vm="a", generation=1, power="running", memory_bytes=2**28))
+        token = secret(tmp_path / "token", "t-1")
+        there.plane.tokens.add("t-1")
+        words = ("agent", "--server", there.address, "--driver", "fake", "--name", "one", "--token-file", token)
+        async with command(*words, "--delay", "create=0.01", "--fault", "start=1:permanent", home=tmp_path) as one:
+            await until(lambda: "a" in there.plane.vms and there.plane.vms["a"].trouble is not None)
+            code, _, _ = await one.end(signal.SIGTERM)
+        assert code == 0
+        found = there.plane.vms["a"]
+        assert (found.state, found.trouble.kind) == ("stopped", "permanent")
+        assert "start of a failed on purpose" in found.trouble.message
 
 
 def troubled(plane):
@@ -96,16 +92,13 @@ def troubled(plane):
     return {report.agent for report in plane.reports if any(vm.trouble for vm in report.vms)}
 
 
-def test_each_host_of_a_fleet_fails_by_itself(tmp_path):
+async def test_each_host_of_a_fleet_fails_by_itself(tmp_path):
     key = secret(tmp_path / "key", KEY)
 
-    async def scenario():
-        async with site() as there:
-            there.plane.order(Order(vm="a", generation=1, power="running", memory_bytes=2**28))
-            words = ("dev", "fleet", "--server", there.address, "--hosts", "3", "--key-file", key)
-            async with command(*words, "--fault", "create=1:permanent", home=tmp_path) as fleet:
-                await until(lambda: len(troubled(there.plane)) == 3)
-                code, out, _ = await fleet.end(signal.SIGTERM)
-        assert (code, out) == (0, "stopped: 3 of 3 hosts joined\n")
-
-    asyncio.run(scenario())
+    async with control_plane() as there:
+        there.plane.order(Order(vm="a", generation=1, power="running", memory_bytes=2**28))
+        words = ("dev", "fleet", "--server", there.address, "--hosts", "3", "--key-file", key)
+        async with command(*words, "--fault", "create=1:permanent", home=tmp_path) as fleet:
+            await until(lambda: len(troubled(there.plane)) == 3)
+            code, out, _ = await fleet.end(signal.SIGTERM)
+    assert (code, out) == (0, "stopped: 3 of 3 hosts joined\n")

@@ -8,63 +8,57 @@ import signal
 import pytest
 
 from hostler.agent.messages import Order
-from tests.cli.control.serving import KEY, command, secret, site
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.command_process import KEY, command, control_plane, secret
 
 LOCAL = ("dev", "fleet", "--server", "http://127.0.0.1:9")
 
 
-def test_a_fleet_joins_by_an_admins_key_and_stops_on_a_signal(tmp_path):
+async def test_a_fleet_joins_by_an_admins_key_and_stops_on_a_signal(tmp_path):
     key = secret(tmp_path / "key", KEY)
 
-    async def scenario():
-        async with site() as there:
-            there.refusals = 1
-            words = ("dev", "fleet", "--server", there.address, "--hosts", "25", "--prefix", "rack-", "--key-file", key)
-            more = ("--size", "cpu=4,memory=8Gi", "--label", "zone=a", "--storage", "nas")
-            async with command(*words, *more, home=tmp_path) as running:
-                await running.until_it_says("25 of 25 hosts joined")
-                there.plane.order(Order(vm="a", generation=1, power="running", memory_bytes=2**28))
-                await running.until_it_says("25 VMs, 25 of them run")
-                code, out, err = await running.end(signal.SIGTERM)
-        assert code == 0
-        assert out == "stopped: 25 of 25 hosts joined, 25 VMs, 25 of them run\n"
-        assert "SIGTERM: stopping" in err
-        assert KEY not in err
-        assert sorted(wish["host_name"] for wish in there.wishes) == [f"rack-{n:04d}" for n in range(1, 26)]
-        assert {wish["ttl_s"] for wish in there.wishes} == {600}
-        assert len({registration.agent for registration in there.plane.registrations}) == 25
-        assert {registration.size.cpu_millis for registration in there.plane.registrations} == {4000}
-        assert {registration.storages for registration in there.plane.registrations} == {("nas",)}
-
-    asyncio.run(scenario())
-
-
-def test_a_fleet_with_a_folder_comes_back_with_its_vms_and_needs_no_tokens(tmp_path):
-    async def scenario():
-        async with site() as there:
+    async with control_plane() as there:
+        there.refusals = 1
+        words = ("dev", "fleet", "--server", there.address, "--hosts", "25", "--prefix", "rack-", "--key-file", key)
+        more = ("--size", "cpu=4,memory=8Gi", "--label", "zone=a", "--storage", "nas")
+        async with command(*words, *more, home=tmp_path) as running:
+            await running.until_it_says("25 of 25 hosts joined")
             there.plane.order(Order(vm="a", generation=1, power="running", memory_bytes=2**28))
-            words = ("dev", "fleet", "--server", there.address, "--hosts", "3", "--state-dir", tmp_path / "fleet")
-            async with command(*words, "--key-file", "-", home=tmp_path, stdin=KEY) as running:
-                await running.until_it_says("3 VMs, 3 of them run")
-                await running.end(signal.SIGINT)
-            before = len(there.plane.registrations)
-            async with command(*words, "--key-file", "-", home=tmp_path, stdin=KEY) as running:
-                await running.until_it_says("3 of 3 hosts joined")
-                code, _, _ = await running.end(signal.SIGINT)
-            assert code == 0
-            assert len(there.wishes) == 3
-            assert len({registration.agent for registration in there.plane.registrations[before:]}) == 3
-            assert all(len(registration.vms) == 1 for registration in there.plane.registrations[before:])
+            await running.until_it_says("25 VMs, 25 of them run")
+            code, out, err = await running.end(signal.SIGTERM)
+    assert code == 0
+    assert out == "stopped: 25 of 25 hosts joined, 25 VMs, 25 of them run\n"
+    assert "SIGTERM: stopping" in err
+    assert KEY not in err
+    assert sorted(wish["host_name"] for wish in there.wishes) == [f"rack-{n:04d}" for n in range(1, 26)]
+    assert {wish["ttl_s"] for wish in there.wishes} == {600}
+    assert len({registration.agent for registration in there.plane.registrations}) == 25
+    assert {registration.size.cpu_millis for registration in there.plane.registrations} == {4000}
+    assert {registration.storages for registration in there.plane.registrations} == {("nas",)}
 
-    asyncio.run(scenario())
+
+async def test_a_fleet_with_a_folder_comes_back_with_its_vms_and_needs_no_tokens(tmp_path):
+    async with control_plane() as there:
+        there.plane.order(Order(vm="a", generation=1, power="running", memory_bytes=2**28))
+        words = ("dev", "fleet", "--server", there.address, "--hosts", "3", "--state-dir", tmp_path / "fleet")
+        async with command(*words, "--key-file", "-", home=tmp_path, stdin=KEY) as running:
+            await running.until_it_says("3 VMs, 3 of them run")
+            await running.end(signal.SIGINT)
+        before = len(there.plane.registrations)
+        async with command(*words, "--key-file", "-", home=tmp_path, stdin=KEY) as running:
+            await running.until_it_says("3 of 3 hosts joined")
+            code, _, _ = await running.end(signal.SIGINT)
+        assert code == 0
+        assert len(there.wishes) == 3
+        assert len({registration.agent for registration in there.plane.registrations[before:]}) == 3
+        assert all(len(registration.vms) == 1 for registration in there.plane.registrations[before:])
 
 
 def test_a_key_that_is_not_an_admins_ends_the_fleet(tmp_path):
     key = secret(tmp_path / "key", "another")
 
     async def scenario():
-        async with site() as there:
+        async with control_plane() as there:
             words = ("dev", "fleet", "--server", there.address, "--hosts", "100", "--key-file", key)
             async with command(*words, home=tmp_path) as running:
                 return await running.end()
@@ -74,21 +68,18 @@ def test_a_key_that_is_not_an_admins_ends_the_fleet(tmp_path):
     assert "error: the control plane gives no tokens to this key (403)" in err
 
 
-def test_tokens_may_come_from_a_file_and_a_wrong_one_ends_its_host_only(tmp_path):
-    async def scenario():
-        async with site() as there:
-            there.plane.tokens |= {"t-1", "t-3"}
-            tokens = secret(tmp_path / "tokens", "t-1\nforged\nt-3\n")
-            words = ("dev", "fleet", "--server", there.address, "--hosts", "3", "--token-file", tokens)
-            async with command(*words, home=tmp_path) as running:
-                await running.until_it_says("2 of 3 hosts joined, 1 ended")
-                code, out, err = await running.end(signal.SIGTERM)
-        assert code == 0
-        assert out == "stopped: 2 of 3 hosts joined, 1 ended\n"
-        assert "host=host-0002" in err
-        assert "forged" not in err
-
-    asyncio.run(scenario())
+async def test_tokens_may_come_from_a_file_and_a_wrong_one_ends_its_host_only(tmp_path):
+    async with control_plane() as there:
+        there.plane.tokens |= {"t-1", "t-3"}
+        tokens = secret(tmp_path / "tokens", "t-1\nforged\nt-3\n")
+        words = ("dev", "fleet", "--server", there.address, "--hosts", "3", "--token-file", tokens)
+        async with command(*words, home=tmp_path) as running:
+            await running.until_it_says("2 of 3 hosts joined, 1 ended")
+            code, out, err = await running.end(signal.SIGTERM)
+    assert code == 0
+    assert out == "stopped: 2 of 3 hosts joined, 1 ended\n"
+    assert "host=host-0002" in err
+    assert "forged" not in err
 
 
 REFUSED = {

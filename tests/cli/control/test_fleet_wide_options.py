@@ -6,7 +6,7 @@ import click
 import pytest
 
 from hostler.cli.main import cli
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 
 FLEET_WIDE = ("host", "token", "key", "project", "quota")
 
@@ -41,7 +41,7 @@ def test_an_operation_is_named_by_its_id_and_listed_by_project():
     assert [name for name, command in commands("operation") if offers_project(command)] == ["list"]
 
 
-def test_a_key_for_one_project_cannot_be_asked_for_by_an_option_that_would_not_count():
+def test_fleet_wide_commands_reject_the_project_option():
     result = hostler("key", "create", "ci", "--role", "viewer", "--project", "team-a")
     assert (result.code, result.error) == (2, "no such option '--project'")
     assert "--in-project" in result.hint

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import httpx
 
 from hostler.agent.drivers.fake import Fault
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.wait import wait_until
 
 SMALL = ("--cpu", "1", "--memory", "1Gi")
@@ -33,7 +33,7 @@ def hindered(served) -> dict[str, float]:
     return {line.split('"')[1]: float(line.split()[-1]) for line in lines}
 
 
-def test_a_vm_that_is_blocked_says_why_in_the_list_and_is_counted_until_it_runs(served, project):
+def test_blocked_vm_is_listed_with_reason_and_counted_until_it_runs(served, project):
     assert "WHY" not in hostler("vm", "list").out
     assert hindered(served) == {"blocked": 0, "transient": 0}
     with blocking(served):

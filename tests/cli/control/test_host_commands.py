@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from tests.cli.control.plane import plane
-from tests.cli.control.serving import MAIN, secret
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.command_process import MAIN, secret
+from tests.cli.control.control_plane_thread import plane
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -71,7 +71,7 @@ def test_labels_are_set_and_taken_away():
     assert chosen["chosen"] == "node-2"
     assert host("label", "node-2", "disk-").out == "node-2: disk removed; left: rack=r1\n"
     assert host("label", "node-2", "disk-", "rack-").out == "node-2: rack removed; disk was not set; none left\n"
-    assert host("label", "node-2", "disk").error == "'disk' is no change of a label"
+    assert host("label", "node-2", "disk").error == "'disk' is not a label change"
 
 
 @pytest.mark.parametrize("verb", ["force-offline", "confirm-dead", "delete"])
@@ -154,4 +154,7 @@ def test_a_host_that_is_offline_and_empty_can_be_forgotten(tmp_path, monkeypatch
         assert host("delete", "node-1", "--confirm", "node-1").out == "node-1: deleted\n"
         assert "host node-1 left" in host("events", "node-1").out
         assert host("list", "-o", "json").json == {"items": []}
-        assert host("list").err == "there are no hosts yet: 'hostler token create' lets one join\n"
+        assert (
+            host("list").err
+            == "there are no hosts yet: 'hostler token create' creates a token with which one can join\n"
+        )

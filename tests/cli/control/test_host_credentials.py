@@ -7,17 +7,17 @@ import uuid
 
 import pytest
 
-from hostler.agent.credentials import MemoryCredentials
+from hostler.agent.connection.credentials import MemoryCredentials
+from hostler.agent.connection.http import HttpTransport
+from hostler.agent.connection.link import AgentRejectedError, Link
 from hostler.agent.drivers.fake import FakeDriver
-from hostler.agent.http import HttpTransport
-from hostler.agent.link import Link, RejectedError
 from hostler.agent.manifest import MemoryManifest
 from hostler.agent.process import Agent
-from hostler.agent.settings import Settings
-from hostler.control.api.shapes import TokenCreate
-from tests.cli.control.plane import SIZE, Plane, plane
-from tests.cli.control.serving import secret
-from tests.cli.running import hostler
+from hostler.agent.settings import AgentSettings
+from hostler.control.schemas import TokenCreate
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.command_process import secret
+from tests.cli.control.control_plane_thread import SIZE, ControlPlaneThread, plane
 from tests.wait import GIVE_UP_S
 
 
@@ -40,7 +40,7 @@ def context(there, monkeypatch):
 class Host:
     """A host whose agent lives in a loop of the test."""
 
-    def __init__(self, there: Plane, name: str) -> None:
+    def __init__(self, there: ControlPlaneThread, name: str) -> None:
         self.there = there
         self.name = name
         self.credentials = MemoryCredentials()
@@ -50,7 +50,7 @@ class Host:
         with self.there.client() as client:
             token = client.tokens.create(TokenCreate(host_name=self.name)).secret
         transport = HttpTransport(self.there.address)
-        settings = Settings(name=self.name, poll_s=1.0)
+        settings = AgentSettings(name=self.name, poll_s=1.0)
         link = Link(transport, self.credentials)
         run_id = uuid.uuid4().hex
         agent = Agent(link, self.driver, MemoryManifest(), settings, boot="boot-1", run_id=run_id, token=token)
@@ -74,43 +74,37 @@ class Host:
                 await asyncio.sleep(0.02)
 
 
-def test_an_agent_is_locked_out_by_a_command_and_joins_again_with_a_new_token(there):
-    async def story() -> None:
-        host, stopping = Host(there, "node-1"), asyncio.Event()
-        life = asyncio.ensure_future(host.run(stopping))
-        await host.until(lambda: host.state() == "ready")
-        result = await asyncio.to_thread(hostler, "host", "revoke", "node-1", "--yes")
-        assert result.lines == ["node-1: offline, its agent is locked out"]
-        assert "hostler token create --host node-1" in result.err
-        with pytest.raises(RejectedError):
-            await life
-        assert host.state() == "offline"
-        host.credentials = MemoryCredentials()
-        life = asyncio.ensure_future(host.run(stopping))
-        await host.until(lambda: host.state() == "ready")
-        stopping.set()
+async def test_agent_with_revoked_credential_rejoins_with_new_token(there):
+    host, stopping = Host(there, "node-1"), asyncio.Event()
+    life = asyncio.ensure_future(host.run(stopping))
+    await host.until(lambda: host.state() == "ready")
+    result = await asyncio.to_thread(hostler, "host", "revoke", "node-1", "--yes")
+    assert result.lines == ["node-1: offline, its agent's credential is revoked"]
+    assert "hostler token create --host node-1" in result.err
+    with pytest.raises(AgentRejectedError):
         await life
-
-    asyncio.run(story())
+    assert host.state() == "offline"
+    host.credentials = MemoryCredentials()
+    life = asyncio.ensure_future(host.run(stopping))
+    await host.until(lambda: host.state() == "ready")
+    stopping.set()
+    await life
     with there.client() as client:
         kinds = [event.kind for event in client.events(limit=500)]
     assert kinds.count("host.revoke-credential") == 1
 
 
-def test_an_agent_gets_a_new_credential_by_a_command(there):
-    async def story() -> None:
-        host, stopping = Host(there, "node-2"), asyncio.Event()
-        life = asyncio.ensure_future(host.run(stopping))
-        await host.until(lambda: host.state() == "ready")
-        first = host.credential
-        result = await asyncio.to_thread(hostler, "host", "rotate", "node-2")
-        assert result.lines == ["node-2: gets a new credential at its next heartbeat"]
-        await host.until(lambda: host.credential != first)
-        await host.until(lambda: host.state() == "ready")
-        stopping.set()
-        await life
-
-    asyncio.run(story())
+async def test_an_agent_gets_a_new_credential_by_a_command(there):
+    host, stopping = Host(there, "node-2"), asyncio.Event()
+    life = asyncio.ensure_future(host.run(stopping))
+    await host.until(lambda: host.state() == "ready")
+    first = host.credential
+    result = await asyncio.to_thread(hostler, "host", "rotate", "node-2")
+    assert result.lines == ["node-2: gets a new credential at its next heartbeat"]
+    await host.until(lambda: host.credential != first)
+    await host.until(lambda: host.state() == "ready")
+    stopping.set()
+    await life
 
 
 def test_nobody_is_locked_out_without_being_asked(there):

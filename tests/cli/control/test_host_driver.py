@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.running import hostler
-from tests.control.client.answering import Said, answering
+from tests.cli.cli_in_process import hostler
+from tests.control.client.scripted_server import ScriptedAnswer, scripted_server
 
 
 @pytest.mark.usefixtures("project")
@@ -16,7 +16,7 @@ from tests.control.client.answering import Said, answering
 def test_a_host_says_whether_its_processors_run_vms(acceleration, line):
     host = hostler("host", "get", "node-1", "-o", "json").json
     host |= {"driver": "qemu", "capabilities": {**host["capabilities"], "acceleration": acceleration}}
-    with answering(Said(body=host)) as script:
+    with scripted_server(ScriptedAnswer(body=host)) as script:
         told = hostler("host", "get", "node-1", "--server", script.address)
     assert told.code == 0, told.err
     (said,) = [one for one in told.lines if one.startswith("Driver")]

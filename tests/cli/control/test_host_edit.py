@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -44,7 +44,7 @@ def test_a_taint_keeps_vms_away_that_do_not_tolerate_it():
 @pytest.mark.parametrize(
     ("words", "error", "hint"),
     [
-        ((), "nothing is to be changed", "give --overcommit, --reserve or --taint"),
+        ((), "nothing to change", "give --overcommit, --reserve or --taint"),
         (
             ("--overcommit", "cpu=2x"),
             "overcommit.cpu: amount '2x' is not a quantity",
@@ -58,7 +58,7 @@ def test_a_taint_keeps_vms_away_that_do_not_tolerate_it():
         (("--reserve", "gpu=1"), "reserve: 'gpu' is no resource of hosts", "cpu, memory or storage"),
         (
             ("--taint", "gpu:Never"),
-            "--taint 'gpu:Never' is no taint",
+            "--taint 'gpu:Never' is not a taint",
             "write --taint KEY=VALUE:EFFECT, with one of NoSchedule, PreferNoSchedule, NoExecute",
         ),
     ],

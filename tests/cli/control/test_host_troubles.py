@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from hostler.agent.messages import JOIN_PATH, REGISTER_PATH, Capabilities, Join, Joined, Register, Taken
-from hostler.cli.control.host_show import host_state
-from hostler.control.api.shapes import TokenCreate
-from tests.cli.control.plane import GIB, SIZE, Plane, plane
-from tests.cli.control.serving import secret
-from tests.cli.running import hostler
+from hostler.cli.control.host.lists import host_state
+from hostler.control.schemas import TokenCreate
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.command_process import secret
+from tests.cli.control.control_plane_thread import GIB, SIZE, ControlPlaneThread, plane
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ def crowded(tmp_path, monkeypatch):
         yield running
 
 
-def _post(running: Plane, path: str, message: msgspec.Struct, credential: str = "") -> bytes:
+def _post(running: ControlPlaneThread, path: str, message: msgspec.Struct, credential: str = "") -> bytes:
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {credential}"}
     request = Request(f"{running.address}{path}", msgspec.json.encode(message), headers)
     with urlopen(request) as answer:
         return answer.read()
 
 
-def forget_agents(running: Plane) -> None:
+def forget_agents(running: ControlPlaneThread) -> None:
     """Let all hosts be as a restore leaves them."""
     with closing(sqlite3.connect(running.folder / "plane.db")) as connection, connection:
         connection.execute("UPDATE hosts SET agent = '', boot = ''")

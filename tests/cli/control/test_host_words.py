@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.control.plane import plane
-from tests.cli.control.serving import secret
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.command_process import secret
+from tests.cli.control.control_plane_thread import plane
 from tests.wait import wait_until
 
 
@@ -23,12 +23,12 @@ def test_a_label_that_no_operator_may_set_is_not_taken_away_by_one_either(key: s
 
 
 @pytest.mark.usefixtures("project")
-def test_a_host_forced_offline_is_ready_again_while_its_agent_lives_as_the_help_says() -> None:
+def test_host_forced_offline_becomes_ready_while_its_agent_lives() -> None:
     assert hostler("host", "force-offline", "node-3", "--confirm", "node-3").code == 0
     wait_until(lambda: hostler("host", "get", "node-3", "-o", "json").json["state"] == "ready")
     told = " ".join(hostler("host", "force-offline", "--help").out.split())
-    assert "An agent that lives registers again" in told
-    assert "stop its agent first, or lock it out with 'hostler host revoke'" in told
+    assert "An agent that is alive registers again" in told
+    assert "stop its agent first, or revoke its credential with 'hostler host revoke'" in told
     assert "whatever its agent says" not in told + hostler("host", "--help").out
 
 
@@ -46,7 +46,7 @@ def test_nobody_is_told_what_to_do_with_vms_of_a_host_that_is_not_heard(
         assert hostler("host", "force-offline", "node-1", "--confirm", "node-1").code == 0
         result = hostler("host", "drain", "node-1", "--wait", "1")
         assert result.code == 3
-        unheard = "nothing leaves it before it is heard again"
+        unheard = "VMs leave it when it is heard again"
         assert result.error == f"1 VM still on node-1, which is offline: {unheard}"
         assert "hostler host confirm-dead node-1" in result.hint
         assert result.lines == [f"node-1: offline, draining, 1 VM; {unheard}"]

@@ -7,10 +7,10 @@ import json
 import msgspec
 import pytest
 
-from hostler.cli.control.vm_explain import write_event
-from hostler.control.api.shapes import Event
-from tests.cli.control.poisoning import POISON, poisoning
-from tests.cli.running import hostler
+from hostler.cli.control.events import write_event
+from hostler.control.schemas import Event
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.hostile_server import POISON, control_character_proxy
 
 CREATE = ("--cpu", "100m", "--memory", "64Mi")
 SHOWING = [
@@ -35,7 +35,7 @@ def assert_harmless(text: str) -> None:
 def test_no_command_writes_what_a_terminal_would_obey(form, is_refusing, served, project, monkeypatch):
     hostler("vm", "create", "web-0", *CREATE, "--wait")
     said = []
-    with poisoning(served.address, is_refusing=is_refusing) as address:
+    with control_character_proxy(served.address, is_refusing=is_refusing) as address:
         monkeypatch.setenv("HOSTLER_SERVER", address)
         for words in SHOWING:
             output = () if form == "table" or "-o" in words else ("-o", form)

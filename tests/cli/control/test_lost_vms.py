@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.cli.control.plane import Plane, plane
-from tests.cli.control.serving import secret
-from tests.cli.running import Result, hostler
+from tests.cli.cli_in_process import Result, hostler
+from tests.cli.control.command_process import secret
+from tests.cli.control.control_plane_thread import ControlPlaneThread, plane
 from tests.wait import wait_until
 
 HOSTS = ("node-1", "node-2", "node-3")
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plane]:
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlaneThread]:
     """A control plane of this test alone: it loses hosts."""
     with plane(tmp_path, *HOSTS) as running:
         monkeypatch.setenv("HOSTLER_SERVER", running.address)
@@ -53,7 +53,7 @@ def key_of(folder: Path, role: str, *words: str) -> str:
     return str(secret(folder / f"lesser-{role}.key", made.out.strip()))
 
 
-def test_start_of_lost_vm_is_rejected_while_a_host_is_missing(own: Plane) -> None:
+def test_start_of_lost_vm_is_rejected_while_a_host_is_missing(own: ControlPlaneThread) -> None:
     missing, _ = lose_vm("web")
     result = hostler("vm", "start", "web")
     assert result.code == 4, result.err
@@ -64,7 +64,7 @@ def test_start_of_lost_vm_is_rejected_while_a_host_is_missing(own: Plane) -> Non
     assert look("web")["state"] == "lost"
 
 
-def test_forced_start_of_lost_vm_is_for_admins_of_all_projects(own: Plane) -> None:
+def test_forced_start_of_lost_vm_is_for_admins_of_all_projects(own: ControlPlaneThread) -> None:
     missing, alive = lose_vm("web")
     keys = [key_of(own.folder, role) for role in ("operator", "editor")]
     keys.append(key_of(own.folder, "admin", "--in-project", "default"))

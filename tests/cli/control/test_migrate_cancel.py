@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.agent.drivers.fake import Fault
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.usefixtures("project")

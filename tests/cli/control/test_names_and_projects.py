@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from hostler.control.api.shapes import KeyCreate
-from tests.cli.control.plane import Plane
-from tests.cli.control.serving import secret
-from tests.cli.running import hostler
+from hostler.control.schemas import KeyCreate
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.command_process import secret
+from tests.cli.control.control_plane_thread import ControlPlaneThread
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("project")
 def test_a_word_that_is_no_name_is_refused_in_a_sentence(words: tuple[str, ...], word: str) -> None:
     result = hostler(*words, "--", word)
     assert (result.code, result.error) == (2, f"name: {word[:60]!r} is not a name")
-    assert result.hint.startswith("letters, digits, '-', '_', '.'; at most 63")
+    assert result.hint.startswith("at most 63 letters, digits, '-', '_' and '.'")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,9 @@ def test_a_project_that_exists_may_be_empty(project: str) -> None:
     assert hostler("vm", "get", "x").error == f"there is no VM 'x' in project {project}"
 
 
-def test_a_key_that_may_not_read_projects_is_told_nothing_of_them(served: Plane, project: str, tmp_path: Path) -> None:
+def test_a_key_that_may_not_read_projects_is_told_nothing_of_them(
+    served: ControlPlaneThread, project: str, tmp_path: Path
+) -> None:
     with served.client() as client:
         key = client.keys.create(KeyCreate(name="vms", role="viewer", scopes=["vm.*"])).secret
     file = secret(tmp_path / "vms.key", key)
@@ -57,7 +59,7 @@ def test_a_key_that_may_not_read_projects_is_told_nothing_of_them(served: Plane,
 
 
 def test_a_key_of_one_project_is_told_how_to_name_it(
-    served: Plane, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    served: ControlPlaneThread, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with served.client() as client:
         key = client.keys.create(KeyCreate(name="ci", role="viewer", project=project)).secret

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.wait import wait_until
 
 SMALL = ("--cpu", "1", "--memory", "1Gi")
-NONE_YET = "there are no hosts yet: 'hostler token create' lets one join"
+NONE_YET = "there are no hosts yet: 'hostler token create' creates a token with which one can join"
 
 
 @pytest.mark.usefixtures("empty")

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from tests.cli.control.serving import MAIN
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.command_process import MAIN
 from tests.wait import GIVE_UP_S
 
 pytestmark = pytest.mark.usefixtures("project")

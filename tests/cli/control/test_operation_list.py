@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 
 
 @pytest.mark.usefixtures("project")
-def test_operations_are_listed_newest_first_also_where_only_some_are_asked_for() -> None:
+def test_filtered_operations_are_listed_newest_first() -> None:
     words = ("--cpu", "1", "--memory", "1Gi", "-o", "json")
     made = [hostler("vm", "create", name, *words).json["operation"]["id"] for name in ("one", "two", "three")]
     assert [one["id"] for one in hostler("operation", "list", "-o", "json").json["items"]] == made[::-1]

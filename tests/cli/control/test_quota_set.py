@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.wait import wait_until
 
 
@@ -44,7 +44,7 @@ def test_that_the_quota_is_used_up_is_explained_of_the_project(project):
     assert "tenant" not in said
 
 
-def test_a_maximum_that_guarantees_keep_out_of_reach_is_told_with_what_reaches_it(project):
+def test_unreachable_quota_maximum_gets_note_with_command(project):
     assert hostler("quota", "set", project, "--max", "guests=3").err == ""
     result = hostler("quota", "set", project, "--min", "guests=1")
     assert result.code == 0
@@ -57,7 +57,7 @@ def test_a_maximum_that_guarantees_keep_out_of_reach_is_told_with_what_reaches_i
 
 
 @pytest.mark.parametrize(("limit", "option"), [(("--max", "guests=1"), "max"), (("--min", "guests=1"), "min")])
-def test_what_an_explanation_says_to_set_lets_a_vm_in_that_its_quota_kept_waiting(project, limit, option):
+def test_quota_command_of_explanation_lets_waiting_vm_in(project, limit, option):
     small = ("--cpu", "1", "--memory", "1Gi")
     assert hostler("quota", "set", project, *limit).code == 0
     assert hostler("vm", "create", "one", *small, "--wait", "300").code == 0
@@ -67,4 +67,20 @@ def test_what_an_explanation_says_to_set_lets_a_vm_in_that_its_quota_kept_waitin
     assert f"'{command}' would let it in" in hostler("vm", "explain", "two").out
     assert hostler(*command.split()[1:]).code == 0
     wait_until(lambda: hostler("vm", "get", "two", "-o", "json").json["state"] == "running")
+    assert hostler("quota", "delete", project, "--yes").code == 0
+
+
+def test_maximum_below_current_use_is_noted_when_it_is_set(project):
+    for name in ("web-0", "web-1"):
+        assert hostler("vm", "create", name, "--cpu", "2", "--memory", "1Gi", "--wait", "300").code == 0
+    first = hostler("quota", "set", project, "--max", "cpu=3,memory=8Gi")
+    assert first.code == 0
+    assert first.err.splitlines()[0] == (
+        f"note: the VMs of {project} use cpu 4, more than the maximum cpu 3: they keep it, and no VM that needs more "
+        "cpu is placed until they use less"
+    )
+    again = hostler("quota", "set", project, "--max", "cpu=8,guests=1")
+    assert again.err.startswith(f"note: the VMs of {project} use guests 2, more than the maximum guests 1: ")
+    assert hostler("quota", "get", project, "-o", "json").json["note"] in again.err
+    assert "more than the maximum" not in hostler("quota", "set", project, "--max", "guests=2").err
     assert hostler("quota", "delete", project, "--yes").code == 0

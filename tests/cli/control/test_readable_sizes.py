@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.cli.control.showing import amount_text, amounts_text
-from tests.cli.running import hostler
-from tests.control.client.answering import Said, answering
+from hostler.cli.control.output import amount_text, amounts_text
+from tests.cli.cli_in_process import hostler
+from tests.control.client.scripted_server import ScriptedAnswer, scripted_server
 
 ODD_BYTES = 24_684_100 * 2**10
 
@@ -15,8 +15,8 @@ ODD_BYTES = 24_684_100 * 2**10
 def test_a_host_of_an_odd_size_is_rounded_in_tables_and_exact_as_data():
     found = hostler("host", "get", "node-1", "-o", "json").json
     odd = {**found, "may_give": {**found["may_give"], "memory_bytes": ODD_BYTES}}
-    one, many = Said(body=odd), Said(body={"items": [odd], "next": ""})
-    with answering(many, one, one) as script:
+    one, many = ScriptedAnswer(body=odd), ScriptedAnswer(body={"items": [odd], "next": ""})
+    with scripted_server(many, one, one) as script:
         listed, shown, data = (
             hostler("host", *words, "--server", script.address)
             for words in (("list",), ("get", "node-1"), ("get", "node-1", "-o", "json"))

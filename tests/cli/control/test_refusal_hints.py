@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hostler.agent.drivers.fake import Fault
-from tests.cli.control.plane import Plane
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.control_plane_thread import ControlPlaneThread
 from tests.wait import wait_until
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -22,7 +22,7 @@ def test_who_deletes_a_protected_vm_is_told_how_to_take_the_protection_off() -> 
     assert hostler("vm", "delete", "db", "--yes", "--wait", "300").code == 0
 
 
-def test_who_changes_a_vm_that_moves_is_told_how_to_call_the_move_off(served: Plane) -> None:
+def test_who_changes_a_vm_that_moves_is_told_how_to_call_the_move_off(served: ControlPlaneThread) -> None:
     assert served.fleet is not None
     assert hostler("vm", "create", "web", *SMALL, "--wait", "300").code == 0
     drivers = list(served.fleet.drivers.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.wait import wait_until
 
 
@@ -23,3 +23,16 @@ def test_what_reservations_keep_stands_beside_what_is_used(project):
         hostler("reservation", "delete", "night", "--yes")
         hostler("reservation", "delete", "day", "--yes")
     wait_until(lambda: not hostler("host", "get", "node-2", "-o", "json").json["reserved"])
+
+
+def test_total_is_reserved_in_equal_shares_and_too_much_per_host_rejected(project):
+    too_much = hostler("reservation", "create", "all", "--amounts", "cpu=100")
+    said = "amounts: none of 3 hosts can hold cpu 100; the most that one can hold is cpu 8"
+    assert (too_much.code, too_much.error) == (2, said)
+    try:
+        made = hostler("reservation", "create", "all", "--total", "cpu=3")
+        assert (made.code, made.out) == (0, f"reservation {project}/all: cpu 1 on each of 3 hosts\n"), made.err
+    finally:
+        hostler("reservation", "delete", "all", "--yes")
+    neither = hostler("reservation", "create", "all")
+    assert (neither.code, neither.error) == (2, "give either --amounts or --total")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.control.plane import plane
-from tests.cli.control.serving import secret
-from tests.cli.running import Result, hostler
+from tests.cli.cli_in_process import Result, hostler
+from tests.cli.control.command_process import secret
+from tests.cli.control.control_plane_thread import plane
 
 KIND = "database.restore"
 

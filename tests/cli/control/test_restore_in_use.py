@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hostler.control.store import open_database
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 
 
 @pytest.mark.parametrize("words", [("saved", "--force"), ("--in-place",)], ids=["a file", "in place"])

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hostler.cli.control.agent_options import read_secret_lines
-from hostler.cli.control.serving import write_secret
-from hostler.control.client.reach import read_key
+from hostler.config.secret_files import read_secret_lines, write_secret
+from hostler.control.client.server_target import read_key
 from hostler.errors import InputError
 from tests.cli.control.test_serve_command import run
 
@@ -47,7 +46,7 @@ def test_no_secret_goes_into_a_pipe_even_where_somebody_reads_it(pipe):
     assert mode(pipe) == 0o666
 
 
-def test_a_service_whose_key_file_is_a_pipe_does_not_start_and_makes_no_key(tmp_path, pipe):
+def test_service_with_pipe_as_key_file_does_not_start(tmp_path, pipe):
     database = tmp_path / "control.db"
     place = ("--database-url", f"sqlite:///{database}", "--listen", "127.0.0.1:0")
     done = run("serve", *place, "--admin-key-file", str(pipe))

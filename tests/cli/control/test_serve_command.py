@@ -74,7 +74,7 @@ def test_the_first_key_is_shown_once_and_a_stop_is_clean(tmp_path, url_of_databa
         assert process.returncode == 0, log.read_text()
         text = log.read_text()
         assert "Traceback" not in text
-        assert text.count("hk_") == (1 if "shown this once" in text else 0)
+        assert text.count("hk_") == (1 if "shown only once" in text else 0)
     assert "hk_" not in log.read_text(), "the second start says nothing of the key"
 
 
@@ -136,7 +136,7 @@ def test_a_town_of_ones_own_comes_up_with_hosts_and_is_found_again(tmp_path):
     assert process.returncode == 0, log.read_text()
 
 
-def test_a_backup_is_made_while_the_service_runs_and_restored_when_it_does_not(tmp_path, url_of_database):
+def test_backup_works_while_serving_and_restore_when_stopped(tmp_path, url_of_database):
     port, log, key = free_port(), tmp_path / "serve.log", tmp_path / "admin.key"
     words = ("serve", "--database-url", url_of_database, "--listen", f"127.0.0.1:{port}", "--admin-key-file", str(key))
     reach = {"HOSTLER_SERVER": f"http://127.0.0.1:{port}", "HOSTLER_KEY_FILE": str(key)}

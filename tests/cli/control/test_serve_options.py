@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from hostler.cli.control.serve import serve
-from hostler.cli.control.serve_limits import read_limits
-from hostler.cli.control.serving import Options, settings_of
+from hostler.cli.control.local.serve import ServeOptions, read_limits, serve, settings_of
+from hostler.cli.main import cli, main
 from hostler.config import prepare_kernel_cache
-from hostler.control.access.limits import Limits, Rate
+from hostler.control.access.limits import Rate, RateLimits
 from hostler.control.settings import ControlSettings
 from hostler.errors import InputError
 from tests.cli.control.test_serve_command import answers, run, running
@@ -31,15 +32,26 @@ def default(name: str) -> Any:
 
 def test_the_defaults_in_help_are_those_of_the_service():
     names = ("reads", "changes", "project_reads", "project_changes", "failures")
-    assert read_limits(**{name: default(f"{name.removesuffix('s')}_limit") for name in names}) == Limits()
+    assert read_limits(**{name: default(f"{name.removesuffix('s')}_limit") for name in names}) == RateLimits()
     settings = ControlSettings()
     assert (default("streams"), default("streams_per_key")) == (settings.streams, settings.streams_each)
     assert default("vms_per_project") == settings.vms_each
     assert (default("head_s"), default("read_s")) == (settings.head_s, settings.read_s)
 
 
+def test_missing_package_of_a_server_is_named(monkeypatch, capsys):
+    """A machine that has the packages of an agent only."""
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert main(["serve"]) == 3
+    told = capsys.readouterr().err
+    assert "'hostler serve' needs the package uvloop" in told
+    assert "pip install 'hostler[server]'" in told
+
+
 def set_by(*words: str) -> ControlSettings:
-    return settings_of({}, Options(**serve.make_context("serve", list(words)).params))
+    """Return what a service that is started with these options would be told."""
+    root = click.Context(cli, **cli.context_settings)  # click keeps the help option it makes
+    return settings_of({}, ServeOptions(**serve.make_context("serve", list(words), parent=root).params))
 
 
 def test_every_setting_has_an_option_or_is_known_to_have_none():
@@ -91,7 +103,7 @@ def test_a_rate_that_is_set_is_kept_to(tmp_path):
     assert codes == [0, 3]
 
 
-def test_a_service_that_must_compile_says_so_before_it_serves_and_the_next_one_does_not(tmp_path):
+def test_service_reports_compilation_before_serving_and_only_once(tmp_path):
     warm = prepare_kernel_cache().folder
     assert warm is not None
     copy = tmp_path / "kernels"  # the same kernels, without the word that they are complete

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.cli.control.several_hosts import act_on_each
-from hostler.control.api.shapes import Host
+from hostler.cli.control.host.lists import act_on_each
+from hostler.control.schemas import Host
 from hostler.errors import ConflictError
-from tests.cli.control.plane import Plane
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.control_plane_thread import ControlPlaneThread
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -23,7 +23,7 @@ def test_nothing_is_done_where_one_of_several_hosts_is_not_there(words: tuple[st
     assert after["version"] == before
 
 
-def test_hosts_that_were_changed_before_one_was_refused_are_shown(served: Plane) -> None:
+def test_hosts_that_were_changed_before_one_was_refused_are_shown(served: ControlPlaneThread) -> None:
     shown: list[str] = []
 
     def act(host: str) -> Host:

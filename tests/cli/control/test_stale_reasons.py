@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cli.running import hostler
-from tests.control.client.answering import Said, answering
+from tests.cli.cli_in_process import hostler
+from tests.control.client.scripted_server import ScriptedAnswer, scripted_server
 
 OLD = {"kind": "permanent", "code": "start_failed", "message": "start failed"}
 NEW = {"kind": "transient", "code": "start_failed", "message": "the disk is busy"}
@@ -18,11 +18,12 @@ def told(project: str, verb: str, state: str, power: str, before: dict, *later: 
     over = {**made["operation"], "kind": f"vm.{verb}"}
     pending = {**over, "state": "pending"}
     first = {**vm, "trouble": before}
-    looks = [Said(body={**vm, "trouble": trouble}) for trouble in later]
-    polls = [Said(body=pending)] * (len(looks) - 1) + [Said(body=over)]
+    looks = [ScriptedAnswer(body={**vm, "trouble": trouble}) for trouble in later]
+    polls = [ScriptedAnswer(body=pending)] * (len(looks) - 1) + [ScriptedAnswer(body=over)]
     course = [answer for pair in zip(looks, polls, strict=True) for answer in pair]
-    with answering(Said(body={"items": [first], "next": ""}), Said(202, {"vm": first, "operation": pending}), *course,
-                   Said(body=vm)) as script:  # fmt: skip
+    listed = ScriptedAnswer(body={"items": [first], "next": ""})
+    accepted = ScriptedAnswer(202, {"vm": first, "operation": pending})
+    with scripted_server(listed, accepted, *course, ScriptedAnswer(body=vm)) as script:
         result = hostler("vm", verb, "web-0", "--wait", "300", "--server", script.address)
     assert result.code == 0, result.err
     return result.err.splitlines()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.control.unplaced import decided_in_time
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.undecided_vms import decided_in_time
 from tests.wait import wait_until
 
 SMALL = ("--cpu", "1", "--memory", "1Gi")
@@ -21,9 +21,9 @@ def test_a_project_is_made_changed_and_deleted(project):
     found = hostler("project", "get", "blue", "-o", "json").json
     assert found["max_priority"] == 7
     assert (found["labels"], found["description"]) == ({"zone": "a"}, "the sea")
-    assert hostler("project", "edit", "blue").error == "nothing is to be changed"
+    assert hostler("project", "edit", "blue").error == "nothing to change"
     assert hostler("project", "create", "blue").code == 4
-    assert hostler("project", "delete", "blue").hint == "--yes does it without asking"
+    assert hostler("project", "delete", "blue").hint == "--yes confirms it"
     assert hostler("project", "delete", "blue", "--yes").code == 0
     assert hostler("project", "get", "blue").code == 2
 
@@ -69,7 +69,7 @@ def test_a_reservation_keeps_room(project):
     assert closed in hostler("reservation", "get", "night").out
     found = hostler("reservation", "get", "night", "-o", "json").json
     assert (found["until"], found["host_selector"]) == ("", {"kubernetes.io/hostname": "node-1"})
-    assert hostler("reservation", "edit", "night").error == "nothing is to be changed"
+    assert hostler("reservation", "edit", "night").error == "nothing to change"
     assert hostler("reservation", "delete", "night", "--yes").code == 0
     assert hostler("reservation", "list").err == (
         f"there are no reservations in project {project} yet: 'hostler reservation create NAME --amounts "
@@ -106,7 +106,7 @@ def test_an_operation_that_goes_on_ends_with_3(project):
     identity = hostler("vm", "create", "huge", "--cpu", "64", "--memory", "1Gi", "-o", "json").json["operation"]["id"]
     result = hostler("operation", "wait", identity, "--seconds", "1")
     assert result.code == 3
-    assert "still under way" in result.err
+    assert "still in progress" in result.err
 
 
 def test_operations_name_the_vm_that_they_are_about(project):

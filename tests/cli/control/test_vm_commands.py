@@ -7,16 +7,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from contextlib import contextmanager
 
 import pytest
 from click.shell_completion import ShellComplete
 
 from hostler.cli.main import cli
-from tests.cli.control.serving import MAIN
-from tests.cli.control.unplaced import decided_in_time
-from tests.cli.running import hostler
-from tests.control.client.answering import Said, answering
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.command_process import MAIN
+from tests.cli.control.undecided_vms import decided_in_time
+from tests.control.client.scripted_server import ScriptedAnswer, scripted_server
 from tests.wait import wait_for_exit, wait_until
 
 SMALL = ("--cpu", "1", "--memory", "1Gi")
@@ -284,7 +286,7 @@ def test_a_vm_is_resized_and_labelled(project):
     assert result.code == 0, result.err
     spec = result.json["vm"]["spec"]
     assert (spec["cpu"], spec["labels"]) == ("2", {"tier": "gold"})
-    assert vm("resize", "web-0").error == "nothing is to be changed"
+    assert vm("resize", "web-0").error == "nothing to change"
 
 
 def test_a_vm_moves_to_another_host(project):
@@ -297,7 +299,7 @@ def test_a_vm_moves_to_another_host(project):
 def test_delete_asks_unless_it_is_told_not_to(project):
     created()
     result = vm("delete", "web-0")
-    assert (result.code, result.hint) == (2, "--yes does it without asking")
+    assert (result.code, result.hint) == (2, "--yes confirms it")
     assert vm("get", "web-0").code == 0
     result = vm("delete", "web-0", "--yes", "--wait")
     assert (result.code, result.out) == (0, f"{project}/web-0: delete done\n")
@@ -355,10 +357,10 @@ def test_events_speak_of_vms_and_say_nothing_twice(project):
 def test_a_vm_that_is_not_decided_yet_may_be_asked_for_again(project):
     """Who asks in the moment after the create; a server that says so stands in, since no test meets that moment."""
     found = created()
-    undecided = Said(404, {"title": "No", "status": 404, "code": "not_found", "detail": "nothing is decided"})
+    undecided = ScriptedAnswer(404, {"title": "No", "status": 404, "code": "not_found", "detail": "nothing is decided"})
     for power, message in (("running", "is not decided yet"), ("absent", "is being deleted")):
-        listed = Said(body={"items": [{**found, "power": power}], "next": ""})
-        with answering(listed, undecided) as script:
+        listed = ScriptedAnswer(body={"items": [{**found, "power": power}], "next": ""})
+        with scripted_server(listed, undecided) as script:
             result = vm("explain", "web-0", "--server", script.address)
         assert (result.code, result.error) == (3, f"{project}/web-0 {message}")
 
@@ -440,14 +442,44 @@ def test_watching_writes_rows_below_each_other(project):
 
 def test_events_are_followed(project):
     created()
-    with going_on("events", "web-0", "--follow") as lines:
+    with going_on("events", "web-0", "--follow", "--tail", "100") as lines:
         assert any("placed on node-" in line for line in lines)
         vm("stop", "web-0")
         assert any("vm.stop" in line for line in lines)
 
 
+def test_events_are_followed_from_the_end_on(project):
+    created()
+    with going_on("events", "web-0", "--follow", "--kind", "vm") as lines:
+        seen = threading.Event()
+
+        def change():
+            """Change the VM again and again, because nothing says when the stream has begun."""
+            while not seen.wait(1.0):
+                vm("resize", "web-0", "--label", f"at=t{time.monotonic_ns()}")
+
+        asking = threading.Thread(target=change)
+        asking.start()
+        first = next(lines)
+        seen.set()
+        asking.join()
+    assert "vm.resize" in first
+
+
+def test_events_are_chosen_by_time_kind_and_number(project):
+    created()
+    every = vm("events", "web-0", "-o", "json").json["items"]
+    assert vm("events", "web-0", "--tail", "2", "-o", "json").json["items"] == every[-2:]
+    assert vm("events", "web-0", "--since", "1h", "-o", "json").json["items"] == every
+    placed = vm("events", "web-0", "--kind", "vm.placed", "-o", "json").json["items"]
+    assert [one["kind"] for one in placed] == ["vm.placed"]
+    wrong = vm("events", "web-0", "--since", "yesterday")
+    assert (wrong.code, wrong.error) == (2, "--since: 'yesterday' is neither a duration nor a time")
+    assert "10m" in wrong.hint
+
+
 def test_a_wrong_key_is_told_so(project, tmp_path):
-    from tests.cli.control.serving import secret
+    from tests.cli.control.command_process import secret
 
     result = vm("list", "--key-file", secret(tmp_path / "wrong.key", "nonsense"))
     assert (result.code, "key" in result.error) == (2, True)

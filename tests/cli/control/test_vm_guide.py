@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cli.control.plane import plane
-from tests.cli.control.serving import MAIN, secret
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
+from tests.cli.control.command_process import MAIN, secret
+from tests.cli.control.control_plane_thread import plane
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "guides" / "vm-commands.md").read_text()
 _BLOCK = re.compile(r"^```(console|yaml|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)

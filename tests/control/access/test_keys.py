@@ -9,11 +9,11 @@ from hostler.control.access import keys
 from hostler.control.access.errors import ForbiddenError, UnauthenticatedError
 from hostler.control.access.principals import Principal
 from hostler.control.access.secrets import make_secret
-from hostler.control.store import keys as rows
 from hostler.control.store import open_database
 from hostler.control.store.errors import NotFoundError
+from hostler.control.store.rows import keys as rows
 from hostler.errors import InputError
-from tests.control.access.making import ROOT, S, counted, on_both, someone
+from tests.control.access.principals import ROOT, S, make_principal, on_both, repeatable_random
 from tests.control.databases import PATIENT
 
 
@@ -24,7 +24,7 @@ def write(database):
 
 @pytest.fixture
 def make(write):
-    random = counted()
+    random = repeatable_random()
 
     def create(by: Principal = ROOT, *, now_ns: int = 10, **rest):
         asked = {"name": "ci", "role": "editor", "project": "shop"} | rest
@@ -65,7 +65,7 @@ def test_outside_nobody_learns_why_a_key_is_not_accepted(make, write, enter):
     write(lambda c: keys.revoke_key(c, revoked.id, by=ROOT, now_ns=20))
     other = make()[1]
     write(lambda c: keys.revoke_key(c, other.split("_")[1], by=ROOT, now_ns=20))
-    forged = make_secret("key", counted(500)).text
+    forged = make_secret("key", repeatable_random(500)).text
     errors = [why(enter, first, 100), why(enter, second, 21), why(enter, forged, 21)]
     assert [error.why for error in errors] == ["expired", "revoked", "unknown"]
     assert [error.subject for error in errors] == [expiring.id, revoked.id, forged.split("_")[1]]
@@ -77,7 +77,7 @@ def test_outside_nobody_learns_why_a_key_is_not_accepted(make, write, enter):
 @on_both
 def test_the_first_key_is_made_once_for_all_replicas(database, enter):
     def first(number: int):
-        return database.submit(lambda c: keys.first_admin_key(c, 1, counted(number * 100)))
+        return database.submit(lambda c: keys.first_admin_key(c, 1, repeatable_random(number * 100)))
 
     made = [future.result(30) for future in [first(number) for number in range(6)]]
     secrets = [one for one in made if one is not None]
@@ -90,7 +90,7 @@ def test_two_replicas_that_start_at_once_make_one_first_key(postgres):
     replicas = [open_database(postgres.address(name), limits=PATIENT) for _ in range(2)]
 
     def first(number: int):
-        return replicas[number % 2].submit(lambda c: keys.first_admin_key(c, 1, counted(number * 100)))
+        return replicas[number % 2].submit(lambda c: keys.first_admin_key(c, 1, repeatable_random(number * 100)))
 
     try:
         made = [future.result(30) for future in [first(number) for number in range(8)]]
@@ -105,25 +105,25 @@ def test_two_replicas_that_start_at_once_make_one_first_key(postgres):
 def test_there_is_no_first_key_once_there_was_any(database, make, write):
     row, _ = make()
     write(lambda c: keys.revoke_key(c, row.id, by=ROOT, now_ns=20))
-    assert write(lambda c: keys.first_admin_key(c, 30, counted(900))) is None
+    assert write(lambda c: keys.first_admin_key(c, 30, repeatable_random(900))) is None
 
 
 def test_whoever_has_the_database_gets_in_again(database, write, enter):
-    _, secret = write(lambda c: keys.make_admin_key(c, name="rescue", now_ns=5, random=counted(700)))
+    _, secret = write(lambda c: keys.make_admin_key(c, name="rescue", now_ns=5, random=repeatable_random(700)))
     assert enter(secret).why_not("host.admin") is None
 
 
 @pytest.mark.parametrize(
     ("by", "asked", "reason"),
     [
-        (someone("editor", "shop"), {}, "key.create needs the role admin"),
-        (someone("admin", "shop"), {"project": "bank"}, "for project shop only"),
-        (someone("admin", "shop"), {"project": ""}, "for project shop only"),
-        (someone("admin", scopes=("key.*", "vm.*")), {"scopes": ["*"]}, r"do not hold \*"),
-        (someone("admin", scopes=("key.*", "vm.*")), {"scopes": ["host.read"]}, "do not hold host.read"),
-        (someone("admin", scopes=("vm.*",)), {}, "leave out key.create"),
-        (someone("admin", until_ns=50), {}, "outlives"),
-        (someone("admin", until_ns=50), {"expires_ns": 51}, "outlives"),
+        (make_principal("editor", "shop"), {}, "key.create needs the role admin"),
+        (make_principal("admin", "shop"), {"project": "bank"}, "for project shop only"),
+        (make_principal("admin", "shop"), {"project": ""}, "for project shop only"),
+        (make_principal("admin", scopes=("key.*", "vm.*")), {"scopes": ["*"]}, r"do not include \*"),
+        (make_principal("admin", scopes=("key.*", "vm.*")), {"scopes": ["host.read"]}, "do not include host.read"),
+        (make_principal("admin", scopes=("vm.*",)), {}, "leave out key.create"),
+        (make_principal("admin", until_ns=50), {}, "expires later"),
+        (make_principal("admin", until_ns=50), {"expires_ns": 51}, "expires later"),
         (Principal(id="h", kind="agent", role="admin", host="h"), {}, "an agent may only report"),
     ],
 )
@@ -135,7 +135,7 @@ def test_nobody_makes_a_key_stronger_than_himself(database, make, by, asked, rea
 
 
 def test_without_scopes_a_key_has_its_makers(make, enter):
-    _, secret = make(someone("admin", scopes=("key.*", "vm.*")), role="admin")
+    _, secret = make(make_principal("admin", scopes=("key.*", "vm.*")), role="admin")
     assert enter(secret).scopes == ("key.*", "vm.*")
 
 
@@ -152,7 +152,7 @@ def test_a_key_that_makes_no_sense_is_refused(make, asked):
 
 
 def test_a_damaged_row_gives_no_rights(database, write, enter):
-    secret = make_secret("key", counted())
+    secret = make_secret("key", repeatable_random())
     row = rows.ApiKeyRow(id=secret.id, hash=secret.hash, role="admin", body=b'{"scopes": 7}')
     write(lambda c: rows.insert_key(c, row))
     assert enter(secret.text).why_not("vm.read") is not None
@@ -164,7 +164,7 @@ def test_a_rotated_key_works_until_the_overlap_is_over(make, write, enter):
     mine = enter(old)
 
     def rotate(by: Principal, identity: str = row.id, **rest):
-        return write(lambda c: keys.rotate_key(c, identity, by=by, now_ns=20, random=counted(300), **rest))
+        return write(lambda c: keys.rotate_key(c, identity, by=by, now_ns=20, random=repeatable_random(300), **rest))
 
     made, new = rotate(mine, overlap_s=60)
     assert made.id != row.id
@@ -181,18 +181,18 @@ def test_a_rotated_key_works_until_the_overlap_is_over(make, write, enter):
 
 def test_rotating_gives_a_key_no_longer_life(make, write, enter):
     row, secret = make(expires_ns=1000)
-    made, new = write(lambda c: keys.rotate_key(c, row.id, by=enter(secret), now_ns=20, random=counted(300)))
+    made, new = write(lambda c: keys.rotate_key(c, row.id, by=enter(secret), now_ns=20, random=repeatable_random(300)))
     assert made.expires_ns == 1000
     assert why(enter, secret, 20).why == "revoked"
     assert why(enter, new, 1000).why == "expired"
     with pytest.raises(InputError, match="revoked or expired"):
-        write(lambda c: keys.rotate_key(c, made.id, by=ROOT, now_ns=1000, random=counted(400)))
+        write(lambda c: keys.rotate_key(c, made.id, by=ROOT, now_ns=1000, random=repeatable_random(400)))
 
 
 @on_both
 def test_a_key_in_its_overlap_can_be_revoked_at_once(make, write, enter):
     row, old = make()
-    write(lambda c: keys.rotate_key(c, row.id, by=ROOT, now_ns=20, random=counted(300), overlap_s=60))
+    write(lambda c: keys.rotate_key(c, row.id, by=ROOT, now_ns=20, random=repeatable_random(300), overlap_s=60))
     assert write(lambda c: keys.revoke_key(c, row.id, by=ROOT, now_ns=30)).revoked_ns == 30
     assert why(enter, old, 31).why == "revoked"
     assert write(lambda c: keys.revoke_key(c, row.id, by=ROOT, now_ns=40)).revoked_ns == 30
@@ -207,20 +207,20 @@ def test_a_key_is_revoked_by_itself_or_by_an_administrator_of_its_project(make, 
     with pytest.raises(ForbiddenError):
         revoke(two.id, enter(own))
     with pytest.raises(ForbiddenError):
-        revoke(two.id, someone("admin", "bank"))
+        revoke(two.id, make_principal("admin", "bank"))
     with pytest.raises(ForbiddenError):
         revoke(two.id, Principal(id=two.id, kind="agent", host=two.id))
     assert revoke(one.id, enter(own)).revoked_ns == 20
-    assert revoke(two.id, someone("admin", "shop")).revoked_ns == 20
+    assert revoke(two.id, make_principal("admin", "shop")).revoked_ns == 20
     with pytest.raises(NotFoundError):
         revoke("nobody", ROOT)
 
 
 def test_a_session_asks_for_its_key_by_id(database, make, write):
     row, _ = make()
-    assert database.read_now(lambda c: keys.known_key(c, row.id, 11)).id == row.id
+    assert database.read_now(lambda c: keys.find_key(c, row.id, 11)).id == row.id
     write(lambda c: keys.revoke_key(c, row.id, by=ROOT, now_ns=20))
     for identity, reason in ((row.id, "revoked"), ("nobody", "unknown")):
         with pytest.raises(UnauthenticatedError) as caught:
-            database.read_now(lambda c, identity=identity: keys.known_key(c, identity, 21))
+            database.read_now(lambda c, identity=identity: keys.find_key(c, identity, 21))
         assert caught.value.why == reason

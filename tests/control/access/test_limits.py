@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.control.access.errors import TooManyRequestsError
-from hostler.control.access.limits import OFF, FailureGuard, Limiter, Limits, Rate, Recent, parse_rate
+from hostler.control.access.limits import OFF, FailureGuard, LeastRecentlyUsed, Limiter, Rate, RateLimits, parse_rate
 from hostler.errors import InputError
-from tests.control.access.making import S
+from tests.control.access.principals import S
 
 rates = st.builds(Rate, st.integers(1, 20), st.integers(1, 60))
 gaps = st.lists(st.integers(0, 5 * S), min_size=1, max_size=80)
@@ -19,7 +19,7 @@ gaps = st.lists(st.integers(0, 5 * S), min_size=1, max_size=80)
 
 @given(rates, gaps)
 def test_no_window_lets_more_through_than_the_budget(rate, gaps):
-    limiter, now, passed = Limiter(Limits(changes=rate)), 0, []
+    limiter, now, passed = Limiter(RateLimits(changes=rate)), 0, []
     for gap in gaps:
         now += gap
         if limiter.take("me", now, is_change=True) == 0:
@@ -37,7 +37,7 @@ def test_rounding_never_raises_a_budget(rate):
 
 @given(rates, gaps)
 def test_whoever_waits_as_told_is_let_through(rate, gaps):
-    limiter, now = Limiter(Limits(reads=rate)), 0
+    limiter, now = Limiter(RateLimits(reads=rate)), 0
     for gap in gaps:
         now += gap
         wait = limiter.take("me", now, is_change=False)
@@ -49,14 +49,14 @@ def test_whoever_waits_as_told_is_let_through(rate, gaps):
 
 @given(rates)
 def test_the_whole_budget_can_be_used_at_once_and_again_later(rate):
-    limiter = Limiter(Limits(changes=rate))
+    limiter = Limiter(RateLimits(changes=rate))
     for now in (0, (rate.per_s + 1) * S):
         assert [limiter.take("me", now, is_change=True) for _ in range(rate.count)] == [0] * rate.count
         assert limiter.take("me", now, is_change=True) > 0
 
 
 def test_principals_and_kinds_of_calls_are_counted_apart():
-    limiter = Limiter(Limits(changes=Rate(1), reads=Rate(1)))
+    limiter = Limiter(RateLimits(changes=Rate(1), reads=Rate(1)))
     assert limiter.take("a", 0, is_change=True) == 0
     assert limiter.take("a", 0, is_change=True) == 60
     assert limiter.take("a", 0, is_change=False) == 0
@@ -87,19 +87,19 @@ def test_limits_can_be_switched_off():
 
 
 def test_a_clock_that_went_back_keeps_nobody_out_for_long():
-    limiter = Limiter(Limits(changes=Rate(2, 60)))
+    limiter = Limiter(RateLimits(changes=Rate(2, 60)))
     late = 10**6 * S
     for _ in range(3):
         limiter.take("a", late, is_change=True)
     assert limiter.take("a", 0, is_change=True) <= 30
-    guard = FailureGuard(Limits(failures=Rate(1)))
+    guard = FailureGuard(RateLimits(failures=Rate(1)))
     for _ in range(3):
         guard.note_failure("x", late)
     assert guard.retry_after_s("x", 0) == 0
 
 
 def test_memory_is_bounded_and_the_least_recent_is_forgotten():
-    limiter = Limiter(Limits(changes=Rate(1)), most=3)
+    limiter = Limiter(RateLimits(changes=Rate(1)), most=3)
     for name in ("a", "b", "c", "a", "d"):
         limiter.take(name, 0, is_change=True)
     assert [limiter.take(name, 0, is_change=True) > 0 for name in ("a", "c", "d")] == [True] * 3
@@ -107,7 +107,7 @@ def test_memory_is_bounded_and_the_least_recent_is_forgotten():
 
 
 def test_whoever_is_asked_for_is_not_forgotten():
-    kept: Recent[int] = Recent(2)
+    kept: LeastRecentlyUsed[int] = LeastRecentlyUsed(2)
     kept.put("a", 1)
     kept.put("b", 2)
     assert kept.get("a") == 1
@@ -116,7 +116,7 @@ def test_whoever_is_asked_for_is_not_forgotten():
 
 
 def test_each_lockout_is_twice_as_long_up_to_the_longest():
-    guard, now, waits = FailureGuard(Limits(failures=Rate(1, 3600))), 0, []
+    guard, now, waits = FailureGuard(RateLimits(failures=Rate(1, 3600))), 0, []
     guard.note_failure("x", now)
     for _ in range(9):
         guard.note_failure("x", now)
@@ -131,7 +131,7 @@ def test_each_lockout_is_twice_as_long_up_to_the_longest():
 
 
 def test_a_quiet_time_ends_the_doubling():
-    guard = FailureGuard(Limits(failures=Rate(1, 60)))
+    guard = FailureGuard(RateLimits(failures=Rate(1, 60)))
     for _ in range(4):
         guard.note_failure("x", 0)
     assert guard.retry_after_s("x", 0) == 20
@@ -153,7 +153,7 @@ def test_a_quiet_time_ends_the_doubling():
     ],
 )
 def test_an_address_is_a_host_or_a_network_of_one(one, other, is_same):
-    guard = FailureGuard(Limits(failures=Rate(1)))
+    guard = FailureGuard(RateLimits(failures=Rate(1)))
     guard.note_failure(one, 0)
     guard.note_failure(one, 0)
     assert (guard.retry_after_s(other, 0) > 0) is is_same
@@ -192,14 +192,14 @@ def test_more_keys_give_a_project_no_more_changes():
 
 
 def test_key_of_all_projects_counts_for_none():
-    limiter = Limiter(Limits(changes=None, project_changes=Rate(1)))
+    limiter = Limiter(RateLimits(changes=None, project_changes=Rate(1)))
     for _ in range(10):
         limiter.check("admin", 0, is_change=True)
         limiter.check_size("", 2**20, 0)
 
 
 def test_large_change_counts_as_several():
-    limiter = Limiter(Limits(project_changes=Rate(10)))
+    limiter = Limiter(RateLimits(project_changes=Rate(10)))
     limiter.check_size("loud", 4095, 0)
     limiter.check_size("loud", 8 * 4096, 0)
     with pytest.raises(TooManyRequestsError) as rejected:
@@ -209,7 +209,7 @@ def test_large_change_counts_as_several():
 
 
 def test_change_larger_than_the_whole_share_waits_for_all_of_it():
-    limiter = Limiter(Limits(project_changes=Rate(10)))
+    limiter = Limiter(RateLimits(project_changes=Rate(10)))
     limiter.check_size("loud", 2**20, 0)
     with pytest.raises(TooManyRequestsError) as rejected:
         limiter.check_size("loud", 2**20, 0)

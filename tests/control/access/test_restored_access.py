@@ -12,21 +12,22 @@ import msgspec
 import pytest
 
 from hostler.control.access import keys, tokens
-from hostler.control.access.errors import ForbiddenError, JoinRefusedError, UnauthenticatedError
+from hostler.control.access.errors import ForbiddenError, JoinRejectedError, UnauthenticatedError
 from hostler.control.access.secrets import hash_secret
 from hostler.control.access.sessions import open_session, seal, signing_secret, unseal
-from hostler.control.fleet.hosts import HostBody
-from hostler.control.restoring import access_choices
-from hostler.control.store import Connection, hosts, open_database
-from hostler.control.store.backup import backup, restore, restore_in_place
+from hostler.control.fleet.hosts.host_body import HostBody
+from hostler.control.restore import access_choices
+from hostler.control.store import Connection, open_database
+from hostler.control.store.backup.backup import backup, restore, restore_in_place
 from hostler.control.store.errors import BackupError
+from hostler.control.store.rows import hosts
 from hostler.errors import InputError
-from tests.control.access.making import ROOT, S, counted, someone
+from tests.control.access.principals import ROOT, S, make_principal, repeatable_random
 from tests.control.databases import PATIENT
 from tests.control.postgres import nobody_connected
 
 T = TypeVar("T")
-RANDOM = counted()
+RANDOM = repeatable_random()
 NOW = time.time_ns()
 
 
@@ -115,7 +116,7 @@ def test_key_rotated_after_backup_stays_rejected_by_forced_restore(plane: Contro
 def test_open_tokens_are_void_after_a_restore(plane: ControlPlane) -> None:
     """Nobody knows whether an open token of a backup was spent since."""
     restore(plane.saved, plane.url, is_forced=True)
-    with pytest.raises(JoinRefusedError) as caught:
+    with pytest.raises(JoinRejectedError) as caught:
         plane.write(
             lambda c: tokens.join(c, plane.open_token, name="east", identity="id-east", now_ns=NOW, random=RANDOM)
         )
@@ -238,7 +239,7 @@ def test_unconfirmed_key_stays_so_through_another_restore(plane: ControlPlane) -
 def test_key_of_a_project_confirms_no_key(plane: ControlPlane) -> None:
     """Confirming needs an administrator of all projects."""
     restore_in_place(plane.url)
-    for by in (someone("admin", "shop"), someone("editor")):
+    for by in (make_principal("admin", "shop"), make_principal("editor")):
         with pytest.raises(ForbiddenError):
             plane.write(functools.partial(keys.confirm_key, identity=plane.ci.id, by=by, now_ns=NOW))
     assert not plane.accepts_key(plane.ci_secret)

@@ -13,7 +13,7 @@ from hostler.control.access.errors import ForbiddenError
 from hostler.control.access.principals import Principal
 from hostler.control.access.roles import PERMISSIONS, ROLES, check_role, check_scopes, covers
 from hostler.errors import InputError, InternalError
-from tests.control.access.making import PATTERNS, patterns, principals, projects, someone
+from tests.control.access.principals import PATTERNS, make_principal, patterns, principals, projects
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "access.md"
 permissions = st.sampled_from(sorted(PERMISSIONS))
@@ -42,51 +42,64 @@ def test_the_guide_shows_the_table_of_the_code():
 )
 def test_each_role_may_do_what_the_ones_before_it_may_and_more(role, may, may_not):
     for name in may.split():
-        assert someone(role).why_not(name) is None, name
+        assert make_principal(role).why_not(name) is None, name
     for name in may_not.split():
-        assert f"needs the role {PERMISSIONS[name].role}" in str(someone(role).why_not(name))
+        assert f"needs the role {PERMISSIONS[name].role}" in str(make_principal(role).why_not(name))
 
 
 @given(permissions, projects)
 def test_a_stronger_role_never_may_less(permission, project):
-    allowed = [someone(role).why_not(permission, project) is None for role in ROLES]
+    allowed = [make_principal(role).why_not(permission, project) is None for role in ROLES]
     assert allowed == sorted(allowed)
 
 
 def test_a_key_of_a_project_may_do_nothing_elsewhere_nor_in_the_fleet():
-    boss = someone("admin", "shop")
+    boss = make_principal("admin", "shop")
     assert boss.why_not("vm.create", "shop") is None
     assert boss.why_not("vm.create", "bank") == "this key is for project shop only, not for project bank"
     assert boss.why_not("vm.read") == "this key is for project shop only, not for all projects"
     assert "concerns all projects" in str(boss.why_not("quota.change", "shop"))
     assert "concerns all projects" in str(boss.why_not("host.read", "shop"))
-    assert (boss.narrowed(), someone().narrowed(), someone().narrowed("bank")) == ("shop", "", "bank")
+    assert (boss.limit_project(), make_principal().limit_project(), make_principal().limit_project("bank")) == (
+        "shop",
+        "",
+        "bank",
+    )
+
+
+def test_refusal_says_where_the_role_must_be_held():
+    """Else the administrator of a project is asked, who may not either."""
+    editor = make_principal("editor", "shop")
+    assert editor.why_not("quota.change", "shop") == (
+        "quota.change needs the role admin in all projects; this key is editor in project shop"
+    )
+    assert editor.why_not("key.create", "shop") == "key.create needs the role admin; this key is editor in project shop"
 
 
 def test_scopes_narrow_a_role():
-    key = someone("admin", scopes=("vm.*", "*.read"))
+    key = make_principal("admin", scopes=("vm.*", "*.read"))
     assert key.why_not("vm.delete", "shop") is None
     assert key.why_not("host.read") is None
     assert key.why_not("host.admin") == "this key's scopes (vm.*, *.read) leave out host.admin"
-    assert someone("viewer", scopes=("vm.*",)).why_not("vm.delete", "shop") is not None
-    assert someone("admin", scopes=()).why_not("vm.read") is not None
+    assert make_principal("viewer", scopes=("vm.*",)).why_not("vm.delete", "shop") is not None
+    assert make_principal("admin", scopes=()).why_not("vm.read") is not None
 
 
 def test_a_refusal_is_an_error_with_a_way_out():
     with pytest.raises(ForbiddenError, match="needs the role admin") as caught:
-        someone("viewer").check("host.admin")
+        make_principal("viewer").check("host.admin")
     assert caught.value.hint
     assert (caught.value.code, caught.value.status) == ("forbidden", 403)
-    someone().check("host.admin")
+    make_principal().check("host.admin")
 
 
 def test_a_permission_that_nobody_declared_is_a_bug_and_never_a_yes():
     with pytest.raises(InternalError):
-        someone().why_not("vm.fly")
+        make_principal().why_not("vm.fly")
 
 
 def test_an_unknown_role_may_do_nothing():
-    assert all(someone("owner").why_not(name, "shop") is not None for name in PERMISSIONS)
+    assert all(make_principal("owner").why_not(name, "shop") is not None for name in PERMISSIONS)
 
 
 @given(permissions, projects, st.sampled_from((*ROLES, "")))

@@ -13,7 +13,7 @@ from hostler.control.access import sessions
 from hostler.control.access.errors import ForgedRequestError, UnauthenticatedError
 from hostler.control.access.principals import Principal
 from hostler.control.access.sessions import (
-    Session,
+    DashboardSession,
     check_request,
     clear_cookie,
     csrf_token,
@@ -23,12 +23,12 @@ from hostler.control.access.sessions import (
     set_cookie,
     unseal,
 )
-from tests.control.access.making import S, counted, on_both
+from tests.control.access.principals import S, on_both, repeatable_random
 
 SECRET = bytes(range(32))
 KEY = Principal(id="abc", name="me", role="editor", project="shop", scopes=("vm.*",))
 NOW = 1_000 * S
-SESSION = open_session(KEY, now_ns=NOW, random=counted())
+SESSION = open_session(KEY, now_ns=NOW, random=repeatable_random())
 COOKIE = seal(SESSION, SECRET)
 
 
@@ -48,13 +48,13 @@ def test_a_cookie_is_read_back_until_its_time_is_over():
 
 def test_a_session_never_outlives_its_key():
     ending = msgspec.structs.replace(KEY, until_ns=NOW + 5)
-    assert open_session(ending, now_ns=NOW, random=counted()).expires_ns == NOW + 5
+    assert open_session(ending, now_ns=NOW, random=repeatable_random()).expires_ns == NOW + 5
 
 
 def test_only_a_key_opens_a_session():
     for kind in ("session", "agent"):
         with pytest.raises(UnauthenticatedError, match="API key is needed"):
-            open_session(msgspec.structs.replace(KEY, kind=kind), now_ns=NOW, random=counted())
+            open_session(msgspec.structs.replace(KEY, kind=kind), now_ns=NOW, random=repeatable_random())
 
 
 @given(st.integers(0, len(COOKIE) - 1), st.characters())
@@ -79,7 +79,7 @@ def test_no_text_is_a_cookie(text):
 @given(st.binary(min_size=32, max_size=32), st.sampled_from(("viewer", "admin")), st.integers(0, 2**62))
 def test_a_cookie_signed_by_somebody_else_is_forged(secret, role, expires_ns):
     if secret != SECRET:
-        assert refused(seal(Session("abc", role, "", expires_ns, "seed"), secret)) == "forged"
+        assert refused(seal(DashboardSession("abc", role, "", expires_ns, "seed"), secret)) == "forged"
 
 
 def test_a_signature_for_a_form_is_none_for_a_session():
@@ -128,7 +128,7 @@ def test_a_change_from_our_own_page_is_taken(change):
         {"token": ""},
         {"token": GOOD["token"][:-1]},
         {"token": "ü"},
-        {"token": csrf_token(open_session(KEY, now_ns=NOW, random=counted(7)), SECRET)},
+        {"token": csrf_token(open_session(KEY, now_ns=NOW, random=repeatable_random(7)), SECRET)},
         {"origin": ""},
         {"origin": "null"},
         {"origin": "http://evil.example"},
@@ -170,7 +170,7 @@ def test_scripts_and_other_sites_never_see_the_cookie():
 @on_both
 def test_all_replicas_sign_with_the_same_secret(database):
     def make(number: int):
-        return database.submit(lambda c: sessions.signing_secret(c, number, counted(number * 100)))
+        return database.submit(lambda c: sessions.signing_secret(c, number, repeatable_random(number * 100)))
 
     found = {future.result(30) for future in [make(number) for number in range(5)]}
     assert len(found) == 1
@@ -178,7 +178,7 @@ def test_all_replicas_sign_with_the_same_secret(database):
 
 
 def test_a_renewed_secret_ends_all_sessions(database):
-    random = counted()
+    random = repeatable_random()
     before = database.submit(lambda c: sessions.signing_secret(c, 1, random)).result(30)
     cookie = seal(SESSION, before)
     after = database.submit(lambda c: sessions.renew_signing_secret(c, 2, random)).result(30)

@@ -8,14 +8,14 @@ from hostler.control.access import tokens
 from hostler.control.access.errors import (
     ForbiddenError,
     HostExistsError,
-    JoinRefusedError,
+    JoinRejectedError,
     UnauthenticatedError,
 )
 from hostler.control.access.secrets import make_secret, parse_secret
-from hostler.control.store import hosts, keys
 from hostler.control.store.errors import NotFoundError
+from hostler.control.store.rows import hosts, keys
 from hostler.errors import InputError
-from tests.control.access.making import ROOT, S, counted, on_both, someone
+from tests.control.access.principals import ROOT, S, make_principal, on_both, repeatable_random
 
 HOUR = 3600 * S
 
@@ -25,7 +25,7 @@ class Site:
 
     def __init__(self, database) -> None:
         self.database = database
-        self.random = counted()
+        self.random = repeatable_random()
 
     def write(self, work):
         return self.database.submit(work).result(30)
@@ -46,10 +46,10 @@ class Site:
 
     def use(self, credential: str, now_ns: int = 2) -> None:
         hashed = parse_secret(credential, "credential").hash
-        self.write(lambda c: tokens.end_outgoing(c, "id-1", hashed, now_ns=now_ns))
+        self.write(lambda c: tokens.end_old_credential(c, "id-1", hashed, now_ns=now_ns))
 
     def lacks(self, credential: str, *, is_same: bool = False) -> bool:
-        return self.database.read_now(lambda c: tokens.may_lack_new_one(c, credential, is_same=is_same))
+        return self.database.read_now(lambda c: tokens.may_lack_new_credential(c, credential, is_same=is_same))
 
     def is_good(self, credential: str, now_ns: int = 2) -> bool:
         try:
@@ -73,7 +73,7 @@ def test_a_token_gives_a_host_its_credential_once(site):
     agent = site.enter(joined.credential)
     assert (agent.kind, agent.host, agent.name, agent.role) == ("agent", "id-1", "node-1", "")
     assert joined.credential not in repr(joined)
-    with pytest.raises(JoinRefusedError) as caught:
+    with pytest.raises(JoinRejectedError) as caught:
         site.join(secret, "node-2", "id-2")
     assert (caught.value.why, caught.value.subject, caught.value.status) == ("used", row.id, 401)
 
@@ -83,7 +83,12 @@ def test_of_many_hosts_that_use_one_token_at_once_one_joins(site):
     _, secret = site.token()
 
     def submit(number: int):
-        rest = {"name": f"node-{number}", "identity": f"id-{number}", "now_ns": 1, "random": counted(number * 50 + 500)}
+        rest = {
+            "name": f"node-{number}",
+            "identity": f"id-{number}",
+            "now_ns": 1,
+            "random": repeatable_random(number * 50 + 500),
+        }
         return site.database.submit(lambda c: tokens.join(c, secret, **rest))
 
     futures = [submit(number) for number in range(8)]
@@ -95,16 +100,16 @@ def test_a_token_is_refused_with_one_answer_and_many_reasons(site):
     made = {name: site.token() for name in ("old", "gone")}
     named = site.token("node-2")[1]
     site.write(lambda c: tokens.revoke_token(c, made["gone"][0].id, by=ROOT, now_ns=1))
-    invented = make_secret("token", counted(900)).text
+    invented = make_secret("token", repeatable_random(900)).text
     tries = [(made["old"][1], HOUR), (made["gone"][1], 2), (named, 2), (invented, 2)]
     found = []
     for secret, now_ns in tries:
-        with pytest.raises(JoinRefusedError) as caught:
+        with pytest.raises(JoinRejectedError) as caught:
             site.join(secret, now_ns=now_ns)
         found.append(caught.value)
     assert [error.why for error in found] == ["expired", "revoked", "misnamed", "unknown"]
     assert len({(error.message, error.hint) for error in found}) == 1
-    with pytest.raises(JoinRefusedError, match="not the whole") as caught:
+    with pytest.raises(JoinRejectedError, match="not the whole") as caught:
         site.join(made["old"][1][:-1])
     assert caught.value.code == "join_refused"
     assert site.join(named, "node-2", "id-2").is_new
@@ -113,9 +118,9 @@ def test_a_token_is_refused_with_one_answer_and_many_reasons(site):
 
 def test_a_hash_is_not_guessed_from_the_id_of_a_token(site):
     row, secret = site.token()
-    other = make_secret("token", counted(900)).text
+    other = make_secret("token", repeatable_random(900)).text
     mixed = f"hj_{row.id}_{other.split('_')[2]}"
-    with pytest.raises(JoinRefusedError) as caught:
+    with pytest.raises(JoinRejectedError) as caught:
         site.join(mixed)
     assert caught.value.why == "mistyped"
     assert site.join(secret).is_new
@@ -130,14 +135,14 @@ def test_a_token_lives_a_minute_to_a_week(site, ttl_s):
 
 
 def test_only_administrators_of_the_fleet_make_and_revoke_tokens(site):
-    for by in (someone("editor"), someone("admin", "shop"), someone("admin", scopes=("vm.*",))):
+    for by in (make_principal("editor"), make_principal("admin", "shop"), make_principal("admin", scopes=("vm.*",))):
         with pytest.raises(ForbiddenError):
             site.token(by=by)
         with pytest.raises(ForbiddenError):
             site.write(lambda c, by=by: tokens.revoke_token(c, "x", by=by, now_ns=1))
-    with pytest.raises(ForbiddenError, match="outlives"):
-        site.token(by=someone("admin", until_ns=HOUR - 1))
-    assert site.token(by=someone("admin", until_ns=HOUR))[0].actor == "key:someone"
+    with pytest.raises(ForbiddenError, match="expires later"):
+        site.token(by=make_principal("admin", until_ns=HOUR - 1))
+    assert site.token(by=make_principal("admin", until_ns=HOUR))[0].actor == "key:someone"
     with pytest.raises(NotFoundError):
         site.write(lambda c: tokens.revoke_token(c, "x", by=ROOT, now_ns=1))
 
@@ -191,7 +196,7 @@ def test_the_name_of_a_deleted_host_is_free(site):
 
 
 @on_both
-def test_a_rotated_credential_is_good_until_the_new_one_was_used_and_an_overlap_beyond(site):
+def test_rotated_credential_ends_after_first_use_of_new_one_plus_overlap(site):
     first = site.join(site.token()[1]).credential
     second = site.rotate(first, now_ns=2)
     year = 365 * 24 * HOUR
@@ -239,13 +244,13 @@ def test_a_revoked_credential_opens_nothing(site):
     first = site.join(site.token()[1]).credential
     second = site.rotate(first)
     with pytest.raises(ForbiddenError):
-        site.write(lambda c: tokens.revoke_credential(c, "id-1", by=someone("operator")))
+        site.write(lambda c: tokens.revoke_credential(c, "id-1", by=make_principal("operator")))
     site.write(lambda c: tokens.revoke_credential(c, "id-1", by=ROOT))
     assert (site.is_good(first), site.is_good(second)) == (False, False)
     assert site.join(site.token("node-1")[1]).host.id == "id-1"
 
 
 def test_a_key_is_no_credential(site):
-    key = make_secret("key", counted(800)).text
+    key = make_secret("key", repeatable_random(800)).text
     with pytest.raises(UnauthenticatedError, match="an agent's credential is needed here, and this is an API key"):
         site.enter(key)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.control.api.house import open_house
+from tests.control.api.service_in_process import open_service
 from tools.dashboards import CONTROL_RULES, metrics_in
 
 ALERTS = [rule for group in yaml.safe_load(CONTROL_RULES.read_text())["groups"] for rule in group["rules"]]
@@ -70,19 +70,19 @@ def served() -> set[str]:
     """Return the names of all series that a service serves which has answered and refused somebody."""
 
     async def story() -> str:
-        async with open_house() as house:
-            await house.add_hosts("north")
-            await house.create("web")
-            await house.settle()
-            assert (await house.as_key("nobody", "GET", "/v1/vms")).status_code == 401
-            return (await house.ask("GET", "/metrics")).text
+        async with open_service() as service:
+            await service.add_hosts("north")
+            await service.create("web")
+            await service.settle()
+            assert (await service.as_key("nobody", "GET", "/v1/vms")).status_code == 401
+            return (await service.ask("GET", "/metrics")).text
 
     text = asyncio.run(story())
     return {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_an_alert_asks_for_what_is_served_and_says_what_is_wrong_and_how_bad_that_is(served, rule):
+def test_alerts_use_served_metrics_and_have_summary_and_severity(served, rule):
     assert metrics_in(rule["expr"])
     assert metrics_in(rule["expr"]) <= served
     assert rule["labels"]["severity"] in ("info", "warning", "critical")

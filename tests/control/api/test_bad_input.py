@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hostler.control.settings import ControlSettings
-from hostler.control.store import log
-from tests.control.api.house import House, open_house
+from hostler.control.store.history import log
+from tests.control.api.service_in_process import InProcessService, open_service
 
 GOOD: dict[str, Any] = {"name": "web", "spec": {"cpu": "1", "memory": "1Gi"}}
 
@@ -72,34 +72,27 @@ BODIES: list[tuple[dict[str, Any], int, str, str]] = [
 ]
 
 
-def run(body: Any) -> None:
-    asyncio.run(body)
-
-
-async def head(house: House) -> int:
+async def head(service: InProcessService) -> int:
     """Return the number of the last thing that was written."""
-    return await house.database.read(log.head)
+    return await service.database.read(log.head)
 
 
-def test_every_field_of_a_vm_out_of_range_is_named_and_nothing_is_written() -> None:
-    async def scenario() -> None:
-        async with open_house() as house:
-            await house.add_hosts("a")
-            await house.caught_up()
-            before = await head(house)
-            for body, status, code, word in BODIES:
-                answer = await house.ask("POST", "/v1/vms", json=body)
-                problem = answer.json()
-                assert (answer.status_code, problem["code"]) == (status, code), (body, problem)
-                assert word in problem["detail"], (body, problem)
-                assert problem["hint"]
-                assert answer.headers["content-type"] == "application/problem+json"
-                assert problem["request_id"] == answer.headers["x-request-id"]
-            assert (await house.ask("GET", "/v1/vms")).json()["items"] == []
-            await house.caught_up()
-            assert await head(house) == before
-
-    run(scenario())
+async def test_every_field_of_a_vm_out_of_range_is_named_and_nothing_is_written() -> None:
+    async with open_service() as service:
+        await service.add_hosts("a")
+        await service.caught_up()
+        before = await head(service)
+        for body, status, code, word in BODIES:
+            answer = await service.ask("POST", "/v1/vms", json=body)
+            problem = answer.json()
+            assert (answer.status_code, problem["code"]) == (status, code), (body, problem)
+            assert word in problem["detail"], (body, problem)
+            assert problem["hint"]
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert problem["request_id"] == answer.headers["x-request-id"]
+        assert (await service.ask("GET", "/v1/vms")).json()["items"] == []
+        await service.caught_up()
+        assert await head(service) == before
 
 
 RAW: list[tuple[bytes, str, int, str]] = [
@@ -121,57 +114,45 @@ RAW: list[tuple[bytes, str, int, str]] = [
 ]
 
 
-def test_broken_bodies_are_refused_by_what_is_wrong_with_them() -> None:
-    async def scenario() -> None:
-        async with open_house() as house:
-            await house.caught_up()
-            before = await head(house)
-            for raw, media, status, code in RAW:
-                answer = await house.ask("POST", "/v1/vms", content=raw, headers={"Content-Type": media})
-                assert answer.status_code == status, (raw[:40], answer.text)
-                assert answer.json()["code"].startswith(code), (raw[:40], answer.text)
-            assert await head(house) == before
-            assert not [line for line in house.said if "failed" in line]
-
-    run(scenario())
+async def test_broken_bodies_are_refused_by_what_is_wrong_with_them() -> None:
+    async with open_service() as service:
+        await service.caught_up()
+        before = await head(service)
+        for raw, media, status, code in RAW:
+            answer = await service.ask("POST", "/v1/vms", content=raw, headers={"Content-Type": media})
+            assert answer.status_code == status, (raw[:40], answer.text)
+            assert answer.json()["code"].startswith(code), (raw[:40], answer.text)
+        assert await head(service) == before
+        assert not [line for line in service.said if "failed" in line]
 
 
-def test_broken_json_is_told_with_its_position() -> None:
-    async def scenario() -> None:
-        async with open_house() as house:
-            body, headers = b'{"name": web}', {"Content-Type": "application/json"}
-            answer = await house.ask("POST", "/v1/vms", content=body, headers=headers)
-            assert "byte 9" in answer.json()["detail"]
-
-    run(scenario())
+async def test_broken_json_is_told_with_its_position() -> None:
+    async with open_service() as service:
+        body, headers = b'{"name": web}', {"Content-Type": "application/json"}
+        answer = await service.ask("POST", "/v1/vms", content=body, headers=headers)
+        assert "byte 9" in answer.json()["detail"]
 
 
-def test_a_body_that_lies_about_its_length_is_cut_off_at_the_limit() -> None:
-    async def scenario() -> None:
-        async def endless() -> Any:
-            for _ in range(40):
-                yield b" " * 65_536
+async def test_a_body_that_lies_about_its_length_is_cut_off_at_the_limit() -> None:
+    async def endless() -> Any:
+        for _ in range(40):
+            yield b" " * 65_536
 
-        async with open_house() as house:
-            headers = {"Content-Type": "application/json"}
-            answer = await house.ask("POST", "/v1/vms", content=endless(), headers=headers)
-            assert answer.status_code == 413
-
-    run(scenario())
+    async with open_service() as service:
+        headers = {"Content-Type": "application/json"}
+        answer = await service.ask("POST", "/v1/vms", content=endless(), headers=headers)
+        assert answer.status_code == 413
 
 
-def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    async def scenario() -> None:
-        async def slow() -> Any:
-            yield b"{"
-            await asyncio.sleep(60)
+async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    async def slow() -> Any:
+        yield b"{"
+        await asyncio.sleep(60)
 
-        async with open_house(settings=ControlSettings(read_s=0.01)) as house:
-            headers = {"Content-Type": "application/json"}
-            answer = await house.ask("POST", "/v1/vms", content=slow(), headers=headers)
-            assert (answer.status_code, answer.json()["code"]) == (408, "request_timeout")
-
-    run(scenario())
+    async with open_service(settings=ControlSettings(read_s=0.01)) as service:
+        headers = {"Content-Type": "application/json"}
+        answer = await service.ask("POST", "/v1/vms", content=slow(), headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (408, "request_timeout")
 
 
 OTHERS: list[tuple[str, str, Any, int, str]] = [
@@ -260,48 +241,39 @@ OTHERS: list[tuple[str, str, Any, int, str]] = [
 ]
 
 
-def test_a_table_of_other_bad_requests_and_none_of_them_changes_anything() -> None:
-    async def scenario() -> None:
-        async with open_house() as house:
-            await house.add_hosts("a")
-            await house.caught_up()
-            before = await head(house)
-            for method, path, body, status, code in OTHERS:
-                more = {} if body is None else {"json": body}
-                answer = await house.ask(method, path, **more)
-                found = (answer.status_code, answer.json()["code"])
-                assert found == (status, code), (method, path, body, answer.text)
-                assert answer.headers["x-request-id"]
-            await house.caught_up()
-            assert await head(house) == before
-            assert not [line for line in house.said if "failed" in line]
-
-    run(scenario())
+async def test_a_table_of_other_bad_requests_and_none_of_them_changes_anything() -> None:
+    async with open_service() as service:
+        await service.add_hosts("a")
+        await service.caught_up()
+        before = await head(service)
+        for method, path, body, status, code in OTHERS:
+            more = {} if body is None else {"json": body}
+            answer = await service.ask(method, path, **more)
+            found = (answer.status_code, answer.json()["code"])
+            assert found == (status, code), (method, path, body, answer.text)
+            assert answer.headers["x-request-id"]
+        await service.caught_up()
+        assert await head(service) == before
+        assert not [line for line in service.said if "failed" in line]
 
 
 @pytest.mark.parametrize("header", ['"x', "7", "W/7", "", '"1" "2"'])
-def test_an_if_match_that_is_no_etag_is_refused(header: str) -> None:
-    async def scenario() -> None:
-        async with open_house() as house:
-            identity = (await house.create("web")).json()["vm"]["id"]
-            answer = await house.ask("POST", f"/v1/vms/{identity}/stop", headers={"If-Match": header})
-            assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")
-
-    run(scenario())
+async def test_an_if_match_that_is_no_etag_is_refused(header: str) -> None:
+    async with open_service() as service:
+        identity = (await service.create("web")).json()["vm"]["id"]
+        answer = await service.ask("POST", f"/v1/vms/{identity}/stop", headers={"If-Match": header})
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")
 
 
-def test_an_unexpected_error_tells_the_caller_nothing_and_the_log_everything() -> None:
-    async def scenario() -> None:
-        async with open_house() as house:
-            await house.create("web")
-            await house.caught_up()
-            damage = "UPDATE vms SET status = '[\"in the cellar\"]'"
-            await house.database.write(lambda connection: connection.exec_driver_sql(damage).rowcount)
-            answer = await house.ask("GET", "/v1/vms", headers={"X-Request-Id": "r-1"})
-            assert (answer.status_code, answer.json()["code"]) == (500, "internal")
-            assert "Expected" not in answer.text
-            assert "r-1" in answer.json()["hint"]
-            assert answer.headers["x-request-id"] == "r-1"
-            assert any("r-1" in line and "Expected `object`, got `array`" in line for line in house.said)
-
-    run(scenario())
+async def test_unexpected_error_is_hidden_from_caller_and_logged() -> None:
+    async with open_service() as service:
+        await service.create("web")
+        await service.caught_up()
+        damage = "UPDATE vms SET status = '[\"in the cellar\"]'"
+        await service.database.write(lambda connection: connection.exec_driver_sql(damage).rowcount)
+        answer = await service.ask("GET", "/v1/vms", headers={"X-Request-Id": "r-1"})
+        assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+        assert "Expected" not in answer.text
+        assert "r-1" in answer.json()["hint"]
+        assert answer.headers["x-request-id"] == "r-1"
+        assert any("r-1" in line and "Expected `object`, got `array`" in line for line in service.said)

@@ -2,56 +2,53 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 import msgspec
 import pytest
 
 from hostler.control.access.principals import Principal
-from hostler.control.api.calls import new_id
-from hostler.control.api.shapes import VmCreate
-from hostler.control.services import vms
+from hostler.control.api.requests.call import new_id
+from hostler.control.schemas import VmCreate
 from hostler.control.services.callers import Caller
-from hostler.control.services.deeds import deed_text, fact_kind
+from hostler.control.services.event_texts import action_text, fact_kind
 from hostler.control.services.events import show_all
-from hostler.control.store import Connection, log
+from hostler.control.services.vms import vm_changes
+from hostler.control.store import Connection
+from hostler.control.store.history import log
 from hostler.control.vms.spec import VmSpec
-from hostler.web.lists import look_back
-from tests.control.api.house import House, open_house
+from hostler.web.lists import list_events_before
+from tests.control.api.service_in_process import InProcessService, open_service
 
 ADMIN = Principal(id="root", role="admin")
 
 
-def test_the_life_of_a_vm_is_told_in_words_of_its_owner():
-    async def scenario() -> None:
-        async with open_house() as house:
-            await house.add_hosts("a")
-            made = (await house.create("web")).json()["vm"]["id"]
-            await house.settle()
-            await house.ask("POST", f"/v1/vms/{made}/stop")
-            await house.settle()
-            await house.ask("DELETE", f"/v1/vms/{made}")
-            await house.settle()
-            await house.ask("POST", "/v1/hosts/a/cordon")
-            events = (await house.ask("GET", "/v1/events?limit=500")).json()["items"]
-            told = [(one["kind"], one["text"]) for one in events]
-            for expected in (
-                ("vm.waiting", "web asks for a place"),
-                ("vm.create", "asked for web"),
-                ("vm.placed", "placed on a"),
-                ("vm.stop", "asked to stop web"),
-                ("vm.delete", "asked to delete web"),
-                ("host.joined", "host a joined"),
-                ("host.cordon", "cordoned a"),
-            ):
-                assert expected in told
-            for kind, text in told:
-                assert "guest" not in kind + text
-                assert "_" not in text
-                assert not text.startswith(kind)
-
-    asyncio.run(scenario())
+async def test_the_life_of_a_vm_is_told_in_words_of_its_owner():
+    async with open_service() as service:
+        await service.add_hosts("a")
+        made = (await service.create("web")).json()["vm"]["id"]
+        await service.settle()
+        await service.ask("POST", f"/v1/vms/{made}/stop")
+        await service.settle()
+        await service.ask("DELETE", f"/v1/vms/{made}")
+        await service.settle()
+        await service.ask("POST", "/v1/hosts/a/cordon")
+        events = (await service.ask("GET", "/v1/events?limit=500")).json()["items"]
+        told = [(one["kind"], one["text"]) for one in events]
+        for expected in (
+            ("vm.waiting", "web asks for a place"),
+            ("vm.create", "asked for web"),
+            ("vm.placed", "placed on a"),
+            ("vm.stop", "asked to stop web"),
+            ("vm.delete", "asked to delete web"),
+            ("host.joined", "host a joined"),
+            ("host.cordon", "cordoned a"),
+        ):
+            assert expected in told
+        for kind, text in told:
+            assert "guest" not in kind + text
+            assert "_" not in text
+            assert not text.startswith(kind)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +62,7 @@ def test_the_life_of_a_vm_is_told_in_words_of_its_owner():
     ],
 )
 def test_a_deed_is_told_after_who_did_it(what, name, text):
-    assert deed_text(what, name) == text
+    assert action_text(what, name) == text
 
 
 def test_facts_get_kinds_of_their_own():
@@ -74,9 +71,9 @@ def test_facts_get_kinds_of_their_own():
     assert fact_kind("quotas_changed") == "quotas.changed"
 
 
-def entry(seq: int, at_ns: int) -> log.Entry:
+def entry(seq: int, at_ns: int) -> log.StoredEntry:
     body = msgspec.json.encode({"what": "vm.create", "text": "x", "name": "x"})
-    return log.Entry(seq=seq, at_ns=at_ns * 10**9, kind="note", body=body)
+    return log.StoredEntry(seq=seq, at_ns=at_ns * 10**9, kind="note", body=body)
 
 
 def test_times_do_not_go_back_in_what_is_shown():
@@ -85,36 +82,33 @@ def test_times_do_not_go_back_in_what_is_shown():
     assert [one.at[17:19] for one in shown] == ["05", "09", "09", "09", "10"]
 
 
-def test_entries_of_one_joint_write_have_times_in_the_order_of_their_numbers():
-    async def scenario() -> None:
-        async with open_house(is_led=False) as house:
-            now_ns = time.time_ns()
-            await house.database.write(lambda connection: _create_two(connection, now_ns))
-            entries = await house.database.read(lambda connection: log.read_after(connection, 0, 500))
-            times = [one.at_ns for one in entries if one.subject.startswith("vm-")]
-            assert len(times) == 4
-            assert times == sorted(times)
-            await _looked_back(house)
-
-    asyncio.run(scenario())
+async def test_entries_of_joint_write_have_ordered_times():
+    async with open_service(is_led=False) as service:
+        now_ns = time.time_ns()
+        await service.database.write(lambda connection: _create_two(connection, now_ns))
+        entries = await service.database.read(lambda connection: log.read_after(connection, 0, 500))
+        times = [one.at_ns for one in entries if one.subject.startswith("vm-")]
+        assert len(times) == 4
+        assert times == sorted(times)
+        await _looked_back(service)
 
 
 def _create_two(connection: Connection, now_ns: int) -> None:
     """Create two VMs jointly, the second asked for before the first."""
     names = iter(("vm-1", "vm-2"))
     creations = [
-        vms.Creation(
+        vm_changes.Creation(
             asked=VmCreate(name=f"vm{number}", spec=VmSpec(cpu="1", memory="1Gi")),
             caller=Caller(principal=ADMIN, now_ns=now_ns + late),
             ids=lambda: next(names, "") or new_id(),
         )
         for number, late in ((1, 1000), (2, 0))
     ]
-    vms.create_many(connection, creations)
+    vm_changes.create_many(connection, creations)
 
 
-async def _looked_back(house: House) -> None:
+async def _looked_back(service: InProcessService) -> None:
     caller = Caller(principal=ADMIN, now_ns=time.time_ns())
-    looked = await house.database.read(lambda connection: look_back(connection, caller, limit=500))
+    looked = await service.database.read(lambda connection: list_events_before(connection, caller, limit=500))
     times = [one.at for one in looked.items]
     assert times == sorted(times, reverse=True)

@@ -10,9 +10,9 @@ import pytest
 import uvloop
 from starlette.types import Receive, Scope, Send
 
-from hostler.control.access.listening import parse_listen
+from hostler.control.access.listen_addresses import parse_listen
 from hostler.control.api.http_server import Server, bind, make_server
-from hostler.control.api.strangers import Strangers
+from hostler.control.api.requests.remote_log import RemoteLog
 from tests.wait import GIVE_UP_S, until
 
 
@@ -21,7 +21,7 @@ async def no_app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def new_server() -> Server:
-    return make_server(no_app, None, 30.0, Strangers(lambda line: None, lambda: 0))
+    return make_server(no_app, None, 30.0, RemoteLog(lambda line: None, lambda: 0))
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])

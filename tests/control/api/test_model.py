@@ -1,8 +1,8 @@
 """A state machine drives the service over REST and compares it with a small model of what users were promised.
 
-``people`` is the machine, ``promises`` the model: what is wanted, protected, refused, and who may have how much. Hosts
-are ``hands``, which speak the agents' protocol, can be cordoned, drained and fall silent. Nobody in the test knows
-where VMs should go; at rest each is where it may be, fits there, and is as it was asked for or says why not.
+``user_actions`` is the machine, ``promise_model`` the model: what is wanted, protected, rejected, and who may have how
+much. ``fake_hosts`` are hosts that speak the agents' protocol, can be cordoned and drained, and fall silent. The test
+does not know where VMs should go: at rest each is on a permitted host, fits there, and is as requested or says why not.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.control.api.people import Service
+from tests.control.api.user_actions import UserActions
 
 
 def play(examples: int, steps: int) -> None:
     """Let people do this and that. A failure is told as it came: to look for a shorter one would take many minutes."""
     run_state_machine_as_test(
-        Service,
+        UserActions,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
@@ -75,7 +75,7 @@ STORIES: dict[str, list[tuple[object, ...]]] = {
 
 @pytest.mark.parametrize("story", STORIES)
 def test_what_was_promised_comes_true(story: str) -> None:
-    machine = Service()
+    machine = UserActions()
     try:
         machine.begin([])
         for deed in STORIES[story]:

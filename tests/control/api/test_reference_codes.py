@@ -15,7 +15,8 @@ import httpx
 import pytest
 
 from hostler.control.settings import ControlSettings
-from tests.control.api.house import GIB, House, open_house
+from tests.async_tests import run_with
+from tests.control.api.service_in_process import GIB, InProcessService, open_service
 
 ROOT = Path(__file__).resolve().parents[3]
 MIB = 2**20
@@ -24,12 +25,13 @@ Json = dict[str, Any]
 
 
 async def agent(
-    house: House, name: str, free: tuple[int, int, int] = (6, 12000, 80000), *, total: tuple[int, int, int] = TOTAL,
-    has: tuple[str, ...] = (), bridges: tuple[str, ...] = (), is_online: bool = True,
+    service: InProcessService, name: str, free: tuple[int, int, int] = (6, 12000, 80000), *,
+    total: tuple[int, int, int] = TOTAL, has: tuple[str, ...] = (), bridges: tuple[str, ...] = (),
+    is_online: bool = True,
 ) -> str:  # fmt: skip
     """Let an agent register a host on which another VM takes what is not free; return its credential."""
-    token = (await house.ask("POST", "/v1/tokens", json={"host_name": name})).json()["secret"]
-    joined = await house.client.post("/agent/v1/join", json={"token": token, "name": name})
+    token = (await service.ask("POST", "/v1/tokens", json={"host_name": name})).json()["secret"]
+    joined = await service.client.post("/agent/v1/join", json={"token": token, "name": name})
     credential: str = joined.json()["credential"]
     register = {
         "boot": "boot",
@@ -42,14 +44,14 @@ async def agent(
         "bridges": list(bridges),
     }
     headers = {"Authorization": f"Bearer {credential}"}
-    answer = await house.client.post("/agent/v1/register", json=register, headers=headers)
+    answer = await service.client.post("/agent/v1/register", json=register, headers=headers)
     assert answer.status_code == 200, answer.text
     taken = [have - left for have, left in zip(total, free, strict=True)]
     if any(taken):
         filler = vm(*taken, host_name=name)
-        assert (await create(house, f"on-{name}", filler)).status_code == 202
+        assert (await create(service, f"on-{name}", filler)).status_code == 202
     if not is_online:
-        await house.set_state(name, "silent")
+        await service.set_state(name, "silent")
     return credential
 
 
@@ -62,16 +64,16 @@ def vm(cpu: int = 2, memory: int = 2048, disk: int = 20000, **more: Any) -> Json
     }
 
 
-async def create(house: House, name: str, spec: Json, **headers: str) -> httpx.Response:
+async def create(service: InProcessService, name: str, spec: Json, **headers: str) -> httpx.Response:
     """Ask for a VM that is placed at once or refused."""
     body = {"name": name, "spec": spec, "on_unplaceable": "fail"}
-    return await house.ask("POST", "/v1/vms", json=body, headers=headers)
+    return await service.ask("POST", "/v1/vms", json=body, headers=headers)
 
 
-def play(scenario: Callable[[House], Awaitable[None]], **settings: Any) -> None:
+def play(scenario: Callable[[InProcessService], Awaitable[None]], **settings: Any) -> None:
     async def run() -> None:
-        async with open_house(settings=ControlSettings(verdict_s=60.0, **settings)) as house:
-            await scenario(house)
+        async with open_service(settings=ControlSettings(verdict_s=60.0, **settings)) as service:
+            await scenario(service)
 
     asyncio.run(run())
 
@@ -93,42 +95,36 @@ def reasons(answer: httpx.Response) -> dict[str, int]:
 # -- none, too small, all offline: three different answers ------------------------------------------------------------
 
 
-def test_without_agents_nobody_is_there_and_with_small_ones_nobody_has_room() -> None:
-    async def scenario(house: House) -> None:
-        assert said(await create(house, "none", vm())) == (503, "no_available_agents")
-        await agent(house, "a", (1, 12000, 80000))
-        small = await create(house, "small", vm())
-        assert said(small) == (409, "insufficient_resources")
-        assert set(reasons(small)) == {"insufficient cpu"}
-        await agent(house, "b", is_online=False)
-        offline = await create(house, "offline", vm())
-        assert said(offline) == (409, "insufficient_resources"), "one of them is there"
-        await house.set_state("a", "silent")
-        assert said(await create(house, "offline", vm())) == (503, "no_available_agents")
-        assert [one["name"] for one in (await house.ask("GET", "/v1/vms")).json()["items"]] == ["on-a", "on-b"]
-
-    play(scenario)
+@run_with(play)
+async def test_error_codes_without_agents_and_with_small_ones(service: InProcessService, /) -> None:
+    assert said(await create(service, "none", vm())) == (503, "no_available_agents")
+    await agent(service, "a", (1, 12000, 80000))
+    small = await create(service, "small", vm())
+    assert said(small) == (409, "insufficient_resources")
+    assert set(reasons(small)) == {"insufficient cpu"}
+    await agent(service, "b", is_online=False)
+    offline = await create(service, "offline", vm())
+    assert said(offline) == (409, "insufficient_resources"), "one of them is there"
+    await service.set_state("a", "silent")
+    assert said(await create(service, "offline", vm())) == (503, "no_available_agents")
+    assert [one["name"] for one in (await service.ask("GET", "/v1/vms")).json()["items"]] == ["on-a", "on-b"]
 
 
-def test_the_strategy_of_a_request_beats_the_default_and_one_that_nobody_knows_is_refused() -> None:
-    async def scenario(house: House) -> None:
-        await agent(house, "1", (2, 12000, 80000))
-        await agent(house, "2", (6, 12000, 80000))
-        small = vm(1, 100, 10)
-        assert (await create(house, "default", small)).json()["vm"]["host"] == "2"
-        assert (await create(house, "chosen", {**small, "strategy": "best_fit"})).json()["vm"]["host"] == "1"
-        assert said(await create(house, "typo", {**small, "strategy": "bestfit"})) == (400, "invalid_strategy")
-
-    play(scenario)
+@run_with(play)
+async def test_requested_strategy_overrides_default_and_unknown_is_rejected(service: InProcessService, /) -> None:
+    await agent(service, "1", (2, 12000, 80000))
+    await agent(service, "2", (6, 12000, 80000))
+    small = vm(1, 100, 10)
+    assert (await create(service, "default", small)).json()["vm"]["host"] == "2"
+    assert (await create(service, "chosen", {**small, "strategy": "best_fit"})).json()["vm"]["host"] == "1"
+    assert said(await create(service, "typo", {**small, "strategy": "bestfit"})) == (400, "invalid_strategy")
 
 
-def test_the_default_is_that_of_the_service() -> None:
-    async def scenario(house: House) -> None:
-        await agent(house, "1", (2, 12000, 80000))
-        await agent(house, "2", (6, 12000, 80000))
-        assert (await create(house, "default", vm(1, 100, 10))).json()["vm"]["host"] == "1"
-
-    play(scenario, strategy="best_fit")
+@run_with(play, strategy="best_fit")
+async def test_the_default_is_that_of_the_service(service: InProcessService, /) -> None:
+    await agent(service, "1", (2, 12000, 80000))
+    await agent(service, "2", (6, 12000, 80000))
+    assert (await create(service, "default", vm(1, 100, 10))).json()["vm"]["host"] == "1"
 
 
 # -- capabilities are labels: who has them, and how many have not ------------------------------------------------------
@@ -148,36 +144,32 @@ def needs(*labels: str, **more: Any) -> Json:
         pytest.param((RUNTIME,), (RUNTIME, NIC), needs(RUNTIME, NIC), id="sandbox nic"),
     ],
 )
-def test_the_capable_one_is_taken_and_without_it_all_that_lack_it_are_counted(
-    first: tuple[str, ...], second: tuple[str, ...], spec: Json
+@run_with(play)
+async def test_capable_agent_is_chosen_or_incapable_ones_are_counted(
+    service: InProcessService, /, first: tuple[str, ...], second: tuple[str, ...], spec: Json
 ) -> None:
-    async def scenario(house: House) -> None:
-        await agent(house, "roomy", (8, 16000, 100_000), has=first)
-        await agent(house, "tight", (2, 2048, 20000), has=second)
-        assert (await create(house, "vm", spec)).json()["vm"]["host"] == "tight"
-        change = {"labels": {label: "no" for label in second if label not in first}}
-        assert (await house.ask("PATCH", "/v1/hosts/tight", json=change)).status_code == 200
-        refused = await create(house, "another", spec)
-        assert said(refused) == (409, "insufficient_resources")
-        assert [count for reason, count in reasons(refused).items() if reason.startswith("selector")] == [2]
-
-    play(scenario)
+    await agent(service, "roomy", (8, 16000, 100_000), has=first)
+    await agent(service, "tight", (2, 2048, 20000), has=second)
+    assert (await create(service, "vm", spec)).json()["vm"]["host"] == "tight"
+    change = {"labels": {label: "no" for label in second if label not in first}}
+    assert (await service.ask("PATCH", "/v1/hosts/tight", json=change)).status_code == 200
+    refused = await create(service, "another", spec)
+    assert said(refused) == (409, "insufficient_resources")
+    assert [count for reason, count in reasons(refused).items() if reason.startswith("selector")] == [2]
 
 
-def test_a_capable_agent_without_room_is_told_as_such() -> None:
-    async def scenario(house: House) -> None:
-        await agent(house, "capable", (0, 12000, 80000), has=(FIRECRACKER,))
-        await agent(house, "roomy", (8, 16000, 100_000))
-        refused = await create(house, "vm", needs(FIRECRACKER))
-        assert said(refused) == (409, "insufficient_resources")
-        why = {
-            verdict["host"]: [one["reason"]["code"] for one in verdict["failures"]]
-            for verdict in refused.json()["decision"]["verdicts"]
-        }
-        assert why["capable"] == ["insufficient"]
-        assert "insufficient" not in why["roomy"]
-
-    play(scenario)
+@run_with(play)
+async def test_a_capable_agent_without_room_is_told_as_such(service: InProcessService, /) -> None:
+    await agent(service, "capable", (0, 12000, 80000), has=(FIRECRACKER,))
+    await agent(service, "roomy", (8, 16000, 100_000))
+    refused = await create(service, "vm", needs(FIRECRACKER))
+    assert said(refused) == (409, "insufficient_resources")
+    why = {
+        verdict["host"]: [one["reason"]["code"] for one in verdict["failures"]]
+        for verdict in refused.json()["decision"]["verdicts"]
+    }
+    assert why["capable"] == ["insufficient"]
+    assert "insufficient" not in why["roomy"]
 
 
 # -- reservations: agents of 4 cores, 8192 MiB and 50000 GiB -----------------------------------------------------------
@@ -186,66 +178,58 @@ ROOM = (4, 8192, 50000)
 WHOLE = vm(*ROOM)
 
 
-def test_of_two_creates_at_once_one_gets_the_agent_and_the_other_is_refused() -> None:
-    async def scenario(house: House) -> None:
-        await agent(house, "a", ROOM, total=ROOM)
-        answers = await asyncio.gather(create(house, "one", WHOLE), create(house, "two", WHOLE))
-        assert sorted(map(said, answers)) == [(202, ""), (409, "insufficient_resources")]
-        [host] = (await house.ask("GET", "/v1/hosts")).json()["items"]
-        assert host["used"] == host["may_give"], "all of it, once"
-
-    play(scenario)
+@run_with(play)
+async def test_one_of_two_concurrent_creates_is_rejected(service: InProcessService, /) -> None:
+    await agent(service, "a", ROOM, total=ROOM)
+    answers = await asyncio.gather(create(service, "one", WHOLE), create(service, "two", WHOLE))
+    assert sorted(map(said, answers)) == [(202, ""), (409, "insufficient_resources")]
+    [host] = (await service.ask("GET", "/v1/hosts")).json()["items"]
+    assert host["used"] == host["may_give"], "all of it, once"
 
 
-def test_two_agents_and_two_vms_that_each_fill_one_then_nobody_until_one_goes() -> None:
-    async def scenario(house: House) -> None:
-        for name in "ab":
-            await agent(house, name, ROOM, total=ROOM)
-        answers = await asyncio.gather(create(house, "one", WHOLE), create(house, "two", WHOLE))
-        assert {answer.json()["vm"]["host"] for answer in answers} == {"a", "b"}
-        assert said(await create(house, "three", WHOLE)) == (409, "insufficient_resources")
-        await house.settle()
-        first = answers[0].json()["vm"]
-        await house.ask("DELETE", f"/v1/vms/{first['id']}")
-        assert said(await create(house, "three", WHOLE)) == (409, "insufficient_resources"), "its host has it still"
-        await house.settle()
-        assert (await create(house, "three", WHOLE)).json()["vm"]["host"] == first["host"]
-
-    play(scenario)
+@run_with(play)
+async def test_third_vm_is_rejected_until_one_of_two_full_agents_is_free(service: InProcessService, /) -> None:
+    for name in "ab":
+        await agent(service, name, ROOM, total=ROOM)
+    answers = await asyncio.gather(create(service, "one", WHOLE), create(service, "two", WHOLE))
+    assert {answer.json()["vm"]["host"] for answer in answers} == {"a", "b"}
+    assert said(await create(service, "three", WHOLE)) == (409, "insufficient_resources")
+    await service.settle()
+    first = answers[0].json()["vm"]
+    await service.ask("DELETE", f"/v1/vms/{first['id']}")
+    assert said(await create(service, "three", WHOLE)) == (409, "insufficient_resources"), "its host has it still"
+    await service.settle()
+    assert (await create(service, "three", WHOLE)).json()["vm"]["host"] == first["host"]
 
 
-def test_the_same_request_again_takes_nothing_more() -> None:
-    async def scenario(house: House) -> None:
-        await agent(house, "a", ROOM, total=ROOM)
-        half, key = vm(2, 4096, 1000), {"Idempotency-Key": "k"}
-        first, again = [await create(house, "one", half, **key) for _ in range(2)]
-        assert first.json()["vm"]["id"] == again.json()["vm"]["id"]
-        assert (await create(house, "two", half)).status_code == 202
-
-    play(scenario)
+@run_with(play)
+async def test_the_same_request_again_takes_nothing_more(service: InProcessService, /) -> None:
+    await agent(service, "a", ROOM, total=ROOM)
+    half, key = vm(2, 4096, 1000), {"Idempotency-Key": "k"}
+    first, again = [await create(service, "one", half, **key) for _ in range(2)]
+    assert first.json()["vm"]["id"] == again.json()["vm"]["id"]
+    assert (await create(service, "two", half)).status_code == 202
 
 
-def test_a_report_about_a_vm_and_a_stranger_frees_nothing_that_was_promised() -> None:
-    async def scenario(house: House) -> None:
-        credential = await agent(house, "a", ROOM, total=ROOM)
-        one = (await create(house, "one", vm(2, 4096, 1000))).json()["vm"]
-        await create(house, "two", vm(2, 4096, 1000))
-        headers = {"Authorization": f"Bearer {credential}"}
-        report = {
-            "boot": "boot",
-            "agent": "agent of a",
-            "epoch": 1,
-            "sequence": 1,
-            "vms": [{"vm": one["id"], "state": "running", "generation": 2}, {"vm": "vm-9", "state": "running"}],
-        }
-        told = await house.client.post("/agent/v1/report", json=report, headers=headers)
-        assert told.status_code == 200, told.text
-        assert (await house.ask("GET", f"/v1/vms/{one['id']}")).json()["state"] == "running"
-        assert said(await create(house, "three", vm(1, 1, 1))) == (409, "insufficient_resources")
-        [host] = (await house.ask("GET", "/v1/hosts")).json()["items"]
-        assert (host["used"]["cpu_millis"], host["used"]["memory_bytes"]) == (4000, 8192 * MIB)
-
-    play(scenario)
+@run_with(play)
+async def test_report_with_known_and_unknown_vm_frees_no_room(service: InProcessService, /) -> None:
+    credential = await agent(service, "a", ROOM, total=ROOM)
+    one = (await create(service, "one", vm(2, 4096, 1000))).json()["vm"]
+    await create(service, "two", vm(2, 4096, 1000))
+    headers = {"Authorization": f"Bearer {credential}"}
+    report = {
+        "boot": "boot",
+        "agent": "agent of a",
+        "epoch": 1,
+        "sequence": 1,
+        "vms": [{"vm": one["id"], "state": "running", "generation": 2}, {"vm": "vm-9", "state": "running"}],
+    }
+    told = await service.client.post("/agent/v1/report", json=report, headers=headers)
+    assert told.status_code == 200, told.text
+    assert (await service.ask("GET", f"/v1/vms/{one['id']}")).json()["state"] == "running"
+    assert said(await create(service, "three", vm(1, 1, 1))) == (409, "insufficient_resources")
+    [host] = (await service.ask("GET", "/v1/hosts")).json()["items"]
+    assert (host["used"]["cpu_millis"], host["used"]["memory_bytes"]) == (4000, 8192 * MIB)
 
 
 # -- the table of all cases --------------------------------------------------------------------------------------------

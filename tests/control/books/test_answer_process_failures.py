@@ -15,13 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from hostler.control.books.answer_process import ProcessAnswerer
-from hostler.control.books.answerers import MAX_WAITING_WHAT_IFS, Answerer
+from hostler.control.books.answers.answerers import MAX_WAITING_WHAT_IFS, Answerer
+from hostler.control.books.answers.process import ProcessAnswerer
 from hostler.engine import Engine
 from hostler.errors import InternalError, UnavailableError
 from tests.control.books.answer_fixtures import questions_of_tests, url  # noqa: F401 - fixtures
-from tests.control.books.test_answerers import Asked, Warnings, by_process, count_guests, play, say_own_process
-from tests.control.books.town import SETTINGS
+from tests.control.books.replica_setup import SETTINGS
+from tests.control.books.test_answerers import (
+    LeaderWithAnswerer,
+    Warnings,
+    answering,
+    by_process,
+    count_guests,
+    say_own_process,
+)
 from tests.wait import GIVE_UP_S, until
 
 SILENCE_S = 5.0  # a process on a busy machine gets its turn more often than that
@@ -70,7 +77,7 @@ async def check_unavailable(*questions: Awaitable[object]) -> None:
     assert all(isinstance(one, UnavailableError) and one.hint for one in found), found
 
 
-async def find_process(asked: Asked) -> int:
+async def find_process(asked: LeaderWithAnswerer) -> int:
     """Return the id of the process that answers; one that is being replaced is waited for."""
 
     async def look() -> int:
@@ -113,10 +120,10 @@ def few_descriptors(spare: int) -> Iterator[None]:
 # -- tests ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_ifs_of_a_process_that_ended_do_not_count(database, tmp_path):
+async def test_what_ifs_of_a_process_that_ended_do_not_count(database, tmp_path):
     """The last process was killed with nine what-ifs under way, and they kept out every later one."""
 
-    async def story(asked: Asked) -> None:
+    async with answering(database, by_process) as asked:
         folder = tmp_path / "processes"
         folder.mkdir()
         question = partial(wait_in_process, folder=str(folder))
@@ -129,11 +136,9 @@ def test_what_ifs_of_a_process_that_ended_do_not_count(database, tmp_path):
         await check_unavailable(*under_way)
         assert (await asked.books.what_if(count_guests))[0] == 0
 
-    play(database, by_process, story)
 
-
-def test_process_that_is_stopped_is_replaced(database):
-    async def story(asked: Asked) -> None:
+async def test_process_that_is_stopped_is_replaced(database):
+    async with answering(database, by_watched_process) as asked:
         stopped = await find_process(asked)
         os.kill(stopped, signal.SIGSTOP)
         explanations = [asked.books.explain(count_guests) for _ in range(2)]
@@ -143,32 +148,26 @@ def test_process_that_is_stopped_is_replaced(database):
         with pytest.raises(ProcessLookupError):
             os.kill(stopped, 0)
 
-    play(database, by_watched_process, story)
 
-
-def test_process_that_hangs_is_replaced(database):
-    async def story(asked: Asked) -> None:
+async def test_process_that_hangs_is_replaced(database):
+    async with answering(database, by_watched_process) as asked:
         hung = await find_process(asked)
         await check_unavailable(asked.books.what_if(hang))
         assert await find_process(asked) != hung
 
-    play(database, by_watched_process, story)
 
-
-def test_long_what_if_is_no_reason_to_replace_the_process(database):
-    async def story(asked: Asked) -> None:
+async def test_long_what_if_is_no_reason_to_replace_the_process(database):
+    async with answering(database, by_watched_process) as asked:
         before = await find_process(asked)
         assert await asked.books.what_if(compute_longer_than_the_limit) == "answered"
         assert await find_process(asked) == before
         assert asked.warnings == []
 
-    play(database, by_watched_process, story)
 
-
-def test_answer_that_cannot_be_sent_is_an_error_of_that_question(database):
+async def test_answer_that_cannot_be_sent_is_an_error_of_that_question(database):
     """A what-if got no answer at all, and an explanation ended the process."""
 
-    async def story(asked: Asked) -> None:
+    async with answering(database, by_process) as asked:
         before = await find_process(asked)
         for ask in (asked.books.what_if, asked.books.explain):
             with pytest.raises(InternalError):
@@ -176,21 +175,16 @@ def test_answer_that_cannot_be_sent_is_an_error_of_that_question(database):
                     await ask(return_function)
         assert await find_process(asked) == before
 
-    play(database, by_process, story)
-
 
 @pytest.mark.parametrize("spare", [0, 2, 4], ids=["first pipe", "second pipe", "process"])
-def test_process_that_cannot_be_started_keeps_no_descriptors(database, spare):
-    async def run() -> None:
-        asked = Asked(database, by_process)
-        await asked.town.build(1)
-        await asked.books.open()  # and no more: nothing else needs descriptors meanwhile
-        try:
-            with few_descriptors(spare):
-                for _ in range(3):
-                    await check_unavailable(asked.books.explain(count_guests))
-            assert (await asked.books.explain(count_guests))[0] == 0
-        finally:
-            await asked.books.close()
-
-    asyncio.run(run())
+async def test_process_that_cannot_be_started_keeps_no_descriptors(database, spare):
+    asked = LeaderWithAnswerer(database, by_process)
+    await asked.setup.build(1)
+    await asked.books.open()  # and no more: nothing else needs descriptors meanwhile
+    try:
+        with few_descriptors(spare):
+            for _ in range(3):
+                await check_unavailable(asked.books.explain(count_guests))
+        assert (await asked.books.explain(count_guests))[0] == 0
+    finally:
+        await asked.books.close()

@@ -7,22 +7,23 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from hostler.control.books.answer_process import ProcessAnswerer
-from hostler.control.books.answerers import MAX_WAITING_WHAT_IFS, Answerer, ThreadAnswerer
+from hostler.control.books.answers.answerers import MAX_WAITING_WHAT_IFS, Answerer, ThreadAnswerer
+from hostler.control.books.answers.process import ProcessAnswerer
 from hostler.control.books.books import Books
 from hostler.control.store import Database
 from hostler.control.store.errors import NotFoundError
 from hostler.engine import Engine
 from hostler.errors import InternalError, UnavailableError
 from tests.control.books.answer_fixtures import questions_of_tests, url  # noqa: F401 - fixtures
-from tests.control.books.town import SETTINGS, Replica, Town, all_placed, at_rest
+from tests.control.books.replica_setup import SETTINGS, BooksReplica, ReplicaSetup, all_placed, at_rest
 from tests.wait import GIVE_UP_S, until
 
 Warnings = list[str]
@@ -81,28 +82,27 @@ def say_own_process(engine: Engine, seq: int) -> int:
 # -- a replica around an answerer -------------------------------------------------------------------------------------
 
 
-class Asked:
+class LeaderWithAnswerer:
     """A replica that leads, with its answerer."""
 
     def __init__(self, database: Database, make: Callable[[Warnings], Answerer]) -> None:
-        self.town = Town(database)
+        self.setup = ReplicaSetup(database)
         self.warnings: Warnings = []
         self.answerer = make(self.warnings)
-        self.books = Books(database, SETTINGS, self.answerer, replica="a", clock=self.town.clock)
-        self.replica = Replica(self.books)
+        self.books = Books(database, SETTINGS, self.answerer, replica="a", clock=self.setup.clock)
+        self.replica = BooksReplica(self.books)
 
 
-def play(database: Database, make: Callable[[Warnings], Answerer], story: Callable[[Asked], Awaitable[None]]) -> None:
-    async def run() -> None:
-        asked = Asked(database, make)
-        await asked.town.build(3)
-        await asked.replica.start()
-        try:
-            await story(asked)
-        finally:
-            await asked.replica.stop()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def answering(database: Database, make: Callable[[Warnings], Answerer]) -> AsyncIterator[LeaderWithAnswerer]:
+    """Yield a leader whose questions this kind of answerer answers."""
+    asked = LeaderWithAnswerer(database, make)
+    await asked.setup.build(3)
+    await asked.replica.start()
+    try:
+        yield asked
+    finally:
+        await asked.replica.stop()
 
 
 @pytest.fixture
@@ -114,55 +114,49 @@ def gate(tmp_path: Path) -> Iterator[Path]:
 
 
 @answerers
-def test_question_sees_every_entry_that_was_read_before(database, make):
-    async def story(asked: Asked) -> None:
+async def test_question_sees_every_entry_that_was_read_before(database, make):
+    async with answering(database, make) as asked:
         for number in range(1, 5):
-            await asked.town.create(f"vm-{number}")
+            await asked.setup.create(f"vm-{number}")
             await until(lambda: asked.books.tried_at(f"vm-{number}") > 0)  # noqa: B023 - awaited here
             known = asked.books.seq
             guests, seq = await asked.books.explain(count_guests)
             assert guests == number
             assert seq >= known
 
-    play(database, make, story)
-
 
 @answerers
-def test_twin_is_bit_for_bit_that_of_the_engine(database, make):
+async def test_twin_is_bit_for_bit_that_of_the_engine(database, make):
     """Also after steps that the answerer repeats, and with a VM that finds no room."""
 
-    async def story(asked: Asked) -> None:
+    async with answering(database, make) as asked:
         await asked.books.explain(count_guests)  # so that a process follows from here on
         for number in range(6):
-            await asked.town.create(f"vm-{number}", cpu=1 + number % 3)
-        await asked.town.create("large", cpu=100)
-        await all_placed(asked.town, *(f"vm-{number}" for number in range(6)))
-        await at_rest(asked.town, asked.books)
+            await asked.setup.create(f"vm-{number}", cpu=1 + number % 3)
+        await asked.setup.create("large", cpu=100)
+        await all_placed(asked.setup, *(f"vm-{number}" for number in range(6)))
+        await at_rest(asked.setup, asked.books)
         checkpoint = await asked.books.what_if(write_checkpoint)
         assert checkpoint == (await asked.books.ask(lambda engine: engine.checkpoint()))[0]
         assert asked.warnings == []
 
-    play(database, make, story)
-
 
 @answerers
-def test_explanation_does_not_wait_for_a_what_if(database, make, gate):
-    async def story(asked: Asked) -> None:
+async def test_explanation_does_not_wait_for_a_what_if(database, make, gate):
+    async with answering(database, make) as asked:
         slow = asyncio.ensure_future(asked.books.what_if(partial(wait_for, path=str(gate))))
         await until(Path(f"{gate}.begun").exists)
-        await asked.town.create("web")
-        await all_placed(asked.town, "web")
+        await asked.setup.create("web")
+        await all_placed(asked.setup, "web")
         guests, seq = await asked.books.explain(count_guests)
         assert guests == 1
         gate.touch()
         assert await slow < seq  # its twin is as the engine was when it was asked
 
-    play(database, make, story)
-
 
 @answerers
-def test_few_what_ifs_wait_and_one_more_is_rejected(database, make, gate):
-    async def story(asked: Asked) -> None:
+async def test_few_what_ifs_wait_and_one_more_is_rejected(database, make, gate):
+    async with answering(database, make) as asked:
         question = partial(wait_for, path=str(gate))
         first = asyncio.ensure_future(asked.books.what_if(question))
         await until(Path(f"{gate}.begun").exists)
@@ -176,12 +170,10 @@ def test_few_what_ifs_wait_and_one_more_is_rejected(database, make, gate):
         assert len(await asyncio.gather(first, *waiting)) == 1 + MAX_WAITING_WHAT_IFS
         await asked.books.what_if(question)
 
-    play(database, make, story)
-
 
 @answerers
-def test_error_of_a_question_keeps_its_kind_and_hint(database, make):
-    async def story(asked: Asked) -> None:
+async def test_error_of_a_question_keeps_its_kind_and_hint(database, make):
+    async with answering(database, make) as asked:
         with pytest.raises(NotFoundError) as raised:
             await asked.books.explain(find_nothing)
         assert (raised.value.message, raised.value.hint) == ("there is no such VM", "look at the list")
@@ -189,98 +181,78 @@ def test_error_of_a_question_keeps_its_kind_and_hint(database, make):
             await asked.books.what_if(divide_by_zero)
         assert (await asked.books.explain(count_guests))[0] == 0
 
-    play(database, make, story)
-
 
 @answerers
-def test_question_that_waits_when_the_service_stops_is_told_so(database, make, gate):
-    async def run() -> None:
-        asked = Asked(database, make)
-        await asked.town.build(1)
-        await asked.books.open()
-        question = partial(wait_for, path=str(gate))
-        first = asyncio.ensure_future(asked.books.what_if(question))
-        await until(Path(f"{gate}.begun").exists)
-        second = asyncio.ensure_future(asked.books.what_if(question))
-        await asyncio.sleep(0)
-        closing = asyncio.ensure_future(asked.books.close())
-        await asyncio.sleep(0.1)
-        gate.touch()
-        await closing
-        await asyncio.gather(first, return_exceptions=True)
-        with pytest.raises(UnavailableError):
-            await second
-        with pytest.raises(UnavailableError):
-            await asked.books.explain(count_guests)
-
-    asyncio.run(run())
+async def test_question_that_waits_when_the_service_stops_is_told_so(database, make, gate):
+    asked = LeaderWithAnswerer(database, make)
+    await asked.setup.build(1)
+    await asked.books.open()
+    question = partial(wait_for, path=str(gate))
+    first = asyncio.ensure_future(asked.books.what_if(question))
+    await until(Path(f"{gate}.begun").exists)
+    second = asyncio.ensure_future(asked.books.what_if(question))
+    await asyncio.sleep(0)
+    closing = asyncio.ensure_future(asked.books.close())
+    await asyncio.sleep(0.1)
+    gate.touch()
+    await closing
+    await asyncio.gather(first, return_exceptions=True)
+    with pytest.raises(UnavailableError):
+        await second
+    with pytest.raises(UnavailableError):
+        await asked.books.explain(count_guests)
 
 
 # -- the process ------------------------------------------------------------------------------------------------------
 
 
-def test_process_is_another_one_and_ends_with_the_service(database):
-    found: list[int] = []
-
-    async def story(asked: Asked) -> None:
-        found.append(await asked.books.explain(say_own_process))
-        found.append(await asked.books.explain(say_own_process))
-
-    play(database, by_process, story)
+async def test_process_is_another_one_and_ends_with_the_service(database):
+    async with answering(database, by_process) as asked:
+        found = [await asked.books.explain(say_own_process) for _ in range(2)]
     assert found[0] == found[1] != os.getpid()
     with pytest.raises(ProcessLookupError):
         os.kill(found[0], 0)
 
 
-def test_question_that_kills_its_process_is_asked_again(database, tmp_path):
-    async def story(asked: Asked) -> None:
+async def test_question_that_kills_its_process_is_asked_again(database, tmp_path):
+    async with answering(database, by_process) as asked:
         question = partial(kill_process, path=str(tmp_path / "killed"))
         assert await asked.books.what_if(question) == "answered"
         assert any("exit code -9" in line for line in asked.warnings), asked.warnings
 
-    play(database, by_process, story)
 
-
-def test_process_that_was_killed_follows_again(database):
-    async def story(asked: Asked) -> None:
+async def test_process_that_was_killed_follows_again(database):
+    async with answering(database, by_process) as asked:
         os.kill(await asked.books.explain(say_own_process), signal.SIGKILL)
-        await asked.town.create("web")
-        await all_placed(asked.town, "web")
+        await asked.setup.create("web")
+        await all_placed(asked.setup, "web")
         assert (await asked.books.explain(count_guests))[0] == 1
 
-    play(database, by_process, story)
 
-
-def test_process_that_missed_entries_begins_again(database):
-    async def story(asked: Asked) -> None:
+async def test_process_that_missed_entries_begins_again(database):
+    async with answering(database, by_process) as asked:
         await asked.books.explain(count_guests)
-        await asked.town.create("web")
-        await all_placed(asked.town, "web")
-        entry = (await asked.town.entries())[-1]
+        await asked.setup.create("web")
+        await all_placed(asked.setup, "web")
+        entry = (await asked.setup.entries())[-1]
         asked.answerer.read([msgspec.structs.replace(entry, seq=entry.seq + 5)])
         assert (await asked.books.explain(count_guests))[0] == 1
         assert any("begins again" in line for line in asked.warnings), asked.warnings
 
-    play(database, by_process, story)
 
-
-def test_engine_that_is_read_again_is_the_one_that_answers(database):
-    async def story(asked: Asked) -> None:
+async def test_engine_that_is_read_again_is_the_one_that_answers(database):
+    async with answering(database, by_process) as asked:
         await asked.books.explain(count_guests)
-        await asked.town.create("web")
-        await all_placed(asked.town, "web")
-        await at_rest(asked.town, asked.books)
+        await asked.setup.create("web")
+        await all_placed(asked.setup, "web")
+        await at_rest(asked.setup, asked.books)
         await asked.books._rebuild()
         assert (await asked.books.explain(count_guests))[0] == 1
         assert asked.warnings == []
 
-    play(database, by_process, story)
 
-
-def test_question_that_cannot_be_sent_fails_alone(database):
-    async def story(asked: Asked) -> None:
+async def test_question_that_cannot_be_sent_fails_alone(database):
+    async with answering(database, by_process) as asked:
         with pytest.raises((pickle.PicklingError, AttributeError)):
             await asked.books.explain(lambda engine, seq: seq)
         assert (await asked.books.explain(count_guests))[0] == 0
-
-    play(database, by_process, story)

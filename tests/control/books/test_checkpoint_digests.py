@@ -10,27 +10,28 @@ import pytest
 from sqlalchemy import text
 
 from hostler.control.books.follower import DivergedError, Follower
-from hostler.control.store import Database, log
-from hostler.control.store.log import Checkpoint
+from hostler.control.store import Database
+from hostler.control.store.history import log
+from hostler.control.store.history.log import StoredCheckpoint
 from hostler.engine import Engine
+from tests.control.books.replica_setup import BooksReplica, all_placed
 from tests.control.books.test_recovery import lived_through
-from tests.control.books.town import Replica, all_placed
 
 REGIONS = 64
 FLIPS = 6  # of each region
 EDGE = 96  # bytes at both ends whose bits are all flipped: names of fields, lengths, the digest
 
 
-def kept(database: Database) -> Checkpoint:
+def kept(database: Database) -> StoredCheckpoint:
     """Return the newest checkpoint of a service that has placed VMs."""
 
-    async def scene() -> Checkpoint:
-        town = await lived_through(database)
-        found = await town.database.read(log.latest_checkpoint)
+    async def story() -> StoredCheckpoint:
+        setup = await lived_through(database)
+        found = await setup.database.read(log.checkpoint_before)
         assert found is not None
         return found
 
-    return asyncio.run(scene())
+    return asyncio.run(story())
 
 
 def flip(body: bytes, bit: int) -> bytes:
@@ -86,33 +87,30 @@ def test_checkpoint_of_a_release_without_digests_is_read(database, form):
     assert set(known) == {"read", "engine", "digest"}
     plain = known["engine"]
     body = plain if form == "hostler-engine-1" else msgspec.msgpack.encode({"read": good.seq, "engine": plain})
-    found = Follower.restore(Checkpoint(seq=good.seq, at_ns=good.at_ns, format=form, body=body))
+    found = Follower.restore(StoredCheckpoint(seq=good.seq, at_ns=good.at_ns, format=form, body=body))
     assert found.seq == good.seq
     assert found.checkpoint(good.at_ns) == good, "the next one has a digest"
     assert Engine.restore(plain).checkpoint() == plain
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_service_with_flipped_bits_falls_back_and_goes_on(database, count):
+async def test_service_with_flipped_bits_falls_back_and_goes_on(database, count):
     """The newest checkpoint, or both: it begins with the older one, or with the log, and decides as before."""
 
-    async def scene() -> None:
-        town = await lived_through(database)
-        head = await town.database.read(log.head)
-        await flip_newest(database, count)
-        replica = await Replica(town.books("second")).start()
-        assert replica.books.is_ready
-        assert replica.books.seq >= head
-        assert replica.books.unusable_checkpoints == count
-        said = [line for line in town.said if "its bytes are not those that were written" in line]
-        assert len(said) == count, town.said
-        homes = await town.where("a", "b", "c")
-        await town.create("d")
-        await all_placed(town, "d")
-        assert await town.where("a", "b", "c") == homes
-        await replica.stop()
-
-    asyncio.run(scene())
+    setup = await lived_through(database)
+    head = await setup.database.read(log.head)
+    await flip_newest(database, count)
+    replica = await BooksReplica(setup.books("second")).start()
+    assert replica.books.is_ready
+    assert replica.books.seq >= head
+    assert replica.books.unusable_checkpoints == count
+    said = [line for line in setup.said if "its bytes are not those that were written" in line]
+    assert len(said) == count, setup.said
+    homes = await setup.where("a", "b", "c")
+    await setup.create("d")
+    await all_placed(setup, "d")
+    assert await setup.where("a", "b", "c") == homes
+    await replica.stop()
 
 
 async def flip_newest(database: Database, count: int) -> None:

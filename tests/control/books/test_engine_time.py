@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 import pytest
 
-from hostler.control.books.engine_time import EngineTime
+from hostler.control.books.leadership import EngineTime
 from hostler.control.store import Database
-from tests.control.books.town import SECOND, Replica, Town, all_placed, at_rest
+from tests.control.books.replica_setup import SECOND, BooksReplica, ReplicaSetup, all_placed, at_rest
 from tests.wait import until
 
 HOUR = 3600 * SECOND
@@ -37,7 +35,7 @@ def test_an_engine_that_is_not_ahead_has_the_time_of_the_clock():
     assert clocks.time.now(NOON) == NOON
 
 
-def test_an_engine_that_is_ahead_goes_on_at_half_the_pace_until_the_clock_has_caught_up():
+def test_engine_time_ahead_runs_at_half_speed_until_clock_catches_up():
     clocks = Clocks()
     ahead = NOON + HOUR
     assert clocks.time.now(ahead) == ahead
@@ -60,48 +58,40 @@ def test_an_engine_that_another_leader_took_further_goes_on_from_there():
 
 
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["while it leads", "between two lives"])
-def test_after_the_clock_was_an_hour_ahead_vms_are_placed_and_the_log_has_the_right_time(
-    database: Database, is_stopped: bool
-) -> None:
-    async def story() -> None:
-        town = Town(database)
-        await town.build(2)
-        town.now += HOUR
-        replica = await Replica(town.books("first")).start()
-        await town.create("early")
-        await all_placed(town, "early")
-        if is_stopped:
-            await replica.stop()
-        town.now -= HOUR
-        if is_stopped:
-            replica = await Replica(town.books("second")).start()
-        before = town.clock()
-        await town.create("late")
-        await all_placed(town, "late")
-        steps = [entry for entry in await town.entries() if entry.kind == "step"]
-        assert before < steps[-1].at_ns <= town.clock()
-        times = [msgspec.json.decode(step.body)["now"] for step in steps]
-        assert times == sorted(times), "only the engine's own time never goes back"
+async def test_vms_are_placed_after_clock_was_an_hour_ahead(database: Database, is_stopped: bool) -> None:
+    setup = ReplicaSetup(database)
+    await setup.build(2)
+    setup.now += HOUR
+    replica = await BooksReplica(setup.books("first")).start()
+    await setup.create("early")
+    await all_placed(setup, "early")
+    if is_stopped:
         await replica.stop()
+    setup.now -= HOUR
+    if is_stopped:
+        replica = await BooksReplica(setup.books("second")).start()
+    before = setup.clock()
+    await setup.create("late")
+    await all_placed(setup, "late")
+    steps = [entry for entry in await setup.entries() if entry.kind == "step"]
+    assert before < steps[-1].at_ns <= setup.clock()
+    times = [msgspec.json.decode(step.body)["now"] for step in steps]
+    assert times == sorted(times), "only the engine's own time never goes back"
+    await replica.stop()
 
-    asyncio.run(story())
 
-
-def test_a_replica_whose_clock_is_an_hour_ahead_takes_nobody_with_it(database: Database) -> None:
-    async def story() -> None:
-        town = Town(database)
-        await town.build(2)
-        leader = await Replica(town.books("first")).start()
-        await until(lambda: leader.books.is_leader)
-        other = await Replica(town.books("second")).start()
-        await town.create("large", cpu=100, ahead_ns=HOUR)
-        await town.create("small", ahead_ns=HOUR)
-        await all_placed(town, "small")
-        await at_rest(town, leader.books, other.books)
-        for replica in (leader, other):
-            reached, _ = await replica.books.ask(lambda engine: engine.now)
-            assert reached <= town.clock()
-        await other.stop()
-        await leader.stop()
-
-    asyncio.run(story())
+async def test_a_replica_whose_clock_is_an_hour_ahead_takes_nobody_with_it(database: Database) -> None:
+    setup = ReplicaSetup(database)
+    await setup.build(2)
+    leader = await BooksReplica(setup.books("first")).start()
+    await until(lambda: leader.books.is_leader)
+    other = await BooksReplica(setup.books("second")).start()
+    await setup.create("large", cpu=100, ahead_ns=HOUR)
+    await setup.create("small", ahead_ns=HOUR)
+    await all_placed(setup, "small")
+    await at_rest(setup, leader.books, other.books)
+    for replica in (leader, other):
+        reached, _ = await replica.books.ask(lambda engine: engine.now)
+        assert reached <= setup.clock()
+    await other.stop()
+    await leader.stop()

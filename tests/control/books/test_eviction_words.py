@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.control.books.follower import Step
-from hostler.control.books.reading import remembered
+from hostler.control.books.waiting_vms import summarize_step
 from hostler.engine import BUILT_IN, Engine
 from hostler.model import Evict, Guest, GuestArrived
 
@@ -26,5 +26,5 @@ def test_a_victim_is_told_the_kind_of_its_eviction_and_no_name(reason: str, told
     engine = Engine((BUILT_IN["least_loaded"],))
     engine.apply(GuestArrived(guest=Guest(name="victim", uid="v", version=1)))
     step = Step(now=1, upto=0, limit=1, digest="")
-    decided = remembered(engine, step, [Evict("v", "victim", 1, "h0", "other", reason)])
+    decided = summarize_step(engine, step, [Evict("v", "victim", 1, "h0", "other", reason)])
     assert decided.evictions == {"v": told}

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hostler.control.books.follower import DivergedError, Follower
-from hostler.control.store.log import Entry
+from hostler.control.store.history.log import StoredEntry
 from hostler.errors import InternalError
 from hostler.model import (
     Action,
@@ -36,8 +36,8 @@ def fresh() -> Follower:
     return Follower.begin()
 
 
-def entry(seq: int, kind: str, body: object, at_ns: int = 0) -> Entry:
-    return Entry(seq=seq, at_ns=at_ns, kind=kind, body=msgspec.json.encode(body))
+def entry(seq: int, kind: str, body: object, at_ns: int = 0) -> StoredEntry:
+    return StoredEntry(seq=seq, at_ns=at_ns, kind=kind, body=msgspec.json.encode(body))
 
 
 def test_a_step_behind_facts_that_it_did_not_know_gives_everybody_the_same():
@@ -82,7 +82,7 @@ def test_no_checkpoint_is_taken_before_an_own_step_was_read():
     assert again.checkpoint(0) == leader.checkpoint(0)
 
 
-class Placed:
+class PlacedGuest:
     """A leader that has placed a guest, and the replica that follows it."""
 
     def __init__(self) -> None:
@@ -99,14 +99,14 @@ class Placed:
         self._tell(entry(self.leader.seq + 1, "step", made, 2 * SECOND))
         return actions
 
-    def _tell(self, *entries: Entry) -> None:
+    def _tell(self, *entries: StoredEntry) -> None:
         for follower in (self.leader, self.replica):
             follower.read(entries)
             assert follower.due == follower.next_due()
 
 
-def test_a_placement_that_is_confirmed_waits_a_moment_for_the_step_of_whoever_comes_next():
-    placed = Placed()
+def test_confirmed_placement_shares_the_next_step():
+    placed = PlacedGuest()
     leader = placed.leader
     assert leader.due is None
     placed.read(GuestBound(uid="one", host="a"))
@@ -126,13 +126,13 @@ def test_a_placement_that_is_confirmed_waits_a_moment_for_the_step_of_whoever_co
     ids=["elsewhere", "nobody-decided", "gone"],
 )
 def test_what_confirms_no_decision_is_looked_at_at_once(fact):
-    placed = Placed()
+    placed = PlacedGuest()
     placed.read(GuestBound(uid="one", host="a"), fact)
     assert placed.leader.due == placed.leader.engine.now
 
 
-def test_a_replica_that_begins_with_a_checkpoint_knows_when_something_is_due():
-    pair = Pair()
+def test_replica_from_checkpoint_knows_when_something_is_due():
+    pair = GangReplicas()
     pair.read(GuestLeft(uid="one"), at_s=110)
     pair.step(110)
     again = Follower.restore(pair.leader.checkpoint(0))
@@ -157,7 +157,7 @@ def test_missing_entries_of_the_log_make_a_replica_diverge():
             replica.read([entry(2, "fact", FACTS[0])])
 
 
-class Pair:
+class GangReplicas:
     """A leader and the replica that follows it, with a gang of two that is released a minute after it broke."""
 
     def __init__(self) -> None:
@@ -186,21 +186,21 @@ class Pair:
         assert self.leader.checkpoint(0) == self.replica.checkpoint(0)
         return actions
 
-    def _tell(self, entries: list[Entry]) -> None:
+    def _tell(self, entries: list[StoredEntry]) -> None:
         self.leader.read(entries)
         self.replica.read(entries)
 
 
-def test_a_gang_that_breaks_after_a_quiet_hour_is_kept_for_as_long_as_it_says():
-    pair = Pair()
+def test_gang_broken_after_quiet_hour_is_kept_for_its_time():
+    pair = GangReplicas()
     pair.read(GuestLeft(uid="one"), at_s=3700)
     assert pair.step(3701) == [], "it was not broken all the hour"
     assert pair.step(3759) == []
     assert [type(action) for action in pair.step(3760)] == [Evict]
 
 
-def test_a_fact_about_a_host_by_a_clock_that_is_an_hour_ahead_takes_no_time_from_a_broken_gang():
-    pair = Pair()
+def test_host_fact_from_fast_clock_takes_no_time_from_broken_gang():
+    pair = GangReplicas()
     pair.read(GuestLeft(uid="one"), at_s=110)
     assert pair.step(110) == []
     pair.read(HostJoined(host=Host(name="b")), at_s=111 + 3600)
@@ -210,8 +210,8 @@ def test_a_fact_about_a_host_by_a_clock_that_is_an_hour_ahead_takes_no_time_from
     assert [type(action) for action in pair.step(170)] == [Evict]
 
 
-def test_what_breaks_by_a_clock_that_is_an_hour_ahead_counts_from_when_the_leader_hears_of_it():
-    pair = Pair()
+def test_break_from_fast_clock_counts_from_when_leader_hears_it():
+    pair = GangReplicas()
     pair.read(GuestLeft(uid="one"), at_s=110 + 3600)
     assert pair.step(112) == []
     assert pair.step(171) == []

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from hostler.control.books.follower import Follower
-from hostler.control.store.log import Entry
+from hostler.control.store.history.log import StoredEntry
 from hostler.engine import Engine
 from tests.engine.fleet import SECOND
 from tests.engine.random_runs import RandomRun
@@ -29,7 +29,7 @@ class LogRun:
     def __init__(self, seed: int) -> None:
         self._rng = Random(seed)
         self.run = RandomRun(seed)
-        self.log: list[Entry] = []
+        self.log: list[StoredEntry] = []
         self.leader = self._begin()
         self.first = self._begin()  # follows the log from its beginning to its end
         self.followers: list[tuple[int, Follower]] = []  # with the step in which each began
@@ -41,7 +41,7 @@ class LogRun:
 
     def _write(self, kind: str, body: object, at_ns: int) -> None:
         seq = len(self.log) + 1
-        self.log.append(Entry(seq=seq, at_ns=at_ns, kind=kind, body=msgspec.json.encode(body)))
+        self.log.append(StoredEntry(seq=seq, at_ns=at_ns, kind=kind, body=msgspec.json.encode(body)))
 
     def _read(self, follower: Follower) -> None:
         follower.read(self.log[follower.seq :])

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostler.control.store import Database, lease, log, open_database
-from hostler.control.store.listener import PostgresNotifier
-from tests.control.books.town import Town
+from hostler.control.store import Database, open_database
+from hostler.control.store.backends.postgres import PostgresNotifier
+from hostler.control.store.history import lease, log
+from tests.control.books.replica_setup import ReplicaSetup
 from tests.control.databases import PATIENT
 from tests.wait import until
 
@@ -32,14 +33,14 @@ async def listening(database: Database) -> None:
 
 
 def test_nobody_sleeps_over_what_others_wrote_behind_our_own(both):
-    async def scene(ours: Database, theirs: Database) -> None:
-        town, books = Town(ours), Town(ours).books("a")
+    async def story(ours: Database, theirs: Database) -> None:
+        setup, books = ReplicaSetup(ours), ReplicaSetup(ours).books("a")
         await listening(ours)
-        await town.build(1)
+        await setup.build(1)
         await books.open()
         told = ours.notifier.count
-        await town.add_host(1)
-        await Town(theirs).add_host(2)
+        await setup.add_host(1)
+        await ReplicaSetup(theirs).add_host(2)
         await until(lambda: ours.notifier.count >= told + 2)
         head = await ours.read(log.head)
         async with asyncio.timeout(60):
@@ -49,16 +50,16 @@ def test_nobody_sleeps_over_what_others_wrote_behind_our_own(both):
                     await ours.notifier.wait(3600, since=books._seen)
         await books.close()
 
-    asyncio.run(scene(*both))
+    asyncio.run(story(*both))
 
 
-def test_whoever_begins_to_lead_has_read_what_the_leader_before_wrote_behind_our_own(both):
-    async def scene(ours: Database, theirs: Database) -> None:
-        town, books = Town(ours), Town(ours).books("a")
-        await town.build(1)
+def test_new_leader_has_read_what_the_leader_before_wrote_last(both):
+    async def story(ours: Database, theirs: Database) -> None:
+        setup, books = ReplicaSetup(ours), ReplicaSetup(ours).books("a")
+        await setup.build(1)
         await books.open()
-        await town.add_host(1)
-        await Town(theirs).add_host(2)
+        await setup.add_host(1)
+        await ReplicaSetup(theirs).add_host(2)
         head = await ours.read(log.head)
         held = await ours.write(lambda connection: lease.take(connection, "a", 3600))
         assert held is not None
@@ -66,15 +67,15 @@ def test_whoever_begins_to_lead_has_read_what_the_leader_before_wrote_behind_our
         assert books.seq >= head
         await books.close()
 
-    asyncio.run(scene(*both))
+    asyncio.run(story(*both))
 
 
 def test_what_one_process_wrote_alone_is_read_without_the_database(sqlite_url):
-    async def scene(database: Database) -> None:
-        town, books = Town(database), Town(database).books("a")
-        await town.build(1)
+    async def story(database: Database) -> None:
+        setup, books = ReplicaSetup(database), ReplicaSetup(database).books("a")
+        await setup.build(1)
         await books.open()
-        await town.add_host(1)
+        await setup.add_host(1)
         database._readers.shutdown()  # nobody reads from now on
         await books._read_log()
         assert books.seq == 2
@@ -83,6 +84,6 @@ def test_what_one_process_wrote_alone_is_read_without_the_database(sqlite_url):
 
     database = open_database(sqlite_url, limits=PATIENT)
     try:
-        asyncio.run(scene(database))
+        asyncio.run(story(database))
     finally:
         database.close()

@@ -11,26 +11,27 @@ import pytest
 
 from hostler.control.books.books import Books
 from hostler.control.settings import ControlSettings
-from hostler.control.store import Database, log, open_database
-from hostler.control.vms import wishes
+from hostler.control.store import Database, open_database
+from hostler.control.store.history import log
+from hostler.control.vms import desired_state
 from hostler.control.vms.state import state_of
 from hostler.model import Event, Gang, GangChanged, Reservation, ReservationChanged, amounts
-from tests.control.books.town import SECOND, Town
+from tests.control.books.replica_setup import SECOND, ReplicaSetup
 
 SETTINGS = ControlSettings(lease_ttl_s=0.01, renew_s=0.01, checkpoint_every=30, decide_at_once=4)
 
 
-class Life:
+class RestartingBooks:
     """Books that are driven by hand, step by step, and can be thrown away between any two."""
 
-    def __init__(self, town: Town) -> None:
-        self.town = town
+    def __init__(self, setup: ReplicaSetup) -> None:
+        self.setup = setup
         self.books: Books | None = None
         self.lives = 0
 
     async def begin(self) -> None:
         self.lives += 1
-        self.books = self.town.books(f"life-{self.lives}", SETTINGS)
+        self.books = self.setup.books(f"life-{self.lives}", SETTINGS)
         await self.books.open()
         while not self.books.is_leader:
             await self.books.leadership._renew_or_take()
@@ -52,9 +53,9 @@ class Life:
         assert self.books is not None
         await self.books._read_log()
         while (due := self.books._follower.next_due()) is not None and due <= until:
-            self.town.now = max(self.town.now, due)
+            self.setup.now = max(self.setup.now, due)
             await self.decide()
-        self.town.now = until
+        self.setup.now = until
 
     async def decide(self) -> None:
         assert self.books is not None
@@ -63,7 +64,7 @@ class Life:
         assert held is not None
         due = self.books._follower.next_due()
         if due is not None:
-            await self.books._step(held, self.books._follower, max(self.town.now, due))
+            await self.books._step(held, self.books._follower, max(self.setup.now, due))
             await self.books._read_log()
             await self.books._checkpoint_now_and_then(held)
 
@@ -71,19 +72,19 @@ class Life:
 async def story(database: Database, seed: int, *, dies: bool) -> list[tuple[str, str]]:
     """Let the same things happen, with or without deaths; return who was bound where, in order."""
     chance, dice = random.Random(seed), random.Random(seed + 1)
-    town = Town(database)
-    town.clock = lambda: town.now  # type: ignore[method-assign]
-    await town.build(6, cpu=12)
-    life = Life(town)
+    setup = ReplicaSetup(database)
+    setup.clock = lambda: setup.now  # type: ignore[method-assign]
+    await setup.build(6, cpu=12)
+    life = RestartingBooks(setup)
     await life.begin()
     alive: list[str] = []
     for number in range(60):
-        town.now += SECOND
+        setup.now += SECOND
         if alive and chance.random() < 0.3:
-            await town.wish(alive.pop(chance.randrange(len(alive))), wishes.delete)
+            await setup.wish(alive.pop(chance.randrange(len(alive))), desired_state.delete)
         else:
             name = f"vm-{number}"
-            await town.create(name, cpu=chance.choice([1, 2, 3]), priority=chance.choice([0, 0, 5]))
+            await setup.create(name, cpu=chance.choice([1, 2, 3]), priority=chance.choice([0, 0, 5]))
             alive.append(name)
         if chance.random() < 0.6:
             await life.decide()
@@ -91,7 +92,7 @@ async def story(database: Database, seed: int, *, dies: bool) -> list[tuple[str,
             await life.die()
             await life.begin()
     for _ in range(20):
-        town.now += 60 * SECOND
+        setup.now += 60 * SECOND
         await life.decide()
     await life.die()
     entries = await database.read(lambda connection: log.read_after(connection, 0, 100_000))
@@ -116,46 +117,46 @@ MINUTE = 60 * SECOND
 Hour = Literal["up", "stopped", "killed"]
 
 
-async def tell(town: Town, *facts: Event) -> None:
-    entries = [log.NewEntry(at_ns=town.now, kind="fact", body=msgspec.json.encode(fact)) for fact in facts]
-    await town.database.write(lambda connection: log.append(connection, entries))
+async def tell(setup: ReplicaSetup, *facts: Event) -> None:
+    entries = [log.NewEntry(at_ns=setup.now, kind="fact", body=msgspec.json.encode(fact)) for fact in facts]
+    await setup.database.write(lambda connection: log.append(connection, entries))
 
 
 async def hour(database: Database, how: Hour) -> dict[str, tuple[str, str, str]]:
     """Let an hour pass in which much comes to its end, and go on; return how each VM is, where, and why."""
-    town = Town(database)
-    town.clock = lambda: town.now  # type: ignore[method-assign]
-    start = town.now
-    life = Life(town)
+    setup = ReplicaSetup(database)
+    setup.clock = lambda: setup.now  # type: ignore[method-assign]
+    start = setup.now
+    life = RestartingBooks(setup)
     await life.begin()
-    await town.build(2, cpu=8)
+    await setup.build(2, cpu=8)
     pair = Gang(name="pair", version=1, min_count=2, when_broken="release_after", release_after_ns=10 * MINUTE)
     over = Reservation(name="over", version=1, tenant="other", amounts=amounts({"cpu": 7000}),
                        since=start + 20 * MINUTE, until=start + 40 * MINUTE)  # fmt: skip
     begun = Reservation(name="begun", version=1, tenant="other", amounts=amounts({"cpu": 4000}),
                         since=start + 30 * MINUTE)  # fmt: skip
-    await tell(town, GangChanged(gang=pair), *[ReservationChanged(reservation=one) for one in (over, begun)])
+    await tell(setup, GangChanged(gang=pair), *[ReservationChanged(reservation=one) for one in (over, begun)])
     for name, cpu, gang in (("pair-a", 1, "pair"), ("pair-b", 1, "pair"), ("huge", 12, "")):
-        await town.create(name, cpu=cpu, gang=gang)
+        await setup.create(name, cpu=cpu, gang=gang)
     await life.wait(start + SECOND)
-    await town.wish("pair-a", wishes.delete)
+    await setup.wish("pair-a", desired_state.delete)
     await life.wait(start + 2 * SECOND)
     if how == "up":
         await life.wait(start + 60 * MINUTE)
     else:
         await (life.stop() if how == "stopped" else life.die())
-        town.now = start + 60 * MINUTE
+        setup.now = start + 60 * MINUTE
         await life.begin()
     for number in range(3):
-        await town.create(f"late-{number}", cpu=3)
-    await town.add_host(2, cpu=16)
+        await setup.create(f"late-{number}", cpu=3)
+    await setup.add_host(2, cpu=16)
     await life.wait(start + 61 * MINUTE)
     await life.die()
-    vms = [await town.vm(name) for name in ("pair-a", "pair-b", "huge", "late-0", "late-1", "late-2")]
+    vms = [await setup.vm(name) for name in ("pair-a", "pair-b", "huge", "late-0", "late-1", "late-2")]
     return {vm.name: (state_of(vm), vm.home.name if vm.home is not None else "", vm.why) for vm in vms}
 
 
-def test_a_service_that_was_down_for_an_hour_decides_as_its_twin_that_was_up(tmp_path):
+def test_service_down_for_an_hour_decides_as_its_twin(tmp_path):
     def play(how: Hour) -> dict[str, tuple[str, str, str]]:
         database = open_database(f"sqlite:///{tmp_path / how}.db")
         try:

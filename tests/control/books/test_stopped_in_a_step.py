@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from hostler.control.books.follower import Follower
-from hostler.control.store import Connection, Database, log
-from tests.control.books.town import SETTINGS, Replica, Town, all_placed, at_rest
+from hostler.control.store import Connection, Database
+from hostler.control.store.history import log
+from tests.control.books.replica_setup import SETTINGS, BooksReplica, ReplicaSetup, all_placed, at_rest
 from tests.wait import GIVE_UP_S, until
 
 
@@ -64,54 +65,48 @@ class Lingering:
         return await self._database.write(linger)
 
 
-async def steps_to_repeat(town: Town) -> int:
+async def steps_to_repeat(setup: ReplicaSetup) -> int:
     """Return how many steps whoever begins with the checkpoint has to repeat."""
-    saved = await town.database.read(log.latest_checkpoint)
+    saved = await setup.database.read(log.checkpoint_before)
     assert saved is not None
     done = max(saved.seq, Follower.restore(saved)._done)
-    return sum(entry.kind == "step" and entry.seq > done for entry in await town.entries())
+    return sum(entry.kind == "step" and entry.seq > done for entry in await setup.entries())
 
 
 @pytest.mark.parametrize("is_written", [True, False], ids=["written", "not-written"])
-def test_whoever_comes_next_repeats_no_step_of_it(database, is_written):
-    async def scene() -> None:
-        town = Town(database)
-        await town.build(2)
-        unanswered = Unanswered(database, is_written=is_written)
-        first = await Replica(town.books("a", database=unanswered)).start()
-        await town.create("first")
-        await all_placed(town, "first")
-        await at_rest(town, first.books)
-        unanswered.is_due = True
-        await town.create("second")
-        await unanswered.has_come.wait()
-        await first.stop()
-        assert await steps_to_repeat(town) == 0
-        second = await Replica(town.books("b")).start()
-        await all_placed(town, "second")
-        await second.stop()
-
-    asyncio.run(scene())
+async def test_whoever_comes_next_repeats_no_step_of_it(database, is_written):
+    setup = ReplicaSetup(database)
+    await setup.build(2)
+    unanswered = Unanswered(database, is_written=is_written)
+    first = await BooksReplica(setup.books("a", database=unanswered)).start()
+    await setup.create("first")
+    await all_placed(setup, "first")
+    await at_rest(setup, first.books)
+    unanswered.is_due = True
+    await setup.create("second")
+    await unanswered.has_come.wait()
+    await first.stop()
+    assert await steps_to_repeat(setup) == 0
+    second = await BooksReplica(setup.books("b")).start()
+    await all_placed(setup, "second")
+    await second.stop()
 
 
-def test_whoever_is_stopped_while_a_step_is_committed_waits_for_what_becomes_of_it(database):
-    async def scene() -> None:
-        town = Town(database)
-        await town.build(2)
-        lingering = Lingering(database)
-        seldom = msgspec.structs.replace(SETTINGS, renew_s=3600)  # nothing else is to wait for the writer
-        first = await Replica(town.books("a", seldom, lingering)).start()
-        await town.create("first")
-        await all_placed(town, "first")
-        await at_rest(town, first.books)
-        lingering.is_due = True
-        await town.create("second")
-        await asyncio.to_thread(lingering.has_come.wait, 120)
-        stopping = asyncio.ensure_future(first.stop())
-        await until(lambda: database.waiting > 0)
-        lingering.may_commit.set()
-        await stopping
-        assert (await town.where("second"))["second"]
-        assert await steps_to_repeat(town) == 0
-
-    asyncio.run(scene())
+async def test_stop_during_step_commit_waits_for_its_outcome(database):
+    setup = ReplicaSetup(database)
+    await setup.build(2)
+    lingering = Lingering(database)
+    seldom = msgspec.structs.replace(SETTINGS, renew_s=3600)  # nothing else is to wait for the writer
+    first = await BooksReplica(setup.books("a", seldom, lingering)).start()
+    await setup.create("first")
+    await all_placed(setup, "first")
+    await at_rest(setup, first.books)
+    lingering.is_due = True
+    await setup.create("second")
+    await asyncio.to_thread(lingering.has_come.wait, 120)
+    stopping = asyncio.ensure_future(first.stop())
+    await until(lambda: database.waiting > 0)
+    lingering.may_commit.set()
+    await stopping
+    assert (await setup.where("second"))["second"]
+    assert await steps_to_repeat(setup) == 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.control.api.shapes import (
+from hostler.control.client import Client, ServerTarget
+from hostler.control.client.errors import NotAllowedError, ServerConflictError, ServerNotFoundError, UnreachableError
+from hostler.control.schemas import (
     GangCreate,
     ProjectCreate,
     QuotaCreate,
@@ -13,12 +15,10 @@ from hostler.control.api.shapes import (
     VmCreate,
     VmEdit,
 )
-from hostler.control.client import Client, Reach
-from hostler.control.client.errors import NotAllowedError, RefusedConflictError, UnknownThereError, UnreachableError
 from hostler.control.vms.spec import VmSpec
 from hostler.errors import UnknownNameError
-from tests.cli.control.plane import plane
-from tests.control.client.losing import losing
+from tests.cli.control.control_plane_thread import plane
+from tests.control.client.lossy_proxy import lossy_proxy
 
 SPEC = VmSpec(cpu=1, memory="1Gi")
 
@@ -37,7 +37,7 @@ def client(served):
 
 
 def test_a_create_whose_answer_got_lost_makes_one_vm(served, client):
-    with losing(served.address) as between, Client(Reach(server=between.address, key=served.key)) as far:
+    with lossy_proxy(served.address) as between, Client(ServerTarget(server=between.address, key=served.key)) as far:
         made = far.vms.create(VmCreate(name="once", spec=SPEC))
     assert len(between.lost) == 1
     assert made.vm.id.encode() in between.lost[0]
@@ -48,7 +48,10 @@ def test_a_restart_whose_answer_got_lost_is_one_restart(served, client):
     vm = client.vms.create(VmCreate(name="restarted", spec=SPEC)).vm
     client.vms.act(vm.id, "stop")
     before = client.vms.get(vm.id).generation
-    with losing(served.address, losses=2) as between, Client(Reach(server=between.address, key=served.key)) as far:
+    with (
+        lossy_proxy(served.address, losses=2) as between,
+        Client(ServerTarget(server=between.address, key=served.key)) as far,
+    ):
         far.vms.act(vm.id, "start")
     assert len(between.lost) == 2
     assert client.vms.get(vm.id).generation == before + 1
@@ -56,19 +59,19 @@ def test_a_restart_whose_answer_got_lost_is_one_restart(served, client):
 
 def test_a_deletion_whose_answer_got_lost_is_no_error(served, client):
     client.projects.create(ProjectCreate(name="gone"))
-    with losing(served.address) as between, Client(Reach(server=between.address, key=served.key)) as far:
+    with lossy_proxy(served.address) as between, Client(ServerTarget(server=between.address, key=served.key)) as far:
         far.projects.delete("gone")
-    with pytest.raises(UnknownThereError):
+    with pytest.raises(ServerNotFoundError):
         client.projects.get("gone")
-    with pytest.raises(UnknownThereError):
+    with pytest.raises(ServerNotFoundError):
         client.projects.delete("gone")
 
 
 def test_a_token_whose_answer_got_lost_is_not_made_twice(served, client):
     before = len(list(client.tokens.list()))
     with (
-        losing(served.address) as between,
-        Client(Reach(server=between.address, key=served.key)) as far,
+        lossy_proxy(served.address) as between,
+        Client(ServerTarget(server=between.address, key=served.key)) as far,
         pytest.raises(UnreachableError),
     ):
         far.tokens.create(TokenCreate())
@@ -79,7 +82,7 @@ def test_pages_hold_all_of_a_list_once(served, client):
     client.projects.create(ProjectCreate(name="many"))
     for number in range(7):
         client.vms.create(VmCreate(name=f"vm-{number}", project="many", spec=SPEC))
-    with Client(Reach(server=served.address, key=served.key), page=3) as slow:
+    with Client(ServerTarget(server=served.address, key=served.key), page=3) as slow:
         assert [vm.name for vm in slow.vms.list(project="many")] == [f"vm-{number}" for number in range(7)]
         assert len(list(slow.vms.list(project="many", limit=4))) == 4
 
@@ -91,7 +94,7 @@ def test_gangs_reservations_and_quotas_are_followed_over_pages(served, client):
     for name in ("a", "b", "c"):
         client.gangs.create(GangCreate(project="one", name=name))
         client.reservations.create(ReservationCreate(project="one", name=name, amounts={"cpu": 1}))
-    with Client(Reach(server=served.address, key=served.key), page=2) as slow:
+    with Client(ServerTarget(server=served.address, key=served.key), page=2) as slow:
         assert [quota.project for quota in slow.quotas.list()] == ["one", "three", "two"]
         assert [gang.name for gang in slow.gangs.list(project="one")] == ["a", "b", "c"]
         assert [kept.name for kept in slow.reservations.list()] == ["a", "b", "c"]
@@ -115,7 +118,7 @@ def test_events_come_while_somebody_listens(served, client):
 def test_a_change_of_something_that_changed_meanwhile_is_refused(client):
     vm = client.vms.create(VmCreate(name="stale", spec=SPEC)).vm
     client.vms.edit(vm.id, VmEdit(protected=True))
-    with pytest.raises(RefusedConflictError) as caught:
+    with pytest.raises(ServerConflictError) as caught:
         client.vms.edit(vm.id, VmEdit(protected=False), version='"1"')
     assert caught.value.code == "stale_version"
 

@@ -9,14 +9,14 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from hostler.control.api.shapes import Page
-from hostler.control.client.bounded import read_lines
+from hostler.control.client.answer_bounds import read_lines
 from hostler.control.client.client import Client
-from hostler.control.client.errors import AnswerError, RefusedUnavailableError, UnreachableError
-from hostler.control.client.pages import items
-from hostler.control.client.reach import Reach
+from hostler.control.client.errors import AnswerError, ServerUnavailableError, UnreachableError
+from hostler.control.client.pages import list_items
+from hostler.control.client.server_target import ServerTarget
 from hostler.control.client.wire import Wire
-from tests.control.client.answering import Said, answering
+from hostler.control.schemas import Page
+from tests.control.client.scripted_server import ScriptedAnswer, scripted_server
 
 DEEP = b"[" * 100_000
 NO_UTF8 = b'{"detail": "\xff"}'
@@ -47,7 +47,7 @@ def sending(head: bytes, piece: bytes, *, times: int, pause_s: float = 0.0):
     threads = [threading.Thread(target=accept)]
     threads[0].start()
     try:
-        yield Reach(server=f"http://127.0.0.1:{listener.getsockname()[1]}")
+        yield ServerTarget(server=f"http://127.0.0.1:{listener.getsockname()[1]}")
     finally:
         ending.set()
         listener.shutdown(socket.SHUT_RDWR)
@@ -58,8 +58,8 @@ def sending(head: bytes, piece: bytes, *, times: int, pause_s: float = 0.0):
 
 def test_an_answer_that_does_not_end_is_left():
     with (
-        sending(b"", b"[" + b" " * 2**20, times=100) as reach,
-        Wire(reach) as wire,
+        sending(b"", b"[" + b" " * 2**20, times=100) as target,
+        Wire(target) as wire,
         pytest.raises(AnswerError, match="longer than 64 MiB"),
     ):
         wire.send("GET", "/v1/vms")
@@ -68,18 +68,18 @@ def test_an_answer_that_does_not_end_is_left():
 def test_an_answer_that_trickles_is_no_answer():
     head = b"Content-Length: 400\r\n"
     with (
-        sending(head, b"1", times=400, pause_s=0.02) as reach,
-        Wire(reach, answer_s=0.2, sleep=lambda _: None) as wire,
+        sending(head, b"1", times=400, pause_s=0.02) as target,
+        Wire(target, answer_s=0.2, sleep=lambda _: None) as wire,
         pytest.raises(UnreachableError, match="took too long"),
     ):
         wire.send("GET", "/v1/vms")
 
 
 def test_no_encoding_is_asked_for_and_none_is_taken():
-    packed = Said(body=gzip.compress(b"[" + b" " * 2**20), headers={"Content-Encoding": "gzip"})
+    packed = ScriptedAnswer(body=gzip.compress(b"[" + b" " * 2**20), headers={"Content-Encoding": "gzip"})
     with (
-        answering(packed) as script,
-        Wire(Reach(server=script.address)) as wire,
+        scripted_server(packed) as script,
+        Wire(ServerTarget(server=script.address)) as wire,
         pytest.raises(AnswerError, match=r"encoded \(gzip\)"),
     ):
         wire.send("GET", "/v1/vms")
@@ -90,8 +90,8 @@ def test_no_encoding_is_asked_for_and_none_is_taken():
 def test_a_stream_whose_lines_or_messages_do_not_end_is_left(piece):
     head = b"Content-Type: text/event-stream\r\n"
     with (
-        sending(head, piece, times=200) as reach,
-        Client(reach) as client,
+        sending(head, piece, times=200) as target,
+        Client(target) as client,
         pytest.raises(AnswerError, match="longer than 4 MiB"),
     ):
         next(client.follow())
@@ -99,31 +99,31 @@ def test_a_stream_whose_lines_or_messages_do_not_end_is_left(piece):
 
 @pytest.mark.parametrize("pages", [["a", "a"], ["a", "b", "a"]], ids=["the same", "in a circle"])
 def test_a_list_that_leads_back_to_itself_is_left(pages):
-    answers = [Said(body={"items": [1], "next": cursor}) for cursor in pages]
+    answers = [ScriptedAnswer(body={"items": [1], "next": cursor}) for cursor in pages]
     with (
-        answering(*answers) as script,
-        Wire(Reach(server=script.address)) as wire,
+        scripted_server(*answers) as script,
+        Wire(ServerTarget(server=script.address)) as wire,
         pytest.raises(AnswerError, match="does not end"),
     ):
-        list(items(wire, "/v1/things", Page[int]))
+        list(list_items(wire, "/v1/things", Page[int]))
 
 
 def test_a_list_of_nothing_but_empty_pages_is_left():
-    answers = [Said(body={"items": [], "next": str(number)}) for number in range(1000)]
+    answers = [ScriptedAnswer(body={"items": [], "next": str(number)}) for number in range(1000)]
     with (
-        answering(*answers) as script,
-        Wire(Reach(server=script.address)) as wire,
+        scripted_server(*answers) as script,
+        Wire(ServerTarget(server=script.address)) as wire,
         pytest.raises(AnswerError, match="does not end"),
     ):
-        list(items(wire, "/v1/things", Page[int]))
+        list(list_items(wire, "/v1/things", Page[int]))
     assert script.answers
 
 
 @pytest.mark.parametrize("body", [DEEP, b'{"unknown": ' + DEEP, NO_UTF8], ids=["deep", "deep inside", "no UTF-8"])
 def test_what_cannot_be_read_is_told_as_such(body):
     with (
-        answering(Said(body=body)) as script,
-        Client(Reach(server=script.address)) as client,
+        scripted_server(ScriptedAnswer(body=body)) as script,
+        Client(ServerTarget(server=script.address)) as client,
         pytest.raises(AnswerError, match="not understood"),
     ):
         client.whoami()
@@ -132,18 +132,18 @@ def test_what_cannot_be_read_is_told_as_such(body):
 @pytest.mark.parametrize("body", [DEEP, NO_UTF8], ids=["deep", "no UTF-8"])
 def test_a_refusal_that_cannot_be_read_keeps_its_status(body):
     with (
-        answering(Said(status=500, body=body)) as script,
-        Client(Reach(server=script.address)) as client,
-        pytest.raises(RefusedUnavailableError, match="answered 500"),
+        scripted_server(ScriptedAnswer(status=500, body=body)) as script,
+        Client(ServerTarget(server=script.address)) as client,
+        pytest.raises(ServerUnavailableError, match="answered 500"),
     ):
         client.whoami()
 
 
 def test_an_event_that_cannot_be_read_is_told_as_such():
-    stream = Said(body=b'data: {"unknown": ' + DEEP + b"\n\n", headers={"Content-Type": "text/event-stream"})
+    stream = ScriptedAnswer(body=b'data: {"unknown": ' + DEEP + b"\n\n", headers={"Content-Type": "text/event-stream"})
     with (
-        answering(stream) as script,
-        Client(Reach(server=script.address)) as client,
+        scripted_server(stream) as script,
+        Client(ServerTarget(server=script.address)) as client,
         pytest.raises(AnswerError, match="not understood"),
     ):
         next(client.follow())

@@ -7,17 +7,17 @@ import stat
 import pytest
 
 from hostler.control.client.contexts import (
-    Asked,
-    Context,
+    ClientContext,
     Contexts,
+    TargetOptions,
     contexts_file,
     keep_key,
     load,
-    reach_for,
     remove,
+    resolve_target,
     save,
 )
-from hostler.control.client.reach import check_server, read_key
+from hostler.control.client.server_target import check_server, read_key
 from hostler.errors import InputError, UnknownNameError
 
 HOME, WORK = "http://127.0.0.1:8470", "https://work.example:8443"
@@ -32,14 +32,14 @@ def _folder(monkeypatch, tmp_path):
 def two():
     """Two contexts, home the current one."""
     contexts = {
-        "home": Context(server=HOME, key_file=str(keep_key("home", "home-key"))),
-        "work": Context(server=WORK, key_file=str(keep_key("work", "work-key")), project="team-a"),
+        "home": ClientContext(server=HOME, key_file=str(keep_key("home", "home-key"))),
+        "work": ClientContext(server=WORK, key_file=str(keep_key("work", "work-key")), project="team-a"),
     }
     save(Contexts(current="home", contexts=contexts))
 
 
-def reach(environment=None, **asked):
-    return reach_for(Asked(**asked), environment or {})
+def resolve(environment=None, **asked):
+    return resolve_target(TargetOptions(**asked), environment or {})
 
 
 def key_file(tmp_path, text="other-key", mode=0o600):
@@ -51,53 +51,53 @@ def key_file(tmp_path, text="other-key", mode=0o600):
 
 @pytest.mark.usefixtures("two")
 def test_the_current_context_is_meant_when_none_is_named():
-    found = reach()
+    found = resolve()
     assert (found.server, found.key, found.project) == (HOME, "home-key", "default")
 
 
 @pytest.mark.usefixtures("two")
 def test_the_environment_beats_the_current_context():
-    found = reach({"HOSTLER_CONTEXT": "work"})
+    found = resolve({"HOSTLER_CONTEXT": "work"})
     assert (found.server, found.key, found.project) == (WORK, "work-key", "team-a")
-    assert reach({"HOSTLER_PROJECT": "team-b"}).project == "team-b"
+    assert resolve({"HOSTLER_PROJECT": "team-b"}).project == "team-b"
 
 
 @pytest.mark.usefixtures("two")
 def test_options_beat_the_environment():
     environment = {"HOSTLER_CONTEXT": "home", "HOSTLER_PROJECT": "team-b", "HOSTLER_SERVER": "http://127.0.0.1:1"}
-    found = reach(environment, context="work")
+    found = resolve(environment, context="work")
     assert (found.server, found.key, found.project) == (WORK, "work-key", "team-a")
-    assert reach(environment, context="work", project="team-c").project == "team-c"
+    assert resolve(environment, context="work", project="team-c").project == "team-c"
 
 
 @pytest.mark.usefixtures("two")
 def test_a_key_is_never_shown_to_another_server():
     with pytest.raises(InputError, match=r"no key for https://evil\.example"):
-        reach(server="https://evil.example")
+        resolve(server="https://evil.example")
     with pytest.raises(InputError, match=r"no key for https://evil\.example"):
-        reach({"HOSTLER_SERVER": "https://evil.example", "HOSTLER_CONTEXT": "work"})
+        resolve({"HOSTLER_SERVER": "https://evil.example", "HOSTLER_CONTEXT": "work"})
 
 
 @pytest.mark.usefixtures("two")
 def test_the_same_server_written_out_keeps_its_key():
-    assert reach(context="home", server=f"{HOME}/").key == "home-key"
+    assert resolve(context="home", server=f"{HOME}/").key == "home-key"
 
 
 def test_a_server_and_a_key_need_no_context(tmp_path):
-    found = reach({"HOSTLER_SERVER": HOME, "HOSTLER_KEY_FILE": key_file(tmp_path)})
+    found = resolve({"HOSTLER_SERVER": HOME, "HOSTLER_KEY_FILE": key_file(tmp_path)})
     assert (found.server, found.key, found.project) == (HOME, "other-key", "default")
 
 
 def test_without_any_of_them_it_says_what_to_do():
     with pytest.raises(InputError, match="no control plane is named") as caught:
-        reach()
+        resolve()
     assert "hostler context set" in caught.value.hint
 
 
 @pytest.mark.usefixtures("two")
 def test_a_mistyped_context_is_corrected():
     with pytest.raises(UnknownNameError) as caught:
-        reach(context="wrok")
+        resolve(context="wrok")
     assert "work" in caught.value.hint
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hostler.cli.control.agent_options import read_secret_lines
+from hostler.config.secret_files import read_secret_lines
 from hostler.control.access.secrets import Kind, make_secret
-from hostler.control.client.reach import check_server, read_key
+from hostler.control.client.server_target import check_server, read_key
 from hostler.errors import InputError
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.control.client import Client, Reach
+from hostler.control.client import Client, ServerTarget
 from hostler.control.client.errors import UnreachableError
-from hostler.control.serving import Tls
+from hostler.control.service import Tls
 from hostler.errors import InputError
-from tests.cli.control.plane import plane
+from tests.cli.control.control_plane_thread import plane
 from tests.kube.api.certificates import Authority
 
 
@@ -25,16 +25,16 @@ def served(tmp_path_factory):
 
 
 def test_whoever_knows_the_authority_gets_in(served):
-    reach = Reach(server=served.address, key=served.key, ca_file=served.folder / "ca.pem")
-    assert reach.server.startswith("https://")
-    with Client(reach) as client:
+    target = ServerTarget(server=served.address, key=served.key, ca_file=served.folder / "ca.pem")
+    assert target.server.startswith("https://")
+    with Client(target) as client:
         assert client.whoami().role == "admin"
 
 
 def test_a_stranger_is_not_shown_the_key(served):
     pauses: list[float] = []
-    reach = Reach(server=served.address, key=served.key)
-    with Client(reach, sleep=pauses.append) as client, pytest.raises(UnreachableError) as caught:
+    target = ServerTarget(server=served.address, key=served.key)
+    with Client(target, sleep=pauses.append) as client, pytest.raises(UnreachableError) as caught:
         client.whoami()
     assert "--ca-file" in caught.value.hint
     assert pauses == []
@@ -43,5 +43,5 @@ def test_a_stranger_is_not_shown_the_key(served):
 def test_a_file_without_certificates_is_no_authority(served, tmp_path):
     (tmp_path / "empty.pem").write_text("")
     for name in ("empty.pem", "missing.pem"):
-        with pytest.raises(InputError, match="holds no certificates"):
-            Client(Reach(server=served.address, ca_file=tmp_path / name))
+        with pytest.raises(InputError, match="has no certificates"):
+            Client(ServerTarget(server=served.address, ca_file=tmp_path / name))

@@ -11,33 +11,33 @@ from hostler.control.client.errors import (
     AnswerError,
     NotAllowedError,
     NotPlacedError,
-    RefusedConflictError,
-    RefusedInputError,
-    RefusedUnavailableError,
-    UnknownThereError,
+    RejectedInputError,
+    ServerConflictError,
+    ServerNotFoundError,
+    ServerUnavailableError,
     UnreachableError,
 )
-from hostler.control.client.reach import Reach
+from hostler.control.client.server_target import ServerTarget
 from hostler.control.client.wire import Wire
-from tests.control.client.answering import Said, answering
+from tests.control.client.scripted_server import ScriptedAnswer, scripted_server
 
-OK = Said(body={"fine": True})
+OK = ScriptedAnswer(body={"fine": True})
 
 
 def problem(status, code, *, retry=None, **more):
     body = {"title": "No", "status": status, "code": code, "detail": "not so", "hint": "do otherwise", **more}
-    return Said(status, body, {} if retry is None else {"Retry-After": str(retry)})
+    return ScriptedAnswer(status, body, {} if retry is None else {"Retry-After": str(retry)})
 
 
 def ask(script, method="GET", **more):
     """Send one request, and return what came of it and how long each pause would have been."""
     pauses: list[float] = []
-    with Wire(Reach(server=script.address, key="secret"), sleep=pauses.append) as wire:
+    with Wire(ServerTarget(server=script.address, key="secret"), sleep=pauses.append) as wire:
         return wire.send(method, "/v1/things", **more), pauses
 
 
 def test_the_key_is_shown_and_the_body_is_json():
-    with answering(OK) as script:
+    with scripted_server(OK) as script:
         ask(script, "POST", body={"a": 1})
     [heard] = script.heard
     assert heard.headers["authorization"] == "Bearer secret"
@@ -46,7 +46,7 @@ def test_the_key_is_shown_and_the_body_is_json():
 
 
 def test_an_answer_that_got_lost_is_asked_for_again_with_the_same_key():
-    with answering(Said(body={"long": "x" * 100}, is_cut=True), OK) as script:
+    with scripted_server(ScriptedAnswer(body={"long": "x" * 100}, is_cut=True), OK) as script:
         answer, _ = ask(script, "POST", body={"a": 1})
     assert answer.decode(dict) == {"fine": True}
     first, second = (heard.headers["idempotency-key"] for heard in script.heard)
@@ -54,36 +54,39 @@ def test_an_answer_that_got_lost_is_asked_for_again_with_the_same_key():
 
 
 def test_two_changes_have_two_keys():
-    with answering(OK, OK) as script:
+    with scripted_server(OK, OK) as script:
         ask(script, "POST")
         ask(script, "POST")
     assert len({heard.headers["idempotency-key"] for heard in script.heard}) == 2
 
 
 def test_what_answers_with_a_secret_is_not_asked_for_again():
-    with answering(Said(body={"long": "x" * 100}, is_cut=True)) as script, pytest.raises(UnreachableError):
+    with (
+        scripted_server(ScriptedAnswer(body={"long": "x" * 100}, is_cut=True)) as script,
+        pytest.raises(UnreachableError),
+    ):
         ask(script, "POST", is_once=True)
     assert len(script.heard) == 1
     assert "idempotency-key" not in script.heard[0].headers
 
 
 def test_reading_carries_no_idempotency_key():
-    with answering(OK) as script:
+    with scripted_server(OK) as script:
         ask(script)
     assert "idempotency-key" not in script.heard[0].headers
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_whoever_is_put_off_comes_back_when_he_was_told(status):
-    with answering(problem(status, "later", retry=7), OK) as script:
+    with scripted_server(problem(status, "later", retry=7), OK) as script:
         _, pauses = ask(script, "POST")
     assert pauses == [7]
 
 
 def test_whoever_is_put_off_for_ever_is_told_so():
     with (
-        answering(*[problem(503, "database_unavailable", retry=1)] * 4) as script,
-        pytest.raises(RefusedUnavailableError) as caught,
+        scripted_server(*[problem(503, "database_unavailable", retry=1)] * 4) as script,
+        pytest.raises(ServerUnavailableError) as caught,
     ):
         ask(script)
     assert len(script.heard) == 4
@@ -91,19 +94,22 @@ def test_whoever_is_put_off_for_ever_is_told_so():
 
 
 def test_whoever_is_put_off_for_an_hour_is_told_at_once():
-    with answering(problem(429, "too_many_requests", retry=3600)) as script, pytest.raises(RefusedUnavailableError):
+    with (
+        scripted_server(problem(429, "too_many_requests", retry=3600)) as script,
+        pytest.raises(ServerUnavailableError),
+    ):
         ask(script)
 
 
 def test_a_503_without_a_time_is_not_repeated():
-    with answering(problem(503, "agent_service_unavailable")) as script, pytest.raises(RefusedUnavailableError):
+    with scripted_server(problem(503, "agent_service_unavailable")) as script, pytest.raises(ServerUnavailableError):
         ask(script, "POST")
 
 
 def test_no_host_being_ready_is_an_answer():
     with (
-        answering(problem(503, "no_available_agents", retry=1)) as script,
-        pytest.raises(RefusedUnavailableError) as caught,
+        scripted_server(problem(503, "no_available_agents", retry=1)) as script,
+        pytest.raises(ServerUnavailableError) as caught,
     ):
         ask(script, "POST")
     assert caught.value.code == "no_available_agents"
@@ -112,27 +118,41 @@ def test_no_host_being_ready_is_an_answer():
 @pytest.mark.parametrize(
     ("status", "code", "kind", "exit_code"),
     [
-        (400, "invalid_strategy", RefusedInputError, 2),
+        (400, "invalid_strategy", RejectedInputError, 2),
         (401, "unauthenticated", NotAllowedError, 2),
         (403, "forbidden", NotAllowedError, 2),
-        (404, "not_found", UnknownThereError, 2),
-        (409, "name_taken", RefusedConflictError, 4),
-        (412, "stale_version", RefusedConflictError, 4),
-        (422, "idempotency_mismatch", RefusedConflictError, 4),
-        (413, "too_large", RefusedInputError, 2),
-        (500, "internal", RefusedUnavailableError, 3),
+        (404, "not_found", ServerNotFoundError, 2),
+        (409, "name_taken", ServerConflictError, 4),
+        (412, "stale_version", ServerConflictError, 4),
+        (422, "idempotency_mismatch", ServerConflictError, 4),
+        (413, "too_large", RejectedInputError, 2),
+        (500, "internal", ServerUnavailableError, 3),
     ],
 )
 def test_a_refusal_keeps_its_code_and_hint(status, code, kind, exit_code):
-    with answering(problem(status, code)) as script, pytest.raises(kind) as caught:
+    with scripted_server(problem(status, code)) as script, pytest.raises(kind) as caught:
         ask(script, "POST")
     error = caught.value
     assert (error.code, error.exit_code, error.message, error.hint) == (code, exit_code, "not so", "do otherwise")
 
 
+def test_a_refusal_keeps_its_cause():
+    refused = problem(409, "deletion_protected", cause={"code": "protected", "kind": "vm", "name": "db"})
+    with scripted_server(refused) as script, pytest.raises(ServerConflictError) as caught:
+        ask(script, "DELETE")
+    assert caught.value.cause == ("protected", "vm", "db")
+
+
+def test_a_service_that_tells_no_causes_is_understood():
+    refused = problem(409, "deletion_protected")
+    with scripted_server(refused) as script, pytest.raises(ServerConflictError) as caught:
+        ask(script, "DELETE")
+    assert caught.value.cause is None
+
+
 def test_a_vm_that_nobody_has_room_for_is_an_answer_with_its_decision():
     with (
-        answering(problem(409, "insufficient_resources", decision={"chosen": None})) as script,
+        scripted_server(problem(409, "insufficient_resources", decision={"chosen": None})) as script,
         pytest.raises(NotPlacedError) as caught,
     ):
         ask(script, "POST")
@@ -141,24 +161,24 @@ def test_a_vm_that_nobody_has_room_for_is_an_answer_with_its_decision():
 
 
 def test_the_code_of_one_refusal_does_not_stay_with_the_next():
-    with answering(problem(409, "name_taken"), Said(409, b"")) as script:
+    with scripted_server(problem(409, "name_taken"), ScriptedAnswer(409, b"")) as script:
         for code in ("name_taken", "conflict"):
-            with pytest.raises(RefusedConflictError) as caught:
+            with pytest.raises(ServerConflictError) as caught:
                 ask(script)
             assert caught.value.code == code
 
 
 def test_a_page_of_a_proxy_is_no_bug_of_ours():
-    page = Said(502, b"<html>Bad gateway</html>", {"Content-Type": "text/html"})
-    with answering(page) as script, pytest.raises(RefusedUnavailableError) as caught:
+    page = ScriptedAnswer(502, b"<html>Bad gateway</html>", {"Content-Type": "text/html"})
+    with scripted_server(page) as script, pytest.raises(ServerUnavailableError) as caught:
         ask(script)
     assert caught.value.message == "the server answered 502"
 
 
 def test_a_redirection_is_not_followed_with_the_key():
     with (
-        answering(Said(302, b"", {"Location": "http://elsewhere.example/"})) as script,
-        pytest.raises(RefusedInputError),
+        scripted_server(ScriptedAnswer(302, b"", {"Location": "http://elsewhere.example/"})) as script,
+        pytest.raises(RejectedInputError),
     ):
         ask(script)
     assert len(script.heard) == 1
@@ -166,8 +186,8 @@ def test_a_redirection_is_not_followed_with_the_key():
 
 def test_an_answer_of_somebody_else_is_not_understood():
     with (
-        answering(Said(body="hello")) as script,
-        Client(Reach(server=script.address)) as client,
+        scripted_server(ScriptedAnswer(body="hello")) as script,
+        Client(ServerTarget(server=script.address)) as client,
         pytest.raises(AnswerError) as caught,
     ):
         client.whoami()
@@ -179,7 +199,7 @@ def test_nobody_at_the_address_is_tried_a_few_times():
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"  # ours, so that nobody else listens there
         pauses: list[float] = []
-        with Wire(Reach(server=address), sleep=pauses.append) as wire, pytest.raises(UnreachableError) as caught:
+        with Wire(ServerTarget(server=address), sleep=pauses.append) as wire, pytest.raises(UnreachableError) as caught:
             wire.send("POST", "/v1/vms", is_once=True)
     assert len(pauses) == 3
     assert caught.value.exit_code == 3
@@ -194,12 +214,12 @@ def test_who_gets_no_answer_is_told_whether_something_may_have_changed(method, h
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        reach = Reach(server=f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with Wire(reach, sleep=lambda seconds: None, answer_s=0.05) as wire, pytest.raises(UnreachableError) as caught:
+        target = ServerTarget(server=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with Wire(target, sleep=lambda seconds: None, answer_s=0.05) as wire, pytest.raises(UnreachableError) as caught:
             wire.send(method, "/v1/vms")
     assert caught.value.message.endswith("took too long to answer")
     assert caught.value.hint == hint
 
 
 def test_the_key_is_not_shown_by_what_holds_it():
-    assert "secret" not in repr(Reach(server="http://127.0.0.1:1", key="secret"))
+    assert "secret" not in repr(ServerTarget(server="http://127.0.0.1:1", key="secret"))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.control.client import Client, Reach
+from hostler.control.client import Client, ServerTarget
 from hostler.control.client.errors import UnreachableError
-from hostler.control.serving import Tls
-from tests.cli.control.plane import plane
+from hostler.control.service import Tls
+from tests.cli.control.control_plane_thread import plane
 from tests.kube.api.certificates import Authority
 
 
 def refused(server, pauses):
     """Return the error of a server."""
     with (
-        Client(Reach(server=server, key="a-key"), sleep=pauses.append) as client,
+        Client(ServerTarget(server=server, key="a-key"), sleep=pauses.append) as client,
         pytest.raises(UnreachableError) as caught,
     ):
         client.whoami()

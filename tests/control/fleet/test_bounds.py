@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 import pytest
 
-from hostler.agent import reporting
-from hostler.agent.drivers.driver import Found
-from hostler.agent.limits import LONGEST_NAME, LONGEST_TEXT, MOST_UNKNOWN, MOST_VMS, shortened
+from hostler.agent.core import reports
+from hostler.agent.core.plan import ActionPlan
+from hostler.agent.core.state import AgentState, Setback
+from hostler.agent.driver import ObservedVm
 from hostler.agent.messages import (
+    LONGEST_NAME,
+    LONGEST_TEXT,
+    MOST_UNKNOWN,
+    MOST_VMS,
     Capabilities,
     Departed,
     DeviceHere,
@@ -22,16 +25,15 @@ from hostler.agent.messages import (
     Tries,
     Trouble,
     VmReport,
+    shorten,
 )
-from hostler.agent.planning import Plan
-from hostler.agent.state import Setback, State
-from hostler.control.fleet.bounds import bounded_registration, bounded_report
+from hostler.control.fleet.agents.message_bounds import bound_registration, bound_report
+from hostler.control.fleet.agents.registrations import take_registration
 from hostler.control.fleet.errors import MessageBoundsError
-from hostler.control.fleet.hosts import read_body
-from hostler.control.fleet.registering import take_registration
-from tests.control.api.house import open_house
+from hostler.control.fleet.hosts.host_body import read_body
+from tests.control.api.service_in_process import open_service
 from tests.control.api.test_fleet import joined, send
-from tests.control.fleet.scene import scene
+from tests.control.fleet.control_plane import run_control_plane
 
 LONG = "x" * (LONGEST_NAME + 1)
 MANY = tuple(str(number) for number in range(MOST_VMS + 1))
@@ -59,7 +61,7 @@ BAD_REGISTRATIONS = {
     "a long driver": {"driver": LONG},
     "a boot id with a NUL": {"boot": "b\x00"},
     "an agent id with a line end": {"agent": "a\n"},
-    "a version that colours terminals": {"version": "1\x1b[31m"},
+    "a version that colors terminals": {"version": "1\x1b[31m"},
     "a driver with a tab": {"driver": "fake\t"},
     "too many labels, though they are one": {"labels": (("a", "b"),) * 65},
     "too many protocols": {"protocols": (1,) * 65},
@@ -96,29 +98,29 @@ BAD_REPORTS = {
 @pytest.mark.parametrize("name", BAD_REGISTRATIONS)
 def test_a_registration_that_is_absurd_is_refused(name):
     with pytest.raises(MessageBoundsError):
-        bounded_registration(msgspec.structs.replace(REGISTER, **BAD_REGISTRATIONS[name]))
+        bound_registration(msgspec.structs.replace(REGISTER, **BAD_REGISTRATIONS[name]))
 
 
 @pytest.mark.parametrize("name", BAD_REPORTS)
 def test_a_report_that_is_absurd_is_refused(name):
     with pytest.raises(MessageBoundsError):
-        bounded_report(msgspec.structs.replace(REPORT, **BAD_REPORTS[name]))
+        bound_report(msgspec.structs.replace(REPORT, **BAD_REPORTS[name]))
 
 
 def test_what_keeps_to_the_bounds_is_taken_as_it_is():
     trouble = msgspec.structs.replace(TROUBLE, message="m" * LONGEST_TEXT, hint="h")
     vms = (VmReport(vm="x" * LONGEST_NAME, state="running", trouble=trouble),)
     registration = msgspec.structs.replace(REGISTER, vms=vms, unknown=("x" * LONGEST_NAME,))
-    assert bounded_registration(registration) == registration
+    assert bound_registration(registration) == registration
     report = msgspec.structs.replace(REPORT, vms=vms, gone=("y",), unknown=())
-    assert bounded_report(report) == report
+    assert bound_report(report) == report
 
 
 def test_texts_of_troubles_are_cut():
     vms = (VmReport(vm="a", state="running", trouble=TROUBLE),)
     for message in (
-        bounded_registration(msgspec.structs.replace(REGISTER, vms=vms)),
-        bounded_report(msgspec.structs.replace(REPORT, vms=vms)),
+        bound_registration(msgspec.structs.replace(REGISTER, vms=vms)),
+        bound_report(msgspec.structs.replace(REPORT, vms=vms)),
     ):
         trouble = message.vms[0].trouble
         assert trouble is not None
@@ -127,49 +129,43 @@ def test_texts_of_troubles_are_cut():
 
 
 def test_a_text_that_is_just_short_enough_is_not_cut():
-    assert shortened("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT
-    assert shortened("abc", 2) == "a…"
+    assert shorten("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT
+    assert shorten("abc", 2) == "a…"
 
 
 def test_an_agent_cuts_what_it_says_by_itself():
     order = Order(vm="a", generation=1, power="running")
     setback = Setback(trouble=TROUBLE, generation=1)
-    strangers = [Found(vm=f"{number:05d}{LONG}", power="running", is_ours=False) for number in range(MOST_UNKNOWN)]
-    found = {one.vm: one for one in (*strangers, Found(vm="zz", power="running"))}
-    state = State(limit=SIZE, orders={"a": order}, setbacks={"a": setback}, found=found)
-    trouble = reporting.reports(state, Plan([], {}, 0))["a"].trouble
+    strangers = [ObservedVm(vm=f"{number:05d}{LONG}", power="running", is_ours=False) for number in range(MOST_UNKNOWN)]
+    found = {one.vm: one for one in (*strangers, ObservedVm(vm="zz", power="running"))}
+    state = AgentState(limit=SIZE, orders={"a": order}, setbacks={"a": setback}, found=found)
+    trouble = reports.reports(state, ActionPlan([], {}, 0))["a"].trouble
     assert trouble is not None
     assert (len(trouble.message), len(trouble.hint)) == (LONGEST_TEXT, LONGEST_TEXT)
-    told = reporting.unknown(state)
+    told = reports.unknown(state)
     assert (len(told), max(map(len, told))) == (MOST_UNKNOWN, LONGEST_NAME)
     assert "zz" in told  # it was made here, so it is not the one that is left out
 
 
-def test_only_so_many_unknown_vms_are_kept(url):
-    async def story() -> None:
-        async with scene(url) as world:
-            north = await world.join("north")
-            north.wire.is_cut = True
-            message = msgspec.structs.replace(REGISTER, agent="another", unknown=MANY[: MOST_UNKNOWN + 1])
-            await world.database.write(lambda one: take_registration(one, north.id, message, now_ns=1))
-            assert len(read_body(await world.row("north")).unknown) == MOST_UNKNOWN
-
-    asyncio.run(story())
+async def test_only_so_many_unknown_vms_are_kept(url):
+    async with run_control_plane(url) as control:
+        north = await control.join("north")
+        north.wire.is_cut = True
+        message = msgspec.structs.replace(REGISTER, agent="another", unknown=MANY[: MOST_UNKNOWN + 1])
+        await control.database.write(lambda one: take_registration(one, north.id, message, now_ns=1))
+        assert len(read_body(await control.row("north")).unknown) == MOST_UNKNOWN
 
 
-def test_over_rest_it_is_422_with_a_code_and_nothing_is_changed():
-    async def story() -> None:
-        async with open_house() as house:
-            me = await joined(house, "node-1")
-            message = msgspec.structs.replace(REGISTER, version=LONG)
-            answer = await send(house, me.credential, "/agent/v1/register", message)
-            assert (answer.status_code, answer.json()["code"]) == (422, "message_out_of_bounds")
-            assert (await house.ask("GET", "/v1/hosts/node-1")).json()["state"] == "joined"
-            epoch = (await send(house, me.credential, "/agent/v1/register", REGISTER)).json()["epoch"]
-            report = msgspec.structs.replace(REPORT, epoch=epoch, gone=(LONG,))
-            answer = await send(house, me.credential, "/agent/v1/report", report)
-            assert (answer.status_code, answer.json()["code"]) == (422, "message_out_of_bounds")
-            good = msgspec.structs.replace(report, gone=())
-            assert (await send(house, me.credential, "/agent/v1/report", good)).status_code == 200
-
-    asyncio.run(story())
+async def test_over_rest_it_is_422_with_a_code_and_nothing_is_changed():
+    async with open_service() as service:
+        me = await joined(service, "node-1")
+        message = msgspec.structs.replace(REGISTER, version=LONG)
+        answer = await send(service, me.credential, "/agent/v1/register", message)
+        assert (answer.status_code, answer.json()["code"]) == (422, "message_out_of_bounds")
+        assert (await service.ask("GET", "/v1/hosts/node-1")).json()["state"] == "joined"
+        epoch = (await send(service, me.credential, "/agent/v1/register", REGISTER)).json()["epoch"]
+        report = msgspec.structs.replace(REPORT, epoch=epoch, gone=(LONG,))
+        answer = await send(service, me.credential, "/agent/v1/report", report)
+        assert (answer.status_code, answer.json()["code"]) == (422, "message_out_of_bounds")
+        good = msgspec.structs.replace(report, gone=())
+        assert (await send(service, me.credential, "/agent/v1/report", good)).status_code == 200

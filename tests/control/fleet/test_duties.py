@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from hostler.control.fleet.fencing import run_fence_command
+from hostler.control.fleet.duties import run_fence_command
 from hostler.control.fleet.times import times_for
-from hostler.control.store import hosts
+from hostler.control.store.rows import hosts
 from hostler.control.vms.state import state_of
-from tests.control.fleet.scene import SETTINGS, scene, spec
+from tests.control.fleet.control_plane import SETTINGS, run_control_plane, spec
 from tests.wait import until
 
 QUICK = msgspec.structs.replace(times_for(SETTINGS), look_s=0.02)
@@ -52,86 +52,74 @@ def test_a_command_gets_none_of_our_secrets(tmp_path, monkeypatch):
     assert "secret" not in (tmp_path / "seen").read_text()
 
 
-def test_duties_run_by_themselves_until_told_to_stop(url):
-    async def story() -> None:
-        async with scene(url, times=QUICK) as world:
-            north = await world.join("north")
-            vm = await world.create_running()
-            stopping = asyncio.Event()
-            running = asyncio.ensure_future(world.leader.duties.run(stopping))
-            north.wire.is_cut = True
+async def test_duties_run_by_themselves_until_told_to_stop(url):
+    async with run_control_plane(url, times=QUICK) as control:
+        north = await control.join("north")
+        vm = await control.create_running()
+        stopping = asyncio.Event()
+        running = asyncio.ensure_future(control.leader.duties.run(stopping))
+        north.wire.is_cut = True
 
-            async def is_silent() -> bool:
-                world.clock.jump(world.settings.silent_after_s / 4)
-                jumped = world.clock.steady()
-                await until(lambda: world.leader.duties._looked >= jumped)
-                return (await world.row("north")).state == "silent"
+        async def is_silent() -> bool:
+            control.clock.jump(control.settings.silent_after_s / 4)
+            jumped = control.clock.steady()
+            await until(lambda: control.leader.duties._looked >= jumped)
+            return (await control.row("north")).state == "silent"
 
-            await until(is_silent)
-            assert state_of(await world.vm(vm)) == "unknown"
-            stopping.set()
-            await running
-
-    asyncio.run(story())
+        await until(is_silent)
+        assert state_of(await control.vm(vm)) == "unknown"
+        stopping.set()
+        await running
 
 
-def test_a_fencing_that_is_under_way_ends_with_the_service(url, tmp_path):
+async def test_a_fencing_that_is_under_way_ends_with_the_service(url, tmp_path):
     command = script(tmp_path / "hangs", f"echo $$ > {tmp_path}/pid; exec sleep 1000")
     settings = msgspec.structs.replace(SETTINGS, fence_command=(command,))
 
-    async def story() -> None:
-        async with scene(url, settings=settings, times=QUICK) as world:
-            north = await world.join("north")
-            vm = await world.create_running(spec(when_lost="restart"))
-            await world.join("south")
-            await world.pass_silently(north)
-            stopping = asyncio.Event()
-            running = asyncio.ensure_future(world.leader.duties.run(stopping))
-            await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip() != "")
-            stopping.set()
-            await running
-            assert not is_alive(tmp_path / "pid")
-            assert state_of(await world.vm(vm)) == "unknown"
-
-    asyncio.run(story())
+    async with run_control_plane(url, settings=settings, times=QUICK) as control:
+        north = await control.join("north")
+        vm = await control.create_running(spec(when_lost="restart"))
+        await control.join("south")
+        await control.pass_silently(north)
+        stopping = asyncio.Event()
+        running = asyncio.ensure_future(control.leader.duties.run(stopping))
+        await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip() != "")
+        stopping.set()
+        await running
+        assert not is_alive(tmp_path / "pid")
+        assert state_of(await control.vm(vm)) == "unknown"
 
 
-def test_whoever_does_not_lead_does_nothing(url):
-    async def story() -> None:
-        async with scene(url) as world:
-            north = await world.join("north")
-            await world.duties()
-            north.wire.is_cut = True
-            replica = world.leader
-            held, replica.books.leadership.held = replica.books.leadership.held, None
-            world.clock.jump(1000.0)
-            await replica.duties.look()
-            assert (await world.row("north")).state == "ready"
-            replica.books.leadership.held = held
-
-    asyncio.run(story())
+async def test_whoever_does_not_lead_does_nothing(url):
+    async with run_control_plane(url) as control:
+        north = await control.join("north")
+        await control.duties()
+        north.wire.is_cut = True
+        replica = control.leader
+        held, replica.books.leadership.held = replica.books.leadership.held, None
+        control.clock.jump(1000.0)
+        await replica.duties.look()
+        assert (await control.row("north")).state == "ready"
+        replica.books.leadership.held = held
 
 
-def test_a_vm_that_was_placed_on_a_host_just_when_it_died_is_taken_back(url):
-    async def story() -> None:
-        async with scene(url) as world:
-            north = await world.join("north")
-            vm = await world.create_running()
-            await north.stop()
+async def test_a_vm_that_was_placed_on_a_host_just_when_it_died_is_taken_back(url):
+    async with run_control_plane(url) as control:
+        north = await control.join("north")
+        vm = await control.create_running()
+        await north.stop()
 
-            def die(connection) -> None:  # the bind was decided before, and written after the burial
-                row = hosts.get(connection, north.id)
-                hosts.save(connection, msgspec.structs.replace(row, state="fenced"))
+        def die(connection) -> None:  # the bind was decided before, and written after the burial
+            row = hosts.get(connection, north.id)
+            hosts.save(connection, msgspec.structs.replace(row, state="fenced"))
 
-            await world.database.write(die)
-            await world.duties()
+        await control.database.write(die)
+        await control.duties()
 
-            async def is_free() -> bool:
-                return (await world.vm(vm)).home is None
+        async def is_free() -> bool:
+            return (await control.vm(vm)).home is None
 
-            await until(is_free)
-
-    asyncio.run(story())
+        await until(is_free)
 
 
 def is_alive(pid_file: Path) -> bool:

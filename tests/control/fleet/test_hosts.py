@@ -6,18 +6,18 @@ import msgspec
 import pytest
 
 from hostler.agent.messages import Capabilities, DeviceHere, HostSize, Register
-from hostler.control.fleet.hosts import (
+from hostler.control.fleet.hosts.host_body import (
     HostBody,
-    checked_registration,
-    checked_size,
-    described,
+    check_host_size,
+    check_registration,
     host_of,
     limit_of,
     read_body,
     with_body,
+    with_registration,
 )
 from hostler.control.settings import ControlSettings
-from hostler.control.store.hosts import HostRow
+from hostler.control.store.rows.hosts import HostRow
 from hostler.errors import InputError
 from hostler.model import CPU, MEMORY, Taint, amount_of
 
@@ -34,7 +34,7 @@ BODY = HostBody(
 READY = HostRow(id="h1", name="north", state="ready", version=7)
 
 
-def test_labels_of_operators_beat_those_of_agents_and_both_give_way_to_what_is():
+def test_labels_of_operators_beat_agents_and_facts_beat_both():
     body = HostBody(driver="fake", labels=(("hostler/can-migrate", "yes"), ("hostler/driver", "qemu")))
     assert dict(host_of(READY, body).labels) == {"hostler/driver": "fake", "kubernetes.io/hostname": "north"}
     assert dict(host_of(READY, BODY).labels) == {
@@ -80,7 +80,7 @@ def test_what_a_host_may_give_follows_overcommitment_and_reserve():
     assert limit_of(READY, BODY, ControlSettings(overcommit=((CPU, 2_000_000),))).cpu_millis == 16_000
 
 
-def test_bridges_that_an_agent_names_become_labels_that_placement_and_pages_see():
+def test_bridges_of_agent_become_labels():
     message = Register(
         boot="b",
         agent="a",
@@ -91,14 +91,14 @@ def test_bridges_that_an_agent_names_become_labels_that_placement_and_pages_see(
         labels=(("rack", "r1"),),
         bridges=("br0", "br1"),
     )
-    body = described(HostBody(), checked_registration(message))
+    body = with_registration(HostBody(), check_registration(message))
     labels = {"rack": "r1", "hostler/bridge.br0": "yes", "hostler/bridge.br1": "yes"}
     assert dict(body.labels) == labels
     assert labels.items() <= dict(host_of(READY, body).labels).items()
-    assert described(body, msgspec.structs.replace(message, bridges=())).labels == (("rack", "r1"),)
+    assert with_registration(body, msgspec.structs.replace(message, bridges=())).labels == (("rack", "r1"),)
     for wrong in (("a b",), tuple(f"br{number}" for number in range(65))):
         with pytest.raises(InputError):
-            checked_registration(msgspec.structs.replace(message, bridges=wrong))
+            check_registration(msgspec.structs.replace(message, bridges=wrong))
 
 
 def test_no_label_says_that_a_watchdog_works():
@@ -106,8 +106,8 @@ def test_no_label_says_that_a_watchdog_works():
     message = Register(
         boot="b", agent="a", version="1", driver="fake", capabilities=Capabilities(), size=SIZE, labels=mark
     )
-    assert not described(HostBody(own_labels=mark, is_watched=True), message).is_watched
-    assert described(HostBody(), msgspec.structs.replace(message, is_watched=True)).is_watched
+    assert not with_registration(HostBody(own_labels=mark, is_watched=True), message).is_watched
+    assert with_registration(HostBody(), msgspec.structs.replace(message, is_watched=True)).is_watched
 
 
 def test_a_body_outlives_the_database_and_fills_columns():
@@ -129,4 +129,4 @@ def test_a_body_outlives_the_database_and_fills_columns():
 )
 def test_a_size_that_nobody_could_count_with_is_refused(size):
     with pytest.raises(InputError):
-        checked_size(size)
+        check_host_size(size)

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from hostler.control.vms import wishes
-from tests.control.fleet.scene import is_running, is_stopped, scene, spec
+from hostler.control.vms import desired_state
+from tests.control.fleet.control_plane import is_running, is_stopped, run_control_plane, spec
 
 
-def test_a_vm_is_created_stopped_started_resized_moved_and_deleted(either_url):
-    async def story() -> None:
-        async with scene(either_url) as world:
-            await world.join("north")
-            await world.join("south")
-            vm = await world.create_running()
-            home = (await world.vm(vm)).home.name
-            assert world.runs_on(vm) == [home]
-            await world.wish(vm, wishes.stop)
-            await world.until_vm(vm, is_stopped)
-            assert world.hosts[home].power(vm) == "stopped"
-            await world.check_agreement()
-            await world.wish(vm, wishes.start)
-            await world.until_vm(vm, is_running)
-            await world.wish(vm, wishes.resize, spec(cpu="2", memory="2Gi"))
-            grown = await world.until_vm(vm, is_running)
-            assert grown.booked.cpu_millis == 2000
-            await world.check_agreement()
-            await world.wish(vm, wishes.migrate)
-            moved = await world.until_vm(vm, lambda one: is_running(one) and one.moving is None)
-            assert moved.home.name != home
-            assert world.runs_on(vm) == [moved.home.name]
-            await world.check_agreement()
-            await world.wish(vm, wishes.delete)
-            await world.until_vm(vm, lambda one: one.is_gone)
-            assert not any(host.driver.vms for host in world.hosts.values())
-            await world.check_agreement()
-
-    asyncio.run(story())
+async def test_a_vm_is_created_stopped_started_resized_moved_and_deleted(either_url):
+    async with run_control_plane(either_url) as control:
+        await control.join("north")
+        await control.join("south")
+        vm = await control.create_running()
+        home = (await control.vm(vm)).home.name
+        assert control.runs_on(vm) == [home]
+        await control.wish(vm, desired_state.stop)
+        await control.until_vm(vm, is_stopped)
+        assert control.hosts[home].power(vm) == "stopped"
+        await control.check_agreement()
+        await control.wish(vm, desired_state.start)
+        await control.until_vm(vm, is_running)
+        await control.wish(vm, desired_state.resize, spec(cpu="2", memory="2Gi"))
+        grown = await control.until_vm(vm, is_running)
+        assert grown.booked.cpu_millis == 2000
+        await control.check_agreement()
+        await control.wish(vm, desired_state.migrate)
+        moved = await control.until_vm(vm, lambda one: is_running(one) and one.moving is None)
+        assert moved.home.name != home
+        assert control.runs_on(vm) == [moved.home.name]
+        await control.check_agreement()
+        await control.wish(vm, desired_state.delete)
+        await control.until_vm(vm, lambda one: one.is_gone)
+        assert not any(host.driver.vms for host in control.hosts.values())
+        await control.check_agreement()

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from hostler.agent.messages import Disk, Image, Order
 from hostler.control.books import ledger
-from hostler.control.books.ledger import Stored
-from hostler.control.fleet.hosts import HostBody
-from hostler.control.fleet.ordering import orders_of_all
-from hostler.control.store import Connection, Database, hosts, open_database, projects
-from hostler.control.store.hosts import HostRow
-from hostler.control.store.projects import ProjectRow
-from hostler.control.vms import wishes
+from hostler.control.books.ledger import StoredVm
+from hostler.control.fleet.agents.host_orders import orders_of_all
+from hostler.control.fleet.hosts.host_body import HostBody
+from hostler.control.store import Connection, Database, open_database
+from hostler.control.store.rows import hosts, projects
+from hostler.control.store.rows.hosts import HostRow
+from hostler.control.store.rows.projects import ProjectRow
+from hostler.control.vms import desired_state
 from hostler.control.vms.spec import DiskSpec, ImageSpec, NetworkSpec, VmSpec
 
 SECRET = "told-to-nobody"
@@ -36,10 +37,10 @@ def spec(*disks: DiskSpec) -> VmSpec:
 def order_of_a_stranger(database: Database, wanted: VmSpec) -> Order:
     """Return what a host is ordered that claims a VM of which nothing is booked there."""
 
-    def work(connection: Connection) -> Stored:
+    def work(connection: Connection) -> StoredVm:
         projects.insert(connection, ProjectRow(name="default"))
         hosts.insert(connection, HostRow(id="thief", name="thief", state="ready"))
-        change = wishes.create("vm", "default", SECRET, wanted)
+        change = desired_state.create("vm", "default", SECRET, wanted)
         return ledger.insert(connection, change, actor="tester", now_ns=1)
 
     database.submit(work).result()
@@ -53,7 +54,7 @@ def test_a_claim_to_a_vm_that_is_to_be_removed_yields_no_word_of_its_spec(tmp_pa
     assert order == Order(vm="vm", generation=1, power="absent", when_silent="stop")
 
 
-def test_a_claim_to_a_vm_whose_disks_are_kept_yields_its_sizes_and_nothing_else(tmp_path: Path) -> None:
+def test_claimed_vm_with_kept_disks_reveals_sizes_only(tmp_path: Path) -> None:
     with closing(open_database(f"sqlite:///{tmp_path / 'control.db'}")) as database:
         order = order_of_a_stranger(database, spec(DISK))
     sizes = {"cpu_count": 2, "cpu_millis": 2000, "memory_bytes": 3 * 2**30}

@@ -25,10 +25,10 @@ def main() -> None:
     options, _ = parser.parse_known_args()
     prepare_kernel_cache("control")  # before anything imports the engine
     from hostler.control.access.limits import OFF
-    from hostler.control.serving import Serving, serve
+    from hostler.control.service import ServiceOptions, serve
     from hostler.control.settings import ControlSettings
 
-    how = Serving(
+    how = ServiceOptions(
         settings=ControlSettings(
             listen=options.listen, heartbeat_s=2.0, silent_after_s=600.0, stop_after_s=480.0, checkpoint_every=1
         ),

@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 
-from tests.control.storms.hosts import Host
-from tests.control.storms.service import Service
+from tests.control.storms.hosts import StormHost
+from tests.control.storms.service import ServiceProcess
 from tests.wait import until
 
 __all__ = ["NAMES", "Preemption"]
@@ -26,7 +26,7 @@ _TOPOLOGY = "kubernetes.io/hostname"
 class Preemption:
     """One host, and three VMs by the REST API of a service that may die at any time."""
 
-    def __init__(self, service: Service, hosts: Sequence[Host]) -> None:
+    def __init__(self, service: ServiceProcess, hosts: Sequence[StormHost]) -> None:
         self._service = service
         self._hosts = hosts
         self._ids: dict[str, str] = {}

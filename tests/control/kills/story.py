@@ -11,12 +11,12 @@ import msgspec
 
 from hostler.agent.messages import HostSize
 from hostler.control.books.follower import Follower
-from hostler.control.store.log import Checkpoint, Entry
+from hostler.control.store.history.log import StoredCheckpoint, StoredEntry
 from hostler.engine import Engine
-from tests.control.kills.judge import Found, check_books, check_decisions, check_vms
-from tests.control.storms.crowd import Crowd, crowd
-from tests.control.storms.eyes import Eyes
-from tests.control.storms.service import Service
+from tests.control.kills.consistency_checks import Found, check_books, check_decisions, check_vms
+from tests.control.storms.clients import ServiceClients, connect_clients
+from tests.control.storms.database_audit import DatabaseReader
+from tests.control.storms.service import ServiceProcess
 
 __all__ = ["VERBS", "check_checkpoint", "check_saved", "rounds", "run_story"]
 
@@ -27,7 +27,7 @@ _ENOUGH = 10  # deaths in whose time every verb is wished for and taken
 
 
 async def rounds(
-    services: Sequence[Service],
+    services: Sequence[ServiceProcess],
     found: Callable[[], Found],
     kill: Callable[[int, random.Random], Awaitable[None]],
     *,
@@ -42,10 +42,10 @@ async def rounds(
 
     def judge(told: list[dict[str, Any]]) -> None:
         check_vms(people, told, found())
-        with Eyes(services[0].url) as eyes:
-            check_books(eyes, told, size)
+        with DatabaseReader(services[0].url) as reader:
+            check_books(reader, told, size)
 
-    async with crowd(services, seed) as people:
+    async with connect_clients(services, seed) as people:
         for number in range(count):
             try:
                 await _one_round(people, kill, number, dice, most, verbs)
@@ -58,13 +58,13 @@ async def rounds(
         assert people.answers > 5 * count
         if count >= _ENOUGH:
             assert set(verbs) <= {verb for verb, taken in people.taken.items() if taken}, people.taken
-        with Eyes(services[0].url) as eyes:
-            await check_decisions(people, eyes, seed)
+        with DatabaseReader(services[0].url) as reader:
+            await check_decisions(people, reader, seed)
         print(f"{count} deaths, {people.answers} answers, {people.unanswered} without")
 
 
 async def _one_round(
-    people: Crowd,
+    people: ServiceClients,
     kill: Callable[[int, random.Random], Awaitable[None]],
     number: int,
     dice: random.Random,
@@ -84,16 +84,17 @@ async def _one_round(
 
 def check_checkpoint(url: str) -> None:
     """Compare the state that a service saved at its end with that of a twin that lived through the whole log."""
-    with Eyes(url) as eyes:
-        saved, entries = eyes.checkpoint(), eyes.entries()
+    with DatabaseReader(url) as reader:
+        saved, entries = reader.checkpoint(), reader.entries()
     assert saved is not None
     check_saved(saved, entries)
 
 
-def check_saved(saved: Checkpoint, entries: Sequence[Entry]) -> None:
+def check_saved(saved: StoredCheckpoint, entries: Sequence[StoredEntry]) -> None:
     """Compare saved state with a twin that read as far. Facts that waited for a step then wait in the twin as well."""
     twin = Follower.begin()
-    twin.read([entry for entry in entries if entry.seq <= Follower.restore(saved).state().done])
+    done = Follower.restore(saved).state().done
+    twin.read([entry for entry in entries if entry.seq <= done])
     assert not twin.refusals
     assert twin.checkpoint(saved.at_ns).seq == saved.seq
     lived, kept = _state_of(twin.engine), _state_of(Follower.restore(saved).engine)
@@ -108,7 +109,7 @@ def _state_of(engine: Engine) -> dict[str, Any]:
     return found
 
 
-def run_story(story: Coroutine[None, None, None], services: Sequence[Service]) -> None:
+def run_story(story: Coroutine[None, None, None], services: Sequence[ServiceProcess]) -> None:
     """Run a story to its end; then the state that is saved at a clean end must be that of a twin."""
     try:
         asyncio.run(story)

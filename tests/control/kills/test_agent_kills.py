@@ -13,11 +13,13 @@ import msgspec
 import pytest
 
 from hostler.agent.drivers.fake import FakeVm
-from tests.control.kills.judge import Found
+from tests.control.kills.consistency_checks import Found
 from tests.control.kills.story import VERBS, rounds, run_story
 from tests.control.storms.hosts import size_of
-from tests.control.storms.service import CALM, Service
+from tests.control.storms.service import CALM, ServiceProcess
 from tests.wait import until
+
+pytestmark = pytest.mark.early
 
 HOSTS, CPU, MOST = 3, 16, 24
 SIZE = size_of(CPU)
@@ -27,7 +29,7 @@ STILL = tuple(verb for verb in VERBS if verb != "migrate")  # fakes of different
 class AgentProcess:
     """``hostler agent --driver fake``: its VMs are in a file, so they outlive it."""
 
-    def __init__(self, folder: Path, name: str, service: Service) -> None:
+    def __init__(self, folder: Path, name: str, service: ServiceProcess) -> None:
         self.name = name
         self._home = folder / name
         self._token = folder / f"{name}.token"
@@ -63,7 +65,7 @@ class AgentProcess:
         return msgspec.json.decode(state.read_bytes(), type=dict[str, FakeVm]) if state.exists() else {}
 
 
-async def deaths(service: Service, agents: list[AgentProcess], count: int, seed: int) -> None:
+async def deaths(service: ServiceProcess, agents: list[AgentProcess], count: int, seed: int) -> None:
     await service.start()
     for agent in agents:
         await agent.join()
@@ -90,7 +92,7 @@ async def deaths(service: Service, agents: list[AgentProcess], count: int, seed:
 
 
 def play(folder: Path, url: str, count: int, seed: int) -> None:
-    service = Service(folder, url, options=CALM)
+    service = ServiceProcess(folder, url, options=CALM)
     agents = [AgentProcess(folder, f"host-{number}", service) for number in range(HOSTS)]
     try:
         run_story(deaths(service, agents, count, seed), [service])

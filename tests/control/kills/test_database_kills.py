@@ -8,18 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.control.kills.judge import Found
+from tests.control.kills.consistency_checks import Found
 from tests.control.kills.story import rounds, run_story
 from tests.control.postgres import PostgresServer
 from tests.control.storms.hosts import fleet, size_of
-from tests.control.storms.service import CALM, Service
+from tests.control.storms.service import CALM, ServiceProcess
+
+pytestmark = pytest.mark.early
 
 HOSTS, CPU, MOST = 6, 8, 24
 NAMES = [f"host-{number}" for number in range(HOSTS)]
 SIZE = size_of(CPU)
 
 
-async def deaths(server: PostgresServer, services: list[Service], count: int, seed: int) -> None:
+async def deaths(server: PostgresServer, services: list[ServiceProcess], count: int, seed: int) -> None:
     async def kill(number: int, dice: random.Random) -> None:
         server.crash()
         await asyncio.sleep(0.3 * dice.random())
@@ -38,7 +40,7 @@ async def deaths(server: PostgresServer, services: list[Service], count: int, se
 
 
 def play(folder: Path, server: PostgresServer, url: str, count: int, seed: int, replicas: int) -> None:
-    services = [Service(folder, url, name=f"replica-{number}", options=CALM) for number in range(replicas)]
+    services = [ServiceProcess(folder, url, name=f"replica-{number}", options=CALM) for number in range(replicas)]
     run_story(deaths(server, services, count, seed), services)
 
 

@@ -10,15 +10,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import psycopg
+import pytest
 import sqlalchemy as sa
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 
-from tests.control.storms.crowd import Crowd, crowd
-from tests.control.storms.eyes import Eyes
-from tests.control.storms.hosts import Host, fleet, size_of
-from tests.control.storms.service import CALM, Service
+from tests.control.storms.clients import ServiceClients, connect_clients
+from tests.control.storms.database_audit import DatabaseReader
+from tests.control.storms.hosts import StormHost, fleet, size_of
+from tests.control.storms.service import CALM, ServiceProcess
 from tests.wait import until
+
+pytestmark = pytest.mark.early
 
 LATER = "9999_later"
 
@@ -33,7 +36,7 @@ def expand(url: str) -> list[str]:
             for table in tables:
                 do.add_column(table, sa.Column("later", sa.Text, nullable=True))
                 do.add_column(table, sa.Column("counted", sa.Integer, nullable=False, server_default="7"))
-            do.create_table("colours", sa.Column("name", sa.Text, primary_key=True))
+            do.create_table("colors", sa.Column("name", sa.Text, primary_key=True))
             do.create_index("ix_vms_later", "vms", ["later"])
             connection.execute(sa.text("UPDATE alembic_version SET version_num = :it"), {"it": LATER})
     finally:
@@ -41,7 +44,7 @@ def expand(url: str) -> list[str]:
     return tables
 
 
-async def use(people: Crowd, hosts: Sequence[Host]) -> None:
+async def use(people: ServiceClients, hosts: Sequence[StormHost]) -> None:
     """Do everything that users do, and see it come true."""
     made = [await people.create(at, cpu=1) for at in range(6)]
     await people.settled()
@@ -51,7 +54,7 @@ async def use(people: Crowd, hosts: Sequence[Host]) -> None:
     await people.change(made[0], "start")
     for at, (method, path, body) in enumerate(
         [
-            ("PATCH", f"/v1/vms/{made[4].id}", {"spec": {"labels": {"colour": "red"}}}),
+            ("PATCH", f"/v1/vms/{made[4].id}", {"spec": {"labels": {"color": "red"}}}),
             ("POST", "/v1/tokens", {"host_name": f"h{people.answers}"}),
             ("POST", "/v1/keys", {"name": f"k{people.answers}", "role": "viewer"}),
             ("POST", "/v1/projects", {"name": f"p{people.answers}"}),
@@ -73,15 +76,15 @@ async def use(people: Crowd, hosts: Sequence[Host]) -> None:
 
 def check_new_rows(url: str, tables: Sequence[str]) -> None:
     """See that rows were written since, by programs that know nothing of the new columns."""
-    with Eyes(url) as eyes:
+    with DatabaseReader(url) as reader:
         assert {"vms", "hosts", "log", "operations"} <= set(tables)
         for table in ("vms", "placements", "log", "operations"):
-            assert set(eyes.rows(f"SELECT DISTINCT later, counted FROM {table}")) == {(None, 7)}
-        head = eyes.rows("SELECT MAX(seq), COUNT(*) FROM log")[0]
+            assert set(reader.rows(f"SELECT DISTINCT later, counted FROM {table}")) == {(None, 7)}
+        head = reader.rows("SELECT MAX(seq), COUNT(*) FROM log")[0]
         assert head[0] == head[1]
 
 
-async def refused(service: Service) -> None:
+async def refused(service: ServiceProcess) -> None:
     """Start an old program on the expanded database: it says why it does not, and changes nothing."""
     service.exec()
 
@@ -91,15 +94,15 @@ async def refused(service: Service) -> None:
     await until(has_ended, "it ends")
     assert service.exit_code() not in (0, None)
     assert f"at revision {LATER}, which is newer" in service.log.read_text()
-    with Eyes(service.url) as eyes:
-        assert eyes.rows("SELECT version_num FROM alembic_version") == [(LATER,)]
+    with DatabaseReader(service.url) as reader:
+        assert reader.rows("SELECT version_num FROM alembic_version") == [(LATER,)]
     service.kill()
 
 
 def test_a_service_on_a_file_runs_on_and_does_not_start_again(tmp_path: Path, sqlite_url: str):
     async def story() -> None:
         await service.start()
-        async with fleet([service], ["a", "b"], size_of(8)) as hosts, crowd([service], 1, heads=4) as people:
+        async with fleet([service], ["a", "b"], size_of(8)) as hosts, connect_clients([service], 1, heads=4) as people:
             await use(people, hosts)
             tables = expand(sqlite_url)
             await use(people, hosts)
@@ -107,7 +110,7 @@ def test_a_service_on_a_file_runs_on_and_does_not_start_again(tmp_path: Path, sq
         service.stop()
         await refused(service)
 
-    service = Service(tmp_path, sqlite_url, options=CALM)
+    service = ServiceProcess(tmp_path, sqlite_url, options=CALM)
     try:
         asyncio.run(story())
     finally:
@@ -127,7 +130,7 @@ def test_old_replicas_run_on_and_take_over_from_each_other(tmp_path: Path, postg
         await first.ready(leads=True)
         hold_lease(postgres_url, 3600)
         await second.start()
-        async with fleet(services, ["a", "b"], size_of(8)) as hosts, crowd([second], 1, heads=4) as people:
+        async with fleet(services, ["a", "b"], size_of(8)) as hosts, connect_clients([second], 1, heads=4) as people:
             await use(people, hosts)
             tables = expand(postgres_url)
             await use(people, hosts)
@@ -140,7 +143,7 @@ def test_old_replicas_run_on_and_take_over_from_each_other(tmp_path: Path, postg
             await refused(first)
             await use(people, hosts)
 
-    services = [Service(tmp_path, postgres_url, name=name, options=CALM) for name in ("first", "second")]
+    services = [ServiceProcess(tmp_path, postgres_url, name=name, options=CALM) for name in ("first", "second")]
     try:
         asyncio.run(story())
     finally:

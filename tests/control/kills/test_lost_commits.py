@@ -13,17 +13,17 @@ from hostler.cli.main import main
 from tests.control.postgres import PostgresServer, nobody_connected
 from tests.control.store.test_history import Standby
 from tests.control.store.test_known_heads import known_seq
-from tests.control.storms.service import CALM, Service
+from tests.control.storms.service import CALM, ServiceProcess
 from tests.wait import GIVE_UP_S, until
 
 
-async def create_project(service: Service, name: str) -> None:
+async def create_project(service: ServiceProcess, name: str) -> None:
     headers = {"Authorization": f"Bearer {service.key}"}
     async with httpx.AsyncClient(base_url=service.address, headers=headers, timeout=GIVE_UP_S) as client:
         (await client.post("/v1/projects", json={"name": name})).raise_for_status()
 
 
-async def story(service: Service, postgres: PostgresServer) -> None:
+async def story(service: ServiceProcess, postgres: PostgresServer) -> None:
     folder = service.state / "hostler"
     await service.start()
     await service.ready(leads=True)
@@ -55,7 +55,7 @@ async def story(service: Service, postgres: PostgresServer) -> None:
 def test_serve_after_lost_commits_ends_until_it_is_restored(
     tmp_path: Path, postgres: PostgresServer, postgres_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    service = Service(tmp_path, postgres_url, options=CALM)
+    service = ServiceProcess(tmp_path, postgres_url, options=CALM)
     name = urlsplit(postgres_url).path.removeprefix("/")
     try:
         asyncio.run(story(service, postgres))

@@ -6,47 +6,50 @@ from pathlib import Path
 
 import pytest
 
-from hostler.control.store import Connection, log, open_database
-from hostler.control.store.log import Checkpoint
+from hostler.control.store import Connection, open_database
+from hostler.control.store.history import log
+from hostler.control.store.history.log import StoredCheckpoint
 from tests.control.databases import PATIENT
 from tests.control.kills.eager_service import EAGER
 from tests.control.kills.preemption import Preemption
 from tests.control.kills.story import run_story
-from tests.control.storms.eyes import Eyes
+from tests.control.storms.database_audit import DatabaseReader
 from tests.control.storms.hosts import fleet, size_of
-from tests.control.storms.service import CALM, PROGRAM, Service
+from tests.control.storms.service import CALM, PROGRAM, ServiceProcess
 from tests.wait import until
 
+pytestmark = pytest.mark.early
 
-async def kill_in_the_middle(service: Service, scene: Preemption) -> Checkpoint:
+
+async def kill_in_the_middle(service: ServiceProcess, scenario: Preemption) -> StoredCheckpoint:
     """Let a preemption begin, a bystander leave and the service die; return the checkpoint from before it left.
 
     The engine that decides is one that never stopped: it has seen everything that it knows.
     """
-    saved: list[Checkpoint] = []
+    saved: list[StoredCheckpoint] = []
 
     def is_saved() -> bool:
-        with Eyes(service.url) as eyes:
-            found, entries = eyes.checkpoint(), eyes.entries()
+        with DatabaseReader(service.url) as reader:
+            found, entries = reader.checkpoint(), reader.entries()
         if found is None or found.seq != entries[-1].seq:
             return False
         saved[:] = [found]
         return True
 
-    await scene.begin()
+    await scenario.begin()
     await until(is_saved, "a checkpoint in the middle")
-    await scene.let_bystander_go()
+    await scenario.let_bystander_go()
 
     def has_stepped() -> bool:
-        with Eyes(service.url) as eyes:
-            return sum(entry.kind == "step" for entry in eyes.entries() if entry.seq > saved[0].seq) > 0
+        with DatabaseReader(service.url) as reader:
+            return sum(entry.kind == "step" for entry in reader.entries() if entry.seq > saved[0].seq) > 0
 
     await until(has_stepped, "steps behind the checkpoint")
     service.kill()
     return saved[0]
 
 
-def keep_only(url: str, checkpoint: Checkpoint) -> None:
+def keep_only(url: str, checkpoint: StoredCheckpoint) -> None:
     """Leave the database as if no other checkpoint had been saved before the service died."""
 
     def work(connection: Connection) -> None:
@@ -57,26 +60,26 @@ def keep_only(url: str, checkpoint: Checkpoint) -> None:
     database.close()
 
 
-async def story(service: Service) -> None:
+async def story(service: ServiceProcess) -> None:
     await service.start()
     async with fleet([service], ["host-0"], size_of(4)) as hosts:
-        scene = Preemption(service, hosts)
-        keep_only(service.url, await kill_in_the_middle(service, scene))
+        scenario = Preemption(service, hosts)
+        keep_only(service.url, await kill_in_the_middle(service, scenario))
         service.program = PROGRAM
         await service.start()
         await service.ready(leads=True)
-        await scene.until_under_way()
-        scene.check_once()
-        scene.may_end.set()
-        await scene.until("urgent", lambda vm: vm["state"] == "running")
-        await scene.until("victim", lambda vm: vm["state"] == "pending")
-        scene.check_once()
+        await scenario.until_under_way()
+        scenario.check_once()
+        scenario.may_end.set()
+        await scenario.until("urgent", lambda vm: vm["state"] == "running")
+        await scenario.until("victim", lambda vm: vm["state"] == "pending")
+        scenario.check_once()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_kill_in_a_preemption_restarts_from_the_middle(tmp_path: Path, request: pytest.FixtureRequest, kind: str):
     url = request.getfixturevalue("sqlite_url" if kind == "sqlite" else "postgres_url")
-    service = Service(tmp_path, url, options=CALM, program=EAGER)
+    service = ServiceProcess(tmp_path, url, options=CALM, program=EAGER)
     run_story(story(service), [service])
     told = service.log.read_text()
     assert "cannot be used" not in told, told

@@ -11,13 +11,16 @@ import pytest
 
 from hostler.cli.main import main
 from hostler.control.engine_rebuild import LOST
-from hostler.control.store import Connection, lease, log, open_database
+from hostler.control.store import Connection, open_database
+from hostler.control.store.history import lease, log
 from tests.control.databases import PATIENT
 from tests.control.kills.preemption import Preemption
-from tests.control.storms.eyes import Eyes
+from tests.control.storms.database_audit import DatabaseReader
 from tests.control.storms.hosts import fleet, size_of
-from tests.control.storms.service import CALM, Service
+from tests.control.storms.service import CALM, ServiceProcess
 from tests.wait import until
+
+pytestmark = pytest.mark.early
 
 
 def spoil(url: str) -> None:
@@ -26,7 +29,9 @@ def spoil(url: str) -> None:
     def work(connection: Connection) -> None:
         head = log.head(connection)
         for seq in (head - 1, head):
-            log.save_checkpoint(connection, log.Checkpoint(seq=seq, at_ns=1, format="hostler-engine-1", body=b"x"))
+            log.save_checkpoint(
+                connection, log.StoredCheckpoint(seq=seq, at_ns=1, format="hostler-engine-1", body=b"x")
+            )
         log.forget_before(connection, head + 1)
 
     database = open_database(url, limits=PATIENT)
@@ -34,11 +39,11 @@ def spoil(url: str) -> None:
     database.close()
 
 
-async def story(service: Service, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+async def story(service: ServiceProcess, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     await service.start()
     async with fleet([service], ["host-0"], size_of(4)) as hosts:
-        scene = Preemption(service, hosts)
-        await scene.begin()
+        scenario = Preemption(service, hosts)
+        await scenario.begin()
         service.kill()
         spoil(service.url)
         service.exec()
@@ -47,11 +52,11 @@ async def story(service: Service, words: list[str], capsys: pytest.CaptureFixtur
             return "the log cannot be followed" in service.log.read_text()
 
         await until(is_stuck, "it cannot follow the log", saw=service.log.read_text)
-        await scene.until("victim", lambda vm: vm["state"] == "stopping")  # users read
-        explained = await scene.decision("victim")  # which has a place, so "not decided" would be wrong
+        await scenario.until("victim", lambda vm: vm["state"] == "stopping")  # users read
+        explained = await scenario.decision("victim")  # which has a place, so "not decided" would be wrong
         assert (explained.status_code, "cannot follow the log" in explained.text) == (503, True), explained.text
-        await scene.create("late", priority=50)  # and write
-        await scene.until("late", lambda vm: vm["state"] == "pending")
+        await scenario.create("late", priority=50)  # and write
+        await scenario.until("late", lambda vm: vm["state"] == "pending")
         assert service.exit_code() is None
         if not service.url.startswith("postgresql"):
             assert main(words) == 4
@@ -63,17 +68,17 @@ async def story(service: Service, words: list[str], capsys: pytest.CaptureFixtur
         assert report["lost"] == list(LOST)
         await service.start()
         await service.ready(leads=True)
-        await scene.until("bystander", lambda vm: vm["state"] == "running")
-        await scene.until("late", lambda vm: vm["state"] == "running")
-        await scene.until_under_way()
-        scene.check_once()
-        scene.may_end.set()
-        await scene.until("urgent", lambda vm: vm["state"] == "running")
-        await scene.until("victim", lambda vm: vm["state"] == "pending")
-        scene.check_once()
+        await scenario.until("bystander", lambda vm: vm["state"] == "running")
+        await scenario.until("late", lambda vm: vm["state"] == "running")
+        await scenario.until_under_way()
+        scenario.check_once()
+        scenario.may_end.set()
+        await scenario.until("urgent", lambda vm: vm["state"] == "running")
+        await scenario.until("victim", lambda vm: vm["state"] == "pending")
+        scenario.check_once()
     service.stop()
-    with Eyes(service.url) as eyes:
-        assert any(entry.subject == "engine.rebuilt" for entry in eyes.entries())
+    with DatabaseReader(service.url) as reader:
+        assert any(entry.subject == "engine.rebuilt" for entry in reader.entries())
     await service.start()  # from the checkpoint that it saved since
     await service.ready(leads=True)
     service.stop()
@@ -82,7 +87,7 @@ async def story(service: Service, words: list[str], capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_rebuilt_engine_leaves_vms_and_decides_the_rest(tmp_path: Path, request: pytest.FixtureRequest, kind, capsys):
     url = request.getfixturevalue("sqlite_url" if kind == "sqlite" else "postgres_url")
-    service = Service(tmp_path, url, options=CALM)
+    service = ServiceProcess(tmp_path, url, options=CALM)
     words = ["rebuild", "--yes", "--database-url", url, "-o", "json"]
     try:
         asyncio.run(story(service, words, capsys))

@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.control.kills.judge import Found
+from tests.control.kills.consistency_checks import Found
 from tests.control.kills.story import rounds, run_story
 from tests.control.storms.hosts import fleet, size_of
-from tests.control.storms.service import CALM, Service
+from tests.control.storms.service import CALM, ServiceProcess
+
+pytestmark = pytest.mark.early
 
 HOSTS, CPU, MOST = 6, 8, 24
 NAMES = [f"host-{number}" for number in range(HOSTS)]
 SIZE = size_of(CPU)
 
 
-async def deaths_of_one(service: Service, count: int, seed: int) -> None:
+async def deaths_of_one(service: ServiceProcess, count: int, seed: int) -> None:
     """Kill it so often; once for ten deaths it may end in good order besides, and later ones begin at a checkpoint."""
     killed = 0
 
@@ -42,7 +44,7 @@ async def deaths_of_one(service: Service, count: int, seed: int) -> None:
 
 
 def play(folder: Path, url: str, count: int, seed: int) -> None:
-    service = Service(folder, url, options=CALM)
+    service = ServiceProcess(folder, url, options=CALM)
     run_story(deaths_of_one(service, count, seed), [service])
 
 
@@ -63,7 +65,7 @@ def test_fifty_deaths_of_a_service_on_postgresql(tmp_path: Path, postgres_url: s
     play(tmp_path, postgres_url, 50, seed=4)
 
 
-async def deaths_of_leaders(services: list[Service], count: int, seed: int, took: list[float]) -> None:
+async def deaths_of_leaders(services: list[ServiceProcess], count: int, seed: int, took: list[float]) -> None:
     async def kill(number: int, dice: random.Random) -> None:
         leader, other = services if (await services[0].ready())["is_leader"] else services[::-1]
         began = time.monotonic()
@@ -85,7 +87,7 @@ async def deaths_of_leaders(services: list[Service], count: int, seed: int, took
 
 def play_leaders(folder: Path, url: str, count: int, seed: int) -> None:
     took: list[float] = []
-    services = [Service(folder, url, name=name, options=CALM) for name in ("first", "second")]
+    services = [ServiceProcess(folder, url, name=name, options=CALM) for name in ("first", "second")]
     run_story(deaths_of_leaders(services, count, seed, took), services)
     print("takeovers after", ", ".join(f"{one:.1f} s" for one in took))
     assert len(took) == count
@@ -106,5 +108,5 @@ def test_a_service_that_ends_in_good_order_is_as_its_twin(tmp_path: Path, sqlite
         service.exec()
         await service.ready(leads=True)  # who leads saves where it is
 
-    service = Service(tmp_path, sqlite_url, options=CALM)
+    service = ServiceProcess(tmp_path, sqlite_url, options=CALM)
     run_story(story(), [service])

@@ -9,22 +9,27 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import pytest
 
 from hostler.agent.messages import HostSize
 from hostler.control.books import ledger
 from hostler.control.books.books import Books
-from hostler.control.fleet.announcing import announce
-from hostler.control.fleet.hosts import HostBody
+from hostler.control.fleet.hosts.host_body import HostBody
+from hostler.control.fleet.hosts.host_writes import announce
 from hostler.control.services import first_start
 from hostler.control.settings import ControlSettings
-from hostler.control.store import Connection, Database, hosts, lease, open_database
-from hostler.control.store.hosts import HostRow
-from hostler.control.vms import wishes
+from hostler.control.store import Connection, Database, open_database
+from hostler.control.store.history import lease
+from hostler.control.store.rows import hosts
+from hostler.control.store.rows.hosts import HostRow
+from hostler.control.vms import desired_state
 from hostler.control.vms.spec import VmSpec
-from tests.control.storms.eyes import Eyes
+from tests.control.storms.database_audit import DatabaseReader
 from tests.control.storms.hosts import GIB
-from tests.control.storms.service import CALM, Service
+from tests.control.storms.service import CALM, ServiceProcess
 from tests.wait import until
+
+pytestmark = pytest.mark.early
 
 HOSTS, VMS, BATCH = 1_000, 10_000, 500
 SIZE = HostSize(cpu_millis=16_000, memory_bytes=64 * GIB, disk_bytes=1024 * GIB)
@@ -42,7 +47,7 @@ def add_vms(connection: Connection, first: int) -> None:
     now_ns = time.time_ns()
     for number in range(first, first + BATCH):
         spec = VmSpec(cpu=1, memory=f"{1 + number % 4}Gi")
-        change = wishes.create(f"{number:032x}", "default", f"vm-{number}", spec)
+        change = desired_state.create(f"{number:032x}", "default", f"vm-{number}", spec)
         ledger.insert(connection, change, actor="test", now_ns=now_ns)
 
 
@@ -75,7 +80,7 @@ def test_ten_thousand_vms_are_known_at_the_first_answer(tmp_path: Path, sqlite_u
         key = asyncio.run(fill(database))
     finally:
         database.close()
-    service = Service(tmp_path, sqlite_url, options=CALM)  # of its hosts no agent is there to be heard
+    service = ServiceProcess(tmp_path, sqlite_url, options=CALM)  # of its hosts no agent is there to be heard
 
     async def story() -> None:
         began = time.monotonic()
@@ -88,9 +93,9 @@ def test_ten_thousand_vms_are_known_at_the_first_answer(tmp_path: Path, sqlite_u
         async with client:
             asked = {"vms": [{"name": "next", "spec": {"cpu": 1, "memory": "1Gi"}}]}
             plan = (await client.post("/v1/plan", json=asked)).json()
-            with Eyes(sqlite_url) as eyes:
-                assert plan["seq"] >= eyes.rows("SELECT MAX(seq) FROM log WHERE kind = 'fact'")[0][0]
-                assert eyes.rows("SELECT COUNT(*) FROM placements")[0][0] == VMS
+            with DatabaseReader(sqlite_url) as reader:
+                assert plan["seq"] >= reader.rows("SELECT MAX(seq) FROM log WHERE kind = 'fact'")[0][0]
+                assert reader.rows("SELECT COUNT(*) FROM placements")[0][0] == VMS
             assert plan["placements"][0]["host"]
             whole = {"vms": [{"name": "all", "count": 1000, "spec": {"cpu": 16, "memory": "1Gi"}}]}
             planned = (await client.post("/v1/plan", json=whole)).json()["placements"]
@@ -110,7 +115,7 @@ def test_a_service_on_a_file_does_not_wait_for_a_dead_leader(tmp_path: Path, sql
         database.submit(lambda connection: lease.take(connection, "somebody who died", 100_000.0)).result()
     finally:
         database.close()
-    service = Service(tmp_path, sqlite_url)
+    service = ServiceProcess(tmp_path, sqlite_url)
 
     async def story() -> None:
         service.exec()

@@ -11,8 +11,8 @@ import asyncio
 import gzip
 from pathlib import Path
 
-from tests.control.storms.eyes import Eyes
-from tests.control.storms.service import CALM, Service
+from tests.control.storms.database_audit import DatabaseReader
+from tests.control.storms.service import CALM, ServiceProcess
 
 STUCK = Path(__file__).parent / "data" / "preemption-fd5b4e2.db.gz"
 
@@ -20,9 +20,9 @@ STUCK = Path(__file__).parent / "data" / "preemption-fd5b4e2.db.gz"
 def test_database_stuck_in_a_preemption_is_served(tmp_path: Path):
     database = tmp_path / "control.db"
     database.write_bytes(gzip.decompress(STUCK.read_bytes()))
-    service = Service(tmp_path, f"sqlite:///{database}", options=CALM)
-    with Eyes(service.url) as eyes:
-        last = eyes.entries()[-1].seq
+    service = ServiceProcess(tmp_path, f"sqlite:///{database}", options=CALM)
+    with DatabaseReader(service.url) as reader:
+        last = reader.entries()[-1].seq
 
     async def serve_once() -> None:
         await service.start()
@@ -34,5 +34,5 @@ def test_database_stuck_in_a_preemption_is_served(tmp_path: Path):
         service.stop()
     told = service.log.read_text()
     assert "cannot be used" not in told, told
-    with Eyes(service.url) as eyes:
-        assert eyes.entries()[-1].seq >= last
+    with DatabaseReader(service.url) as reader:
+        assert reader.entries()[-1].seq >= last

@@ -9,55 +9,55 @@ import msgspec
 import pytest
 
 from hostler.control.books.follower import Follower, Step
-from hostler.control.store import log
-from hostler.control.store.log import Entry
+from hostler.control.store.history import log
+from hostler.control.store.history.log import StoredEntry
 from hostler.control.vms.guests import vm_of_uid
 from hostler.model import Event, GuestArrived, GuestBound
-from tests.control.api.house import open_house
+from tests.control.api.service_in_process import open_service
 from tests.control.kills.story import check_saved
 from tests.control.kills.twins import decisions
 
 _EVENT = msgspec.json.Decoder(Event)
 
 
-async def a_log() -> tuple[list[Entry], dict[str, str]]:
+async def a_log() -> tuple[list[StoredEntry], dict[str, str]]:
     """Return the log of a service that placed some VMs, and where it says that they are."""
-    async with open_house() as house:
-        await house.add_hosts("a", "b", "c")
+    async with open_service() as service:
+        await service.add_hosts("a", "b", "c")
         for number in range(9):
-            await house.create(f"vm-{number}", spec={"cpu": str(1 + number % 2)})
-            await house.settle()
-        told = (await house.ask("GET", "/v1/vms")).json()["items"]
-        entries = await house.database.read(lambda connection: log.read_after(connection, 0, 10_000))
+            await service.create(f"vm-{number}", spec={"cpu": str(1 + number % 2)})
+            await service.settle()
+        told = (await service.ask("GET", "/v1/vms")).json()["items"]
+        entries = await service.database.read(lambda connection: log.read_after(connection, 0, 10_000))
         return entries, {vm["id"]: vm["host"] for vm in told if vm["host"]}
 
 
 @pytest.fixture(scope="module")
-def lived() -> tuple[list[Entry], dict[str, str]]:
+def lived() -> tuple[list[StoredEntry], dict[str, str]]:
     return asyncio.run(a_log())
 
 
-def first(entries: list[Entry], is_it: Callable[[Entry], bool]) -> int:
+def first(entries: list[StoredEntry], is_it: Callable[[StoredEntry], bool]) -> int:
     return next(at for at, entry in enumerate(entries) if is_it(entry))
 
 
-def is_fact(entry: Entry, kind: type) -> bool:
+def is_fact(entry: StoredEntry, kind: type) -> bool:
     return entry.kind == "fact" and isinstance(_EVENT.decode(entry.body), kind)
 
 
-def with_body(entries: list[Entry], at: int, body: bytes) -> list[Entry]:
+def with_body(entries: list[StoredEntry], at: int, body: bytes) -> list[StoredEntry]:
     forged = list(entries)
     forged[at] = msgspec.structs.replace(entries[at], body=body)
     return forged
 
 
-def test_a_twin_puts_vms_where_the_service_did(lived: tuple[list[Entry], dict[str, str]]):
+def test_a_twin_puts_vms_where_the_service_did(lived: tuple[list[StoredEntry], dict[str, str]]):
     entries, told = lived
     assert {vm_of_uid(one.uid): one.host for one in decisions(entries) if one.host} == told
     assert len(set(told.values())) == 3
 
 
-def test_a_placement_that_nobody_decided_is_noticed(lived: tuple[list[Entry], dict[str, str]]):
+def test_a_placement_that_nobody_decided_is_noticed(lived: tuple[list[StoredEntry], dict[str, str]]):
     entries, _ = lived
     at = first(entries, lambda entry: is_fact(entry, GuestBound))
     true = _EVENT.decode(entries[at].body)
@@ -68,7 +68,7 @@ def test_a_placement_that_nobody_decided_is_noticed(lived: tuple[list[Entry], di
         decisions(with_body(entries, at, forged))
 
 
-def test_a_decision_that_is_not_in_the_log_is_noticed(lived: tuple[list[Entry], dict[str, str]]):
+def test_a_decision_that_is_not_in_the_log_is_noticed(lived: tuple[list[StoredEntry], dict[str, str]]):
     entries, _ = lived
     at = first(entries, lambda entry: is_fact(entry, GuestBound))
     forged = list(entries)
@@ -77,7 +77,7 @@ def test_a_decision_that_is_not_in_the_log_is_noticed(lived: tuple[list[Entry], 
         decisions(forged)
 
 
-def test_a_vm_that_was_larger_than_the_log_says_is_noticed(lived: tuple[list[Entry], dict[str, str]]):
+def test_a_vm_that_was_larger_than_the_log_says_is_noticed(lived: tuple[list[StoredEntry], dict[str, str]]):
     entries, _ = lived
     at = first(entries, lambda entry: is_fact(entry, GuestArrived))
     forged = entries[at].body.replace(b'["cpu",1000]', b'["cpu",4000]')
@@ -86,7 +86,7 @@ def test_a_vm_that_was_larger_than_the_log_says_is_noticed(lived: tuple[list[Ent
         decisions(with_body(entries, at, forged))
 
 
-def test_a_step_that_came_to_something_else_is_noticed(lived: tuple[list[Entry], dict[str, str]]):
+def test_a_step_that_came_to_something_else_is_noticed(lived: tuple[list[StoredEntry], dict[str, str]]):
     entries, _ = lived
     at = first(entries, lambda entry: entry.kind == "step")
     step = msgspec.json.decode(entries[at].body, type=Step)
@@ -95,13 +95,13 @@ def test_a_step_that_came_to_something_else_is_noticed(lived: tuple[list[Entry],
         decisions(with_body(entries, at, forged))
 
 
-def read_all(entries: list[Entry]) -> Follower:
+def read_all(entries: list[StoredEntry]) -> Follower:
     found = Follower.begin()
     found.read(entries)
     return found
 
 
-def test_state_is_as_its_twin_also_if_a_fact_waits_in_front_of_a_step(lived: tuple[list[Entry], dict[str, str]]):
+def test_state_is_as_its_twin_also_if_a_fact_waits_in_front_of_a_step(lived: tuple[list[StoredEntry], dict[str, str]]):
     entries, _ = lived
     at = first(entries, lambda entry: entry.kind == "step")
     at += first(entries[at:], lambda entry: entry.kind == "fact")  # the first fact behind a step
@@ -114,7 +114,7 @@ def test_state_is_as_its_twin_also_if_a_fact_waits_in_front_of_a_step(lived: tup
     check_saved(saved, written)
 
 
-def test_saved_state_that_is_not_that_of_the_log_is_noticed(lived: tuple[list[Entry], dict[str, str]]):
+def test_saved_state_that_is_not_that_of_the_log_is_noticed(lived: tuple[list[StoredEntry], dict[str, str]]):
     entries, _ = lived
     at = first(entries, lambda entry: is_fact(entry, GuestArrived))
     smaller = entries[at].body.replace(b'["cpu",1000]', b'["cpu",900]')

@@ -14,20 +14,20 @@ from contextlib import suppress
 
 import msgspec
 
-from hostler.control.books.follower import Step, digest_of
+from hostler.control.books.follower import Step, digest_of_actions
 from hostler.control.settings import ControlSettings, policies_for
-from hostler.control.store.log import Entry
+from hostler.control.store.history.log import StoredEntry
 from hostler.engine import Engine
 from hostler.errors import HostlerError
-from hostler.model import Bind, BindFailed, Event, GuestBound, Hold
+from hostler.model import Bind, BindFailed, Defer, Event, GuestBound
 
-__all__ = ["Decision", "Twin", "decisions"]
+__all__ = ["LogTwin", "TwinDecision", "decisions"]
 
 _EVENT = msgspec.json.Decoder(Event)
 _STEP = msgspec.json.Decoder(Step)
 
 
-class Decision(msgspec.Struct, frozen=True):
+class TwinDecision(msgspec.Struct, frozen=True):
     """What was decided about a guest, in which entry of the log; no host: it waits."""
 
     seq: int
@@ -35,17 +35,17 @@ class Decision(msgspec.Struct, frozen=True):
     host: str
 
 
-class Twin:
+class LogTwin:
     """An engine of its own, and what it decided so far."""
 
     def __init__(self) -> None:
         self.engine = Engine(policies_for(ControlSettings()))
-        self.decided: list[Decision] = []
+        self.decided: list[TwinDecision] = []
         self._seq = 0
         self._waiting: deque[tuple[int, Event]] = deque()
         self._promised: dict[str, str] = {}  # what it decided last and has not seen in the log yet
 
-    def read(self, entries: Sequence[Entry]) -> None:
+    def read(self, entries: Sequence[StoredEntry]) -> None:
         """Live on through what is new in a log; AssertionError where that shows what the twin did not decide."""
         for entry in entries:
             if entry.seq > self._seq:
@@ -53,7 +53,7 @@ class Twin:
                 self._seq = entry.seq
         self._check_told()
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: StoredEntry) -> None:
         if entry.kind == "step":
             self._think(entry.seq, _STEP.decode(entry.body))
         elif entry.kind == "fact":
@@ -71,19 +71,19 @@ class Twin:
             with suppress(HostlerError):  # a fact that is no news, or comes too late, is refused everywhere
                 self.engine.apply(msgspec.structs.replace(event, at=min(event.at, step.now)))
         actions = self.engine.step(step.now, step.limit)
-        assert digest_of(actions) == step.digest, f"entry {seq}: the twin decided otherwise"
+        assert digest_of_actions(actions) == step.digest, f"entry {seq}: the twin decided otherwise"
         self._promised = {action.uid: action.host for action in actions if isinstance(action, Bind)}
         for action in actions:
-            if isinstance(action, Bind | Hold):
+            if isinstance(action, Bind | Defer):
                 host = action.host if isinstance(action, Bind) else ""
-                self.decided.append(Decision(seq, action.uid, host))
+                self.decided.append(TwinDecision(seq, action.uid, host))
 
     def _check_told(self) -> None:
         assert not self._promised, f"the twin placed what the log does not show: {self._promised}"
 
 
-def decisions(entries: Sequence[Entry]) -> list[Decision]:
+def decisions(entries: Sequence[StoredEntry]) -> list[TwinDecision]:
     """Return all that a twin decides; AssertionError where the log shows something else."""
-    twin = Twin()
+    twin = LogTwin()
     twin.read(entries)
     return twin.decided

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.agent.drivers.qemu_lab import QemuLab
-from tests.control.storms.service import Service
+from tests.agent.drivers.qemu_setup import QemuSetup
+from tests.control.storms.service import ServiceProcess
 from tests.wait import GIVE_UP_S, until
 
 __all__ = ["QemuAgent", "processes_of", "ticks"]
@@ -48,12 +48,12 @@ def ticks(console: str) -> list[int]:
 class QemuAgent:
     """One host: its folders outlive its agents."""
 
-    def __init__(self, lab: QemuLab, name: str, service: Service) -> None:
+    def __init__(self, setup: QemuSetup, name: str, service: ServiceProcess) -> None:
         self.name = name
-        self.log = lab.folder / f"{name}.log"
-        self._lab = lab
+        self.log = setup.folder / f"{name}.log"
+        self._lab = setup
         self._service = service
-        self._token = lab.folder / f"{name}.token"
+        self._token = setup.folder / f"{name}.token"
         self._process: subprocess.Popen[bytes] | None = None
 
     async def join(self, client: httpx.AsyncClient) -> None:

@@ -12,27 +12,30 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.agent.drivers.qemu_lab import QemuLab
+from tests.agent.drivers.qemu_setup import QemuSetup
 from tests.control.real.agents import QemuAgent, processes_of, ticks
-from tests.control.storms.service import Service
+from tests.control.storms.service import ServiceProcess
 from tests.wait import until
+
+pytestmark = pytest.mark.early
 
 SILENT = ("--heartbeat", "1", "--silent-after", "120")  # nobody counts as silent only because the machine is busy
 
 
-class Scene:
+class ServiceWithRealVms:
     """A service, two hosts, and somebody who asks."""
 
-    def __init__(self, lab: QemuLab, service: Service, client: httpx.AsyncClient) -> None:
-        self.lab = lab
+    def __init__(self, setup: QemuSetup, service: ServiceProcess, client: httpx.AsyncClient) -> None:
+        self.setup = setup
         self.service = service
         self.client = client
-        self.hosts = {name: QemuAgent(lab, name, service) for name in ("one", "two")}
+        self.hosts = {name: QemuAgent(setup, name, service) for name in ("one", "two")}
 
     async def create(self, name: str) -> str:
         """Ask for a VM that boots the test guest; return its id."""
-        order = self.lab.order(name)
+        order = self.setup.order(name)
         spec = {
             "cpu": "1",
             "memory": "96Mi",
@@ -80,121 +83,121 @@ class Scene:
         await until(is_gone, f"{host} has nothing of it")
 
     def boots(self, vm: str, host: str) -> int:
-        return self.lab.console(vm, host).count("guest: up with")
+        return self.setup.console(vm, host).count("guest: up with")
 
 
-async def boot_and_stop(scene: Scene, vm: str) -> str:
-    home = await scene.becomes(vm, "running")
-    await scene.lab.said("guest: tick 1", vm, home)
-    assert scene.hosts[home].qemu_pid(vm)
-    await scene.ask(vm, "stop")
-    await scene.becomes(vm, "stopped", home)
-    assert "guest: power button" in scene.lab.console(vm, home), "it was asked to end"
-    assert not scene.hosts[home].qemu_pid(vm)
-    assert scene.hosts[home].has(vm)
-    await scene.ask(vm, "start")
-    await scene.becomes(vm, "running", home)
+async def boot_and_stop(scenario: ServiceWithRealVms, vm: str) -> str:
+    home = await scenario.becomes(vm, "running")
+    await scenario.setup.said("guest: tick 1", vm, home)
+    assert scenario.hosts[home].qemu_pid(vm)
+    await scenario.ask(vm, "stop")
+    await scenario.becomes(vm, "stopped", home)
+    assert "guest: power button" in scenario.setup.console(vm, home), "it was asked to end"
+    assert not scenario.hosts[home].qemu_pid(vm)
+    assert scenario.hosts[home].has(vm)
+    await scenario.ask(vm, "start")
+    await scenario.becomes(vm, "running", home)
 
     async def is_up_again() -> bool:
-        return scene.boots(vm, home) == 2
+        return scenario.boots(vm, home) == 2
 
     await until(is_up_again, "it boots again")
     return home
 
 
-async def kill_the_agent(scene: Scene, vm: str, home: str) -> None:
+async def kill_the_agent(scenario: ServiceWithRealVms, vm: str, home: str) -> None:
     """Its VM runs on while nobody is there, and obeys the next agent: the same process of QEMU."""
-    before = scene.hosts[home].qemu_pid(vm)
-    scene.hosts[home].kill()
-    count = len(ticks(scene.lab.console(vm, home)))
+    before = scenario.hosts[home].qemu_pid(vm)
+    scenario.hosts[home].kill()
+    count = len(ticks(scenario.setup.console(vm, home)))
 
     async def goes_on() -> bool:
-        return len(ticks(scene.lab.console(vm, home))) > count + 1
+        return len(ticks(scenario.setup.console(vm, home))) > count + 1
 
     await until(goes_on, "it counts on without an agent")
-    scene.hosts[home].start()
-    await scene.ask(vm, "pause")
-    await scene.becomes(vm, "paused", home)
-    await scene.ask(vm, "resume")
-    await scene.becomes(vm, "running", home)
-    assert scene.hosts[home].qemu_pid(vm) == before, "the next agent adopts what runs"
-    assert scene.boots(vm, home) == 2
-    unknown = (await scene.client.get(f"/v1/hosts/{home}")).json()["unknown_vms"]
+    scenario.hosts[home].start()
+    await scenario.ask(vm, "pause")
+    await scenario.becomes(vm, "paused", home)
+    await scenario.ask(vm, "resume")
+    await scenario.becomes(vm, "running", home)
+    assert scenario.hosts[home].qemu_pid(vm) == before, "the next agent adopts what runs"
+    assert scenario.boots(vm, home) == 2
+    unknown = (await scenario.client.get(f"/v1/hosts/{home}")).json()["unknown_vms"]
     assert not [one for one in unknown if one.startswith(vm)]
 
 
-async def kill_the_service(scene: Scene, vm: str, home: str) -> None:
+async def kill_the_service(scenario: ServiceWithRealVms, vm: str, home: str) -> None:
     """Nothing that runs notices."""
-    before = scene.hosts[home].qemu_pid(vm)
-    scene.service.kill()
-    await scene.service.start()
-    await scene.becomes(vm, "running", home)
-    assert scene.hosts[home].qemu_pid(vm) == before
+    before = scenario.hosts[home].qemu_pid(vm)
+    scenario.service.kill()
+    await scenario.service.start()
+    await scenario.becomes(vm, "running", home)
+    assert scenario.hosts[home].qemu_pid(vm) == before
 
 
-async def migrate(scene: Scene, vm: str, home: str) -> str:
-    [target] = set(scene.hosts) - {home}
-    await scene.ask(vm, "migrate", host=target)
-    await scene.becomes(vm, "running", target)
-    last = ticks(scene.lab.console(vm, home))
-    await scene.left(vm, home)
+async def migrate(scenario: ServiceWithRealVms, vm: str, home: str) -> str:
+    [target] = set(scenario.hosts) - {home}
+    await scenario.ask(vm, "migrate", host=target)
+    await scenario.becomes(vm, "running", target)
+    last = ticks(scenario.setup.console(vm, home))
+    await scenario.left(vm, home)
 
     async def counts() -> bool:
-        return bool(ticks(scene.lab.console(vm, target)))
+        return bool(ticks(scenario.setup.console(vm, target)))
 
     await until(counts, "it counts on there")
-    first = ticks(scene.lab.console(vm, target))[0]
+    first = ticks(scenario.setup.console(vm, target))[0]
     # A line that it was saying when it moved is whole on neither console.
     assert not last or 0 <= first - last[-1] <= 2, "it went on from where it was"
     assert first > 1
-    assert scene.boots(vm, target) == 0, "it did not boot"
+    assert scenario.boots(vm, target) == 0, "it did not boot"
     return target
 
 
-async def delete(scene: Scene, vm: str, home: str) -> None:
-    assert (await scene.client.delete(f"/v1/vms/{vm}")).status_code == 202
+async def delete(scenario: ServiceWithRealVms, vm: str, home: str) -> None:
+    assert (await scenario.client.delete(f"/v1/vms/{vm}")).status_code == 202
 
     async def is_gone() -> bool:
-        return (await scene.client.get(f"/v1/vms/{vm}")).status_code == 404
+        return (await scenario.client.get(f"/v1/vms/{vm}")).status_code == 404
 
     await until(is_gone, "it is gone")
-    await scene.left(vm, home)
-    operations = (await scene.client.get("/v1/operations", params={"limit": 100})).json()["items"]
+    await scenario.left(vm, home)
+    operations = (await scenario.client.get("/v1/operations", params={"limit": 100})).json()["items"]
     assert {one["state"] for one in operations if one["subject"] == vm} == {"done"}
 
 
-async def live(scene: Scene) -> None:
-    for agent in scene.hosts.values():
-        await agent.join(scene.client)
-    vm = await scene.create("web")
-    home = await boot_and_stop(scene, vm)
-    await kill_the_agent(scene, vm, home)
-    await kill_the_service(scene, vm, home)
-    target = await migrate(scene, vm, home)
-    await delete(scene, vm, target)
-    for agent in scene.hosts.values():
+async def live(scenario: ServiceWithRealVms) -> None:
+    for agent in scenario.hosts.values():
+        await agent.join(scenario.client)
+    vm = await scenario.create("web")
+    home = await boot_and_stop(scenario, vm)
+    await kill_the_agent(scenario, vm, home)
+    await kill_the_service(scenario, vm, home)
+    target = await migrate(scenario, vm, home)
+    await delete(scenario, vm, target)
+    for agent in scenario.hosts.values():
         agent.stop()
-    left = processes_of(scene.lab.folder)
+    left = processes_of(scenario.setup.folder)
     assert all("--watchdog only" in words for words in left.values()), left
 
 
-async def play(folder: Path, url: str, story: Callable[[Scene], Awaitable[None]]) -> None:
-    lab = QemuLab(folder)
-    service = Service(folder, url, options=SILENT)
+async def play(folder: Path, url: str, story: Callable[[ServiceWithRealVms], Awaitable[None]]) -> None:
+    setup = QemuSetup(folder)
+    service = ServiceProcess(folder, url, options=SILENT)
     agents: list[QemuAgent] = []
     try:
         await service.start()
         headers = {"Authorization": f"Bearer {service.key}"}
         async with httpx.AsyncClient(base_url=service.address, headers=headers, timeout=120) as client:
-            scene = Scene(lab, service, client)
-            agents += scene.hosts.values()
-            await story(scene)
+            scenario = ServiceWithRealVms(setup, service, client)
+            agents += scenario.hosts.values()
+            await story(scenario)
     finally:
         for agent in agents:
             await agent.clean()
         service.kill()
-        await lab.clean()
-    assert processes_of(lab.folder) == {}
+        await setup.clean()
+    assert processes_of(setup.folder) == {}
 
 
 def test_a_vm_boots_stops_outlives_agent_and_service_moves_and_goes(tmp_path: Path, sqlite_url: str):

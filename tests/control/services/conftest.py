@@ -11,7 +11,7 @@ from hostler.control.access.principals import Principal
 from hostler.control.services import first_start
 from hostler.control.services.callers import Caller
 from hostler.control.store import Connection, Database, open_database
-from tests.control.api.house import fake_random
+from tests.control.api.service_in_process import fake_random
 from tests.control.databases import PATIENT, nothing_left_open, sqlite_url
 
 __all__ = ["nothing_left_open", "sqlite_url"]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from hostler.control.access import keys
 from hostler.control.services import first_start
-from hostler.control.store import Database, open_database, projects
-from tests.control.api.house import fake_random
+from hostler.control.store import Database, open_database
+from hostler.control.store.rows import projects
+from tests.control.api.service_in_process import fake_random
 from tests.control.services.conftest import NOW, Write
 
 

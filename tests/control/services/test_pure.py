@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.agent.messages import Capabilities
-from hostler.control.api.shapes import Host, HostUse
-from hostler.control.services.merging import merge
-from hostler.control.services.scheduling import scheduling_of
-from hostler.control.services.times import at, maybe_at, parse_time
+from hostler.control.schemas import Host, HostUse
+from hostler.control.services.hosts.host_views import scheduling_of
+from hostler.control.services.merge_patch import merge_patch
+from hostler.control.services.times import format_optional_time, format_time, parse_time
 from hostler.errors import InputError
 
 JSON = st.recursive(
@@ -25,7 +25,7 @@ OBJECTS = st.dictionaries(st.text(max_size=2), JSON, max_size=4)
 
 @given(st.integers(0, 2**62 - 1))
 def test_times_come_back_to_the_microsecond(time_ns: int) -> None:
-    assert parse_time("t", at(time_ns)) == time_ns // 1000 * 1000
+    assert parse_time("t", format_time(time_ns)) == time_ns // 1000 * 1000
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_what_is_no_time_is_refused_with_its_place(text: str) -> None:
 def test_zones_count_and_nothing_is_zero() -> None:
     assert parse_time("t", "1970-01-01T01:00:00+01:00") == 0
     assert parse_time("t", "") == 0
-    assert maybe_at(0) is None
-    assert at(1_500_000_000) == "1970-01-01T00:00:01.500000Z"
+    assert format_optional_time(0) is None
+    assert format_time(1_500_000_000) == "1970-01-01T00:00:01.500000Z"
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,14 @@ def test_zones_count_and_nothing_is_zero() -> None:
     ],
 )
 def test_patches_merge_as_the_standard_says(old: dict[str, Any], patch: dict[str, Any], new: dict[str, Any]) -> None:
-    assert merge(old, patch) == new
+    assert merge_patch(old, patch) == new
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_patch_applied_twice_changes_nothing_more_and_leaves_its_input_alone(
-    old: dict[str, Any], patch: dict[str, Any]
-) -> None:
+def test_patch_is_idempotent_and_keeps_its_input(old: dict[str, Any], patch: dict[str, Any]) -> None:
     before = repr((old, patch))
-    once = merge(old, patch)
-    assert merge(once, patch) == once
+    once = merge_patch(old, patch)
+    assert merge_patch(once, patch) == once
     assert repr((old, patch)) == before
 
 

@@ -9,11 +9,12 @@ import sys
 import threading
 from functools import partial
 
-from hostler.control.store import Limits, log, open_database
-from hostler.control.store.log import NewEntry
+from hostler.control.store import DatabaseLimits, open_database
+from hostler.control.store.history import log
+from hostler.control.store.history.log import NewEntry
 
 # A busy machine may let it stand still in a transaction.
-PATIENT = Limits(busy_s=300.0, connect_s=60.0, statement_s=300.0, lock_s=300.0, idle_in_transaction_s=300.0)
+PATIENT = DatabaseLimits(busy_s=300.0, connect_s=60.0, statement_s=300.0, lock_s=300.0, idle_in_transaction_s=300.0)
 
 
 def main(url: str, who: str, threads: int, count: int) -> None:

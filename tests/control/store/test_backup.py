@@ -14,15 +14,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostler.control.store import Database, documents, hosts, lease, log, open_database, placements, projects, vms
-from hostler.control.store.backup import backup, restore, restore_in_place, verify
+from hostler.control.store import Database, open_database
+from hostler.control.store.backup.backup import backup, restore, restore_in_place, verify
+from hostler.control.store.backup.restored_numbers import OF_A_BACKUP
 from hostler.control.store.errors import BackupError, DamagedDatabaseError, DatabaseInUseError, NewerDatabaseError
-from hostler.control.store.hosts import HostRow
-from hostler.control.store.placements import PlacementRow
-from hostler.control.store.projects import ProjectRow
-from hostler.control.store.renumbering import OF_A_BACKUP
+from hostler.control.store.history import lease, log
+from hostler.control.store.rows import documents, hosts, placements, projects, vms
+from hostler.control.store.rows.hosts import HostRow
+from hostler.control.store.rows.placements import PlacementRow
+from hostler.control.store.rows.projects import ProjectRow
 from hostler.errors import InputError
-from tests.control.store.making import fact, insert_vms, vm
+from tests.control.store.row_makers import fact, insert_vms, vm
 
 
 def fill(database: Database, count: int) -> None:
@@ -118,7 +120,7 @@ def test_all_numbers_that_agents_compare_are_newer_after_each_restore(sqlite_url
         assert msgspec.json.decode(new.status) == {"id": "new", "generation": new.generation}
 
 
-def test_a_database_is_replaced_only_by_force_and_nothing_of_the_old_one_stays(made, sqlite_url):
+def test_database_is_replaced_only_by_force_and_completely(made, sqlite_url):
     database = open_database(sqlite_url)
     database.submit(lambda c: log.append(c, [fact(), fact()])).result(30)
     database.close()
@@ -134,7 +136,7 @@ def test_a_database_is_replaced_only_by_force_and_nothing_of_the_old_one_stays(m
     database.close()
 
 
-def test_a_write_ahead_log_that_a_killed_process_left_does_not_creep_into_the_restored_database(made, sqlite_url):
+def test_leftover_write_ahead_log_does_not_reach_restored_database(made, sqlite_url):
     from tests.control.store.test_log import start_writer
 
     with start_writer(sqlite_url, "late", 2, 10_000) as writer:
@@ -211,7 +213,7 @@ def test_a_restore_keeps_the_log_whole_when_old_entries_were_forgotten(sqlite_ur
 
     def forget(connection) -> int:
         for seq in (4, 5):
-            log.save_checkpoint(connection, log.Checkpoint(seq=seq, at_ns=1, format="1", body=b"x"))
+            log.save_checkpoint(connection, log.StoredCheckpoint(seq=seq, at_ns=1, format="1", body=b"x"))
         return log.forget_before(connection, 4)
 
     database.submit(forget).result(30)
@@ -249,11 +251,17 @@ def test_what_is_no_file_is_not_replaced_by_a_restore(made, tmp_path):
 
 DAMAGES = {
     "a host": ("UPDATE hosts SET body = x'00'", "host alpha cannot be read"),
-    "a spec": ("UPDATE vms SET spec = x'7b'", "the spec of VM vm-shop-web0-0 cannot be read"),
     "the log": ("UPDATE log SET body = x'7b' WHERE seq = 2", "entry 2 of the log cannot be read"),
     "letters": ("UPDATE log SET body = x'7b2261223a2022ff227d' WHERE seq = 3", "entry 3 of the log cannot be read"),
     "a checkpoint": ("UPDATE checkpoints SET body = x'c1'", "the checkpoint at 3 cannot be read"),
     "the secret": ("UPDATE settings SET body = x'7b7d'", "setting session-secret cannot be read"),
+    "a number": ("UPDATE vms SET cpu_millis = 'much' WHERE id LIKE '%web0%'", r"cpu_millis of vms \(vm-shop-web0-0\)"),
+    "a flag": ("UPDATE hosts SET is_cordoned = 0.5", r"is_cordoned of hosts \(h\) has a value of another type"),
+    "bytes": ("UPDATE hosts SET body = CAST('{}' AS TEXT)", r"column body of hosts \(h\)"),
+    "a name": ("UPDATE hosts SET state = x'7570'", r"column state of hosts \(h\)"),
+    "no letters": ("UPDATE hosts SET boot = CAST(x'ff' AS TEXT)", "damaged: Could not decode .* 'boot'"),
+    "no JSON": ("UPDATE hosts SET body = CAST('no JSON' AS BLOB)", "host alpha cannot be read"),
+    "the head": ("UPDATE log_head SET forgotten = 'none'", "numbers of the log are not numbers"),
     "a trigger": ("CREATE TRIGGER mine AFTER INSERT ON log BEGIN DELETE FROM api_keys; END", "triggers .*: mine"),
 }
 
@@ -265,8 +273,8 @@ def test_what_could_not_be_read_later_is_not_restored(sqlite_url, tmp_path, stat
 
     def more(connection) -> None:
         hosts.insert(connection, HostRow(id="h", name="alpha"))
-        log.save_checkpoint(connection, log.Checkpoint(seq=3, at_ns=1, format="test", body=b"\x80"))
-        secret = documents.Document(project="", name="session-secret", body=b'{"secret":"aaaa"}')
+        log.save_checkpoint(connection, log.StoredCheckpoint(seq=3, at_ns=1, format="test", body=b"\x80"))
+        secret = documents.DocumentRow(project="", name="session-secret", body=b'{"secret":"aaaa"}')
         documents.insert(connection, "setting", secret)
 
     database.submit(more).result(30)
@@ -291,7 +299,7 @@ def test_a_database_that_was_cut_off_is_damaged_and_no_bug(made, tmp_path):
 _KILLED = """
 import sys, os, signal
 from pathlib import Path
-from hostler.control.store import backup
+from hostler.control.store.backup.backup import restore
 
 step = int(sys.argv[3])
 steps = 0
@@ -304,7 +312,7 @@ def trace(frame, event, argument):
             os.kill(os.getpid(), signal.SIGKILL)
 
 sys.setprofile(trace)
-backup.restore(Path(sys.argv[1]), sys.argv[2], is_forced=True)
+restore(Path(sys.argv[1]), sys.argv[2], is_forced=True)
 """
 
 
@@ -314,7 +322,7 @@ def test_restore_killed_anywhere_leaves_old_or_new_file(made, sqlite_url, tmp_pa
     database.submit(lambda c: log.append(c, [fact(), fact()])).result(30)
     database.close()
     seen = set()
-    for step in (1, 5, 10, 20, 40, 60, 90, 130, 200, 400):
+    for step in (1, 5, 10, 20, 40, 60, 90, 130, 200, 400, 600, 1000, 2000, 4000):
         done = subprocess.run([sys.executable, "-c", _KILLED, str(made), sqlite_url, str(step)], capture_output=True)
         verify(tmp_path / "control.db")
         database = open_database(sqlite_url)
@@ -340,7 +348,7 @@ def test_next_restore_removes_scratch_file_of_killed_one(made, sqlite_url, tmp_p
 def test_forced_restore_of_bad_row_keeps_the_file(made, sqlite_url, tmp_path):
     """A backup that is whole, and holds a row that cannot be read, replaces nothing."""
     before = (tmp_path / "control.db").read_bytes()
-    damage(made, "UPDATE vms SET status = 'no JSON'")
+    damage(made, "UPDATE vms SET status = CAST('no JSON' AS BLOB)")
     with pytest.raises(BackupError, match=r"the status of VM .* cannot be read"):
         restore(made, sqlite_url, is_forced=True)
     assert (tmp_path / "control.db").read_bytes() == before

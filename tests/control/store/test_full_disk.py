@@ -22,7 +22,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _MOUNT, str(folder)]
     if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no file system can be mounted here")
-    words = [*alone, sys.executable, "-m", "tests.control.store.filling", str(folder)]
+    words = [*alone, sys.executable, "-m", "tests.control.store.full_disk", str(folder)]
     done = subprocess.run(words, cwd=_ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = msgspec.json.decode(done.stdout)

@@ -8,14 +8,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hostler.control.store import Database, log, open_database
+from hostler.control.store import Database, open_database
 from hostler.control.store.errors import LogWentBackError
-from hostler.control.store.history import History, Tip
-from hostler.control.store.log import Entry
-from tests.control.books.town import Replica, Town, all_placed, at_rest
+from hostler.control.store.history import log
+from hostler.control.store.history.continuity import LogContinuity, Tip
+from hostler.control.store.history.log import StoredEntry
+from tests.control.books.replica_setup import BooksReplica, ReplicaSetup, all_placed, at_rest
 from tests.control.databases import PATIENT
 from tests.control.postgres import PostgresServer
-from tests.control.store.making import fact
+from tests.control.store.row_makers import fact
 from tests.wait import until
 
 
@@ -139,11 +140,11 @@ def test_forgotten_entry_is_not_missed(database):
 
     def forget(connection) -> None:
         for seq in (4, 5):
-            log.save_checkpoint(connection, log.Checkpoint(seq=seq, at_ns=1, format="1", body=b""))
+            log.save_checkpoint(connection, log.StoredCheckpoint(seq=seq, at_ns=1, format="1", body=b""))
         assert log.forget_before(connection, 100) == 4
 
     database.submit(forget).result(30)
-    history = History(lambda connection: False)
+    history = LogContinuity(lambda connection: False)
     history.note(old)
     database.read_now(lambda connection: history._compare(connection, history.tip))
     assert history.went_back is None
@@ -152,55 +153,57 @@ def test_forgotten_entry_is_not_missed(database):
 
 
 def test_digest_of_an_entry_covers_all_that_is_stored(database):
-    found = Entry(seq=7, at_ns=1, kind="fact", body=b"b", actor="a", project="p", subject="s")
+    found = StoredEntry(seq=7, at_ns=1, kind="fact", body=b"b", actor="a", project="p", subject="s")
     others = [{"seq": 8}, {"at_ns": 2}, {"kind": "note"}, {"body": b"c"}, {"actor": "x"}, {"project": "x"}]
-    digests = {tip_of(found)} | {tip_of(Entry(**{**as_dict(found), **other})) for other in [*others, {"subject": "x"}]}
+    digests = {tip_of(found)} | {
+        tip_of(StoredEntry(**{**as_dict(found), **other})) for other in [*others, {"subject": "x"}]
+    }
     assert len(digests) == 8
 
 
-def tip_of(entry: Entry) -> bytes:
-    history = History(lambda connection: False)
+def tip_of(entry: StoredEntry) -> bytes:
+    history = LogContinuity(lambda connection: False)
     history.note(entry)
     return history.tip.digest
 
 
-def as_dict(entry: Entry) -> dict[str, object]:
+def as_dict(entry: StoredEntry) -> dict[str, object]:
     return {name: getattr(entry, name) for name in entry.__struct_fields__}
 
 
 def test_leader_stops_deciding_when_the_log_went_back(postgres, postgres_url):
     """It decides nothing and writes nothing, says what to do once, and answers what it is asked."""
 
-    async def scene() -> None:
+    async def story() -> None:
         database = open_database(postgres_url, limits=PATIENT)
-        town = Town(database)
-        await town.build(2)
-        replica = await Replica(town.books("leader")).start()
-        await town.create("first")
-        await all_placed(town, "first")
-        await at_rest(town, replica.books)
+        setup = ReplicaSetup(database)
+        await setup.build(2)
+        replica = await BooksReplica(setup.books("leader")).start()
+        await setup.create("first")
+        await all_placed(setup, "first")
+        await at_rest(setup, replica.books)
         # Its connections break once for the copy, and it goes on.
         standby = Standby(postgres, urlsplit(postgres_url).path.removeprefix("/"))
-        await town.create("second")
-        await all_placed(town, "second")
+        await setup.create("second")
+        await all_placed(setup, "second")
         standby.promote()
         await until(lambda: bool(replica.books.trouble))
         assert "lost changes that were committed" in replica.books.trouble
         assert not replica.books.is_ready
         assert not replica.books.is_leader
         with pytest.raises(LogWentBackError):
-            await town.create("third")
+            await setup.create("third")
         head = await database.read(log.head)
         tries = replica.books.rebuilds
         await replica.books.ask(lambda engine: engine.now)
         assert await database.read(log.head) == head
         assert replica.books.rebuilds == tries
-        told = [line for line in town.said if "hostler restore --in-place" in line]
-        assert len(told) == 1, town.said
+        told = [line for line in setup.said if "hostler restore --in-place" in line]
+        assert len(told) == 1, setup.said
         await replica.stop()
         await database.aclose()
 
     try:
-        asyncio.run(scene())
+        asyncio.run(story())
     finally:
         postgres.drop_database(f"{urlsplit(postgres_url).path.removeprefix('/')}_former")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hostler.control.store import Database, hosts
+from hostler.control.store import Database
 from hostler.control.store.errors import NameTakenError, NotFoundError, StaleVersionError
-from hostler.control.store.hosts import HostFilter, HostRow
-from tests.control.store.making import host
+from hostler.control.store.rows import hosts
+from hostler.control.store.rows.hosts import HostFilter, HostRow
+from tests.control.store.row_makers import host
 
 
 def put(database: Database, *rows: HostRow) -> None:

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hostler.control.store import Database, log, open_database
-from hostler.control.store.backup import backup, restore, restore_in_place
+from hostler.control.store import Database, open_database
+from hostler.control.store.backup.backup import backup, restore, restore_in_place
 from hostler.control.store.errors import LogWentBackError
-from hostler.control.store.history import Tip
-from hostler.control.store.known_heads import HeadFile, read_identity
+from hostler.control.store.history import log
+from hostler.control.store.history.continuity import Tip
+from hostler.control.store.history.known_heads import HeadFile, read_identity
 from tests.control.databases import PATIENT
 from tests.control.postgres import nobody_connected
 from tests.control.store.test_history import OTHER_PASTS, Standby, append, bodies, elsewhere
@@ -98,8 +99,9 @@ def test_process_started_after_lost_commits_does_not_serve(postgres_url, standby
 
 def test_killed_process_leaves_what_it_committed_last(postgres_url, standby, state):
     """The kill follows the answer at once: no thread had a second to write the file."""
-    words = "import sys, time; from pathlib import Path; from hostler.control.store import log, open_database\n"
-    words += "from tests.control.store.making import fact\n"
+    words = "import sys, time; from pathlib import Path; from hostler.control.store import open_database\n"
+    words += "from hostler.control.store.history import log\n"
+    words += "from tests.control.store.row_makers import fact\n"
     words += "database = open_database(sys.argv[1], state=Path(sys.argv[2]))\n"
     words += "database.submit(lambda c: log.append(c, [fact(b'4'), fact(b'5')])).result()\n"
     words += "print('committed', flush=True); time.sleep(600)\n"
@@ -186,7 +188,7 @@ def test_file_about_a_forgotten_entry_is_normal(url, state):
     def forget(connection) -> None:
         log.append(connection, [])
         for seq in (4, 5):
-            log.save_checkpoint(connection, log.Checkpoint(seq=seq, at_ns=1, format="1", body=b""))
+            log.save_checkpoint(connection, log.StoredCheckpoint(seq=seq, at_ns=1, format="1", body=b""))
         assert log.forget_before(connection, 100) == 4
 
     database = serve(url, None)
@@ -225,6 +227,33 @@ def test_file_put_back_by_hand_is_not_served(sqlite_url, state, tmp_path):
         serve(sqlite_url, state)
     restore_in_place(sqlite_url)
     serve(sqlite_url, state).close()
+
+
+def test_copy_without_an_identity_is_not_served(sqlite_url, state, tmp_path):
+    """The file alone was copied, from a time when the identity stood in the write-ahead log beside it only."""
+    path = Path(file_of(sqlite_url))
+    database = serve(sqlite_url, None)
+    add(database, "1")
+    database.close()
+    shutil.copy(path, tmp_path / "copy.db")
+    database = serve(sqlite_url, state)
+    add(database, "2", "3")
+    database.close()
+    shutil.copy(tmp_path / "copy.db", path)
+    for _ in range(2):
+        with pytest.raises(LogWentBackError, match="ends at entry 1, and entry 3 was committed"):
+            serve(sqlite_url, state)
+    restore_in_place(sqlite_url)
+    serve(sqlite_url, state).close()
+
+
+def test_new_database_at_a_known_place_is_served(sqlite_url, state):
+    """Who removes the file of a test begins anew."""
+    for _ in range(2):
+        database = serve(sqlite_url, state)
+        assert add(database, "1", "2") == [1, 2]
+        database.close()
+        Path(file_of(sqlite_url)).unlink()
 
 
 def test_copy_at_another_place_does_not_disturb_the_original(sqlite_url, state, tmp_path):

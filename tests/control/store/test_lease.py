@@ -9,16 +9,17 @@ import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
-from hostler.control.store import Database, lease, log, open_database
+from hostler.control.store import Database, open_database
 from hostler.control.store.database import open_backend
 from hostler.control.store.errors import DatabaseInUseError, LeaseLostError
-from hostler.control.store.lease import Lease
+from hostler.control.store.history import lease, log
+from hostler.control.store.history.lease import LeaderLease
 from hostler.errors import InputError
 from tests.control.databases import PATIENT
-from tests.control.store.making import fact
+from tests.control.store.row_makers import fact
 
 
-def take(database: Database, holder: str, ttl_s: float = 60.0) -> Lease | None:
+def take(database: Database, holder: str, ttl_s: float = 60.0) -> LeaderLease | None:
     return database.submit(lambda connection: lease.take(connection, holder, ttl_s)).result(30)
 
 
@@ -64,7 +65,7 @@ def test_taking_what_one_has_keeps_the_epoch(database):
     assert take(database, "a").epoch == 1
 
 
-def test_every_change_of_holder_raises_the_epoch_and_deposes_the_one_before(database):
+def test_every_change_of_holder_raises_the_epoch(database):
     first = take(database, "a")
     assert append_as(database, first.epoch) == [1]
     run_out(database)
@@ -132,7 +133,7 @@ def test_a_lease_without_a_holder_or_a_time_is_refused(database, holder, ttl_s):
 def test_of_many_who_want_it_at_once_one_gets_it(postgres_url):
     replicas = [open_database(postgres_url, limits=PATIENT) for _ in range(4)]
     barrier = threading.Barrier(4)
-    won: list[Lease | None] = []
+    won: list[LeaderLease | None] = []
 
     def run(number: int) -> None:
         barrier.wait()
@@ -148,7 +149,7 @@ def test_of_many_who_want_it_at_once_one_gets_it(postgres_url):
         replica.close()
 
 
-def test_a_takeover_waits_for_the_leaders_transaction_and_comes_before_its_next(postgres_url):
+def test_takeover_comes_between_two_transactions_of_the_leader(postgres_url):
     leader, follower = open_database(postgres_url, limits=PATIENT), open_database(postgres_url, limits=PATIENT)
     first = take(leader, "a")
     run_out(leader)
@@ -173,7 +174,7 @@ def test_a_takeover_waits_for_the_leaders_transaction_and_comes_before_its_next(
     follower.close()
 
 
-def test_the_check_itself_keeps_the_lease_from_being_taken_whatever_else_writers_lock(postgres_url):
+def test_epoch_check_keeps_lease_from_being_taken(postgres_url):
     database = open_database(postgres_url, limits=PATIENT)
     held = take(database, "a")
     run_out(database)
@@ -193,8 +194,8 @@ def test_the_check_itself_keeps_the_lease_from_being_taken_whatever_else_writers
 def test_however_often_it_changes_hands_epochs_in_the_log_never_go_back(postgres_url):
     replicas = [open_database(postgres_url, limits=PATIENT) for _ in range(3)]
 
-    def take_and_tell(replica: Database, holder: str) -> Lease | None:
-        def work(connection: Connection) -> Lease | None:
+    def take_and_tell(replica: Database, holder: str) -> LeaderLease | None:
+        def work(connection: Connection) -> LeaderLease | None:
             held = lease.take(connection, holder, 0.001)
             if held is not None:
                 log.append(connection, [fact(str(held.epoch).encode())])
@@ -230,7 +231,13 @@ def test_however_often_it_changes_hands_epochs_in_the_log_never_go_back(postgres
 def test_lease_of_dead_holder_is_waited_for_until_it_runs_out(database):
     told: list[str] = []
     take(database, "killed", ttl_s=0.5)
-    lease.wait_for_end(lambda: database.read_now(lease.read), "the database", told.append, hint="stop it")
+    # A busy machine may pause for longer than that, so the first look is as if it had come at once.
+    first = [msgspec.structs.replace(database.read_now(lease.read), left_s=0.5)]
+
+    def look() -> LeaderLease:
+        return first.pop() if first else database.read_now(lease.read)
+
+    lease.wait_for_end(look, "the database", told.append, hint="stop it")
     assert not database.read_now(lease.read).is_held
     assert [line.startswith("killed leads or ended without notice; its lease lasts ") for line in told] == [True]
 
@@ -244,9 +251,9 @@ def test_lease_that_nobody_holds_is_not_waited_for(database):
 @pytest.mark.parametrize("how", ["renewed", "taken by another"])
 def test_lease_of_live_holder_ends_the_wait_at_once(database, how):
     """The holder shows a sign of life between the first look and the second."""
-    looks: list[Lease] = []
+    looks: list[LeaderLease] = []
 
-    def look() -> Lease:
+    def look() -> LeaderLease:
         if looks and how == "renewed":
             database.submit(lambda connection: lease.renew(connection, held)).result(30)
         elif looks:

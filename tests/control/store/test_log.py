@@ -5,19 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from hostler.control.store import Database, log, open_database
+from hostler.control.store import Database, open_database
 from hostler.control.store.errors import LogForgottenError
-from hostler.control.store.log import Checkpoint, Entry
+from hostler.control.store.history import log
+from hostler.control.store.history.log import StoredCheckpoint, StoredEntry
 from hostler.errors import InputError
 from tests.control.databases import PATIENT
-from tests.control.store.making import fact, note
+from tests.control.store.row_makers import fact, note
 from tests.control.store.test_writer import Gate
-from tests.wait import GIVE_UP_S
+from tests.wait import GIVE_UP_S, wait_until
 
 WRITER = Path(__file__).with_name("log_writer.py")
 
@@ -26,7 +26,7 @@ def append(database: Database, *entries: log.NewEntry) -> list[int]:
     return database.submit(lambda connection: log.append(connection, entries)).result(30)
 
 
-def entries_after(database: Database, seq: int, limit: int = 100_000, **rest) -> list[Entry]:
+def entries_after(database: Database, seq: int, limit: int = 100_000, **rest) -> list[StoredEntry]:
     return database.read_now(lambda connection: log.read_after(connection, seq, limit, **rest))
 
 
@@ -59,7 +59,7 @@ def test_entries_are_numbered_from_one_and_read_back_whole(database):
     assert append(database, fact(b"a", project="shop", subject="vm-1"), note(b"b")) == [1, 2]
     assert append(database) == []
     assert append(database, fact(b"c")) == [3]
-    expected = Entry(seq=1, at_ns=1, kind="fact", body=b"a", actor="test", project="shop", subject="vm-1")
+    expected = StoredEntry(seq=1, at_ns=1, kind="fact", body=b"a", actor="test", project="shop", subject="vm-1")
     found = entries_after(database, 0)
     assert found[0] == expected
     assert [entry.seq for entry in found] == [1, 2, 3]
@@ -122,8 +122,7 @@ def test_eight_threads_leave_no_gap(sqlite_url):
     threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
-    while database.waiting < 8:
-        time.sleep(0.01)
+    wait_until(lambda: database.waiting >= 8)
     gate.open()
     for thread in threads:
         thread.join()
@@ -152,19 +151,19 @@ def test_a_process_that_is_killed_loses_nothing_that_it_acknowledged(url, lines)
 
 
 def save(database: Database, seq: int, body: bytes = b"state") -> None:
-    checkpoint = Checkpoint(seq=seq, at_ns=5, format="1", body=body)
+    checkpoint = StoredCheckpoint(seq=seq, at_ns=5, format="1", body=body)
     database.submit(lambda connection: log.save_checkpoint(connection, checkpoint)).result(30)
 
 
-def test_the_latest_checkpoint_is_found_and_one_older_is_kept(database):
+def test_the_checkpoint_before_is_found_and_one_older_is_kept(database):
     append(database, *[fact() for _ in range(9)])
-    assert database.read_now(log.latest_checkpoint) is None
+    assert database.read_now(log.checkpoint_before) is None
     for seq in (2, 5, 7):
         save(database, seq, f"at {seq}".encode())
-    found = database.read_now(log.latest_checkpoint)
+    found = database.read_now(log.checkpoint_before)
     assert (found.seq, found.body, found.format) == (7, b"at 7", "1")
     save(database, 7, b"again")
-    assert database.read_now(log.latest_checkpoint).body == b"again"
+    assert database.read_now(log.checkpoint_before).body == b"again"
     with pytest.raises(InputError):
         save(database, 10)
 
@@ -195,9 +194,9 @@ def test_unusable_checkpoints_go_when_another_is_saved(database):
     append(database, *[fact() for _ in range(9)])
     for seq in (2, 5, 7):
         save(database, seq)
-    kept = Checkpoint(seq=9, at_ns=5, format="1", body=b"good")
+    kept = StoredCheckpoint(seq=9, at_ns=5, format="1", body=b"good")
     database.submit(lambda connection: log.save_checkpoint(connection, kept, unusable=(7,))).result(30)
-    assert database.read_now(log.latest_checkpoint) == kept
+    assert database.read_now(log.checkpoint_before) == kept
     assert database.read_now(lambda connection: log.checkpoint_before(connection, 9)).seq == 5
     assert database.read_now(lambda connection: log.checkpoint_before(connection, 5)) is None
 

@@ -5,66 +5,52 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from hostler.control.store import Notifier, log
-from tests.control.store.making import fact
+from hostler.control.store import Notifier
+from hostler.control.store.history import log
+from tests.control.store.row_makers import fact
 
 
-def test_a_notice_from_another_thread_wakes_all_who_wait():
-    async def scene() -> None:
-        notifier = Notifier()
-        waiting = [asyncio.create_task(notifier.wait(30)) for _ in range(3)]
-        await asyncio.sleep(0)
-        threading.Thread(target=notifier.poke).start()
-        assert await asyncio.gather(*waiting) == [1, 1, 1]
-
-    asyncio.run(scene())
+async def test_a_notice_from_another_thread_wakes_all_who_wait():
+    notifier = Notifier()
+    waiting = [asyncio.create_task(notifier.wait(30)) for _ in range(3)]
+    await asyncio.sleep(0)
+    threading.Thread(target=notifier.poke).start()
+    assert await asyncio.gather(*waiting) == [1, 1, 1]
 
 
-def test_a_notice_that_came_before_the_wait_counts():
-    async def scene() -> None:
-        notifier = Notifier()
-        seen = notifier.count
-        notifier.poke()
-        async with asyncio.timeout(30):
-            assert await notifier.wait(3600, since=seen) == 1
-        assert await notifier.wait(0, since=1) == 1
-
-    asyncio.run(scene())
+async def test_a_notice_that_came_before_the_wait_counts():
+    notifier = Notifier()
+    seen = notifier.count
+    notifier.poke()
+    async with asyncio.timeout(30):
+        assert await notifier.wait(3600, since=seen) == 1
+    assert await notifier.wait(0, since=1) == 1
 
 
-def test_without_a_notice_waiting_ends_by_itself():
-    async def scene() -> None:
-        notifier = Notifier()
-        assert await notifier.wait(0.01) == 0
-        task = asyncio.create_task(notifier.wait(30))
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-        notifier.poke()
-
-    asyncio.run(scene())
+async def test_without_a_notice_waiting_ends_by_itself():
+    notifier = Notifier()
+    assert await notifier.wait(0.01) == 0
+    task = asyncio.create_task(notifier.wait(30))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    notifier.poke()
 
 
-def test_whoever_waits_in_a_loop_that_ended_hinders_nobody():
+async def test_whoever_waits_in_a_loop_that_ended_hinders_nobody():
     notifier = Notifier()
 
-    async def leave() -> None:
-        task = asyncio.ensure_future(notifier.wait(30))
-        await asyncio.sleep(0)
-        task.cancel()
-
-    asyncio.run(leave())
+    task = asyncio.ensure_future(notifier.wait(30))
+    await asyncio.sleep(0)
+    task.cancel()
     notifier.poke()
     assert notifier.count == 1
 
 
-def test_a_write_to_the_log_is_a_notice_and_another_write_is_none(database):
-    async def scene() -> None:
-        seen = database.notifier.count
-        await database.write(lambda connection: None)
-        assert database.notifier.count == seen
-        await database.write(lambda connection: log.append(connection, [fact()]))
-        assert await database.notifier.wait(30, since=seen) > seen
-
-    asyncio.run(scene())
+async def test_a_write_to_the_log_is_a_notice_and_another_write_is_none(database):
+    seen = database.notifier.count
+    await database.write(lambda connection: None)
+    assert database.notifier.count == seen
+    await database.write(lambda connection: log.append(connection, [fact()]))
+    assert await database.notifier.wait(30, since=seen) > seen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -12,18 +11,21 @@ import msgspec
 import pytest
 from sqlalchemy import Connection, text
 
-from hostler.control.store import Database, Limits, OutcomeUnknownError, documents, log, open_database
+from hostler.control.store import Database, DatabaseLimits, OutcomeUnknownError, open_database
+from hostler.control.store.backends.postgres import PostgresNotifier
 from hostler.control.store.errors import DatabaseUnavailableError, StillUsedError
-from hostler.control.store.listener import PostgresNotifier
+from hostler.control.store.history import log
+from hostler.control.store.rows import documents
 from hostler.errors import InputError
 from tests.control.databases import PATIENT
 from tests.control.postgres import PostgresServer
-from tests.control.store.cutting import CuttingRelay
-from tests.control.store.making import fact
+from tests.control.store.connection_relay import ConnectionRelay
+from tests.control.store.row_makers import fact
+from tests.wait import until, wait_until
 
 
 def put(name: str):
-    return lambda connection: documents.insert(connection, "setting", documents.Document(project="", name=name))
+    return lambda connection: documents.insert(connection, "setting", documents.DocumentRow(project="", name=name))
 
 
 def names(database: Database) -> list[str]:
@@ -42,14 +44,16 @@ def direct(postgres_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def relay(postgres: PostgresServer) -> Iterator[CuttingRelay]:
-    opened = CuttingRelay(postgres.socket)
+def relay(postgres: PostgresServer) -> Iterator[ConnectionRelay]:
+    opened = ConnectionRelay(postgres.socket)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def relayed(postgres: PostgresServer, direct: Database, relay: CuttingRelay, postgres_url: str) -> Iterator[Database]:
+def relayed(
+    postgres: PostgresServer, direct: Database, relay: ConnectionRelay, postgres_url: str
+) -> Iterator[Database]:
     """Give the same database as ``direct``, by way of the relay."""
     address = postgres.address(name_of(postgres_url), host="127.0.0.1", port=relay.port)
     database = open_database(address, limits=PATIENT)
@@ -58,7 +62,7 @@ def relayed(postgres: PostgresServer, direct: Database, relay: CuttingRelay, pos
 
 
 @pytest.mark.parametrize(("when", "found"), [("before", []), ("after", ["a", "b"])])
-def test_a_commit_without_an_answer_is_unknown_to_all_in_it_and_reading_tells(direct, relayed, relay, when, found):
+def test_unanswered_commit_is_unknown_until_read(direct, relayed, relay, when, found):
     entered, go = threading.Event(), threading.Event()
 
     def gate(connection: Connection) -> None:
@@ -97,7 +101,7 @@ def test_what_a_commit_without_an_answer_wrote_is_never_known_from_memory(direct
         assert relayed.written_after(seq) in ([], entries[seq:])
 
 
-def test_a_backend_that_is_killed_while_it_commits_leaves_the_outcome_unknown(direct, postgres, postgres_url):
+def test_backend_killed_during_commit_leaves_outcome_unknown(direct, postgres, postgres_url):
     postgres.sql(
         "CREATE FUNCTION doze() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(30); RETURN NULL; END $$",
         name_of(postgres_url),
@@ -109,8 +113,7 @@ def test_a_backend_that_is_killed_while_it_commits_leaves_the_outcome_unknown(di
     )
     future = direct.submit(put("a"))
     committing = "FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'active'"
-    while not postgres.sql(f"SELECT pid {committing}"):
-        time.sleep(0.01)
+    wait_until(lambda: postgres.sql(f"SELECT pid {committing}"))
     postgres.sql(f"SELECT pg_terminate_backend(pid) {committing}")
     assert isinstance(future.exception(30), OutcomeUnknownError)
     assert not future.exception(30).retryable
@@ -120,15 +123,15 @@ def test_a_backend_that_is_killed_while_it_commits_leaves_the_outcome_unknown(di
 
 def test_a_commit_that_the_server_refuses_is_no_unknown_outcome(direct, postgres, postgres_url):
     postgres.sql("ALTER TABLE vms ALTER CONSTRAINT fk_vms_project DEFERRABLE INITIALLY DEFERRED", name_of(postgres_url))
-    values = "('x', 'nowhere', 'x', false, '', '')"
-    statement = text(f"INSERT INTO vms (id, project, name, is_protected, spec, status) VALUES {values}")
+    values = "('x', 'nowhere', 'x', false, '')"
+    statement = text(f"INSERT INTO vms (id, project, name, is_protected, status) VALUES {values}")
     with pytest.raises(StillUsedError):
         direct.submit(lambda connection: connection.execute(statement).rowcount).result(30)
     direct.submit(put("a")).result(30)
     assert names(direct) == ["a"]
 
 
-def test_a_connection_that_broke_before_commit_wrote_nothing_and_is_opened_again(direct, postgres, postgres_url):
+def test_connection_broken_before_commit_wrote_nothing_and_reopens(direct, postgres, postgres_url):
     def suicidal(connection: Connection) -> None:
         put("lost")(connection)
         connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
@@ -161,10 +164,10 @@ def test_an_idle_connection_that_broke_costs_nobody_a_write(direct, postgres):
     assert names(direct) == ["a", "b"]
 
 
-def test_a_replica_that_stands_still_in_a_transaction_does_not_stop_the_others_for_long(postgres_url):
+def test_replica_stuck_in_transaction_does_not_block_others_for_long(postgres_url):
     other = open_database(postgres_url, limits=PATIENT)
     # As long as in earnest: a busy machine lets it stand still for shorter times where it is not meant to.
-    usual = msgspec.structs.replace(PATIENT, idle_in_transaction_s=Limits().idle_in_transaction_s)
+    usual = msgspec.structs.replace(PATIENT, idle_in_transaction_s=DatabaseLimits().idle_in_transaction_s)
     slow = open_database(postgres_url, limits=usual)
     entered, go = threading.Event(), threading.Event()
 
@@ -184,7 +187,7 @@ def test_a_replica_that_stands_still_in_a_transaction_does_not_stop_the_others_f
     other.close()
 
 
-def test_replicas_that_change_the_same_rows_in_opposite_order_do_not_deadlock(direct, postgres_url):
+def test_replicas_changing_rows_in_opposite_order_do_not_deadlock(direct, postgres_url):
     other = open_database(postgres_url, limits=PATIENT)
     for name in ("a", "b"):
         direct.submit(put(name)).result(30)
@@ -210,39 +213,31 @@ def test_a_text_that_the_database_cannot_keep_is_bad_input(direct):
         direct.submit(put("nul\x00")).result(30)
 
 
-def test_a_notice_wakes_another_process_and_only_when_the_log_grew(direct, postgres_url):
+async def test_a_notice_wakes_another_process_and_only_when_the_log_grew(direct, postgres_url):
     other = open_database(postgres_url, limits=PATIENT)
 
-    async def scene() -> None:
-        notifier = other.notifier
-        assert isinstance(notifier, PostgresNotifier)
-        notifier.listen()
-        assert await asyncio.to_thread(notifier.is_listening.wait, 30)
-        while notifier.count == 0:  # the notice that listening began
-            await asyncio.sleep(0.01)
-        seen = notifier.count
-        await direct.write(put("no news"))
-        await direct.write(lambda connection: log.append(connection, [fact()]))
-        assert await notifier.wait(30, since=seen) == seen + 1
-        assert await other.read(log.head) == 1
-
-    asyncio.run(scene())
+    notifier = other.notifier
+    assert isinstance(notifier, PostgresNotifier)
+    notifier.listen()
+    assert await asyncio.to_thread(notifier.is_listening.wait, 30)
+    await until(lambda: notifier.count != 0, "the notice that listening began")
+    seen = notifier.count
+    await direct.write(put("no news"))
+    await direct.write(lambda connection: log.append(connection, [fact()]))
+    assert await notifier.wait(30, since=seen) == seen + 1
+    assert await other.read(log.head) == 1
     other.close()
 
 
-def test_listening_begins_again_when_its_connection_broke_and_says_that_something_may_have_happened(direct, postgres):
-    async def scene() -> None:
-        notifier = direct.notifier
-        assert isinstance(notifier, PostgresNotifier)
-        notifier.listen()
-        assert await asyncio.to_thread(notifier.is_listening.wait, 30)
-        while notifier.count == 0:
-            await asyncio.sleep(0.01)
-        seen = notifier.count
-        postgres.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'hostler-listen'")
-        assert await notifier.wait(30, since=seen) > seen
-
-    asyncio.run(scene())
+async def test_listener_reconnects_and_wakes_waiters(direct, postgres):
+    notifier = direct.notifier
+    assert isinstance(notifier, PostgresNotifier)
+    notifier.listen()
+    assert await asyncio.to_thread(notifier.is_listening.wait, 30)
+    await until(lambda: notifier.count != 0, "the notice that listening began")
+    seen = notifier.count
+    postgres.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'hostler-listen'")
+    assert await notifier.wait(30, since=seen) > seen
 
 
 def test_a_password_is_never_part_of_a_name_or_an_error(postgres):

@@ -12,14 +12,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from hostler.control.store import Connection, Database, log, open_database
-from hostler.control.store.backup import backup, restore, restore_in_place
+from hostler.control.store import Connection, Database, open_database
+from hostler.control.store.backends.postgres import SCHEMA_LOCK
+from hostler.control.store.backup.backup import backup, restore, restore_in_place
 from hostler.control.store.errors import DatabaseUnavailableError
-from hostler.control.store.postgres import SCHEMA_LOCK
+from hostler.control.store.history import log
 from hostler.errors import HostlerError, InputError
 from tests.control.databases import PATIENT
 from tests.control.postgres import PostgresServer, why_no_postgres
-from tests.control.store.making import note
+from tests.control.store.row_makers import note
 from tests.wait import GIVE_UP_S, wait_until
 
 
@@ -135,7 +136,7 @@ def test_letters_go_through_whatever_a_client_is_set_to(postgres, postgres_url):
     database.close()
 
 
-def test_a_server_that_restarts_while_tables_are_made_leaves_none_and_they_are_made_later(own):
+def test_server_restart_during_migration_leaves_no_tables(own):
     url = own.address(own.new_database())
     with ThreadPoolExecutor(1) as pool:
         with closing(psycopg.connect(url)) as other:

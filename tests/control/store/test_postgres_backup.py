@@ -15,18 +15,20 @@ import msgspec
 import psycopg
 import pytest
 
-from hostler.control.restoring import READERS
-from hostler.control.store import hosts, lease, log, open_database, placements, projects, vms
-from hostler.control.store.backup import backup, restore, restore_in_place
+from hostler.control.restore import READERS
+from hostler.control.store import open_database
+from hostler.control.store.backends.postgres import SCHEMA_LOCK
+from hostler.control.store.backup.backup import backup, restore, restore_in_place
+from hostler.control.store.backup.restored_numbers import OF_A_BACKUP
 from hostler.control.store.errors import BackupError, DatabaseInUseError, ForeignDatabaseError, NewerDatabaseError
-from hostler.control.store.hosts import HostRow
-from hostler.control.store.placements import PlacementRow
-from hostler.control.store.postgres import SCHEMA_LOCK
-from hostler.control.store.projects import ProjectRow
-from hostler.control.store.renumbering import OF_A_BACKUP
+from hostler.control.store.history import lease, log
+from hostler.control.store.rows import hosts, placements, projects, vms
+from hostler.control.store.rows.hosts import HostRow
+from hostler.control.store.rows.placements import PlacementRow
+from hostler.control.store.rows.projects import ProjectRow
 from tests.control.databases import PATIENT
 from tests.control.postgres import PostgresServer, nobody_connected
-from tests.control.store.making import fact, insert_vms, vm
+from tests.control.store.row_makers import fact, insert_vms, vm
 
 pytestmark = pytest.mark.skipif(
     shutil.which("pg_dump") is None or shutil.which("pg_restore") is None,
@@ -85,9 +87,7 @@ def begins_anew(url: str, beyond: int) -> int:
     return max(numbers)
 
 
-def test_a_backup_made_while_others_use_the_database_is_restored_and_counts_anew_each_time(
-    postgres_url, other_url, tmp_path
-):
+def test_backup_made_under_use_is_restored_and_renumbered(postgres_url, other_url, tmp_path):
     fill(postgres_url)
     database = open_database(postgres_url, limits=PATIENT)
     report = backup(postgres_url, tmp_path / "saved")
@@ -168,10 +168,12 @@ def test_a_database_is_replaced_only_by_force_and_one_of_others_never(made, post
     with pytest.raises(BackupError, match="would be replaced"):
         restore(made, postgres_url)
     with psycopg.connect(other_url, autocommit=True) as somebody:
-        somebody.execute("CREATE TABLE log (line text)")
-        with pytest.raises(ForeignDatabaseError):
-            restore(made, other_url, is_forced=True)
-        assert somebody.execute("SELECT count(*) FROM log").fetchone() == (0,)
+        for name in ("log", "of_another_program"):
+            somebody.execute(f"CREATE TABLE {name} (line text)".encode())
+            with pytest.raises(ForeignDatabaseError, match=f"not ours: {name}$"):
+                restore(made, other_url, is_forced=True)
+            assert somebody.execute(f"SELECT count(*) FROM {name}".encode()).fetchone() == (0,)
+            somebody.execute(f"DROP TABLE {name}".encode())
 
 
 def contents(url: str) -> tuple[int, int, list[str]]:
@@ -227,6 +229,8 @@ def test_failed_restore_to_empty_database_leaves_it_empty(postgres_url, other_ur
 def test_forced_restore_of_truncated_dump_keeps_database(made, other_url, tmp_path):
     """Wherever a dump is cut off, the database stays as it is."""
     fill(other_url)
+    with psycopg.connect(other_url, autocommit=True) as connection:
+        connection.execute("UPDATE hosts SET epoch = 5")  # so that it differs from what the backup holds
     before = contents(other_url)
     content = made.read_bytes()
     for length in range(100, len(content), len(content) // 12):
@@ -241,7 +245,7 @@ import sys, os, signal
 from pathlib import Path
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-from hostler.control.store.backup import restore
+from hostler.control.store.backup.backup import restore
 
 left = int(sys.argv[3])
 
@@ -321,7 +325,7 @@ def test_a_dump_that_is_cut_off_or_of_something_else_is_not_restored(made, postg
         ("DELETE FROM alembic_version", BackupError),
     ],
 )
-def test_a_database_that_is_wrong_is_neither_backed_up_nor_taken_for_restored(postgres_url, tmp_path, statement, error):
+def test_invalid_database_is_neither_backed_up_nor_restored(postgres_url, tmp_path, statement, error):
     fill(postgres_url)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(statement.encode())
@@ -393,7 +397,7 @@ def test_missing_tools_and_tools_that_are_too_old_are_named(postgres_url, tmp_pa
     assert "postgresql-client-" in caught.value.hint
 
 
-def test_tools_get_the_password_by_their_environment_and_not_among_their_arguments(postgres_url, tmp_path, monkeypatch):
+def test_tools_get_the_password_by_environment_only(postgres_url, tmp_path, monkeypatch):
     fill(postgres_url)
     seen = tmp_path / "seen"
     text = (

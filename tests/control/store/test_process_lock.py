@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hostler.control.store import log, open_database
+from hostler.control.store import open_database
+from hostler.control.store.backends.process_lock import ProcessLock
 from hostler.control.store.errors import DatabaseInUseError
-from hostler.control.store.process_lock import ProcessLock
+from hostler.control.store.history import log
 from hostler.errors import InputError
 
 OPEN = """
@@ -56,7 +57,7 @@ def test_a_file_of_two_names_is_refused_even_when_nobody_uses_it(tmp_path: Path)
     open_database(f"sqlite:///{tmp_path / 'real.db'}").close()
 
 
-def test_sqlite_reads_and_writes_under_the_lock_and_the_next_process_finds_it(tmp_path: Path) -> None:
+def test_sqlite_works_under_the_process_lock(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'real.db'}"
     for count in (1, 2, 3):
         database = open_database(url)

@@ -6,24 +6,25 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hostler.control.store import Connection, Database, log, open_database
+from hostler.control.store import Connection, Database, open_database
 from hostler.control.store.errors import LogWentBackError
-from hostler.control.store.log import Entry
-from hostler.control.store.recent import Recent
+from hostler.control.store.history import log
+from hostler.control.store.history.log import StoredEntry
+from hostler.control.store.writes.writer import RecentEntries
 from hostler.errors import ConflictError
 from tests.control.databases import PATIENT
-from tests.control.store.making import fact, note
+from tests.control.store.row_makers import fact, note
 
 
-def entries(*numbers: int) -> list[Entry]:
-    return [Entry(seq=number, at_ns=number, kind="fact", body=b"{}") for number in numbers]
+def entries(*numbers: int) -> list[StoredEntry]:
+    return [StoredEntry(seq=number, at_ns=number, kind="fact", body=b"{}") for number in numbers]
 
 
 def append(database: Database, *new: log.NewEntry) -> None:
     database.submit(lambda connection: log.append(connection, new)).result(30)
 
 
-def read(database: Database, seq: int) -> list[Entry]:
+def read(database: Database, seq: int) -> list[StoredEntry]:
     return database.read_now(lambda connection: log.read_after(connection, seq, 100))
 
 
@@ -81,7 +82,7 @@ def test_of_a_server_that_took_over_only_the_database_knows_what_it_has(postgres
 
 
 def test_only_the_newest_are_kept():
-    recent = Recent(most=3)
+    recent = RecentEntries(most=3)
     assert recent.after(0) == []
     recent.add(entries(1, 2))
     recent.add(entries(3, 4, 5))
@@ -95,10 +96,10 @@ def test_only_the_newest_are_kept():
 
 
 def test_of_large_ones_fewer_are_kept():
-    def large(number: int) -> Entry:
-        return Entry(seq=number, at_ns=number, kind="fact", body=b"x" * 40)
+    def large(number: int) -> StoredEntry:
+        return StoredEntry(seq=number, at_ns=number, kind="fact", body=b"x" * 40)
 
-    recent = Recent(most_bytes=100)
+    recent = RecentEntries(most_bytes=100)
     recent.add([large(1), large(2)])
     assert recent.after(0) == [large(1), large(2)]
     recent.add([large(3)])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hostler.control.store import documents, idempotency, keys, operations, projects, vms
-from hostler.control.store.documents import Document
 from hostler.control.store.errors import (
     IdempotencyMismatchError,
     NameTakenError,
@@ -14,11 +12,13 @@ from hostler.control.store.errors import (
     StaleVersionError,
     StillUsedError,
 )  # fmt: skip
-from hostler.control.store.idempotency import Answer
-from hostler.control.store.keys import ApiKeyRow, JoinTokenRow
-from hostler.control.store.operations import OperationFilter, OperationRow
-from hostler.control.store.projects import ProjectRow
-from tests.control.store.making import insert_vms, vm
+from hostler.control.store.rows import documents, idempotency, keys, operations, projects, vms
+from hostler.control.store.rows.documents import DocumentRow
+from hostler.control.store.rows.idempotency import RecordedAnswer
+from hostler.control.store.rows.keys import ApiKeyRow, JoinTokenRow
+from hostler.control.store.rows.operations import OperationFilter, OperationRow
+from hostler.control.store.rows.projects import ProjectRow
+from tests.control.store.row_makers import insert_vms, vm
 
 
 @pytest.fixture
@@ -41,11 +41,11 @@ def test_a_project_is_written_changed_and_listed_by_name(database, write):
     assert [row.name for row in database.read_now(lambda c: projects.list_after(c, "b"))] == ["c"]
 
 
-def test_a_project_with_vms_cannot_go_and_one_without_takes_its_documents_along(database, write):
+def test_project_without_vms_is_deleted_with_its_documents(database, write):
     write(lambda c: projects.insert(c, ProjectRow(name="shop")))
     write(lambda c: insert_vms(c, vm("web")))
-    write(lambda c: documents.insert(c, "quota", Document(project="shop", name="all")))
-    write(lambda c: documents.insert(c, "quota", Document(project="bank", name="all")))
+    write(lambda c: documents.insert(c, "quota", DocumentRow(project="shop", name="all")))
+    write(lambda c: documents.insert(c, "quota", DocumentRow(project="bank", name="all")))
     with pytest.raises(StillUsedError) as caught:
         write(lambda c: projects.drop(c, ProjectRow(name="shop")))
     assert "web" in caught.value.message
@@ -141,9 +141,9 @@ def test_operations_are_saved_listed_and_forgotten_when_they_are_over(database, 
 
 
 def test_an_answer_is_given_again_until_its_time_is_over(database, write):
-    answer = Answer(status=202, response=b"made")
+    answer = RecordedAnswer(status=202, response=b"made")
 
-    def recall(request_hash: str, now_ns: int) -> Answer | None:
+    def recall(request_hash: str, now_ns: int) -> RecordedAnswer | None:
         return database.read_now(lambda c: idempotency.recall(c, "me", "key", request_hash, now_ns))
 
     def remember(now_ns: int) -> None:
@@ -165,10 +165,10 @@ def test_an_answer_is_given_again_until_its_time_is_over(database, write):
 
 @pytest.mark.parametrize("kind", ["quota", "reservation", "gang", "setting"])
 def test_documents_of_each_kind_are_kept_apart(database, write, kind):
-    row = write(lambda c: documents.insert(c, kind, Document(project="shop", name="a", body=b"1")))
+    row = write(lambda c: documents.insert(c, kind, DocumentRow(project="shop", name="a", body=b"1")))
     with pytest.raises(NameTakenError):
         write(lambda c: documents.insert(c, kind, row))
-    write(lambda c: documents.insert(c, kind, Document(project="bank", name="a")))
+    write(lambda c: documents.insert(c, kind, DocumentRow(project="bank", name="a")))
     saved = write(lambda c: documents.save(c, kind, msgspec.structs.replace(row, body=b"2")))
     assert database.read_now(lambda c: documents.get(c, kind, "shop", "a")) == saved
     assert [one.project for one in database.read_now(lambda c: documents.list_all(c, kind))] == ["bank", "shop"]

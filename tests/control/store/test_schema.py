@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from hostler.control.store import log, open_database, schema
-from hostler.control.store.backend import Backend
+from hostler.control.store import migrations, open_database, schema
+from hostler.control.store.backends.backend import Backend
 from hostler.control.store.database import open_backend
 from hostler.control.store.errors import ForeignDatabaseError, NewerDatabaseError
+from hostler.control.store.history import log
 from hostler.control.store.tables import METADATA
 from tests.control.databases import PATIENT
 
@@ -21,6 +26,17 @@ def backend(url: str) -> Iterator[Backend]:
     opened = open_backend(url, PATIENT)
     yield opened
     opened.close()
+
+
+def newest_revision() -> str:
+    """Return the revision that this program needs."""
+    return ScriptDirectory(next(iter(migrations.__path__))).get_current_head() or ""
+
+
+def differences(connection: Connection) -> list[Any]:
+    """Return what differs between a database and the tables of this program; nothing after ``migrate``."""
+    options = {"compare_type": True, "compare_server_default": True}
+    return list(compare_metadata(MigrationContext.configure(connection, opts=options), METADATA))
 
 
 def looks(connection: Connection) -> dict[str, object]:
@@ -47,9 +63,9 @@ def _where(index) -> str:
 
 
 def test_migrating_gives_the_tables_of_the_program(backend):
-    assert schema.migrate(backend) == schema.latest_revision()
+    assert schema.migrate(backend) == newest_revision()
     with backend.reading.connect() as connection:
-        assert schema.differences(connection) == []
+        assert differences(connection) == []
         migrated = looks(connection)
     assert set(migrated) == set(METADATA.tables)
     assert schema.migrate(backend, "base") == ""
@@ -63,7 +79,7 @@ def test_down_and_up_again(backend):
     assert schema.migrate(backend, "base") == ""
     with backend.reading.connect() as connection:
         assert looks(connection) == {}
-    assert schema.migrate(backend) == schema.latest_revision()
+    assert schema.migrate(backend) == newest_revision()
 
 
 def test_migrating_twice_keeps_what_is_there(url):
@@ -81,7 +97,7 @@ def test_a_difference_would_be_noticed(backend):
         connection.execute(text("DROP INDEX ix_vms_host"))
         connection.execute(text("ALTER TABLE vms ADD COLUMN extra TEXT"))
     with backend.reading.connect() as connection:
-        assert len(schema.differences(connection)) == 2
+        assert len(differences(connection)) == 2
 
 
 def test_a_database_of_a_newer_program_is_refused_and_left_as_it_is(backend):
@@ -96,11 +112,14 @@ def test_a_database_of_a_newer_program_is_refused_and_left_as_it_is(backend):
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == "9999"
 
 
-def test_tables_of_somebody_else_are_left_alone(backend):
+@pytest.mark.parametrize("name", ["projects", "of_another_program"])
+def test_tables_of_somebody_else_are_left_alone(backend, name):
     with backend.writing.connect() as connection, connection.begin():
-        connection.execute(text("CREATE TABLE projects (id INTEGER)"))
-    with pytest.raises(ForeignDatabaseError):
+        connection.execute(text(f"CREATE TABLE {name} (id INTEGER)"))
+    with pytest.raises(ForeignDatabaseError, match=f"not ours: {name}$"):
         schema.migrate(backend)
+    with backend.reading.connect() as connection:
+        assert inspect(connection).get_table_names() == [name]
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path):

@@ -1,4 +1,4 @@
-"""A PostgreSQL server that cannot be reached, or lets nobody in: which one, what failed, and what to do."""
+"""A PostgreSQL server that cannot be reached, or accepts no login: which one, what failed, and what to do."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from hostler.control.store import open_database
-from hostler.control.store.backup import backup
+from hostler.control.store.backup.backup import backup
 from hostler.control.store.errors import DatabaseUnavailableError
 from tests.control.databases import PATIENT
 from tests.control.postgres import PostgresServer
-from tests.control.store.cutting import CuttingRelay
+from tests.control.store.connection_relay import ConnectionRelay
 from tests.ports import silent_port
 from tests.wait import wait_until
 
@@ -75,14 +75,14 @@ def test_a_socket_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["hostler:{0}@nobody.invalid/hostler", "hostler:{0}@/hostler?host=nobody.invalid"])
 def test_a_host_that_nobody_knows_is_named(url: str) -> None:
     said = refused(f"postgresql://{url.format(SECRET)}")
-    assert said == ("nobody knows the host nobody.invalid, where PostgreSQL is to be", f"check its name in {BY}")
+    assert said == ("the PostgreSQL host nobody.invalid is unknown", f"check its name in {BY}")
 
 
 def test_a_wrong_password_and_one_that_lacks_are_told_apart(postgres: PostgresServer) -> None:
     with guarded(postgres, "guarded", "scram-sha-256") as user:
         url = postgres.address("postgres")
         assert refused(url.replace("hostler@", f"{user}:{SECRET}@")) == (
-            f"the PostgreSQL server at {postgres.folder} refuses the password of user {user}",
+            f"the PostgreSQL server at {postgres.folder} rejects the password of user {user}",
             f"put the right one into {KEPT}",
         )
         assert refused(url.replace("hostler@", f"{user}@")) == (
@@ -91,7 +91,7 @@ def test_a_wrong_password_and_one_that_lacks_are_told_apart(postgres: PostgresSe
         )
 
 
-def test_a_user_whom_the_rules_of_the_server_keep_out_is_named_with_the_file_that_has_them(
+def test_user_rejected_by_pg_hba_is_named_with_that_file(
     postgres: PostgresServer,
 ) -> None:
     with guarded(postgres, "outsider", "reject") as user:
@@ -103,7 +103,7 @@ def test_a_user_whom_the_rules_of_the_server_keep_out_is_named_with_the_file_tha
 
 
 def test_a_server_without_tls_is_told_from_one_that_is_not_there(postgres: PostgresServer) -> None:
-    relay = CuttingRelay(postgres.socket)
+    relay = ConnectionRelay(postgres.socket)
     try:
         url = f"postgresql://hostler:{SECRET}@127.0.0.1:{relay.port}/postgres?sslmode=require"
         message, hint = refused(url)
@@ -122,7 +122,7 @@ def test_a_database_that_takes_nobody_now_is_told_as_the_server_does(postgres: P
         message, _ = refused(postgres.address(name))
     finally:
         postgres.drop_database(name)
-    assert message.startswith(f"the PostgreSQL server at {postgres.folder} lets nobody in now: ")
+    assert message.startswith(f"the PostgreSQL server at {postgres.folder} accepts no connections now: ")
     assert f'database "{name}" is not currently accepting connections' in message
 
 

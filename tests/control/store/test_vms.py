@@ -8,15 +8,16 @@ from functools import partial
 import msgspec
 import pytest
 
-from hostler.control.store import Database, hosts, open_database, placements, projects, vms
+from hostler.control.store import Database, open_database
 from hostler.control.store.errors import InvalidCursorError, NameTakenError, NotFoundError, StillUsedError
-from hostler.control.store.placements import PlacementRow
-from hostler.control.store.projects import ProjectRow
-from hostler.control.store.rows import MOST_IN_A_PAGE
-from hostler.control.store.vms import VmFilter, VmRow
+from hostler.control.store.rows import hosts, placements, projects, vms
+from hostler.control.store.rows.placements import PlacementRow
+from hostler.control.store.rows.projects import ProjectRow
+from hostler.control.store.rows.versioned_rows import MOST_IN_A_PAGE
+from hostler.control.store.rows.vms import VmFilter, VmRow
 from hostler.errors import InputError
 from tests.control.databases import PATIENT
-from tests.control.store.making import host, insert_vms, vm
+from tests.control.store.row_makers import host, insert_vms, vm
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_a_vm_is_read_back_as_it_was_written(shop):
     row = vm(
         "web", state="running", host="h", gang="g", priority=-3, is_protected=True, cpu_millis=1500, memory_bytes=2**61,
         disk_bytes=2**62, generation=4, observed_generation=3, restarts=2, version=7, created_ns=2**62,
-        updated_ns=2**62, spec=b'{"a":"\xc3\xa4"}', status=b"\x00\xff", labels=(("app", "web"), ("tier", "")),
+        updated_ns=2**62, status=b"\x00\xff", labels=(("app", "web"), ("tier", "")),
     )  # fmt: skip
     put(shop, row)
     assert shop.read_now(lambda c: vms.find(c, row.id)) == row
@@ -116,7 +117,7 @@ def test_all_but_names_and_labels_is_saved(shop):
     put(shop, row)
     changed = msgspec.structs.replace(
         row, power="stopped", state="running", host="h", gang="g", priority=4, is_protected=True, cpu_millis=1,
-        memory_bytes=2, disk_bytes=3, generation=5, observed_generation=6, restarts=7, updated_ns=8, spec=b"spec",
+        memory_bytes=2, disk_bytes=3, generation=5, observed_generation=6, restarts=7, updated_ns=8,
         status=b"well",
     )  # fmt: skip
     assert save(shop, changed) == 1

@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Connection, text
 
-from hostler.control.store import Database, log, open_database
+from hostler.control.store import Database, open_database
+from hostler.control.store.history import log
 from tests.control.databases import PATIENT
-from tests.control.store.making import note
+from tests.control.store.row_makers import note
 
 BOUND = 256 * 1024
 SMALL = msgspec.structs.replace(PATIENT, wal_bytes=BOUND)

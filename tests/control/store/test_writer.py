@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from concurrent.futures import Future
 
@@ -10,20 +9,22 @@ import msgspec
 import pytest
 from sqlalchemy import Connection, text
 
-from hostler.control.store import Database, documents, log, open_database
+from hostler.control.store import Database, open_database
 from hostler.control.store.errors import (
     DatabaseClosedError,
     NameTakenError,
     OverloadedError,
     StillUsedError,
 )  # fmt: skip
+from hostler.control.store.history import log
+from hostler.control.store.rows import documents
 from hostler.errors import HostlerError, InternalError
 from tests.control.databases import PATIENT
-from tests.control.store.making import note
+from tests.control.store.row_makers import note
 
 
 def put(name: str):
-    return lambda connection: documents.insert(connection, "setting", documents.Document(project="", name=name))
+    return lambda connection: documents.insert(connection, "setting", documents.DocumentRow(project="", name=name))
 
 
 def names(database: Database) -> list[str]:
@@ -48,13 +49,10 @@ class Gate:
         self._done.result(30)
 
 
-def test_a_write_returns_what_its_work_returned_and_is_read_by_others(database):
-    async def scene() -> None:
-        row = await database.write(put("a"))
-        assert row.name == "a"
-        assert await database.read(lambda c: documents.get(c, "setting", "", "a")) == row
-
-    asyncio.run(scene())
+async def test_a_write_returns_what_its_work_returned_and_is_read_by_others(database):
+    row = await database.write(put("a"))
+    assert row.name == "a"
+    assert await database.read(lambda c: documents.get(c, "setting", "", "a")) == row
 
 
 def test_works_that_wait_share_one_commit(database):
@@ -108,7 +106,7 @@ def test_a_work_that_swallowed_an_error_of_the_database_hurts_nobody_else(databa
 
 
 @pytest.mark.parametrize("verb", ["commit", "rollback"])
-def test_a_work_that_ends_the_shared_transaction_writes_nothing_for_anybody(database, verb):
+def test_work_that_ends_shared_transaction_writes_nothing(database, verb):
     gate = Gate(database)
     before = database.submit(put("before"))
     rude = database.submit(lambda connection: getattr(connection, verb)())

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from hostler.control.store import open_database
-from hostler.control.store.backup import backup, restore
+from hostler.control.store.backup.backup import backup, restore
 from hostler.control.store.database import database_url
 from hostler.control.store.errors import BackupError, DatabaseUnavailableError
 from hostler.errors import InputError
@@ -23,14 +23,14 @@ def refused(url: str) -> DatabaseUnavailableError:
     return caught.value
 
 
-def test_a_database_that_postgresql_does_not_have_is_named_with_the_command_that_makes_it(postgres: PostgresServer):
+def test_missing_database_is_named_with_command_to_create_it(postgres: PostgresServer):
     error = refused(postgres.address("no such"))
     assert error.message == f"the PostgreSQL server at {postgres.folder} has no database no such"
     command = f"createdb -h {postgres.folder} -p 5432 -O hostler 'no such'"
     assert error.hint == f"as an administrator of the server: {command}"
 
 
-def test_a_user_whom_postgresql_does_not_know_is_named_with_the_command_that_makes_him(postgres: PostgresServer):
+def test_unknown_user_is_named_with_command_to_create_it(postgres: PostgresServer):
     error = refused(postgres.address("postgres").replace("hostler@", "stranger@"))
     assert error.message == f"the PostgreSQL server at {postgres.folder} knows no user stranger"
     command = f"createuser -h {postgres.folder} -p 5432 stranger"

@@ -13,19 +13,20 @@ from typing import Any
 import httpx
 import msgspec
 
-from hostler.agent.credentials import MemoryCredentials
+from hostler.agent.connection.credentials import MemoryCredentials
+from hostler.agent.connection.http import HttpTransport
+from hostler.agent.connection.link import Link
+from hostler.agent.connection.transport import ServerResponse
 from hostler.agent.drivers.fake import FakeDriver, FakeWires
-from hostler.agent.http import HttpTransport
-from hostler.agent.link import Link
 from hostler.agent.manifest import MemoryManifest
 from hostler.agent.messages import REGISTER_PATH, REPORT_PATH, HostSize, Report
 from hostler.agent.process import Agent
-from hostler.agent.settings import Settings
-from hostler.agent.transport import Request, Response, TransportError
-from tests.control.storms.service import Service
+from hostler.agent.settings import AgentSettings
+from hostler.runtime.transport import Request, TransportError
+from tests.control.storms.service import ServiceProcess
 from tests.wait import until
 
-__all__ = ["GIB", "CountingDriver", "Host", "Way", "fleet", "size_of"]
+__all__ = ["GIB", "PeakCountingDriver", "StormHost", "Way", "fleet", "size_of"]
 
 GIB = 2**30
 _AGAIN_S, _TRIES = 0.1, 100
@@ -45,7 +46,7 @@ class Hasty(random.Random):
         return -3.0
 
 
-class CountingDriver(FakeDriver):
+class PeakCountingDriver(FakeDriver):
     """A fake that remembers the most that its VMs ever took together."""
 
     peak_cpu_millis = 0
@@ -85,9 +86,9 @@ class Way:
     def __init__(self, transports: Sequence[HttpTransport], first: int) -> None:
         self._transports = transports
         self._at = first % len(transports)
-        self.sent: list[tuple[Request, Response]] = []
+        self.sent: list[tuple[Request, ServerResponse]] = []
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: Request) -> ServerResponse:
         """Pass a request on."""
         for _ in range(_TRIES):
             try:
@@ -107,10 +108,10 @@ class Way:
         """Do nothing: the connections are shared."""
 
 
-class Host:
+class StormHost:
     """One host: its driver, its way, and the agent."""
 
-    def __init__(self, name: str, driver: CountingDriver, way: Way, token: str, seed: int) -> None:
+    def __init__(self, name: str, driver: PeakCountingDriver, way: Way, token: str, seed: int) -> None:
         self.name = name
         self.driver = driver
         self.way = way
@@ -119,7 +120,7 @@ class Host:
             Link(way, self.credentials),
             driver,
             MemoryManifest(),
-            Settings(name=name, look_s=0.5),  # a VM that landed is found by a look
+            AgentSettings(name=name, look_s=0.5),  # a VM that landed is found by a look
             boot=f"boot of {name}",
             run_id=str(uuid.UUID(int=random.Random(f"{seed} {name}").getrandbits(128))),
             token=token,
@@ -137,7 +138,7 @@ class Host:
 
 @asynccontextmanager
 async def fleet(
-    services: Sequence[Service],
+    services: Sequence[ServiceProcess],
     names: Sequence[str],
     size: HostSize,
     *,
@@ -154,8 +155,8 @@ async def fleet(
             hosts = []
             for number, name in enumerate(names):
                 token = (await client.post("/v1/tokens", json={"host_name": name})).json()["secret"]
-                driver = CountingDriver(name, size=size, wires=wires, seed=seed + number, delays_s=delays_s)
-                hosts.append(Host(name, driver, Way(transports, number), token, seed))
+                driver = PeakCountingDriver(name, size=size, wires=wires, seed=seed + number, delays_s=delays_s)
+                hosts.append(StormHost(name, driver, Way(transports, number), token, seed))
             tasks = [asyncio.create_task(host.agent.run(stopping), name=host.name) for host in hosts]
 
             async def are_in() -> bool:

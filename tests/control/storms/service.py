@@ -16,13 +16,13 @@ import httpx
 
 from tests.wait import GIVE_UP_S, until
 
-__all__ = ["CALM", "GIVE_UP_S", "PROGRAM", "Service", "until"]
+__all__ = ["CALM", "GIVE_UP_S", "PROGRAM", "ServiceProcess", "until"]
 
 CALM = ("--heartbeat", "2", "--silent-after", "600")  # nobody counts as silent only because the machine is busy
 PROGRAM = ("-m", "hostler", "serve")
 
 
-class Service:
+class ServiceProcess:
     """One process. Its port and its database stay the same over its lives."""
 
     def __init__(

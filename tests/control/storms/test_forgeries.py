@@ -11,10 +11,10 @@ import httpx
 import msgspec
 
 from hostler.agent.messages import ORDERS_PATH, REGISTER_PATH, REPORT_PATH, Register, Report, VmReport
-from tests.control.storms.crowd import Crowd, crowd
-from tests.control.storms.eyes import Eyes
-from tests.control.storms.hosts import Host, fleet, size_of
-from tests.control.storms.service import Service
+from tests.control.storms.clients import ServiceClients, connect_clients
+from tests.control.storms.database_audit import DatabaseReader
+from tests.control.storms.hosts import StormHost, fleet, size_of
+from tests.control.storms.service import ServiceProcess
 from tests.wait import until
 
 _change = msgspec.structs.replace
@@ -23,11 +23,13 @@ _change = msgspec.structs.replace
 class Forger:
     """Sends what it likes to the service, by the credential of any host."""
 
-    def __init__(self, client: httpx.AsyncClient, hosts: Sequence[Host], people: Crowd, eyes: Eyes) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, hosts: Sequence[StormHost], people: ServiceClients, reader: DatabaseReader
+    ) -> None:
         self.client = client
         self.hosts = hosts
         self.people = people
-        self.eyes = eyes
+        self.reader = reader
 
     async def send(self, message: Any, credential: str, path: str = REPORT_PATH) -> tuple[int, str]:
         headers = {"Authorization": f"Bearer {credential}"}
@@ -36,30 +38,30 @@ class Forger:
 
     async def refused(self, message: Any, credential: str, expected: tuple[int, str], path: str = REPORT_PATH) -> None:
         """Send something; it must be refused, and change nothing."""
-        before = self.eyes.everything()
+        before = self.reader.everything()
         assert await self.send(message, credential, path) == expected, message
-        assert self.eyes.everything() == before, message
+        assert self.reader.everything() == before, message
 
 
-def credential_of(host: Host) -> str:
+def credential_of(host: StormHost) -> str:
     identity = host.credentials.load()
     assert identity is not None
     return identity.credential
 
 
-def reports_of(host: Host) -> list[Report]:
+def reports_of(host: StormHost) -> list[Report]:
     return [msgspec.json.decode(sent.body, type=Report) for sent, _ in host.way.sent if sent.path == REPORT_PATH]
 
 
-def registration_of(host: Host) -> Register:
+def registration_of(host: StormHost) -> Register:
     sent = [request for request, _ in host.way.sent if request.path == REGISTER_PATH]
     return msgspec.json.decode(sent[0].body, type=Register)
 
 
-async def is_quiet(eyes: Eyes) -> bool:
-    before = eyes.everything()
+async def is_quiet(reader: DatabaseReader) -> bool:
+    before = reader.everything()
     await asyncio.sleep(0.5)
-    return eyes.everything() == before
+    return reader.everything() == before
 
 
 def play(folder: Path, url: str, story: Callable[[Forger], Awaitable[None]]) -> None:
@@ -69,7 +71,7 @@ def play(folder: Path, url: str, story: Callable[[Forger], Awaitable[None]]) -> 
         await service.start()
         async with (
             fleet([service], ["honest", "other"], size_of(8)) as hosts,
-            crowd([service], 3, heads=2) as people,
+            connect_clients([service], 3, heads=2) as people,
             httpx.AsyncClient(base_url=service.address, timeout=120) as client,
         ):
             for _ in range(6):
@@ -78,15 +80,15 @@ def play(folder: Path, url: str, story: Callable[[Forger], Awaitable[None]]) -> 
             await people.change(people.owned[0], "delete")
             await people.change(people.owned[1], "stop")
             await people.settled()
-            with Eyes(url) as eyes:
-                await until(lambda: is_quiet(eyes), "nothing happens any more")
-                await story(Forger(client, hosts, people, eyes))
+            with DatabaseReader(url) as reader:
+                await until(lambda: is_quiet(reader), "nothing happens any more")
+                await story(Forger(client, hosts, people, reader))
             told = {vm["id"]: vm["host"] for vm in await people.settled()}
             on = {vm: host.name for host in hosts for vm in host.driver.vms}
             assert {vm: host for vm, host in told.items() if host} == on
             assert len(told) == 5
 
-    service = Service(folder, url, options=("--heartbeat", "300", "--silent-after", "1000"))
+    service = ServiceProcess(folder, url, options=("--heartbeat", "300", "--silent-after", "1000"))
     try:
         asyncio.run(whole())
     finally:
@@ -117,10 +119,10 @@ async def by_somebody_else(forger: Forger) -> None:
     await forger.refused(last, "nobody", (401, "unauthenticated"))
     key = forger.people.client().headers["Authorization"].removeprefix("Bearer ")
     await forger.refused(last, key, (401, "unauthenticated"))  # an administrator is no host
-    before = forger.eyes.everything()
+    before = forger.reader.everything()
     answer = await forger.client.get(ORDERS_PATH, headers={"Authorization": "Bearer nobody"})
     assert answer.status_code == 401
-    assert forger.eyes.everything() == before
+    assert forger.reader.everything() == before
 
 
 def test_messages_that_were_sent_before_or_by_somebody_else_are_refused(tmp_path: Path, sqlite_url: str):
@@ -146,9 +148,9 @@ def test_a_host_can_say_nothing_about_the_vms_of_others(tmp_path: Path, sqlite_u
         known = "SELECT * FROM vms ORDER BY id", "SELECT * FROM placements ORDER BY vm", "SELECT seq FROM log_head"
         for number, lie in enumerate(lies):
             # Of VMs that nobody knows, or that are elsewhere, the host itself is said to have them, and that is logged.
-            before = [forger.eyes.rows(statement) for statement in known[: 2 if number >= 2 else 3]]
+            before = [forger.reader.rows(statement) for statement in known[: 2 if number >= 2 else 3]]
             assert await forger.send(_change(lie, sequence=10_000 + number), credential_of(host)) == (200, "")
-            assert [forger.eyes.rows(statement) for statement in known[: 2 if number >= 2 else 3]] == before, lie
+            assert [forger.reader.rows(statement) for statement in known[: 2 if number >= 2 else 3]] == before, lie
 
     play(tmp_path, sqlite_url, story)
 

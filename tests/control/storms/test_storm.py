@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.control.storms.crowd import Crowd, crowd
-from tests.control.storms.eyes import Eyes, audit, twin_of
-from tests.control.storms.hosts import Host, fleet, size_of
-from tests.control.storms.service import CALM, Service
+from tests.control.storms.clients import ServiceClients, connect_clients
+from tests.control.storms.database_audit import DatabaseReader, audit, twin_of
+from tests.control.storms.hosts import StormHost, fleet, size_of
+from tests.control.storms.service import CALM, ServiceProcess
 from tests.wait import until
+
+pytestmark = pytest.mark.early
 
 CLIENTS, OPERATIONS = 200, 3
 HOSTS, VMS_PER_HOST = 20, 5
@@ -22,7 +24,7 @@ SLOW = {"delete": 0.3}  # what is promised again before a host has let go of it 
 SEED = 7
 
 
-async def one_client(people: Crowd, number: int) -> None:
+async def one_client(people: ServiceClients, number: int) -> None:
     """Create, and then create more or let something go, with no pause."""
     mine = [await people.create(number)]
     for _ in range(OPERATIONS - 1):
@@ -33,24 +35,24 @@ async def one_client(people: Crowd, number: int) -> None:
             mine.append(await people.create(number))
 
 
-async def watch(eyes: Eyes, seen: list[int]) -> None:
+async def watch(reader: DatabaseReader, seen: list[int]) -> None:
     """Look at the books from outside all the time."""
     while True:
-        for host, (cpu, memory, _) in eyes.use().items():
+        for host, (cpu, memory, _) in reader.use().items():
             assert cpu <= SIZE.cpu_millis, f"{host} has promised {cpu} of its cpu"
             assert memory <= SIZE.memory_bytes, f"{host} has promised {memory} of its memory"
         seen.append(1)
         await asyncio.sleep(0.02)
 
 
-def check_hosts(hosts: Sequence[Host]) -> None:
+def check_hosts(hosts: Sequence[StormHost]) -> None:
     for host in hosts:
         assert host.driver.peak_cpu_millis <= SIZE.cpu_millis, host.name
         assert host.driver.peak_memory_bytes <= SIZE.memory_bytes, host.name
         assert host.refused_for_room() == [], host.name
 
 
-async def check_people(people: Crowd, hosts: Sequence[Host]) -> int:
+async def check_people(people: ServiceClients, hosts: Sequence[StormHost]) -> int:
     """Judge the end of the storm; return how many VMs wait."""
     assert people.unanswered == 0
     assert people.answers >= CLIENTS * OPERATIONS
@@ -65,10 +67,10 @@ async def check_people(people: Crowd, hosts: Sequence[Host]) -> int:
     return sum(vm["state"] == "pending" for vm in vms)
 
 
-async def let_all_go(people: Crowd, hosts: Sequence[Host], eyes: Eyes) -> None:
+async def let_all_go(people: ServiceClients, hosts: Sequence[StormHost], reader: DatabaseReader) -> None:
     await asyncio.gather(*(people.change(one, "delete") for one in people.owned if one.is_alive))
     assert await people.settled() == []
-    assert eyes.use() == {}
+    assert reader.use() == {}
     assert all(host.driver.vms == {} for host in hosts)
 
     async def nobody_waits() -> bool:
@@ -83,25 +85,25 @@ async def let_all_go(people: Crowd, hosts: Sequence[Host], eyes: Eyes) -> None:
     await until(all_fit, "the whole fleet is free again")
 
 
-async def storm(services: Sequence[Service], seed: int) -> None:
+async def storm(services: Sequence[ServiceProcess], seed: int) -> None:
     for service in services:
         await service.start()
     names = [f"host-{number}" for number in range(HOSTS)]
     seen: list[int] = []
     async with (
         fleet(services, names, SIZE, seed=seed, delays_s=SLOW) as hosts,
-        crowd(services, seed, heads=CLIENTS) as people,
+        connect_clients(services, seed, heads=CLIENTS) as people,
     ):
-        with Eyes(services[0].url) as eyes:
-            watching = asyncio.create_task(watch(eyes, seen))
+        with DatabaseReader(services[0].url) as reader:
+            watching = asyncio.create_task(watch(reader, seen))
             await asyncio.gather(*(one_client(people, number) for number in range(CLIENTS)))
             assert await check_people(people, hosts) > 0, "the fleet was never full"
-            await let_all_go(people, hosts, eyes)
+            await let_all_go(people, hosts, reader)
             assert not watching.done(), watching.exception()
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
             check_hosts(hosts)
-            entries = eyes.entries()
+            entries = reader.entries()
     assert len(seen) > 20
     assert audit(entries) >= HOSTS * VMS_PER_HOST / 2
     twin = twin_of(entries)
@@ -109,7 +111,7 @@ async def storm(services: Sequence[Service], seed: int) -> None:
     assert not twin.refusals
 
 
-def play(services: Sequence[Service]) -> None:
+def play(services: Sequence[ServiceProcess]) -> None:
     try:
         asyncio.run(storm(services, SEED))
     except BaseException:
@@ -121,28 +123,28 @@ def play(services: Sequence[Service]) -> None:
 
 
 def test_a_storm_on_a_file(tmp_path: Path, sqlite_url: str):
-    play([Service(tmp_path, sqlite_url, options=CALM)])
+    play([ServiceProcess(tmp_path, sqlite_url, options=CALM)])
 
 
 def test_a_storm_on_postgresql(tmp_path: Path, postgres_url: str):
-    play([Service(tmp_path, postgres_url, options=CALM)])
+    play([ServiceProcess(tmp_path, postgres_url, options=CALM)])
 
 
 def test_a_storm_on_two_replicas(tmp_path: Path, postgres_url: str):
-    play([Service(tmp_path, postgres_url, name=name, options=CALM) for name in ("first", "second")])
+    play([ServiceProcess(tmp_path, postgres_url, name=name, options=CALM) for name in ("first", "second")])
 
 
 def test_an_audit_sees_a_host_that_promised_too_much(tmp_path: Path, sqlite_url: str):
     async def story() -> list:
         await service.start()
-        async with fleet([service], ["only"], size_of(2)) as _, crowd([service], SEED) as people:
+        async with fleet([service], ["only"], size_of(2)) as _, connect_clients([service], SEED) as people:
             for _ in range(2):
                 await people.create(cpu=1)
             await people.settled()
-            with Eyes(sqlite_url) as eyes:
-                return eyes.entries()
+            with DatabaseReader(sqlite_url) as reader:
+                return reader.entries()
 
-    service = Service(tmp_path, sqlite_url, options=CALM)
+    service = ServiceProcess(tmp_path, sqlite_url, options=CALM)
     try:
         entries = asyncio.run(story())
     finally:

@@ -1,4 +1,4 @@
-"""What must hold of a whole fleet: always, and when everything that could happen has happened. Part of ``world``."""
+"""What must hold of a whole fleet: always, and once everything has settled. Part of ``fleet_model``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from hostler.agent.drivers.fake import FakeWires
 from hostler.control.vms.orders import power_at_home
 from hostler.control.vms.spec import Size
-from hostler.control.vms.state import Change, Vm, state_of
+from hostler.control.vms.state import Vm, VmChange, state_of
 from hostler.engine import Engine
-from hostler.engine.records import PLACED_STATES
+from hostler.engine.state.records import PLACED_STATES
 from hostler.model import CPU, MEMORY, BindFailed, GuestArrived, GuestChanged, GuestLeft, amount_of
 from hostler.model.resources import STORAGE
 
@@ -21,7 +21,7 @@ class Checks:
     wires: FakeWires
 
     def running_on(self, identity: str) -> list[str]:
-        sites = [(host.name, host.site.driver.vms.get(identity)) for host in self.hosts.values()]
+        sites = [(host.name, host.stepped.driver.vms.get(identity)) for host in self.hosts.values()]
         return [name for name, here in sites if here is not None and here.power in ("running", "paused")]
 
     def check(self) -> None:
@@ -37,8 +37,10 @@ class Checks:
             state_of(vm)
             self.check_disks(vm)
         for host in self.hosts.values():
-            assert not host.site.is_overcommitted(), host.name
-            alive = [vm.order for vm in host.site.driver.vms.values() if vm.power in ("running", "paused", "landing")]
+            assert not host.stepped.is_overcommitted(), host.name
+            alive = [
+                vm.order for vm in host.stepped.driver.vms.values() if vm.power in ("running", "paused", "landing")
+            ]
             assert sum(order.memory_bytes for order in alive) <= host.size.memory_bytes
             assert sum(order.cpu_millis for order in alive) <= host.size.cpu_millis
         self.check_bookings()
@@ -91,7 +93,7 @@ class Checks:
             self._check_vm_at_rest(vm)
 
     def _check_vm_at_rest(self, vm: Vm) -> None:
-        powers = {host.name: host.site.power(vm.id) for host in self.hosts.values() if not host.is_dead}
+        powers = {host.name: host.stepped.power(vm.id) for host in self.hosts.values() if not host.is_dead}
         here = {name: power for name, power in powers.items() if power != "absent"}
         assert vm.moving is None, (vm, here)
         assert not vm.is_evicted, vm
@@ -127,7 +129,7 @@ class Checks:
         return vm.home is not None and self.hosts[vm.home.host].is_dead
 
 
-def check_told(old: Vm | None, change: Change) -> None:
+def check_told(old: Vm | None, change: VmChange) -> None:
     """The engine hears of every claim that comes and of every one that goes, once, and of no other."""
     before, after = (claims_of(old) if old is not None else set()), claims_of(change.vm)
     arrived = [fact.guest.uid for fact in change.facts if isinstance(fact, GuestArrived)]
@@ -143,7 +145,7 @@ def claims_of(vm: Vm) -> set[str]:
     return {claim.uid for claim in (vm.run, vm.disk, vm.grow, vm.move) if claim is not None}
 
 
-def what_happened(old: Vm, change: Change) -> set[str]:
+def what_happened(old: Vm, change: VmChange) -> set[str]:
     new = change.vm
     facts = {type(fact) for fact in change.facts}
     happened = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hostler.agent.messages import Trouble, VmReport
-from hostler.control.vms import placing, reports, wishes
+from hostler.control.vms import desired_state, placement, reports
 from hostler.control.vms.spec import DiskSpec, VmSpec
 from hostler.control.vms.state import Booking, Vm
 
@@ -24,19 +24,19 @@ def larger(spec: VmSpec) -> VmSpec:
 
 
 def made(spec: VmSpec = DISKLESS) -> Vm:
-    return wishes.create("vm", "p", "name", spec).vm
+    return desired_state.create("vm", "p", "name", spec).vm
 
 
 def bound(vm: Vm, home: Booking = HOME) -> Vm:
     claim = vm.run if vm.run is not None and not vm.run.is_bound else vm.grow or vm.move
-    return placing.bound(vm, claim.uid, claim.version, home, ()).vm
+    return placement.book_placement(vm, claim.uid, claim.version, home, ()).vm
 
 
 def told(vm: Vm, state: str, *, host: Booking = HOME, lag: int = 0, **more) -> Vm:
     """Return a VM after a report, by default that its newest order for that host is fulfilled."""
     booking = vm.home if vm.home is not None and vm.home.host == host.host else vm.other
     report = VmReport(vm="vm", state=state, generation=booking.generation - lag, restarts=vm.restarts, **more)
-    return reports.reported(vm, host.host, report).vm
+    return reports.apply_report(vm, host.host, report).vm
 
 
 def running(spec: VmSpec = DISKLESS) -> Vm:
@@ -44,15 +44,15 @@ def running(spec: VmSpec = DISKLESS) -> Vm:
 
 
 def stopped(spec: VmSpec = LOCAL) -> Vm:
-    return told(wishes.stop(running(spec)).vm, "stopped")
+    return told(desired_state.stop(running(spec)).vm, "stopped")
 
 
 def evicted(spec: VmSpec = LOCAL) -> Vm:
-    return placing.evicted(running(spec), "vm", "it must").vm
+    return placement.evict_vm(running(spec), "vm", "it must").vm
 
 
 def preparing(spec: VmSpec = DISKLESS) -> Vm:
-    return bound(wishes.migrate(running(spec)).vm, OTHER)
+    return bound(desired_state.migrate(running(spec)).vm, OTHER)
 
 
 def copying(spec: VmSpec = DISKLESS) -> Vm:
@@ -69,11 +69,11 @@ def aborting(spec: VmSpec = DISKLESS) -> Vm:
 
 
 def lost(spec: VmSpec = LOCAL) -> Vm:
-    return reports.lost(running(spec), "id-0").vm
+    return reports.lose_host(running(spec), "id-0").vm
 
 
 def deleted(vm: Vm) -> Vm:
-    return wishes.delete(vm).vm
+    return desired_state.delete(vm).vm
 
 
 RESERVED = msgspec.structs.replace(LOCAL, reserve=True)
@@ -81,7 +81,7 @@ RESTARTING = msgspec.structs.replace(DISKLESS, when_lost="restart")
 
 SITUATIONS: dict[str, Vm] = {
     "new": made(),
-    "held": placing.held(made(), "vm", "no room").vm,
+    "held": placement.note_wait(made(), "vm", "no room").vm,
     "bound": bound(made()),
     "being created": told(bound(made()), "creating", lag=2),
     "being started": told(bound(made()), "starting", lag=2),
@@ -91,52 +91,52 @@ SITUATIONS: dict[str, Vm] = {
     "running with a disk": running(LOCAL),
     "running on shared disks": running(SHARED),
     "turned itself off": told(running(), "stopped", lag=1),
-    "to be restarted": wishes.restart(running()).vm,
-    "shrinking": wishes.resize(running(), SMALLER).vm,
-    "growing": wishes.resize(running(), LARGER).vm,
-    "grown": bound(wishes.resize(running(), LARGER).vm),
-    "to be paused": wishes.pause(running()).vm,
-    "paused": told(wishes.pause(running()).vm, "paused"),
-    "to be resumed": wishes.resume(told(wishes.pause(running()).vm, "paused")).vm,
-    "to be stopped": wishes.stop(running(LOCAL)).vm,
-    "being stopped": told(wishes.stop(running(LOCAL)).vm, "stopping", lag=1),
+    "to be restarted": desired_state.restart(running()).vm,
+    "shrinking": desired_state.resize(running(), SMALLER).vm,
+    "growing": desired_state.resize(running(), LARGER).vm,
+    "grown": bound(desired_state.resize(running(), LARGER).vm),
+    "to be paused": desired_state.pause(running()).vm,
+    "paused": told(desired_state.pause(running()).vm, "paused"),
+    "to be resumed": desired_state.resume(told(desired_state.pause(running()).vm, "paused")).vm,
+    "to be stopped": desired_state.stop(running(LOCAL)).vm,
+    "being stopped": told(desired_state.stop(running(LOCAL)).vm, "stopping", lag=1),
     "stopped": stopped(),
     "stopped, reserved": stopped(RESERVED),
     "stopped without a disk": stopped(DISKLESS),
-    "stopped before it was placed": wishes.stop(made()).vm,
-    "waits for room at home": wishes.start(stopped()).vm,
-    "starts again": bound(wishes.start(stopped()).vm),
-    "runs again": told(bound(wishes.start(stopped()).vm), "running"),
+    "stopped before it was placed": desired_state.stop(made()).vm,
+    "waits for room at home": desired_state.start(stopped()).vm,
+    "starts again": bound(desired_state.start(stopped()).vm),
+    "runs again": told(bound(desired_state.start(stopped()).vm), "running"),
     "evicted": evicted(),
     "evicted without a disk": evicted(DISKLESS),
     "evicted on shared disks": evicted(SHARED),
     "evicted, at rest": told(evicted(), "stopped"),
-    "evicted, elsewhere": reports.gone(evicted(DISKLESS), "id-0").vm,
-    "to be moved": wishes.migrate(running()).vm,
-    "to be moved while stopped": wishes.migrate(stopped(SHARED)).vm,
-    "moved while stopped": bound(wishes.migrate(stopped(SHARED)).vm, OTHER),
+    "evicted, elsewhere": reports.apply_absence(evicted(DISKLESS), "id-0").vm,
+    "to be moved": desired_state.migrate(running()).vm,
+    "to be moved while stopped": desired_state.migrate(stopped(SHARED)).vm,
+    "moved while stopped": bound(desired_state.migrate(stopped(SHARED)).vm, OTHER),
     "preparing": preparing(),
     "copying": copying(),
     "sent": told(copying(), "left"),
     "cleaning": cleaning(),
     "aborting": aborting(),
-    "source lost while copying": reports.lost(copying(SHARED), "id-0").vm,
-    "source lost while preparing": reports.lost(preparing(), "id-0").vm,
-    "moved": reports.gone(cleaning(), "id-0").vm,
-    "stays": reports.gone(aborting(), "id-1").vm,
-    "unknown": reports.silent(running()).vm,
-    "heard again": reports.heard(reports.silent(running()).vm).vm,
-    "left its host": wishes.vacate(stopped(DISKLESS)).vm,
+    "source lost while copying": reports.lose_host(copying(SHARED), "id-0").vm,
+    "source lost while preparing": reports.lose_host(preparing(), "id-0").vm,
+    "moved": reports.apply_absence(cleaning(), "id-0").vm,
+    "stays": reports.apply_absence(aborting(), "id-1").vm,
+    "unknown": reports.mark_unknown(running()).vm,
+    "heard again": reports.mark_heard(reports.mark_unknown(running()).vm).vm,
+    "left its host": desired_state.vacate(stopped(DISKLESS)).vm,
     "lost with its disk": lost(),
     "lost, keep": lost(DISKLESS),
     "lost, restart": lost(RESTARTING),
     "deleting": deleted(running(LOCAL)),
     "deleting a stopped one": deleted(stopped()),
     "deleting while it moves": deleted(copying()),
-    "deleting, unknown": reports.silent(deleted(running())).vm,
+    "deleting, unknown": reports.mark_unknown(deleted(running())).vm,
     "deleted before it was placed": deleted(made()),
-    "deleted": reports.gone(deleted(running(LOCAL)), "id-0").vm,
-    "not placed at once": placing.held(
-        wishes.create("vm", "p", "name", DISKLESS, fails_unplaced=True).vm, "vm", "no room"
+    "deleted": reports.apply_absence(deleted(running(LOCAL)), "id-0").vm,
+    "not placed at once": placement.note_wait(
+        desired_state.create("vm", "p", "name", DISKLESS, fails_unplaced=True).vm, "vm", "no room"
     ).vm,
 }

@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from hostler.agent.messages import VmReport
-from hostler.control.vms import placing, reports, wishes
+from hostler.control.vms import desired_state, placement, reports
 from hostler.control.vms.guests import CAN_MIGRATE, HAS_BRIDGE, HAS_STORAGE, guest_of, vm_of_uid
 from hostler.control.vms.spec import DiskSpec, NetworkSpec, VmSpec
 from hostler.control.vms.state import Booking, state_of
 from hostler.errors import InputError
 from hostler.model import BindFailed, Gang, GangChanged, GuestArrived, GuestBound, GuestChanged, GuestLeft, amounts
+from tests.control.vms.fleet_model import SMALL, FleetModel
 from tests.control.vms.situations import (
     DISKLESS,
     HOME,
@@ -27,7 +28,6 @@ from tests.control.vms.situations import (
     stopped,
     told,
 )
-from tests.control.vms.world import SMALL, World
 
 GIB = 2**30
 
@@ -48,7 +48,7 @@ def test_a_vm_arrives_in_its_project_with_all_that_it_needs():
         },
         VmSpec,
     )
-    [fact] = wishes.create("vm", "p", "name", spec).facts
+    [fact] = desired_state.create("vm", "p", "name", spec).facts
     guest = fact.guest
     assert (guest.uid, guest.name, guest.gang, guest.host) == ("vm", "name", "p/crew", "")
     assert guest.spec.requests == amounts({"cpu": 2000, "memory": GIB, "storage": 5 * GIB})
@@ -64,17 +64,17 @@ def test_a_vm_arrives_in_its_project_with_all_that_it_needs():
 def test_uids_are_numbered_and_lead_back_to_the_vm():
     vm = running(LOCAL)
     assert vm.run.uid == "vm"
-    vm = told(wishes.stop(vm).vm, "stopped")
+    vm = told(desired_state.stop(vm).vm, "stopped")
     assert vm.disk.uid == "vm.2"
-    vm = bound(wishes.start(vm).vm)
+    vm = bound(desired_state.start(vm).vm)
     assert vm.run.uid == "vm.3"
-    assert wishes.resize(vm, msgspec.structs.replace(LOCAL, cpu="3")).vm.grow.uid == "vm.4"
+    assert desired_state.resize(vm, msgspec.structs.replace(LOCAL, cpu="3")).vm.grow.uid == "vm.4"
     assert {vm_of_uid(uid) for uid in ("vm", "vm.2", "vm.33")} == {"vm"}
 
 
-def test_a_stopped_vm_keeps_its_disk_in_a_claim_that_comes_before_the_other_goes():
-    vm = wishes.stop(running(LOCAL)).vm
-    change = reports.reported(vm, "id-0", report(vm, "stopped"))
+def test_stopped_vm_gets_disk_claim_before_its_run_claim_goes():
+    vm = desired_state.stop(running(LOCAL)).vm
+    change = reports.apply_report(vm, "id-0", report(vm, "stopped"))
     assert [type(fact) for fact in change.facts] == [GuestArrived, GuestLeft]
     disk = change.facts[0].guest
     assert (disk.host, disk.spec.requests, disk.spec.tenant) == ("h0", amounts({"storage": 5 * GIB}), "p")
@@ -83,7 +83,7 @@ def test_a_stopped_vm_keeps_its_disk_in_a_claim_that_comes_before_the_other_goes
 
 
 def test_a_start_is_claimed_at_home_only_and_without_the_disk():
-    [fact] = wishes.start(stopped()).facts
+    [fact] = desired_state.start(stopped()).facts
     assert fact.guest.spec.host_name == "h0"
     assert fact.guest.spec.requests == amounts({"cpu": 2000, "memory": GIB})
 
@@ -99,22 +99,22 @@ def test_growth_is_claimed_at_home_without_wishes_about_others():
         },
         VmSpec,
     )
-    change = wishes.resize(running(spec), msgspec.structs.replace(spec, cpu="3"))
+    change = desired_state.resize(running(spec), msgspec.structs.replace(spec, cpu="3"))
     [arrived] = [fact for fact in change.facts if isinstance(fact, GuestArrived)]
     assert arrived.guest.spec.requests == amounts({"cpu": 1000})
     assert arrived.guest.spec.devices == (), "it has its devices already"
     assert (arrived.guest.spec.host_name, arrived.guest.spec.labels, arrived.guest.spec.anti_affinity) == ("h0", (), ())
-    grown = placing.bound(change.vm, change.vm.grow.uid, 1, HOME, ())
+    grown = placement.book_placement(change.vm, change.vm.grow.uid, 1, HOME, ())
     assert [type(fact) for fact in grown.facts] == [GuestBound, GuestChanged, GuestLeft], "never less than is booked"
     assert grown.facts[1].guest.spec.requests == amounts({"cpu": 3000, "memory": GIB})
 
 
 def test_a_move_is_claimed_anywhere_but_at_home_and_where_vms_can_land():
-    [fact] = wishes.migrate(running()).facts
+    [fact] = desired_state.migrate(running()).facts
     [term] = fact.guest.spec.host_affinity
     assert (term.names[0].operator, term.names[0].values) == ("NotIn", ("h0",))
     assert dict(fact.guest.spec.host_selector)[CAN_MIGRATE] == "yes"
-    [fact] = wishes.migrate(running(), "h1").facts
+    [fact] = desired_state.migrate(running(), "h1").facts
     assert fact.guest.spec.host_name == "h1"
 
 
@@ -129,7 +129,7 @@ def test_a_move_keeps_the_terms_of_the_vm():
         },
         VmSpec,
     )
-    [fact] = wishes.migrate(running(spec)).facts
+    [fact] = desired_state.migrate(running(spec)).facts
     assert [len(term.expressions) for term in fact.guest.spec.host_affinity] == [1, 1]
     assert all(term.names[0].values == ("h0",) for term in fact.guest.spec.host_affinity)
 
@@ -138,15 +138,15 @@ def test_a_move_keeps_the_terms_of_the_vm():
 def test_a_vm_is_not_moved_to_where_it_is_or_may_not_be(target):
     vm = running(msgspec.structs.replace(DISKLESS, host_name="h0"))
     with pytest.raises(InputError) as caught:
-        wishes.migrate(vm, target)
+        desired_state.migrate(vm, target)
     assert caught.value.hint
 
 
 def test_a_decision_about_what_changed_since_fails_and_changes_nothing():
     vm = made()
-    resized = wishes.resize(vm, LARGER).vm
-    for late in (resized, wishes.stop(vm).vm, wishes.delete(vm).vm, bound(vm)):
-        change = placing.bound(late, "vm", vm.run.version, HOME, ())
+    resized = desired_state.resize(vm, LARGER).vm
+    for late in (resized, desired_state.stop(vm).vm, desired_state.delete(vm).vm, bound(vm)):
+        change = placement.book_placement(late, "vm", vm.run.version, HOME, ())
         assert change.vm == late
         assert [type(fact) for fact in change.facts] == [BindFailed]
         assert change.facts[0].reason
@@ -154,46 +154,46 @@ def test_a_decision_about_what_changed_since_fails_and_changes_nothing():
 
 
 def test_a_disk_is_not_looked_for_on_another_host_of_the_same_name():
-    vm = wishes.start(stopped()).vm
-    change = placing.bound(vm, vm.run.uid, 1, Booking(host="id-new", name="h0"), ())
+    vm = desired_state.start(stopped()).vm
+    change = placement.book_placement(vm, vm.run.uid, 1, Booking(host="id-new", name="h0"), ())
     assert change.vm == vm
     assert isinstance(change.facts[0], BindFailed)
 
 
 def test_a_move_that_was_called_off_does_not_land():
-    vm = wishes.migrate(running()).vm
-    stays = wishes.cancel_move(vm).vm
-    assert isinstance(placing.bound(stays, vm.move.uid, 1, OTHER, ()).facts[0], BindFailed)
-    assert placing.held(stays, vm.move.uid, "no room").vm == stays
+    vm = desired_state.migrate(running()).vm
+    stays = desired_state.cancel_move(vm).vm
+    assert isinstance(placement.book_placement(stays, vm.move.uid, 1, OTHER, ()).facts[0], BindFailed)
+    assert placement.note_wait(stays, vm.move.uid, "no room").vm == stays
 
 
-def test_being_held_is_told_and_is_nothing_where_the_claim_is_gone_or_bound():
-    vm = placing.held(made(), "vm", "no room").vm
+def test_hold_is_noted_unless_the_claim_is_gone_or_bound():
+    vm = placement.note_wait(made(), "vm", "no room").vm
     assert vm.why == "no room"
     assert bound(vm).why == ""
-    for late in (running(), wishes.stop(vm).vm):
-        assert placing.held(late, "vm", "no room").vm == late
+    for late in (running(), desired_state.stop(vm).vm):
+        assert placement.note_wait(late, "vm", "no room").vm == late
 
 
-def test_a_vm_that_stays_on_its_host_waits_in_words_for_whether_its_owner_named_one():
+def test_reason_of_vm_on_its_host_depends_on_whether_owner_named_it():
     vm, words = made(), {"why": "2 not the named host", "at_home": "2 not its host"}
-    assert placing.held(vm, "vm", **words).vm.why == "2 not its host"
+    assert placement.note_wait(vm, "vm", **words).vm.why == "2 not its host"
     named = msgspec.structs.replace(vm, spec=msgspec.structs.replace(vm.spec, host_name="h9"))
-    assert placing.held(named, "vm", **words).vm.why == "2 not the named host"
+    assert placement.note_wait(named, "vm", **words).vm.why == "2 not the named host"
 
 
-def test_a_vm_that_was_to_be_placed_at_once_goes_when_it_is_held_and_stays_when_it_was_placed():
-    vm = wishes.create("vm", "p", "name", DISKLESS, fails_unplaced=True).vm
-    change = placing.held(vm, "vm", "no room")
+def test_vm_to_be_placed_at_once_is_dropped_if_held_and_kept_if_placed():
+    vm = desired_state.create("vm", "p", "name", DISKLESS, fails_unplaced=True).vm
+    change = placement.note_wait(vm, "vm", "no room")
     assert change.vm.is_gone
     assert "no room" in change.failed
     assert change.facts == (GuestLeft(uid="vm"),)
-    homeless = reports.gone(placing.evicted(told(bound(vm), "running"), "vm", "it must").vm, "id-0").vm
-    assert not placing.held(homeless, homeless.run.uid, "no room").vm.is_gone
+    homeless = reports.apply_absence(placement.evict_vm(told(bound(vm), "running"), "vm", "it must").vm, "id-0").vm
+    assert not placement.note_wait(homeless, homeless.run.uid, "no room").vm.is_gone
 
 
 def test_a_leaving_vm_holds_its_room_and_says_so():
-    [fact] = wishes.delete(running()).facts
+    [fact] = desired_state.delete(running()).facts
     assert fact.guest.spec.is_leaving
     assert (fact.guest.host, fact.guest.version) == ("h0", 2)
 
@@ -208,7 +208,7 @@ def test_the_guest_of_a_landing_is_at_the_target():
 
 def test_an_evicted_vm_with_a_disk_claims_its_home_again():
     vm = evicted()
-    change = reports.reported(vm, "id-0", report(vm, "stopped"))
+    change = reports.apply_report(vm, "id-0", report(vm, "stopped"))
     assert [type(fact) for fact in change.facts] == [GuestArrived, GuestLeft, GuestArrived]
     assert change.facts[2].guest.spec.host_name == "h0"
 
@@ -218,51 +218,51 @@ def report(vm, state):
 
 
 def test_members_of_a_gang_stop_start_grow_and_move_alone():
-    world = World([SMALL, SMALL])
-    world.engine.apply(GangChanged(gang=Gang(name="crew", namespace="p", min_count=2)))
+    fleet = FleetModel([SMALL, SMALL])
+    fleet.engine.apply(GangChanged(gang=Gang(name="crew", namespace="p", min_count=2)))
     spec = VmSpec(cpu="1", memory="1Gi", gang="crew", disks=[DiskSpec(size="5Gi", storage="shared")])
-    world.create("a", spec)
-    world.decide()
-    assert state_of(world.vms["a"]) == "pending"
-    world.create("b", spec)
-    world.come_to_rest()
-    world.check_rest()
-    assert [state_of(vm) for vm in world.vms.values()] == ["running", "running"]
-    for wish in (wishes.stop, wishes.start, wishes.migrate):
-        world.wish("a", wish)
-        world.come_to_rest()
-        world.check_rest()
+    fleet.create("a", spec)
+    fleet.decide()
+    assert state_of(fleet.vms["a"]) == "pending"
+    fleet.create("b", spec)
+    fleet.come_to_rest()
+    fleet.check_rest()
+    assert [state_of(vm) for vm in fleet.vms.values()] == ["running", "running"]
+    for wish in (desired_state.stop, desired_state.start, desired_state.migrate):
+        fleet.wish("a", wish)
+        fleet.come_to_rest()
+        fleet.check_rest()
     for cpu in ("2", "1"):
-        world.wish("a", wishes.resize, msgspec.structs.replace(spec, cpu=cpu))
-        world.come_to_rest()
-        world.check_rest()
+        fleet.wish("a", desired_state.resize, msgspec.structs.replace(spec, cpu=cpu))
+        fleet.come_to_rest()
+        fleet.check_rest()
     for name in "ab":
-        world.wish(name, wishes.delete)
-    world.come_to_rest()
-    world.check_rest()
+        fleet.wish(name, desired_state.delete)
+    fleet.come_to_rest()
+    fleet.check_rest()
 
 
 def test_constraints_that_make_no_sense_are_refused_before_anybody_is_told():
     vm = running()
     spec = msgspec.structs.replace(vm.spec, host_selector={"": "x"})
     with pytest.raises(InputError):
-        wishes.resize(vm, spec)
+        desired_state.resize(vm, spec)
     assert NetworkSpec() == vm.spec.network
 
 
-def test_a_vm_that_is_resized_while_it_stops_asks_for_its_new_size_when_it_starts():
-    vm = wishes.resize(wishes.stop(running(LOCAL)).vm, msgspec.structs.replace(LOCAL, cpu="3")).vm
+def test_vm_resized_while_stopping_starts_with_new_size():
+    vm = desired_state.resize(desired_state.stop(running(LOCAL)).vm, msgspec.structs.replace(LOCAL, cpu="3")).vm
     assert vm.grow is None, "what it has goes back anyway"
     at_rest = told(vm, "stopped")
     assert at_rest.run is None
-    assert wishes.start(at_rest).vm.run.size.cpu_millis == 3000
-    early = wishes.start(vm).vm
+    assert desired_state.start(at_rest).vm.run.size.cpu_millis == 3000
+    early = desired_state.start(vm).vm
     assert (early.run.size.cpu_millis, early.grow.size.cpu_millis) == (2000, 1000)
 
 
-def test_a_reserved_vm_that_is_resized_while_it_is_stopped_books_what_it_grows_by():
+def test_reserved_vm_resized_while_stopped_reserves_its_growth():
     vm = stopped(msgspec.structs.replace(LOCAL, reserve=True))
-    vm = wishes.resize(vm, msgspec.structs.replace(vm.spec, cpu="3")).vm
+    vm = desired_state.resize(vm, msgspec.structs.replace(vm.spec, cpu="3")).vm
     assert vm.grow.size.cpu_millis == 1000
     vm = bound(vm)
     assert (vm.booked.cpu_millis, vm.power) == (3000, "stopped")

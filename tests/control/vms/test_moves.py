@@ -7,63 +7,63 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.control.vms import wishes
+from hostler.control.vms import desired_state
 from hostler.control.vms.errors import MigratingError, WrongStateError
 from hostler.control.vms.spec import DiskSpec, Size, VmSpec
 from hostler.control.vms.state import state_of
-from tests.control.vms.world import SMALL, World
+from tests.control.vms.fleet_model import SMALL, FleetModel
 
 DISKLESS = VmSpec(cpu="2", memory="1Gi", when_lost="restart")
 SHARED = VmSpec(cpu="2", memory="1Gi", disks=[DiskSpec(size="5Gi", storage="shared")])
 ARROWS = range(60)
 
 
-class Mover:
+class MoveModel:
     def __init__(self, spec: VmSpec = DISKLESS) -> None:
-        self.world = World([SMALL])
-        self.world.create("a", spec)
-        self.world.run(4)
+        self.fleet = FleetModel([SMALL])
+        self.fleet.create("a", spec)
+        self.fleet.run(4)
         assert state_of(self.vm) == "running"
-        self.source = self.world.hosts["id-h0"]
-        self.target = self.world.join("h1")
-        self.world.wish("a", wishes.migrate)
+        self.source = self.fleet.hosts["id-h0"]
+        self.target = self.fleet.join("h1")
+        self.fleet.wish("a", desired_state.migrate)
 
     @property
     def vm(self):
-        return self.world.vms["a"]
+        return self.fleet.vms["a"]
 
     def steps(self):
         """Yield at every arrow between the three."""
-        world = self.world
+        fleet = self.fleet
         for _ in range(6):
-            world.step()
+            fleet.step()
             yield
-            world.carry_out()
+            fleet.carry_out()
             yield
             for host in (self.target, self.source):
-                world.send_orders(host)
-                world.deliver_orders(host)
+                fleet.send_orders(host)
+                fleet.deliver_orders(host)
                 yield
                 yield from self._work(host)
                 if not host.is_dead:
-                    world.send_report(host)
+                    fleet.send_report(host)
                     yield
-                    world.deliver_report(host)
+                    fleet.deliver_report(host)
                     yield
 
     def _work(self, host):
         if host.is_dead:
             return
-        host.site.look()
-        for action in host.site.actions():
-            host.site.begin(action)
+        host.stepped.look()
+        for action in host.stepped.actions():
+            host.stepped.begin(action)
             yield
-            if action.vm in host.site.lanes:
-                host.site.do(action.vm)
-                self.world.check()
+            if action.vm in host.stepped.lanes:
+                host.stepped.do(action.vm)
+                self.fleet.check()
                 yield
-            if action.vm in host.site.lanes:
-                host.site.finish(action.vm)
+            if action.vm in host.stepped.lanes:
+                host.stepped.finish(action.vm)
                 yield
 
     def until(self, arrow: int, happens) -> None:
@@ -71,62 +71,62 @@ class Mover:
         for number, _ in enumerate(self.steps()):
             if number == arrow:
                 happens()
-        self.world.come_to_rest()
-        self.world.check_rest()
+        self.fleet.come_to_rest()
+        self.fleet.check_rest()
 
     def crash(self, *hosts) -> None:
         for host in hosts:
-            host.site.kill()
-            self.world.register(host)
+            host.stepped.kill()
+            self.fleet.register(host)
 
     def powers(self) -> tuple[str, str]:
-        return self.source.site.power("a"), self.target.site.power("a")
+        return self.source.stepped.power("a"), self.target.stepped.power("a")
 
     def was_thrown_away_after_it_arrived(self) -> bool:
-        log = self.target.site.driver.log
+        log = self.target.stepped.driver.log
         return ("land", "a") in log and ("delete", "a") in log[log.index(("land", "a")) :]
 
 
 @pytest.mark.parametrize("spec", [DISKLESS, SHARED], ids=["diskless", "shared disk"])
 def test_a_vm_moves_and_its_books_move_with_it(spec):
-    mover = Mover(spec)
+    mover = MoveModel(spec)
     phases: list[str] = []
     for _ in mover.steps():
         if mover.vm.moving is not None and mover.vm.moving.phase not in phases[-1:]:
             phases.append(mover.vm.moving.phase)
     assert phases == ["placing", "preparing", "copying", "cleaning"]
     assert mover.powers() == ("absent", "running")
-    assert mover.target.site.driver.vms["a"].runs == 1, "it was never started anew"
+    assert mover.target.stepped.driver.vms["a"].runs == 1, "it was never started anew"
     assert mover.vm.home.name == "h1"
     assert mover.vm.observed_generation == mover.vm.generation
-    assert mover.world.engine_holds() == {"h1": mover.vm.wanted}
+    assert mover.fleet.engine_holds() == {"h1": mover.vm.wanted}
 
 
 def test_there_are_as_many_arrows_as_are_tried():
-    assert sum(1 for _ in Mover().steps()) == len(ARROWS)
+    assert sum(1 for _ in MoveModel().steps()) == len(ARROWS)
 
 
 @pytest.mark.parametrize("spec", [DISKLESS, SHARED], ids=["diskless", "shared disk"])
 @pytest.mark.parametrize("victims", ["source", "target", "both"])
 @pytest.mark.parametrize("arrow", ARROWS)
 def test_a_crash_of_agents_at_any_arrow_does_not_stop_the_move(arrow, victims, spec):
-    mover = Mover(spec)
+    mover = MoveModel(spec)
     hosts = {"source": [mover.source], "target": [mover.target], "both": [mover.source, mover.target]}[victims]
     mover.until(arrow, lambda: mover.crash(*hosts))
     assert mover.powers() == ("absent", "running")
-    assert mover.target.site.driver.vms["a"].runs == 1
+    assert mover.target.stepped.driver.vms["a"].runs == 1
 
 
 @pytest.mark.parametrize("spec", [DISKLESS, SHARED], ids=["diskless", "shared disk"])
 @pytest.mark.parametrize("crashes", [False, True], ids=["", "and both agents crash"])
 @pytest.mark.parametrize("arrow", ARROWS)
 def test_a_move_can_be_called_off_at_any_arrow(arrow, crashes, spec):
-    mover = Mover(spec)
+    mover = MoveModel(spec)
     answers = []
 
     def call_off() -> None:
         try:
-            mover.world.wish("a", wishes.cancel_move)
+            mover.fleet.wish("a", desired_state.cancel_move)
             answers.append("called off")
         except (MigratingError, WrongStateError) as error:
             answers.append(error.code)
@@ -141,70 +141,70 @@ def test_a_move_can_be_called_off_at_any_arrow(arrow, crashes, spec):
 
 
 @pytest.mark.parametrize("crashes", [False, True], ids=["", "and both agents crash"])
-def test_a_move_called_off_after_the_vm_landed_leaves_its_disks_to_the_source(crashes):
-    mover = Mover(SHARED)
+def test_driver_leaves_disks_to_source_when_landed_move_is_canceled(crashes):
+    mover = MoveModel(SHARED)
     for _ in mover.steps():
-        if ("land", "a") in mover.target.site.driver.log:
+        if ("land", "a") in mover.target.stepped.driver.log:
             break
     assert mover.vm.moving.phase == "copying", "nobody has said yet that it landed"
-    mover.world.wish("a", wishes.cancel_move)
+    mover.fleet.wish("a", desired_state.cancel_move)
     if crashes:
         mover.crash(mover.source, mover.target)
-    mover.world.come_to_rest()
-    mover.world.check_rest()
+    mover.fleet.come_to_rest()
+    mover.fleet.check_rest()
     assert mover.was_thrown_away_after_it_arrived()
     assert mover.powers() == ("running", "absent")
-    assert mover.world.wires.disks == {"a": "h0"}
-    assert mover.world.wires.made == {"a": 1}
-    mover.world.wish("a", wishes.delete)
-    mover.world.come_to_rest()
-    assert mover.world.wires.disks == {}
+    assert mover.fleet.wires.disks == {"a": "h0"}
+    assert mover.fleet.wires.made == {"a": 1}
+    mover.fleet.wish("a", desired_state.delete)
+    mover.fleet.come_to_rest()
+    assert mover.fleet.wires.disks == {}
 
 
-def test_a_vm_that_is_deleted_while_its_move_is_given_up_leaves_no_disk_behind():
-    mover = Mover(SHARED)
+def test_vm_deleted_during_aborted_move_leaves_no_disk():
+    mover = MoveModel(SHARED)
     for _ in mover.steps():
-        if ("land", "a") in mover.target.site.driver.log:
+        if ("land", "a") in mover.target.stepped.driver.log:
             break
-    mover.world.wish("a", wishes.cancel_move)
-    mover.world.exchange(mover.target)
+    mover.fleet.wish("a", desired_state.cancel_move)
+    mover.fleet.exchange(mover.target)
     assert mover.powers() == ("left", "absent"), "the target let go, the source has not started it again"
-    mover.world.wish("a", wishes.delete)
-    mover.world.come_to_rest()
-    mover.world.check_rest()
+    mover.fleet.wish("a", desired_state.delete)
+    mover.fleet.come_to_rest()
+    mover.fleet.check_rest()
     assert mover.vm.is_gone
-    assert mover.world.wires.disks == {}
+    assert mover.fleet.wires.disks == {}
 
 
 @pytest.mark.parametrize("crashes", [False, True], ids=["", "and both agents crash"])
 @pytest.mark.parametrize("arrow", ARROWS)
 def test_a_vm_deleted_at_any_arrow_is_gone_everywhere(arrow, crashes):
-    mover = Mover()
+    mover = MoveModel()
 
     def delete() -> None:
-        mover.world.wish("a", wishes.delete)
+        mover.fleet.wish("a", desired_state.delete)
         if crashes:
             mover.crash(mover.source, mover.target)
 
     mover.until(arrow, delete)
     assert mover.powers() == ("absent", "absent")
     assert mover.vm.is_gone
-    assert mover.world.engine_holds() == {}
+    assert mover.fleet.engine_holds() == {}
 
 
 @pytest.mark.parametrize("spec", [DISKLESS, SHARED], ids=["diskless", "shared disk"])
 @pytest.mark.parametrize("victim", ["source", "target"])
 @pytest.mark.parametrize("arrow", ARROWS)
 def test_the_death_of_one_side_at_any_arrow_leaves_the_vm_to_the_other(arrow, victim, spec):
-    mover = Mover(spec)
+    mover = MoveModel(spec)
     dead = mover.source if victim == "source" else mover.target
-    mover.until(arrow, lambda: mover.world.prove_dead(dead))
+    mover.until(arrow, lambda: mover.fleet.prove_dead(dead))
     alive = mover.target if victim == "source" else mover.source
     if state_of(mover.vm) == "stopped":  # it did not arrive, or it died where it had arrived
         assert mover.vm.spec is SHARED or mover.vm.spec.disks
         assert mover.vm.home is None
     else:
-        assert alive.site.power("a") == "running"
+        assert alive.stepped.power("a") == "running"
         assert mover.vm.home.host == alive.id
     assert spec is DISKLESS or not mover.was_thrown_away_after_it_arrived()
 
@@ -213,27 +213,27 @@ def test_the_death_of_one_side_at_any_arrow_leaves_the_vm_to_the_other(arrow, vi
 @pytest.mark.parametrize("victim", ["source", "target"])
 @pytest.mark.parametrize("arrow", ARROWS)
 def test_a_vm_that_is_deleted_while_a_side_dies_ends(arrow, victim, first):
-    mover = Mover()
+    mover = MoveModel()
     dead = mover.source if victim == "source" else mover.target
-    deeds = [lambda: mover.world.wish("a", wishes.delete), lambda: mover.world.prove_dead(dead)]
+    deeds = [lambda: mover.fleet.wish("a", desired_state.delete), lambda: mover.fleet.prove_dead(dead)]
     mover.until(arrow, lambda: [deed() for deed in (deeds if first == "delete" else reversed(deeds))])
     assert mover.vm.is_gone
-    assert mover.world.engine_holds() == {}
+    assert mover.fleet.engine_holds() == {}
 
 
 @pytest.mark.parametrize("arrow", ARROWS)
 def test_both_sides_may_die_one_after_the_other(arrow):
-    mover = Mover()
+    mover = MoveModel()
 
     def die() -> None:
-        mover.world.prove_dead(mover.source)
-        mover.world.prove_dead(mover.target)
+        mover.fleet.prove_dead(mover.source)
+        mover.fleet.prove_dead(mover.target)
 
     mover.until(arrow, die)
     assert state_of(mover.vm) == "pending"
     assert mover.vm.why
-    mover.world.join("h2")
-    mover.world.come_to_rest()
+    mover.fleet.join("h2")
+    mover.fleet.come_to_rest()
     assert mover.vm.home.name == "h2"
     assert state_of(mover.vm) == "running"
 
@@ -241,38 +241,38 @@ def test_both_sides_may_die_one_after_the_other(arrow):
 @pytest.mark.parametrize("victim", ["source", "target"])
 @pytest.mark.parametrize("arrow", ARROWS)
 def test_silence_at_any_arrow_only_delays(arrow, victim):
-    mover = Mover()
+    mover = MoveModel()
     host = mover.source if victim == "source" else mover.target
-    mover.until(arrow, lambda: mover.world.silence(host))
+    mover.until(arrow, lambda: mover.fleet.silence(host))
     assert mover.powers() == ("absent", "running")
-    assert mover.target.site.driver.vms["a"].runs == 1
+    assert mover.target.stepped.driver.vms["a"].runs == 1
 
 
 def test_a_target_that_prepares_anew_is_sent_to_where_it_is_now():
-    mover = Mover()
+    mover = MoveModel()
     for _ in mover.steps():
         if mover.vm.moving is not None and mover.vm.moving.phase == "copying":
             break
     before = mover.vm
-    mover.target.site.driver.vms.clear()  # its landing is lost, with its secret
+    mover.target.stepped.driver.vms.clear()  # its landing is lost, with its secret
     mover.crash(mover.target)
-    mover.world.exchange(mover.target)
-    mover.world.exchange(mover.target)
+    mover.fleet.exchange(mover.target)
+    mover.fleet.exchange(mover.target)
     assert mover.vm.moving.secret != before.moving.secret
     assert mover.vm.home.generation == before.home.generation, "a newer order would let the source start what it sent"
-    mover.world.come_to_rest()
-    mover.world.check_rest()
+    mover.fleet.come_to_rest()
+    mover.fleet.check_rest()
     assert mover.powers() == ("absent", "running")
 
 
-def test_a_move_that_nobody_has_room_for_is_given_up_and_frees_what_it_asked_for():
-    world = World([SMALL])
-    world.create("a", DISKLESS)
-    world.run(4)
-    change = world.wish("a", wishes.migrate)
+def test_move_without_room_is_aborted_and_frees_its_claim():
+    fleet = FleetModel([SMALL])
+    fleet.create("a", DISKLESS)
+    fleet.run(4)
+    change = fleet.wish("a", desired_state.migrate)
     assert state_of(change.vm) == "migrating"
-    world.decide()
-    assert world.vms["a"].moving is None
-    assert any("not moved" in note for note in world.notes)
-    assert world.vms["a"].observed_generation == world.vms["a"].generation
-    assert world.engine_holds() == {"h0": Size(cpu_millis=2000, memory_bytes=2**30)}
+    fleet.decide()
+    assert fleet.vms["a"].moving is None
+    assert any("not moved" in note for note in fleet.notes)
+    assert fleet.vms["a"].observed_generation == fleet.vms["a"].generation
+    assert fleet.engine_holds() == {"h0": Size(cpu_millis=2000, memory_bytes=2**30)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hostler.agent.messages import Disk, Image, Migration, Network, Order
-from hostler.control.vms import placing, wishes
+from hostler.agent.messages import Disk, Image, Migration, Order, VmNetwork
+from hostler.control.vms import desired_state, placement
 from hostler.control.vms.orders import order_for, order_for_remains
 from hostler.control.vms.spec import DiskSpec, ImageSpec, NetworkSpec, VmSpec
 from tests.control.vms.situations import (
@@ -60,7 +60,7 @@ def test_an_order_says_all_that_the_spec_says():
             Disk(size_bytes=6 * GIB, storage="nfs", image=Image(path="/images/x")),
             Disk(size_bytes=7 * GIB),
         ),
-        network=Network(kind="bridge", bridge="br0"),
+        network=VmNetwork(kind="bridge", bridge="br0"),
         kernel="/boot/k",
         initrd="/boot/i",
         kernel_arguments="quiet",
@@ -69,14 +69,14 @@ def test_an_order_says_all_that_the_spec_says():
 
 
 def test_growth_is_ordered_when_it_is_booked_and_not_before():
-    growing = wishes.resize(running(), LARGER).vm
+    growing = desired_state.resize(running(), LARGER).vm
     assert order_for(growing, "id-0").cpu_millis == 2000
     assert order_for(growing, "id-0").generation == growing.home.generation
     assert order_for(bound(growing), "id-0").cpu_millis == 3000
 
 
 def test_a_shrink_is_ordered_at_once_and_given_back_when_it_is_done():
-    shrinking = wishes.resize(running(), SMALLER).vm
+    shrinking = desired_state.resize(running(), SMALLER).vm
     assert order_for(shrinking, "id-0").cpu_millis == 1000
     assert shrinking.booked.cpu_millis == 2000
     assert told(shrinking, "running", lag=1).booked.cpu_millis == 2000
@@ -85,8 +85,8 @@ def test_a_shrink_is_ordered_at_once_and_given_back_when_it_is_done():
 
 def test_a_restart_is_a_count_that_grows():
     vm = running()
-    again = wishes.restart(vm).vm
-    assert [order_for(one, "id-0").restarts for one in (vm, again, wishes.restart(again).vm)] == [0, 1, 2]
+    again = desired_state.restart(vm).vm
+    assert [order_for(one, "id-0").restarts for one in (vm, again, desired_state.restart(again).vm)] == [0, 1, 2]
 
 
 def test_only_a_vm_that_may_start_elsewhere_is_stopped_by_a_watchdog():
@@ -95,7 +95,7 @@ def test_only_a_vm_that_may_start_elsewhere_is_stopped_by_a_watchdog():
     assert order_for(running(), "id-0").when_silent == "keep"
 
 
-def test_each_side_of_a_move_gets_its_own_part_and_the_source_alone_the_secret():
+def test_only_the_source_of_a_move_gets_the_secret():
     assert order_for(preparing(), "id-0").migration is None
     assert order_for(preparing(), "id-1").migration == Migration(is_source=False)
     assert order_for(copying(), "id-0").migration == Migration(is_source=True, address="a", secret="s")
@@ -126,7 +126,7 @@ def test_remains_go_without_shared_disks_once_the_vms_own_host_has_it():
         assert order_for_remains(unknown, "id-9").power == "stopped", "no other host knows of these disks"
 
 
-def test_remains_stay_where_they_are_all_that_is_left_of_a_vm_and_go_with_a_vm_that_is_gone():
+def test_remains_stay_while_they_are_all_of_a_vm_and_go_with_it():
     assert order_for_remains(stopped(LOCAL), "id-9").power == "stopped"
     assert order_for_remains(running(), "id-9").power == "absent"
     order = order_for_remains(deleted(made(SHARED)), "id-9")
@@ -135,9 +135,9 @@ def test_remains_stay_where_they_are_all_that_is_left_of_a_vm_and_go_with_a_vm_t
 
 def test_each_side_of_a_move_has_devices_of_its_own():
     spec = msgspec.convert({"cpu": "1", "memory": "1Gi", "devices": [{"kind": "gpu", "count": 2}]}, VmSpec)
-    vm = placing.bound(made(spec), "vm", 1, HOME, (0, 3)).vm
-    vm = wishes.migrate(told(vm, "running")).vm
-    vm = placing.bound(vm, vm.move.uid, 1, OTHER, (5, 6)).vm
+    vm = placement.book_placement(made(spec), "vm", 1, HOME, (0, 3)).vm
+    vm = desired_state.migrate(told(vm, "running")).vm
+    vm = placement.book_placement(vm, vm.move.uid, 1, OTHER, (5, 6)).vm
     assert order_for(vm, "id-0").devices == ("gpu:0", "gpu:3")
     assert order_for(vm, "id-1").devices == ("gpu:5", "gpu:6")
     vm = told(vm, "landing", host=OTHER, lag=1, landing_address="a", landing_secret="s")

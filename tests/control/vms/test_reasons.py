@@ -6,10 +6,16 @@ import msgspec
 import pytest
 
 from hostler.control.vms.guests import CAN_MIGRATE, HAS_BRIDGE, HAS_STORAGE, YES, guest_of
-from hostler.control.vms.reasons import NOT_TAKING, in_words, left_by, mended, uncaused
+from hostler.control.vms.reasons import (
+    NOT_TAKING,
+    host_left_by_move,
+    to_user_change,
+    to_user_reason,
+    without_cordon_cause,
+)
 from hostler.control.vms.spec import VmSpec
 from hostler.control.vms.state import Booking, Claim, Vm
-from hostler.model import Change, GuestSpec, Reason, ReasonCount
+from hostler.model import CureChange, GuestSpec, Reason, ReasonCount
 
 ZONE = [{"expressions": [{"key": "zone", "operator": "In", "values": ["north"]}]}]
 
@@ -39,30 +45,30 @@ AFFINITY = Reason("host_affinity", "affinity_mismatch", "metadata.name NotIn (a)
     ],
 )
 def test_a_label_that_the_service_asks_for_is_told_as_what_it_stands_for(label: str, words: str) -> None:
-    assert in_words(selector(label), GuestSpec()).text() == words
+    assert to_user_reason(selector(label), GuestSpec()).text() == words
 
 
 def test_the_host_that_a_vm_leaves_is_told_as_such() -> None:
-    assert left_by(moving()) == "a"
-    assert in_words(AFFINITY, moving()).text() == "it is to leave: a"
+    assert host_left_by_move(moving()) == "a"
+    assert to_user_reason(AFFINITY, moving()).text() == "it is to leave: a"
 
 
 def test_the_owners_own_terms_stay_without_what_a_move_adds() -> None:
     spec = moving(host_affinity=ZONE)
-    assert in_words(AFFINITY, spec, "b").text() == "affinity mismatch: zone=north"
-    assert in_words(AFFINITY, spec, "a").text() == "it is to leave: a"
-    assert in_words(AFFINITY, spec).text() == "affinity mismatch: zone=north, on another host than a"
+    assert to_user_reason(AFFINITY, spec, "b").text() == "affinity mismatch: zone=north"
+    assert to_user_reason(AFFINITY, spec, "a").text() == "it is to leave: a"
+    assert to_user_reason(AFFINITY, spec).text() == "affinity mismatch: zone=north, on another host than a"
 
 
 def test_terms_of_a_vm_that_does_not_move_are_its_owners() -> None:
-    assert left_by(GuestSpec()) == ""
-    assert in_words(AFFINITY, GuestSpec()) == AFFINITY
+    assert host_left_by_move(GuestSpec()) == ""
+    assert to_user_reason(AFFINITY, GuestSpec()) == AFFINITY
 
 
 def test_very_long_terms_are_cut_as_the_engine_does() -> None:
     values = [f"value-{number:03}" for number in range(100)]
     spec = moving(host_affinity=[{"expressions": [{"key": "zone", "operator": "In", "values": values}]}])
-    assert len(in_words(AFFINITY, spec, "b").subject) == 201
+    assert len(to_user_reason(AFFINITY, spec, "b").subject) == 201
 
 
 @pytest.mark.parametrize(
@@ -75,10 +81,15 @@ def test_very_long_terms_are_cut_as_the_engine_does() -> None:
     ],
 )
 def test_what_a_host_lacks_is_given_to_it_and_not_taken_from_the_vm(label: str, text: str) -> None:
-    change = Change(kind="relax_selector", subject=f"{label}={YES}", text=f"do not ask for {label}={YES}", relative=1.0)
-    assert mended(change, "b").text == text
+    change = CureChange(
+        kind="relax_selector", subject=f"{label}={YES}", text=f"do not ask for {label}={YES}", relative=1.0
+    )
+    assert to_user_change(change, "b").text == text
 
 
 def test_a_closed_host_is_written_down_without_the_reason_of_the_day() -> None:
     full = ReasonCount(Reason("resources", "insufficient", "cpu"), 1)
-    assert uncaused((ReasonCount(Reason("cordon", "cordoned"), 2), full)) == (ReasonCount(NOT_TAKING, 2), full)
+    assert without_cordon_cause((ReasonCount(Reason("cordon", "cordoned"), 2), full)) == (
+        ReasonCount(NOT_TAKING, 2),
+        full,
+    )

@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 from hostler.agent.messages import HostSize
-from hostler.control.vms import wishes
+from hostler.control.vms import desired_state
 from hostler.control.vms.guests import HAS_BRIDGE, HAS_STORAGE
 from hostler.control.vms.spec import DiskSpec, NetworkSpec, VmSpec
 from hostler.control.vms.state import state_of
 from hostler.engine import BUILT_IN, Engine
-from hostler.model import Bind, Guest, GuestArrived, GuestSpec, Hold, Host, HostJoined, amounts, labels
-from tests.agent.site import SECOND
-from tests.control.vms.world import World
+from hostler.model import Bind, Defer, Guest, GuestArrived, GuestSpec, Host, HostJoined, amounts, labels
+from tests.agent.stepped_host import SECOND
+from tests.control.vms.fleet_model import FleetModel
 
 MIB, GIB = 2**20, 2**30
 TOTAL = (8, 16000, 100_000)
@@ -49,15 +49,15 @@ def fleet(agents, default="least_loaded") -> Engine:
     return engine
 
 
-def place(engine: Engine, spec: VmSpec, identity: str = "vm") -> Bind | Hold:
+def place(engine: Engine, spec: VmSpec, identity: str = "vm") -> Bind | Defer:
     """Ask for a VM as a user does, and return what the engine makes of it."""
-    for fact in wishes.create(identity, "p", identity, spec).facts:
+    for fact in desired_state.create(identity, "p", identity, spec).facts:
         engine.apply(fact)
-    [action] = [action for action in engine.step(SECOND) if isinstance(action, Bind | Hold)]
+    [action] = [action for action in engine.step(SECOND) if isinstance(action, Bind | Defer)]
     return action
 
 
-def reasons(hold: Hold) -> dict[str, int]:
+def reasons(hold: Defer) -> dict[str, int]:
     return {count.reason.text(): count.hosts for count in hold.reasons}
 
 
@@ -127,7 +127,7 @@ HELD = [
         [agent(has=[QEMU]), agent(has=[QEMU])], needs(FIRECRACKER), lacks(FIRECRACKER), id="unsupported hypervisor"
     ),
     pytest.param([agent(has=[QEMU]), agent()], needs(FIRECRACKER), lacks(FIRECRACKER), id="broken agents counted"),
-    pytest.param([agent(), agent()], needs(QEMU), lacks(QEMU), id="nobody usable"),
+    pytest.param([agent(), agent()], needs(QEMU), lacks(QEMU), id="none usable"),
     pytest.param([agent(has=[X86]), agent()], needs(ARM), lacks(ARM), id="architecture mismatch"),
     pytest.param([agent(), agent()], vm(network=ON_OVN), lacks(OVN), id="networking"),
     pytest.param([agent(has=[OVN]), agent(has=[OVN])], needs(METADATA, network=ON_OVN), lacks(METADATA), id="metadata"),
@@ -145,13 +145,13 @@ HELD = [
         [agent(0, has=[FIRECRACKER]), agent(8)],
         needs(FIRECRACKER),
         {"insufficient: cpu": 1, **lacks(FIRECRACKER, 1)},
-        id="precedence: the capable one lacks room, and that is told too",
+        id="precedence: the capable one lacks room, and the answer says so",
     ),
     pytest.param(
         [agent(0), agent(0)],
         needs(FIRECRACKER),
         lacks(FIRECRACKER),
-        id="precedence: what nobody can ever do is told before what nobody has room for",
+        id="precedence: missing ability is reported before missing room",
     ),
     pytest.param([agent(0, 0, 0, total=(0, 0, 0))], vm(), {"insufficient: cpu": 1}, id="zero totals alone"),
 ]
@@ -160,7 +160,7 @@ HELD = [
 @pytest.mark.parametrize(("agents", "spec", "expected"), HELD)
 def test_a_vm_waits_with_the_reason_why_it_was_refused(agents, spec, expected):
     action = place(fleet(agents), spec)
-    assert isinstance(action, Hold), action
+    assert isinstance(action, Defer), action
     assert reasons(action) == expected
     assert action.hosts == len(agents)
 
@@ -183,69 +183,69 @@ WHOLE = vm(4, 8192, 50000)
 
 
 def test_of_two_that_want_all_of_a_host_one_gets_it_and_its_end_frees_it():
-    world = World([RESERVABLE])
-    world.create("one", WHOLE)
-    world.create("two", WHOLE)
-    world.decide()
-    states = {name: state_of(one) for name, one in world.vms.items()}
+    model = FleetModel([RESERVABLE])
+    model.create("one", WHOLE)
+    model.create("two", WHOLE)
+    model.decide()
+    states = {name: state_of(one) for name, one in model.vms.items()}
     assert states == {"one": "creating", "two": "pending"}
-    assert world.vms["two"].why
-    world.wish("one", wishes.delete)
-    world.come_to_rest()
-    world.check_rest()
-    assert state_of(world.vms["two"]) == "running"
+    assert model.vms["two"].why
+    model.wish("one", desired_state.delete)
+    model.come_to_rest()
+    model.check_rest()
+    assert state_of(model.vms["two"]) == "running"
 
 
-def test_a_promise_is_kept_however_long_its_host_takes_and_whatever_it_reports_meanwhile():
-    world = World([RESERVABLE])
-    world.create("one", WHOLE)
-    world.decide()
-    [host] = world.hosts.values()
-    world.now += 10**6 * SECOND
-    world.register(host)  # it lists nothing yet
-    world.send_report(host)
-    world.deliver_report(host)
-    world.create("two", WHOLE)
-    world.decide()
-    assert state_of(world.vms["one"]) == "creating"
-    assert state_of(world.vms["two"]) == "pending"
-    world.come_to_rest()
-    world.check_rest()
-    assert world.running_on("one") == ["h0"]
+def test_promised_room_is_kept_while_host_takes_its_time():
+    model = FleetModel([RESERVABLE])
+    model.create("one", WHOLE)
+    model.decide()
+    [host] = model.hosts.values()
+    model.now += 10**6 * SECOND
+    model.register(host)  # it lists nothing yet
+    model.send_report(host)
+    model.deliver_report(host)
+    model.create("two", WHOLE)
+    model.decide()
+    assert state_of(model.vms["one"]) == "creating"
+    assert state_of(model.vms["two"]) == "pending"
+    model.come_to_rest()
+    model.check_rest()
+    assert model.running_on("one") == ["h0"]
 
 
 def test_the_same_decision_twice_books_once():
-    world = World([RESERVABLE])
-    world.create("one", WHOLE)
-    world.step()
-    world.decided *= 2
-    world.carry_out()
-    assert world.engine_holds() == {"h0": world.vms["one"].wanted}
-    world.come_to_rest()
-    world.check_rest()
+    model = FleetModel([RESERVABLE])
+    model.create("one", WHOLE)
+    model.step()
+    model.decided *= 2
+    model.carry_out()
+    assert model.engine_holds() == {"h0": model.vms["one"].wanted}
+    model.come_to_rest()
+    model.check_rest()
 
 
 def test_a_report_about_one_vm_frees_nothing_of_another():
-    world = World([RESERVABLE])
-    world.create("one", vm(2, 4096, 1000))
-    world.create("two", vm(2, 4096, 1000))
-    world.run(4)
-    before = world.engine_holds()
-    world.wish("one", wishes.stop)
-    world.run(3)
-    freed = before["h0"].beyond(world.engine_holds()["h0"])
+    model = FleetModel([RESERVABLE])
+    model.create("one", vm(2, 4096, 1000))
+    model.create("two", vm(2, 4096, 1000))
+    model.run(4)
+    before = model.engine_holds()
+    model.wish("one", desired_state.stop)
+    model.run(3)
+    freed = before["h0"].beyond(model.engine_holds()["h0"])
     assert (freed.cpu_millis, freed.memory_bytes, freed.disk_bytes) == (2000, 4096 * MIB, 0)
 
 
 def test_two_hosts_and_two_vms_that_each_fill_one():
-    world = World([RESERVABLE, RESERVABLE])
-    world.create("one", WHOLE)
-    world.create("two", WHOLE)
-    world.create("three", WHOLE)
-    world.come_to_rest()
-    world.check_rest()
-    assert {*world.running_on("one"), *world.running_on("two")} == {"h0", "h1"}
-    assert state_of(world.vms["three"]) == "pending"
+    model = FleetModel([RESERVABLE, RESERVABLE])
+    model.create("one", WHOLE)
+    model.create("two", WHOLE)
+    model.create("three", WHOLE)
+    model.come_to_rest()
+    model.check_rest()
+    assert {*model.running_on("one"), *model.running_on("two")} == {"h0", "h1"}
+    assert state_of(model.vms["three"]) == "pending"
 
 
 # -- admission: what a running VM grows by is booked before its host hears of it -----------------------------------
@@ -258,71 +258,71 @@ def without_disk(cpu: int, memory: int = 8192) -> VmSpec:
 
 
 def test_an_exact_fit_is_accepted_and_one_core_more_waits():
-    world = World([EIGHT])
-    world.create("one", without_disk(4))
-    world.create("two", without_disk(4))
-    world.come_to_rest()
-    assert [state_of(one) for one in world.vms.values()] == ["running", "running"]
-    world.wish("two", wishes.resize, without_disk(5))
-    world.come_to_rest()
-    world.check_rest()
-    assert world.vms["two"].why
-    assert world.hosts["id-h0"].site.driver.vms["two"].order.cpu_millis == 4000
-    world.wish("one", wishes.delete)
-    world.come_to_rest()
-    world.check_rest()
-    assert world.hosts["id-h0"].site.driver.vms["two"].order.cpu_millis == 5000
+    model = FleetModel([EIGHT])
+    model.create("one", without_disk(4))
+    model.create("two", without_disk(4))
+    model.come_to_rest()
+    assert [state_of(one) for one in model.vms.values()] == ["running", "running"]
+    model.wish("two", desired_state.resize, without_disk(5))
+    model.come_to_rest()
+    model.check_rest()
+    assert model.vms["two"].why
+    assert model.hosts["id-h0"].stepped.driver.vms["two"].order.cpu_millis == 4000
+    model.wish("one", desired_state.delete)
+    model.come_to_rest()
+    model.check_rest()
+    assert model.hosts["id-h0"].stepped.driver.vms["two"].order.cpu_millis == 5000
 
 
 def test_what_is_free_is_not_spent_twice():
-    world = World([EIGHT])
-    world.create("one", without_disk(4, 1024))
-    world.run(4)
-    world.create("two", without_disk(3, 1024))
-    world.create("three", without_disk(2, 1024))
-    world.decide()
-    assert [state_of(world.vms[name]) for name in ("two", "three")] == ["creating", "pending"]
-    world.wish("two", wishes.delete)
-    world.come_to_rest()
-    world.check_rest()
-    assert state_of(world.vms["three"]) == "running"
+    model = FleetModel([EIGHT])
+    model.create("one", without_disk(4, 1024))
+    model.run(4)
+    model.create("two", without_disk(3, 1024))
+    model.create("three", without_disk(2, 1024))
+    model.decide()
+    assert [state_of(model.vms[name]) for name in ("two", "three")] == ["creating", "pending"]
+    model.wish("two", desired_state.delete)
+    model.come_to_rest()
+    model.check_rest()
+    assert state_of(model.vms["three"]) == "running"
 
 
 def test_a_shrink_claims_nothing_and_gives_back_when_it_is_done():
-    world = World([EIGHT])
-    world.create("one", without_disk(8))
-    world.run(4)
-    before = world.vms["one"].number
-    world.wish("one", wishes.resize, without_disk(3))
-    world.create("two", without_disk(5))
-    world.decide()
-    assert world.vms["one"].number == before
-    assert state_of(world.vms["two"]) == "pending", "the host has not done it yet"
-    world.come_to_rest()
-    world.check_rest()
-    assert [state_of(one) for one in world.vms.values()] == ["running", "running"]
+    model = FleetModel([EIGHT])
+    model.create("one", without_disk(8))
+    model.run(4)
+    before = model.vms["one"].number
+    model.wish("one", desired_state.resize, without_disk(3))
+    model.create("two", without_disk(5))
+    model.decide()
+    assert model.vms["one"].number == before
+    assert state_of(model.vms["two"]) == "pending", "the host has not done it yet"
+    model.come_to_rest()
+    model.check_rest()
+    assert [state_of(one) for one in model.vms.values()] == ["running", "running"]
 
 
-def test_a_resize_up_and_down_at_once_books_the_larger_of_both_until_it_is_done():
-    world = World([EIGHT])
-    world.create("one", without_disk(2, 8192))
-    world.run(4)
-    world.wish("one", wishes.resize, without_disk(6, 1024))
-    world.decide()
-    booked = world.vms["one"].booked
+def test_resize_up_and_down_reserves_the_larger_until_done():
+    model = FleetModel([EIGHT])
+    model.create("one", without_disk(2, 8192))
+    model.run(4)
+    model.wish("one", desired_state.resize, without_disk(6, 1024))
+    model.decide()
+    booked = model.vms["one"].booked
     assert (booked.cpu_millis, booked.memory_bytes) == (6000, 8192 * MIB)
-    world.come_to_rest()
-    world.check_rest()
-    booked = world.vms["one"].booked
+    model.come_to_rest()
+    model.check_rest()
+    booked = model.vms["one"].booked
     assert (booked.cpu_millis, booked.memory_bytes) == (6000, 1024 * MIB)
 
 
 def test_a_host_that_does_not_know_what_it_has_gets_nothing_new():
-    world = World([EIGHT])
-    [host] = world.hosts.values()
-    host.site.state = msgspec.structs.replace(host.site.state, is_inventory_known=False)
-    world.create("one", without_disk(1))
-    world.decide()
-    world.send_orders(host)
-    world.deliver_orders(host)
-    assert not host.site.step(), "its agent does nothing either"
+    model = FleetModel([EIGHT])
+    [host] = model.hosts.values()
+    host.stepped.state = msgspec.structs.replace(host.stepped.state, is_inventory_known=False)
+    model.create("one", without_disk(1))
+    model.decide()
+    model.send_orders(host)
+    model.deliver_orders(host)
+    assert not host.stepped.step(), "its agent does nothing either"

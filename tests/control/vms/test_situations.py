@@ -12,7 +12,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from hostler.control.vms import wishes
+from hostler.control.vms import desired_state
 from hostler.control.vms.errors import ProtectedError
 from hostler.control.vms.orders import order_for
 from hostler.control.vms.state import State, Vm, is_settled, state_of
@@ -22,16 +22,16 @@ from tests.control.vms.situations import SITUATIONS, larger, running
 
 CODES = {"wrong_state": "W", "migrating": "M", "not_movable": "N"}
 WISHES = {
-    "start": wishes.start,
-    "stop": wishes.stop,
-    "pause": wishes.pause,
-    "resume": wishes.resume,
-    "restart": wishes.restart,
-    "resize": lambda vm: wishes.resize(vm, larger(vm.spec)),
-    "migrate": wishes.migrate,
-    "cancel_move": wishes.cancel_move,
-    "vacate": wishes.vacate,
-    "delete": wishes.delete,
+    "start": desired_state.start,
+    "stop": desired_state.stop,
+    "pause": desired_state.pause,
+    "resume": desired_state.resume,
+    "restart": desired_state.restart,
+    "resize": lambda vm: desired_state.resize(vm, larger(vm.spec)),
+    "migrate": desired_state.migrate,
+    "cancel_move": desired_state.cancel_move,
+    "vacate": desired_state.vacate,
+    "delete": desired_state.delete,
 }
 
 # situation, state, order at the first host, order at the second, and what comes of each wish in the order above
@@ -156,13 +156,13 @@ def test_a_protected_vm_is_not_deleted_until_the_protection_is_off(name):
     vm = SITUATIONS[name]
     if vm.power == "absent":
         return
-    safe = wishes.protect(vm, is_protected=True).vm
+    safe = desired_state.protect(vm, is_protected=True).vm
     assert state_of(safe) == state_of(vm)
     with pytest.raises(ProtectedError) as caught:
-        wishes.delete(safe)
+        desired_state.delete(safe)
     assert (caught.value.code, bool(caught.value.hint)) == ("deletion_protected", True)
-    assert wishes.protect(safe, is_protected=False).vm == vm
-    assert wishes.delete(wishes.protect(safe, is_protected=False).vm).vm.power == "absent"
+    assert desired_state.protect(safe, is_protected=False).vm == vm
+    assert desired_state.delete(desired_state.protect(safe, is_protected=False).vm).vm.power == "absent"
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
@@ -181,4 +181,4 @@ def test_a_wish_is_settled_when_it_came_true_and_not_before():
         "heard again", "left its host", "lost, keep", "deleted before it was placed", "deleted", "not placed at once",
     ]  # fmt: skip
     assert is_settled(running(), 1)
-    assert not is_settled(wishes.stop(running()).vm, 3)
+    assert not is_settled(desired_state.stop(running()).vm, 3)

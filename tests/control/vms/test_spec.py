@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.control.vms import wishes
-from hostler.control.vms.spec import DiskSpec, ImageSpec, NetworkSpec, Size, VmSpec, checked, size_of
+from hostler.control.vms import desired_state
+from hostler.control.vms.spec import DiskSpec, ImageSpec, NetworkSpec, Size, VmSpec, check_vm_spec, size_of
 from hostler.errors import InputError, QuantityError
 
 SHA = "0123456789abcdef" * 4
@@ -60,7 +60,7 @@ AMOUNTS = [
 @pytest.mark.parametrize(("field", "fields"), AMOUNTS)
 def test_an_amount_that_cannot_be_is_refused_by_the_name_of_its_field(field, fields):
     with pytest.raises(QuantityError) as caught:
-        checked(asked(**fields))
+        check_vm_spec(asked(**fields))
     assert caught.value.message.startswith(f"{field}: ")
     assert caught.value.hint
     assert caught.value.code == "invalid_quantity"
@@ -138,7 +138,7 @@ WRONG = [
 @pytest.mark.parametrize(("field", "fields"), WRONG)
 def test_what_can_never_be_right_is_refused_by_the_name_of_its_field(field, fields):
     with pytest.raises(InputError) as caught:
-        wishes.create("id", "project", "name", asked(**fields))
+        desired_state.create("id", "project", "name", asked(**fields))
     words = caught.value.message.removeprefix("the request: ")
     assert words.startswith((f"{field}:", f"{field} ")), caught.value.message
     assert caught.value.hint
@@ -183,18 +183,18 @@ SAME = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_equal_amounts_become_equal_bytes(one, other):
-    first, second = checked(asked(**one)), asked(**other)
+    first, second = check_vm_spec(asked(**one)), asked(**other)
     assert first == second
     assert msgspec.json.encode(first) == msgspec.json.encode(second)
-    assert checked(first) == first
+    assert check_vm_spec(first) == first
 
 
 def test_a_disk_is_rounded_up_to_whole_sectors():
-    spec = checked(asked(**disk(size="1500001k")))
+    spec = check_vm_spec(asked(**disk(size="1500001k")))
     size = size_of(spec).disk_bytes
     assert size % 512 == 0
     assert 0 <= size - 1_500_001_000 < 512
-    assert checked(spec) == spec
+    assert check_vm_spec(spec) == spec
 
 
 LIMITS = [
@@ -217,7 +217,7 @@ LIMITS = [
 
 @pytest.mark.parametrize("fields", LIMITS)
 def test_what_is_just_within_the_limits_is_taken(fields):
-    vm = wishes.create("id", "project", "name", asked(**fields)).vm
+    vm = desired_state.create("id", "project", "name", asked(**fields)).vm
     assert msgspec.json.decode(msgspec.json.encode(vm.spec), type=VmSpec) == vm.spec
 
 
@@ -238,7 +238,7 @@ def test_sizes_compare_resource_by_resource():
 
 
 def test_what_is_fixed_cannot_be_changed_by_a_resize():
-    vm = wishes.create("id", "project", "name", asked(**disk(), kernel="/k")).vm
+    vm = desired_state.create("id", "project", "name", asked(**disk(), kernel="/k")).vm
     others = {
         "disks": [DiskSpec(size="2Gi")],
         "kernel": "/other",
@@ -250,7 +250,7 @@ def test_what_is_fixed_cannot_be_changed_by_a_resize():
     }
     for name, value in others.items():
         with pytest.raises(InputError, match=f"^{name}: ") as caught:
-            wishes.resize(vm, msgspec.structs.replace(vm.spec, **{name: value}))
+            desired_state.resize(vm, msgspec.structs.replace(vm.spec, **{name: value}))
         assert caught.value.hint
 
 
@@ -263,7 +263,7 @@ def test_images_have_the_form_that_agents_know():
 def test_a_long_text_in_a_constraint_is_refused_and_not_repeated(name: str):
     term = {"topology": "x" * 254, "selector": {}}
     with pytest.raises(InputError, match=rf"{name}\[0\]\.topology: 'x+'… is too long") as found:
-        checked(asked(**{name: [term]}))
+        check_vm_spec(asked(**{name: [term]}))
     assert len(found.value.message) < 100
 
 
@@ -281,11 +281,11 @@ def test_a_long_text_in_a_constraint_is_refused_and_not_repeated(name: str):
 )
 def test_a_constraint_hides_nothing_from_who_reads_why(constraint: Callable[[str], dict[str, Any]], hidden: str):
     with pytest.raises(InputError) as caught:
-        checked(asked(**constraint(hidden)))
+        check_vm_spec(asked(**constraint(hidden)))
     assert caught.value.message.isprintable()
 
 
 def test_a_spec_with_much_of_everything_is_taken():
     names = [f"host-{number}" for number in range(1000)]
     spec = asked(labels=many(64), host_selector=many(64), host_affinity=[{"names": names}])
-    assert checked(spec).host_affinity == spec.host_affinity
+    assert check_vm_spec(spec).host_affinity == spec.host_affinity

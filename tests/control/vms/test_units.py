@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.control.vms.spec import DiskSpec, VmSpec, checked
+from hostler.control.vms.spec import DiskSpec, VmSpec, check_vm_spec
 from hostler.errors import QuantityError
 
 
@@ -26,7 +26,7 @@ from hostler.errors import QuantityError
 )
 def test_memory_as_others_write_it_is_asked_back(memory: str | int, question: str) -> None:
     with pytest.raises(QuantityError) as caught:
-        checked(VmSpec(cpu="1", memory=memory))
+        check_vm_spec(VmSpec(cpu="1", memory=memory))
     assert caught.value.hint.startswith(question)
     assert caught.value.message.startswith("memory: ")
 
@@ -34,18 +34,18 @@ def test_memory_as_others_write_it_is_asked_back(memory: str | int, question: st
 @pytest.mark.parametrize("memory", ["0", "1000000", "1Ki", "2Pi", "4X", "many", "2000000000000000"])
 def test_where_nothing_can_be_guessed_nothing_is_asked(memory: str) -> None:
     with pytest.raises(QuantityError) as caught:
-        checked(VmSpec(cpu="1", memory=memory))
+        check_vm_spec(VmSpec(cpu="1", memory=memory))
     assert "did you mean" not in caught.value.hint
 
 
 @pytest.mark.parametrize(("size", "meant"), [("20", "20Gi"), ("512", "512Gi"), ("20GB", "20Gi or 20G")])
 def test_disks_are_asked_back_in_gibibytes(size: str, meant: str) -> None:
     with pytest.raises(QuantityError) as caught:
-        checked(VmSpec(cpu="1", memory="1Gi", disks=[DiskSpec(size=size)]))
+        check_vm_spec(VmSpec(cpu="1", memory="1Gi", disks=[DiskSpec(size=size)]))
     assert caught.value.hint.startswith(f"did you mean {meant}? ")
 
 
 def test_processors_have_no_such_units() -> None:
     with pytest.raises(QuantityError) as caught:
-        checked(VmSpec(cpu="4GB", memory="1Gi"))
+        check_vm_spec(VmSpec(cpu="4GB", memory="1Gi"))
     assert "did you mean" not in caught.value.hint

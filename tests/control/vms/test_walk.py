@@ -14,12 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from hostler.agent.drivers.fake import Fault
 from hostler.agent.messages import HostSize
-from hostler.control.vms import wishes
+from hostler.control.vms import desired_state
 from hostler.control.vms.spec import DiskSpec, VmSpec
 from hostler.control.vms.state import Vm
 from hostler.errors import ConflictError, InputError
-from tests.agent.site import SECOND
-from tests.control.vms.world import GIB, SMALL, World
+from tests.agent.stepped_host import SECOND
+from tests.control.vms.fleet_model import GIB, SMALL, FleetModel
 
 SIZES = [SMALL, SMALL, HostSize(cpu_millis=6000, memory_bytes=6 * GIB, disk_bytes=20 * GIB)]
 LOCAL = [DiskSpec(size="5Gi")]
@@ -75,24 +75,24 @@ class Walk:
 
     def __init__(self, draw) -> None:
         self.draw = draw
-        self.world = World(SIZES)
+        self.fleet = FleetModel(SIZES)
         self.made = 0
 
     def go(self, steps: int) -> None:
         for _ in range(steps):
             getattr(self, self.draw.choices(list(self.weights), list(self.weights.values()))[0])()
-            self.world.check()
+            self.fleet.check()
 
     def host(self):
-        return self.draw.choice(list(self.world.hosts.values()))
+        return self.draw.choice(list(self.fleet.hosts.values()))
 
     def create(self) -> None:
-        if sum(not vm.is_gone for vm in self.world.vms.values()) < 7:
+        if sum(not vm.is_gone for vm in self.fleet.vms.values()) < 7:
             self.made += 1
-            self.world.create(f"vm{self.made}", some_spec(self.draw), fails_unplaced=self.draw.random() < 0.1)
+            self.fleet.create(f"vm{self.made}", some_spec(self.draw), fails_unplaced=self.draw.random() < 0.1)
 
     def wish(self) -> None:
-        alive = [vm for vm in self.world.vms.values() if not vm.is_gone]
+        alive = [vm for vm in self.fleet.vms.values() if not vm.is_gone]
         if not alive:
             return
         vm = self.draw.choice(alive)
@@ -102,36 +102,36 @@ class Walk:
                 fresh = some_spec(self.draw)
                 lost = fresh.when_lost if vm.spec.is_movable else "keep"
                 spec = msgspec.structs.replace(fresh, disks=vm.spec.disks, when_lost=lost)
-                self.world.wish(vm.id, wishes.resize, spec)
+                self.fleet.wish(vm.id, desired_state.resize, spec)
             elif kind == "migrate to":
-                self.world.wish(vm.id, wishes.migrate, self.host().name)
+                self.fleet.wish(vm.id, desired_state.migrate, self.host().name)
             else:
-                self.world.wish(vm.id, getattr(wishes, kind))
+                self.fleet.wish(vm.id, getattr(desired_state, kind))
         except (ConflictError, InputError):
-            assert self.world.vms[vm.id] is vm
+            assert self.fleet.vms[vm.id] is vm
 
     def decide(self) -> None:
-        self.world.decide()
+        self.fleet.decide()
 
     def step(self) -> None:
-        self.world.step()
+        self.fleet.step()
 
     def carry_out(self) -> None:
-        self.world.carry_out()
+        self.fleet.carry_out()
 
     def send_orders(self) -> None:
-        self.world.send_orders(self.host())
+        self.fleet.send_orders(self.host())
 
     def deliver_orders(self) -> None:
         host = self.host()
         if host.orders_in_flight:
-            self.world.deliver_orders(host, self.draw.randrange(-min(3, len(host.orders_in_flight)), 0))
+            self.fleet.deliver_orders(host, self.draw.randrange(-min(3, len(host.orders_in_flight)), 0))
 
     def work(self) -> None:
         host = self.alive()
-        if host is not None and not host.site.lanes:
-            host.site.now += self.draw.randint(0, 61) * SECOND
-            host.site.step()
+        if host is not None and not host.stepped.lanes:
+            host.stepped.now += self.draw.randint(0, 61) * SECOND
+            host.stepped.step()
 
     def alive(self):
         host = self.host()
@@ -139,63 +139,63 @@ class Walk:
 
     def begin(self) -> None:
         host = self.alive()
-        if host is not None and host.site.actions():
-            host.site.begin(self.draw.choice(host.site.actions()))
+        if host is not None and host.stepped.actions():
+            host.stepped.begin(self.draw.choice(host.stepped.actions()))
 
     def do(self) -> None:
         host = self.alive()
-        waiting = [vm for vm, (_, done) in host.site.lanes.items() if done is None] if host is not None else []
+        waiting = [vm for vm, (_, done) in host.stepped.lanes.items() if done is None] if host is not None else []
         if waiting:
-            host.site.do(self.draw.choice(waiting))
+            host.stepped.do(self.draw.choice(waiting))
 
     def finish(self) -> None:
         host = self.alive()
-        done = [vm for vm, (_, done) in host.site.lanes.items() if done is not None] if host is not None else []
+        done = [vm for vm, (_, done) in host.stepped.lanes.items() if done is not None] if host is not None else []
         if done:
-            host.site.finish(self.draw.choice(done))
+            host.stepped.finish(self.draw.choice(done))
 
     def report(self) -> None:
         host = self.alive()
         if host is not None and not host.reports_in_flight:
-            self.world.send_report(host)
+            self.fleet.send_report(host)
 
     def deliver(self) -> None:
         host = self.alive()
         if host is not None:
-            self.world.deliver_report(host, is_repeated=self.draw.random() < 0.2)
+            self.fleet.deliver_report(host, is_repeated=self.draw.random() < 0.2)
 
     def exchange(self) -> None:
         host = self.alive()
-        if host is not None and not host.site.lanes:
-            self.world.exchange(host)
+        if host is not None and not host.stepped.lanes:
+            self.fleet.exchange(host)
 
     def kill(self) -> None:
         host = self.alive()
         if host is not None:
-            host.site.kill()
-            self.world.register(host)
+            host.stepped.kill()
+            self.fleet.register(host)
 
     def break_something(self) -> None:
         kind = self.draw.choice(["transient", "transient", "blocked", "permanent"])
         verb = self.draw.choice(["", "create", "start", "stop", "resize", "delete", "send", "await_landing"])
         fault = Fault(kind=kind, verb=verb, times=self.draw.randint(1, 2), is_after=self.draw.random() < 0.3)
-        self.host().site.driver.faults.append(fault)
+        self.host().stepped.driver.faults.append(fault)
 
     def silence(self) -> None:
-        self.world.silence(self.host())
+        self.fleet.silence(self.host())
 
     def hear(self) -> None:
-        self.world.hear(self.host())
+        self.fleet.hear(self.host())
 
     def die(self) -> None:
         host = self.host()
-        if not host.is_dead and not any(other.is_dead for other in self.world.hosts.values()):
-            self.world.prove_dead(host)
+        if not host.is_dead and not any(other.is_dead for other in self.fleet.hosts.values()):
+            self.fleet.prove_dead(host)
 
     def come_back(self) -> None:
-        for host in self.world.hosts.values():
+        for host in self.fleet.hosts.values():
             if host.is_dead:
-                self.world.return_empty(host)
+                self.fleet.return_empty(host)
 
 
 def _has_disk_on(vm: Vm, host: str) -> bool:
@@ -212,17 +212,17 @@ class WalkOfTheForgetful(Walk):
         host = self.alive()
         if host is None:
             return
-        owners = [vm.id for vm in self.world.vms.values() if _has_disk_on(vm, host.id)]
-        self.world.lose_everything(host)
-        assert all(self.world.vms[vm].is_lost for vm in owners), "nobody gets an empty disk in silence"
+        owners = [vm.id for vm in self.fleet.vms.values() if _has_disk_on(vm, host.id)]
+        self.fleet.lose_everything(host)
+        assert all(self.fleet.vms[vm].is_lost for vm in owners), "nobody gets an empty disk in silence"
 
 
 def walk_and_rest(seed: int, rounds: int, kind: type[Walk] = Walk) -> Walk:
     walk = kind(random.Random(seed))
     for _ in range(rounds):
         walk.go(120)
-        walk.world.come_to_rest()
-        walk.world.check_rest()
+        walk.fleet.come_to_rest()
+        walk.fleet.check_rest()
     return walk
 
 
@@ -232,7 +232,7 @@ def test_a_long_walk_ends_with_everything_as_wanted(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_walk_among_hosts_that_come_back_empty_ends_with_everything_as_wanted(seed):
+def test_random_walk_with_emptied_hosts_reaches_desired_state(seed):
     walk_and_rest(seed, 3, WalkOfTheForgetful)
 
 
@@ -253,7 +253,7 @@ def test_walks_meet_everything_that_can_happen():
     seen: Counter[str] = Counter()
     for seed in range(200, 240):
         walk = walk_and_rest(seed, 2)
-        seen.update(walk.world.met)
+        seen.update(walk.fleet.met)
     assert set(seen) >= {
         "arrived", "given up", "evicted", "grown", "shrunk", "at rest", "lost", "restarted elsewhere", "gone",
         "not placed", "bind failed", "unknown", "moved while stopped",
@@ -291,16 +291,16 @@ class VmsUnderFire(RuleBasedStateMachine):
         self.walk.draw.data = data
         for name in names:
             getattr(self.walk, name)()
-            self.walk.world.check()
+            self.walk.fleet.check()
 
     @rule()
     def let_everything_happen_for_a_while(self):
-        self.walk.world.run(2)
+        self.walk.fleet.run(2)
 
     @rule()
     def come_to_rest(self):
-        self.walk.world.come_to_rest()
-        self.walk.world.check_rest()
+        self.walk.fleet.come_to_rest()
+        self.walk.fleet.check_rest()
 
 
 TestVmsUnderFire = VmsUnderFire.TestCase

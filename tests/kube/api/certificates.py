@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority, and what it signs."""
+"""Certificates for tests: an authority and the certificates that it signs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small model of one collection of an API server, as a Transport; with faults drawn from a seed."""
+"""A small model of one collection of an API server as a transport, with faults drawn from a seed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import random
 from collections.abc import AsyncIterator
 from urllib.parse import parse_qsl, urlsplit
 
-from hostler.kube.api.transport import Request, TransportError
-from tests.kube.api.scripted import line, pod
+from hostler.runtime.transport import Request, TransportError
+from tests.kube.api.scripted_server import line, pod
 
 
-class Answer:
+class ModelAnswer:
     def __init__(self, status: int, body: bytes = b"", stream=None, headers=None) -> None:
         self.status = status
         self.headers = headers or {}
@@ -30,12 +30,14 @@ class Answer:
             await self._stream.aclose()
 
 
-def refusal(status: int, reason: str, **headers: str) -> Answer:
-    return Answer(status, json.dumps({"code": status, "reason": reason, "message": "no"}).encode(), headers=headers)
+def refusal(status: int, reason: str, **headers: str) -> ModelAnswer:
+    return ModelAnswer(
+        status, json.dumps({"code": status, "reason": reason, "message": "no"}).encode(), headers=headers
+    )
 
 
 class ModelServer:
-    """Pods by name, and all that ever happened to them."""
+    """Pods by name, and the history of their changes."""
 
     def __init__(self, seed: int = 0) -> None:
         self.objects: dict[str, dict] = {}
@@ -46,7 +48,7 @@ class ModelServer:
         self.calls: list[str] = []
         self.open_watches = 0
         self.most_watches = 0
-        self.answers: list[Answer | Exception] = []  # given before anything else, in order
+        self.answers: list[ModelAnswer | Exception] = []  # given before anything else, in order
         self.random = random.Random(seed)
         self._news = asyncio.Event()
         self._uids = 0
@@ -79,7 +81,7 @@ class ModelServer:
             for name, item in self.objects.items()
         }
 
-    async def send(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> ModelAnswer:
         query = dict(parse_qsl(urlsplit(request.path).query))
         self.calls.append("watch" if "watch" in query else "list")
         if self.answers:
@@ -95,12 +97,12 @@ class ModelServer:
         version = int(query["resourceVersion"])
         if version < self.oldest:
             return refusal(410, "Expired")
-        return Answer(200, stream=self._stream(version, float(query["timeoutSeconds"])))
+        return ModelAnswer(200, stream=self._stream(version, float(query["timeoutSeconds"])))
 
     async def close(self) -> None:
         pass
 
-    def _page(self, query: dict[str, str]) -> Answer:
+    def _page(self, query: dict[str, str]) -> ModelAnswer:
         """Return one page of a list; the token is a version and where to go on, and expires as versions do."""
         if "continue" in query:
             version, start = map(int, query["continue"].split(":"))
@@ -112,7 +114,7 @@ class ModelServer:
         end = start + int(query["limit"]) if "limit" in query else len(names)
         metadata = {"resourceVersion": str(version), "continue": f"{version}:{end}" if end < len(names) else ""}
         items = [self.objects[name] for name in names[start:end]]
-        return Answer(200, json.dumps({"metadata": metadata, "items": items}).encode())
+        return ModelAnswer(200, json.dumps({"metadata": metadata, "items": items}).encode())
 
     async def _stream(self, version: int, timeout_s: float) -> AsyncIterator[list[bytes]]:
         self.open_watches += 1
@@ -158,7 +160,7 @@ class ModelServer:
     def _fails(self) -> bool:
         return self.random.random() < self.faults
 
-    def _failure(self) -> Answer:
+    def _failure(self) -> ModelAnswer:
         match self.random.randrange(4):
             case 0:
                 raise TransportError("refused", may_have_acted=False)
@@ -166,7 +168,7 @@ class ModelServer:
                 return refusal(429, "TooManyRequests", **{"retry-after": "2"})
             case 2:
                 status = {"code": 410, "reason": "Expired"}
-                return Answer(200, b"{}" if self.calls[-1] == "list" else b"", stream=_one(line("ERROR", status)))
+                return ModelAnswer(200, b"{}" if self.calls[-1] == "list" else b"", stream=_one(line("ERROR", status)))
             case _:
                 return refusal(500, "InternalError")
 

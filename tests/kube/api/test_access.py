@@ -1,4 +1,4 @@
-"""Kubeconfigs: every form that is in use works, and every mistake says what is wrong without telling a secret."""
+"""Kubeconfigs: every common form works, and every mistake is reported without revealing a secret."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 
 from hostler.errors import InputError
 from hostler.kube.api.access import read_access
-from hostler.kube.api.credentials import FileCredential
-from hostler.kube.api.exec_plugin import ExecPlugin
+from hostler.kube.api.credentials import ExecPlugin, FileCredential
 from tests.kube.api.certificates import Authority
 
 SECRET = "very-secret-word"
@@ -173,7 +172,7 @@ def test_what_is_missing_or_of_another_kind_is_named(tmp_path, change, message):
 def test_of_several_contexts_one_must_be_chosen(tmp_path):
     contexts = [{"name": name, "context": {"cluster": "one-cluster"}} for name in ("a", "b")]
     path = write(tmp_path / "config", contexts=contexts, **{"current-context": ""})
-    assert "no context is chosen" in refusal(path).message
+    assert "no current context is set" in refusal(path).message
     assert read_access(path, "b").credential.identity.token == ""
 
 
@@ -195,14 +194,14 @@ def test_a_file_that_is_no_kubeconfig_is_refused(tmp_path, text):
         ({"exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1alpha1"}}, "v1alpha1"),
         (
             {"exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Always"}},
-            "must ask a person",
+            "needs a terminal",
         ),
-        ({"client-certificate-data": encoded(Authority().pem)}, "one is missing"),
+        ({"client-certificate-data": encoded(Authority().pem)}, "one of the two is missing"),
         ({"client-certificate-data": SECRET}, "client-certificate-data is not base64"),
         ({"client-certificate-data": encoded(b"x"), "client-key-data": ""}, "client-certificate is not PEM"),
         ({"client-certificate": "missing.crt", "client-key": "x"}, "missing.crt: cannot be read"),
         ({"tokenFile": "missing-token"}, "missing-token cannot be read"),
-        ({"token": f"{SECRET}\nand more"}, "characters that no token has"),
+        ({"token": f"{SECRET}\nand more"}, "characters that are not allowed"),
     ],
 )
 def test_a_user_that_cannot_be_used_is_refused_with_the_reason(tmp_path, user, message):
@@ -213,7 +212,7 @@ def test_a_key_that_does_not_belong_or_is_locked_is_refused(tmp_path):
     authority = Authority()
     pair, other, locked = authority.sign("me"), authority.sign("me"), authority.sign("me", password=b"word")
     for certificate, key, message in (
-        (pair.certificate, other.key, "not usable"),
+        (pair.certificate, other.key, "is invalid"),
         (locked.certificate, locked.key, "encrypted"),
     ):
         user = {"client-certificate-data": encoded(certificate), "client-key-data": encoded(key)}
@@ -224,14 +223,14 @@ def test_a_key_that_does_not_belong_or_is_locked_is_refused(tmp_path):
     ("cluster", "message"),
     [
         ({"proxy-url": "http://proxy"}, "proxy-url is not supported"),
-        ({"server": ""}, "no address"),
-        ({"server": "localhost:6443"}, "no address"),
-        ({"server": "https://host:99999"}, "no address"),
-        ({"server": f"https://me:{SECRET}@host"}, "no address"),
+        ({"server": ""}, "not a valid address"),
+        ({"server": "localhost:6443"}, "not a valid address"),
+        ({"server": "https://host:99999"}, "not a valid address"),
+        ({"server": f"https://me:{SECRET}@host"}, "not a valid address"),
         ({"certificate-authority": "gone.crt"}, "gone.crt: cannot be read"),
         (
             {"certificate-authority-data": encoded(b"-----BEGIN CERTIFICATE-----\nx\n")},
-            "no certificate that can be read",
+            "no readable certificate",
         ),
     ],
 )

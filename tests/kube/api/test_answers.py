@@ -1,4 +1,4 @@
-"""Answers from bytes: whole, cut anywhere, in every framing, and what is no answer."""
+"""HTTP responses from bytes: complete, cut anywhere, in every framing, and invalid."""
 
 from __future__ import annotations
 

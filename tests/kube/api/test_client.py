@@ -1,4 +1,4 @@
-"""What a client sends, and what it makes of answers."""
+"""The requests of a client, and how it handles responses."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import json
 import pytest
 
 from hostler.errors import InputError
-from hostler.kube.api.client import Broken, Client
+from hostler.kube.api.client import KubeClient, UndecodableObject
 from hostler.kube.api.failures import ApiError
 from hostler.kube.api.resources import LEASES, NODES, POD_GROUPS, PODS
-from tests.kube.api.scripted import Call, Wire, client_of, page, pod
+from tests.kube.api.scripted_server import ReceivedCall, Wire, client_of, page, pod
 
 
 async def answer_with(client_work, *answers):
-    """Give each call the next answer; return what the work returned, and the calls."""
+    """Give each call the next response; return the result of the work, and the calls."""
     left = list(answers)
 
-    async def script(call: Call, wire: Wire) -> None:
+    async def script(call: ReceivedCall, wire: Wire) -> None:
         status, data, headers = (*left.pop(0), {})[:3]
         await wire.answer(status, data, **headers)
 
@@ -79,7 +79,7 @@ def test_a_poison_object_does_not_spoil_its_list():
     listing, _ = run(lambda client: client.list(PODS), (200, page([pod("a"), poison, pod("b")], 7)))
     first, broken, last = listing.items
     assert (first.metadata.name, last.metadata.name) == ("a", "b")
-    assert isinstance(broken, Broken)
+    assert isinstance(broken, UndecodableObject)
     assert (broken.namespace, broken.name, broken.uid, broken.version) == ("default", "poison", "uid-poison", "5")
     assert "spec.containers[0].name" in broken.error
 
@@ -112,7 +112,7 @@ def test_a_bind_that_lost_the_race_is_a_conflict():
 
 
 def test_writes_carry_their_time_limit_and_kind():
-    async def work(client: Client) -> None:
+    async def work(client: KubeClient) -> None:
         await client.create(LEASES, "ns", {"metadata": {"name": "l"}}, timeout_s=3)
         await client.replace(PODS, "ns", "p", pod("p"), part="status")
         await client.patch(POD_GROUPS, "ns", "g", [{"op": "test"}], kind="json", part="status")
@@ -136,7 +136,7 @@ def test_writes_carry_their_time_limit_and_kind():
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_no_name_can_make_a_delete_of_a_whole_collection(name):
-    with pytest.raises(InputError, match="no object can be named"):
+    with pytest.raises(InputError, match="not a valid object name"):
         run(lambda client: client.delete(PODS, "ns", name))
 
 
@@ -173,20 +173,17 @@ def test_a_redirect_is_not_followed():
         run(lambda client: client.read("/version"), (301, b"", {"Location": "/elsewhere"}))
 
 
-def test_calls_share_a_connection_and_say_who_we_are():
-    async def work() -> None:
-        async def script(call: Call, wire: Wire) -> None:
-            await wire.answer(200, {})
+async def test_calls_share_a_connection_and_say_who_we_are():
+    async def script(call: ReceivedCall, wire: Wire) -> None:
+        await wire.answer(200, {})
 
-        async with client_of(script) as (client, server):
-            for _ in range(5):
-                await client.read("/version")
-            assert server.connections == 1
-            assert server.calls[0].headers["user-agent"] == "hostler"
-            assert server.calls[0].headers["authorization"] == "Bearer secret-token"
-            assert "accept-encoding" not in server.calls[0].headers
-
-    asyncio.run(work())
+    async with client_of(script) as (client, server):
+        for _ in range(5):
+            await client.read("/version")
+        assert server.connections == 1
+        assert server.calls[0].headers["user-agent"] == "hostler"
+        assert server.calls[0].headers["authorization"] == "Bearer secret-token"
+        assert "accept-encoding" not in server.calls[0].headers
 
 
 def test_a_body_is_json_whatever_it_is_made_of():

@@ -1,4 +1,4 @@
-"""Credentials that change while we run."""
+"""Credentials that change at run time."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from pathlib import Path
 import pytest
 
 from hostler.errors import UnavailableError
-from hostler.kube.api.client import Client
-from hostler.kube.api.credentials import FixedCredential, Identity, TokenFile
-from hostler.kube.api.exec_plugin import ExecPlugin
+from hostler.kube.api.client import KubeClient
+from hostler.kube.api.credentials import ClientIdentity, ExecPlugin, FixedCredential, TokenFile
 from hostler.kube.api.failures import ApiError
 from hostler.kube.api.http import AiohttpTransport
 from hostler.kube.api.kubeconfig import EnvironmentEntry, ExecSettings
-from hostler.kube.api.transport import TransportError
+from hostler.runtime.transport import TransportError
 from tests.kube.api.certificates import Authority, server_tls
-from tests.kube.api.scripted import Call, Wire, access_to, serving
+from tests.kube.api.scripted_server import ReceivedCall, Wire, access_to, serving
 
 V1 = "client.authentication.k8s.io/v1"
 
 
 def with_tokens(credential, work, *good: str):
-    """Work with a server that knows some tokens only; return the tokens that it was shown."""
+    """Run work against a server that knows only some tokens; return the tokens that it received."""
 
-    async def script(call: Call, wire: Wire) -> None:
+    async def script(call: ReceivedCall, wire: Wire) -> None:
         if call.headers.get("authorization") in [f"Bearer {token}" for token in good]:
             await wire.answer(200, {})
         else:
@@ -35,7 +34,7 @@ def with_tokens(credential, work, *good: str):
 
     async def main() -> list[str]:
         async with serving(script) as server:
-            client = Client(AiohttpTransport(access_to(server.port, credential)))
+            client = KubeClient(AiohttpTransport(access_to(server.port, credential)))
             try:
                 await work(client)
             finally:
@@ -69,11 +68,11 @@ def renewal_error(settings: ExecSettings, folder: Path, **arguments) -> Unavaila
     return caught.value
 
 
-def test_a_token_file_that_changed_is_read_again_when_the_old_token_is_refused(tmp_path):
+def test_changed_token_file_is_read_again_when_old_token_is_rejected(tmp_path):
     path = tmp_path / "token"
     path.write_text("old")
 
-    async def work(client: Client) -> None:
+    async def work(client: KubeClient) -> None:
         await client.read("/a")
         path.write_text("new\n")
         with_new.append("new")
@@ -82,13 +81,13 @@ def test_a_token_file_that_changed_is_read_again_when_the_old_token_is_refused(t
     with_new = ["old"]
     credential = TokenFile(path)
 
-    async def script(call: Call, wire: Wire) -> None:
+    async def script(call: ReceivedCall, wire: Wire) -> None:
         is_good = call.headers["authorization"] == f"Bearer {with_new[-1]}"
         await (wire.answer(200, {}) if is_good else wire.refuse(401, "Unauthorized"))
 
     async def main() -> list[str]:
         async with serving(script) as server:
-            client = Client(AiohttpTransport(access_to(server.port, credential)))
+            client = KubeClient(AiohttpTransport(access_to(server.port, credential)))
             try:
                 await work(client)
             finally:
@@ -98,17 +97,14 @@ def test_a_token_file_that_changed_is_read_again_when_the_old_token_is_refused(t
     assert asyncio.run(main()) == ["Bearer old", "Bearer old", "Bearer new"]
 
 
-def test_a_token_file_is_read_each_minute(tmp_path):
+async def test_a_token_file_is_read_each_minute(tmp_path):
     path = tmp_path / "token"
     path.write_text("old")
     credential = TokenFile(path)
 
-    async def main() -> None:
-        assert credential.is_due()
-        await credential.renew()
-        assert not credential.is_due()
-
-    asyncio.run(main())
+    assert credential.is_due()
+    await credential.renew()
+    assert not credential.is_due()
 
 
 def test_a_token_file_that_vanished_leaves_the_old_token_in_use(tmp_path):
@@ -121,7 +117,7 @@ def test_a_token_file_that_vanished_leaves_the_old_token_in_use(tmp_path):
 
 
 def test_a_fixed_token_that_is_refused_is_shown_once():
-    credential = FixedCredential(Identity(token="bad"))
+    credential = FixedCredential(ClientIdentity(token="bad"))
     with pytest.raises(ApiError, match="401"):
         with_tokens(credential, lambda client: client.read("/a"), "good")
     assert "bad" not in repr(credential.identity)
@@ -130,7 +126,7 @@ def test_a_fixed_token_that_is_refused_is_shown_once():
 def test_a_plugin_runs_once_while_its_answer_is_good(tmp_path):
     settings = plugin(tmp_path, "answer(token='from-plugin')\n")
 
-    async def work(client: Client) -> None:
+    async def work(client: KubeClient) -> None:
         await asyncio.gather(*(client.read("/a") for _ in range(8)))
 
     shown = with_tokens(ExecPlugin(settings, tmp_path, {}), work, "from-plugin")
@@ -142,7 +138,7 @@ def test_a_plugin_runs_again_when_its_answer_expires(tmp_path):
     soon = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=3)).isoformat()
     settings = plugin(tmp_path, f"answer(token='t', expirationTimestamp={soon!r})\n")
 
-    async def work(client: Client) -> None:
+    async def work(client: KubeClient) -> None:
         await client.read("/a")
         await client.read("/b")
 
@@ -154,7 +150,7 @@ def test_a_plugin_whose_answer_lasts_is_not_asked_again(tmp_path):
     later = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)).isoformat()
     settings = plugin(tmp_path, f"answer(token='t', expirationTimestamp={later!r})\n")
 
-    async def work(client: Client) -> None:
+    async def work(client: KubeClient) -> None:
         await client.read("/a")
         await client.read("/b")
 
@@ -165,7 +161,7 @@ def test_a_plugin_whose_answer_lasts_is_not_asked_again(tmp_path):
 def test_a_refused_token_of_a_plugin_is_renewed_once_for_all_calls(tmp_path):
     settings = plugin(tmp_path, "answer(token=f'token-{count}')\n")
 
-    async def work(client: Client) -> None:
+    async def work(client: KubeClient) -> None:
         await asyncio.gather(*(client.read("/a") for _ in range(8)))
 
     shown = with_tokens(ExecPlugin(settings, tmp_path, {}), work, "token-2")
@@ -176,7 +172,7 @@ def test_a_refused_token_of_a_plugin_is_renewed_once_for_all_calls(tmp_path):
 def test_a_user_who_stays_refused_does_not_run_the_plugin_each_time(tmp_path):
     settings = plugin(tmp_path, "answer(token=f'token-{count}')\n")
 
-    async def work(client: Client) -> None:
+    async def work(client: KubeClient) -> None:
         for _ in range(5):
             with pytest.raises(ApiError, match="401"):
                 await client.read("/a")
@@ -212,7 +208,7 @@ def test_a_command_with_a_slash_is_relative_to_the_kubeconfig(tmp_path):
     ("body", "message"),
     [
         ("sys.exit('please log in first')\n", "ended with status 1: please log in first"),
-        ("print('secret-word')\n", "no ExecCredential"),
+        ("print('secret-word')\n", "not an ExecCredential"),
         ("print(json.dumps({'kind': 'ExecCredential', 'apiVersion': 'x', 'secret-word': 1}))\n", "did not print"),
         ("answer()\n", "neither a token nor a certificate"),
         ("answer(clientCertificateData='secret-word')\n", "without its key"),
@@ -250,12 +246,12 @@ def test_a_plugin_may_give_a_certificate(tmp_path):
     body = f"answer(clientCertificateData={pair.certificate.decode()!r}, clientKeyData={pair.key.decode()!r})\n"
     credential = ExecPlugin(plugin(tmp_path, body), tmp_path, {})
 
-    async def script(call: Call, wire: Wire) -> None:
+    async def script(call: ReceivedCall, wire: Wire) -> None:
         await wire.answer(200, {"peer": str(wire.writer.get_extra_info("peercert")["subject"])})
 
     async def main() -> bytes:
         async with serving(script, server_tls(authority.sign("server", "127.0.0.1"), authority)) as server:
-            client = Client(AiohttpTransport(access_to(server.port, credential, "https", authority=authority.pem)))
+            client = KubeClient(AiohttpTransport(access_to(server.port, credential, "https", authority=authority.pem)))
             try:
                 return await client.read("/a")
             finally:

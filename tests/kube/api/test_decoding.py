@@ -1,4 +1,4 @@
-"""Bytes of the API to structs, and what is not as it should be."""
+"""Bytes of the API become structs, and invalid objects are reported."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 import pytest
 
 from hostler.errors import InputError
-from hostler.kube.api.decoding import Broken, key_of, read_item, read_line, read_page, uid_of, version_of
+from hostler.kube.api.decoding import UndecodableObject, key_of, read_item, read_line, read_page, uid_of, version_of
 from hostler.kube.api.resources import LEASES, NODES, PODS
-from tests.kube.api.scripted import page, pod
+from tests.kube.api.scripted_server import page, pod
 
 
 def read_one(body: bytes):
@@ -37,7 +37,7 @@ def test_nulls_count_as_fields_that_are_not_there():
 )
 def test_an_object_that_cannot_be_read_is_broken_and_has_its_name(body):
     item = read_one(body)
-    assert isinstance(item, Broken)
+    assert isinstance(item, UndecodableObject)
     assert (item.name, item.uid) == ("a", "u")
     assert item.error
 
@@ -45,7 +45,7 @@ def test_an_object_that_cannot_be_read_is_broken_and_has_its_name(body):
 @pytest.mark.parametrize("body", [b"7", b"null", b"[]", b'"text"'])
 def test_what_is_no_object_at_all_is_broken(body):
     item = read_one(body)
-    assert isinstance(item, Broken)
+    assert isinstance(item, UndecodableObject)
     assert item.name == ""
 
 
@@ -72,12 +72,12 @@ def test_an_error_names_the_object_and_the_path():
 
 def test_identity_is_the_same_for_good_and_broken_objects():
     good = read_item(PODS, json.dumps(pod("a", 7)).encode())
-    broken = Broken("default", "a", "uid-a", "7", "why")
+    broken = UndecodableObject("default", "a", "uid-a", "7", "why")
     for read in (key_of, uid_of, version_of):
         assert read(good) == read(broken)
 
 
-def test_an_error_line_keeps_its_bytes_even_where_it_would_read_as_an_object():
+def test_error_line_keeps_its_bytes_even_if_it_reads_as_an_object():
     word, _, body = read_line(NODES, b'{"type":"ERROR","object":{"code":410,"metadata":{}}}')
     assert (word, json.loads(body)["code"]) == ("ERROR", 410)
 

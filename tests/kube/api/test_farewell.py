@@ -1,4 +1,4 @@
-"""What is left of a stream when its loop ends: nothing, even where the server says no farewell."""
+"""Nothing is left of a stream when its loop ends, even if the server does not shut down TLS."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import warnings
 from collections.abc import Iterator
 
 from hostler.kube.api.http import AiohttpTransport
-from hostler.kube.api.transport import Request
+from hostler.runtime.transport import Request
 from tests.kube.api.certificates import Authority, server_tls
-from tests.kube.api.scripted import access_to
+from tests.kube.api.scripted_server import access_to
 
 _PATIENCE_S = 30.0
 
@@ -42,7 +42,7 @@ def silent_server(tls: ssl.SSLContext) -> Iterator[int]:
             thread.join()
 
 
-def test_a_stream_that_is_left_leaves_no_connection_behind_though_the_server_does_not_react():
+def test_abandoned_stream_closes_its_connection_without_server_help():
     authority = Authority()
 
     async def main(port: int) -> None:

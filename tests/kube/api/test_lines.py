@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.kube.api.lines import LineSplitter
-from hostler.kube.api.transport import TransportError
+from hostler.kube.api.answers import LineSplitter
+from hostler.runtime.transport import TransportError
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Certificates that somebody replaces while we run: ours, and those of whom we believe."""
+"""Certificates that are replaced at run time: ours, and the trusted authorities."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 
 from hostler.kube.api import credentials, tls
 from hostler.kube.api.access import read_access
-from hostler.kube.api.client import Client
+from hostler.kube.api.client import KubeClient
 from hostler.kube.api.credentials import FileCredential
 from hostler.kube.api.http import AiohttpTransport
-from hostler.kube.api.transport import TransportError
+from hostler.runtime.transport import TransportError
 from tests.kube.api.certificates import Authority, server_tls
-from tests.kube.api.scripted import Call, Wire, serving
+from tests.kube.api.scripted_server import ReceivedCall, Wire, serving
 
 
 @pytest.fixture(autouse=True)
 def at_every_call(monkeypatch):
-    """Let the minute between two looks at a file pass at once."""
+    """Make files be read again at every call, without the minute between."""
     monkeypatch.setattr(credentials, "REREAD_S", 0.0)
     monkeypatch.setattr(tls, "REREAD_S", 0.0)
 
@@ -43,18 +43,18 @@ def show(folder: Path, pair) -> None:
     (folder / "key").write_bytes(pair.key)
 
 
-async def who(call: Call, wire: Wire) -> None:
-    """Say to whom one speaks."""
+async def who(call: ReceivedCall, wire: Wire) -> None:
+    """Answer with the name of the client."""
     ((_, name),) = wire.writer.get_extra_info("peercert")["subject"][0]
     await wire.answer(200, {"you": name})
 
 
 def asking(folder: Path, work, authority: Authority):
-    """Let work with a client of a server that wants certificates of an authority."""
+    """Run work with a client of a server that requires certificates of an authority."""
 
     async def main():
         async with serving(who, server_tls(authority.sign("server", "127.0.0.1"), authority)) as server:
-            client = Client(AiohttpTransport(read_access(kubeconfig(folder, server.port))))
+            client = KubeClient(AiohttpTransport(read_access(kubeconfig(folder, server.port))))
 
             async def ask(write: bool = False) -> str:
                 answer = await (client.post("/a", {}) if write else client.read("/a"))
@@ -133,7 +133,7 @@ def test_an_authority_that_cannot_be_read_is_left_aside(tmp_path):
     assert asking(tmp_path, work, authority) == ["me"] * 4
 
 
-def test_the_service_account_of_a_pod_renews_its_token_and_whom_it_believes(tmp_path):
+def test_pod_service_account_renews_its_token_and_authority(tmp_path):
     authority = Authority()
     (tmp_path / "token").write_text("one")
     (tmp_path / "ca.crt").write_bytes(authority.pem)
@@ -148,7 +148,7 @@ def test_the_service_account_of_a_pod_renews_its_token_and_whom_it_believes(tmp_
 def test_a_token_with_odd_characters_does_not_replace_a_good_one(tmp_path):
     token = tmp_path / "token"
     token.write_text("good")
-    credential = FileCredential(lambda: credentials.Identity(token=token.read_text()))
+    credential = FileCredential(lambda: credentials.ClientIdentity(token=token.read_text()))
     token.write_text("bad\x07")
     asyncio.run(credential.renew())
     assert credential.identity.token == "good"

@@ -1,4 +1,4 @@
-"""Versions of servers: tested, beyond, too old."""
+"""Versions of servers: tested, newer, too old."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from hostler.errors import InputError
-from hostler.kube.api.connect import client_for
-from hostler.kube.api.versions import check_version, read_version
-from tests.kube.api.scripted import Call, Wire, client_of, serving
+from hostler.kube.api.http import client_for
+from hostler.kube.scheduler.preflight import check_version, read_version
+from tests.kube.api.scripted_server import ReceivedCall, Wire, client_of, serving
 from tests.kube.api.test_access import write
 
 
@@ -26,7 +26,7 @@ def test_an_untested_version_is_a_warning_that_names_the_range(version):
 
 
 def test_a_version_without_a_number_is_a_warning():
-    assert "does not say its version" in (check_version("dev") or "")
+    assert "version has an unknown form" in (check_version("dev") or "")
 
 
 @pytest.mark.parametrize("version", ["v1.29.9", "v1.9.0", "v0.0.0"])
@@ -35,31 +35,28 @@ def test_a_version_that_is_too_old_is_refused(version):
         check_version(version)
 
 
-def test_the_server_is_asked_for_its_version():
-    async def script(call: Call, wire: Wire) -> None:
+async def test_the_server_is_asked_for_its_version():
+    async def script(call: ReceivedCall, wire: Wire) -> None:
         await wire.answer(200, {"major": "1", "gitVersion": "v1.37.1"} if call.path == "/version" else b"what?")
 
-    async def main() -> None:
-        async with client_of(script) as (client, _server):
-            assert await read_version(client) == "v1.37.1"
-
-    asyncio.run(main())
+    async with client_of(script) as (client, _server):
+        assert await read_version(client) == "v1.37.1"
 
 
 def test_what_is_no_api_server_is_an_error():
-    async def script(call: Call, wire: Wire) -> None:
+    async def script(call: ReceivedCall, wire: Wire) -> None:
         await wire.answer(200, b"<html>")
 
     async def main() -> None:
         async with client_of(script) as (client, _server):
             await read_version(client)
 
-    with pytest.raises(InputError, match="no Kubernetes API server"):
+    with pytest.raises(InputError, match="not a Kubernetes API server"):
         asyncio.run(main())
 
 
 def test_a_kubeconfig_is_all_that_a_client_needs(tmp_path):
-    async def script(call: Call, wire: Wire) -> None:
+    async def script(call: ReceivedCall, wire: Wire) -> None:
         await wire.answer(200, {"gitVersion": call.headers["authorization"]})
 
     async def main() -> str:

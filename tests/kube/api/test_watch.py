@@ -6,17 +6,18 @@ import asyncio
 
 import pytest
 
-from hostler.kube.api.client import Broken
+from hostler.kube.api.client import UndecodableObject
 from hostler.kube.api.failures import ApiError
 from hostler.kube.api.resources import PODS
-from hostler.kube.api.transport import TransportError
-from tests.kube.api.scripted import Call, Wire, client_of, line, pod
+from hostler.runtime.transport import TransportError
+from tests.kube.api.scripted_server import ReceivedCall, Wire, client_of, line, pod
+from tests.wait import until
 
 
 def watch(stream, **arguments):
     """Watch a stream that a coroutine writes; return all changes and the calls."""
 
-    async def script(call: Call, wire: Wire) -> None:
+    async def script(call: ReceivedCall, wire: Wire) -> None:
         await wire.start_stream()
         await stream(wire)
 
@@ -121,7 +122,7 @@ def test_a_reset_in_the_middle_is_an_error():
         watch(stream)
 
 
-def test_an_object_of_many_megabytes_arrives_and_one_beyond_all_measure_ends_the_watch():
+def test_huge_object_arrives_and_an_oversized_one_ends_the_watch():
     large = pod("large", 6)
     large["metadata"]["annotations"] = {"a": "x" * 5_000_000}
 
@@ -145,15 +146,15 @@ def test_an_object_that_does_not_decode_is_told_as_broken():
         await wire.end_stream()
 
     (broken, good), _ = watch(stream)
-    assert isinstance(broken.item, Broken)
+    assert isinstance(broken.item, UndecodableObject)
     assert (broken.item.name, broken.version) == ("poison", "6")
     assert good.item.metadata.name == "good"
 
 
-def test_leaving_a_watch_ends_its_connection():
+async def test_leaving_a_watch_ends_its_connection():
     ended = []
 
-    async def script(call: Call, wire: Wire) -> None:
+    async def script(call: ReceivedCall, wire: Wire) -> None:
         await wire.start_stream()
         await wire.event("ADDED", pod("a", 6))
         try:
@@ -163,12 +164,8 @@ def test_leaving_a_watch_ends_its_connection():
         except ConnectionError:
             ended.append(call)
 
-    async def work() -> None:
-        async with client_of(script) as (client, _server):
-            stream = client.watch(PODS, "5")
-            await anext(stream)
-            await stream.aclose()
-            while not ended:
-                await asyncio.sleep(0.01)
-
-    asyncio.run(work())
+    async with client_of(script) as (client, _server):
+        stream = client.watch(PODS, "5")
+        await anext(stream)
+        await stream.aclose()
+        await until(lambda: ended)

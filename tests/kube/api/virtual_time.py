@@ -1,4 +1,4 @@
-"""An event loop in which waiting takes no time: when nothing is ready, the clock jumps to what is due next."""
+"""An event loop without waiting: if nothing is ready, the clock jumps to the next timer."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jumping.now
+
+
+def play_virtually(story):
+    """Run an async function in virtual time."""
+    run_virtually(story())
 
 
 def run_virtually(main):

@@ -1,4 +1,4 @@
-"""Plays blocks of campaigns and fails with the seeds that went wrong."""
+"""Play blocks of campaigns; a failure names the seeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def blocks(first: int, count: int) -> list[int]:
 
 
 def play_block(first: int, severity: float | None, size: int = BLOCK) -> None:
-    """Play a block; a seed that goes wrong is played again by ``python -m tests.campaign``."""
+    """Play a block; replay a failed seed with ``python -m tests.campaign``."""
     option = "" if severity is None else f" --severity {severity:g}"
     wrongs = []
     for seed in range(first, first + size):

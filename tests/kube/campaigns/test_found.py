@@ -1,4 +1,4 @@
-"""Seeds that once went wrong: a lease that came back unseen, evictions given up, gangs left half-placed, and more."""
+"""Seeds that failed once: a lease that returned unseen, abandoned evictions, half-placed gangs, and more."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from hostler.config import parse_documents
 from hostler.engine import BUILT_IN, Engine
 from hostler.errors import HostlerError, InputError
 from hostler.kube.configuration import read_document
-from hostler.kube.settings import Election, ExtenderSettings, Profile, SchedulerSettings
+from hostler.kube.settings import Election, ExtenderSettings, SchedulerProfile, SchedulerSettings
 from hostler.model import Policy, PreemptionRules, QueueRules
 from hostler.model.policies import DEFAULT_FILTERS
 
@@ -38,11 +38,11 @@ def _scorer(policy: Policy, shown_as: str) -> tuple[str, int, object]:
     return use.name, use.weight, json.loads(use.args) if use.args else None
 
 
-def test_an_untouched_profile_is_the_built_in_policy_for_the_default_scheduler():
+def test_default_profile_is_the_built_in_policy_of_default_scheduler():
     found = _read()
     usual = BUILT_IN["kubernetes"]
     (policy,) = found.policies
-    assert found.profiles == (Profile("default-scheduler", "default-scheduler"),)
+    assert found.profiles == (SchedulerProfile("default-scheduler", "default-scheduler"),)
     assert msgspec.structs.replace(policy, name=usual.name, summary=usual.summary) == usual
     assert found.election == Election(name="kube-scheduler")
     assert found.notes == ()
@@ -246,23 +246,26 @@ extenders:
 @pytest.mark.parametrize(
     ("body", "note"),
     [
-        ("parallelism: 8\n", "kube.yaml:3: parallelism does not count"),
-        ("percentageOfNodesToScore: 30\n", "kube.yaml:3: percentageOfNodesToScore does not count: all nodes"),
-        ("profiles: [{percentageOfNodesToScore: 5}]\n", "profiles[0].percentageOfNodesToScore does not count"),
-        ("clientConnection: {qps: 50}\n", "clientConnection.qps does not count"),
-        ("clientConnection: {contentType: application/vnd.kubernetes.protobuf}\n", "contentType does not count"),
-        ("enableProfiling: true\n", "enableProfiling does not count"),
-        ("profiles: [{plugins: {preFilter: {disabled: [{name: '*'}]}}}]\n", "plugins.preFilter.disabled[0] does not"),
-        ("profiles: [{plugins: {filter: {disabled: [{name: VolumeZone}]}}}]\n", "turns VolumeZone off; volumes are"),
-        ("profiles: [{plugins: {score: {disabled: [{name: Mine}]}}}]\n", "names 'Mine', which is not on anyway"),
-        ("profiles: [{plugins: {multiPoint: {enabled: [{name: DynamicResources}]}}}]\n", "resource claims are refused"),
+        ("parallelism: 8\n", "kube.yaml:3: parallelism is ignored"),
+        ("percentageOfNodesToScore: 30\n", "kube.yaml:3: percentageOfNodesToScore is ignored: all nodes"),
+        ("profiles: [{percentageOfNodesToScore: 5}]\n", "profiles[0].percentageOfNodesToScore is ignored"),
+        ("clientConnection: {qps: 50}\n", "clientConnection.qps is ignored"),
+        ("clientConnection: {contentType: application/vnd.kubernetes.protobuf}\n", "contentType is ignored"),
+        ("enableProfiling: true\n", "enableProfiling is ignored"),
+        ("profiles: [{plugins: {preFilter: {disabled: [{name: '*'}]}}}]\n", "plugins.preFilter.disabled[0] is ignored"),
+        ("profiles: [{plugins: {filter: {disabled: [{name: VolumeZone}]}}}]\n", "disables VolumeZone; Hostler always"),
+        ("profiles: [{plugins: {score: {disabled: [{name: Mine}]}}}]\n", "names 'Mine', which is not enabled"),
+        (
+            "profiles: [{plugins: {multiPoint: {enabled: [{name: DynamicResources}]}}}]\n",
+            "resource claims are unschedulable",
+        ),
         (
             "profiles: [{pluginConfig: [{name: DefaultPreemption, args: {minCandidateNodesPercentage: 20}}]}]\n",
-            "profiles[0].pluginConfig[0].args.minCandidateNodesPercentage does not count",
+            "profiles[0].pluginConfig[0].args.minCandidateNodesPercentage is ignored",
         ),
         (
             "profiles: [{pluginConfig: [{name: ImageLocality, args: {}}]}]\n",
-            "profiles[0].pluginConfig[0] does not count: ImageLocality takes no arguments",
+            "profiles[0].pluginConfig[0] is ignored: ImageLocality has no arguments",
         ),
         (
             "profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List, defaultConstraints:"
@@ -275,7 +278,7 @@ extenders:
             "profiles differ in bindTimeoutSeconds of VolumeBinding; 600 counts for all",
         ),
         ("extenders: [{urlPrefix: 'https://a', enableHTTPS: true}]\n", "extenders[0].enableHTTPS without tlsConfig"),
-        ("extenders: [{urlPrefix: 'https://a', preemptVerb: p}]\n", "extenders[0].preemptVerb is not asked"),
+        ("extenders: [{urlPrefix: 'https://a', preemptVerb: p}]\n", "extenders[0].preemptVerb is not called"),
     ],
 )
 def test_what_is_not_done_is_named_with_its_place(body, note):
@@ -286,12 +289,15 @@ def test_what_is_not_done_is_named_with_its_place(body, note):
 @pytest.mark.parametrize(
     ("profile", "message"),
     [
-        ("plugins: {filter: {enabled: [{name: Coscheduling}]}}", "filter.enabled[0].name is 'Coscheduling', a plugin"),
+        (
+            "plugins: {filter: {enabled: [{name: Coscheduling}]}}",
+            "filter.enabled[0].name is 'Coscheduling', an unknown plugin",
+        ),
         ("plugins: {permit: {enabled: [{name: Mine}]}}", "permit.enabled[0].name is 'Mine'"),
-        ("plugins: {filter: {disabled: [{name: NodeResourcesFit}]}}", "disabled[0] turns NodeResourcesFit off"),
+        ("plugins: {filter: {disabled: [{name: NodeResourcesFit}]}}", "disabled[0] disables NodeResourcesFit"),
         (_args("Trimaran", "{a: 1}"), "pluginConfig[0] is for 'Trimaran'"),
-        (_args("NodeResourcesFit", "{ignoredResources: [a/b]}"), "args.ignoredResources is not done"),
-        (_args("NodeAffinity", "{addedAffinity: {x: 1}}"), "args.addedAffinity is not added here"),
+        (_args("NodeResourcesFit", "{ignoredResources: [a/b]}"), "args.ignoredResources is not supported"),
+        (_args("NodeAffinity", "{addedAffinity: {x: 1}}"), "args.addedAffinity is not supported"),
         (_args("InterPodAffinity", "{hardPodAffinityWeight: 5}"), "hardPodAffinityWeight is 5; here it is always 1"),
         (_args("InterPodAffinity", "{ignorePreferredTermsOfExistingPods: true}"), "ignorePreferredTermsOfExistingPods"),
         (
@@ -305,7 +311,7 @@ def test_what_is_not_done_is_named_with_its_place(body, note):
         ),
     ],
 )
-def test_what_would_place_pods_differently_is_refused_unless_one_is_lenient(profile, message):
+def test_setting_that_changes_placement_is_rejected_unless_lenient(profile, message):
     with pytest.raises(InputError) as caught:
         _profile(profile)
     assert message in caught.value.message
@@ -348,7 +354,7 @@ def test_what_would_place_pods_differently_is_refused_unless_one_is_lenient(prof
             " [{maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule}]}}]}]\n",
             "count only with defaultingType: List",
         ),
-        ("extenders: [{urlPrefix: 'http://a', tlsConfig: {caData: '?'}}]\n", "caData is not a PEM in base64"),
+        ("extenders: [{urlPrefix: 'http://a', tlsConfig: {caData: '?'}}]\n", "caData is not PEM in base64"),
         ("extenders: [{urlPrefix: 'http://a', prioritizeVerb: p}]\n", "extenders[0].weight is 0"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Names and times of an election that cannot work are refused, wherever they come from."""
+"""Names and times of an election that cannot work are rejected, from every source."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from hostler.config import parse_documents, write_yaml
 from hostler.errors import HostlerError, InputError
-from hostler.kube.api.client import Client
+from hostler.kube.api.client import KubeClient
 from hostler.kube.configuration import default_settings, read_document
 from hostler.kube.memory import ApiServer
 from hostler.kube.memory.virtual_time import SimClock
-from hostler.kube.scheduler.executor import Inline
 from hostler.kube.scheduler.process import Scheduler
-from hostler.kube.settings import Election, ExtenderSettings, Limits, SchedulerSettings
+from hostler.kube.settings import ApiLimits, Election, ExtenderSettings, SchedulerSettings
+from hostler.runtime.engine_thread import InlineExecutor
 
 OURS = {"apiVersion": "hostler/v1", "kind": "Scheduler"}
 THEIRS = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -60,13 +60,13 @@ def _read(data: dict[str, object]) -> SchedulerSettings:
 
 def _scheduler(settings: SchedulerSettings) -> Scheduler:
     clock = SimClock()
-    client = Client(ApiServer(clock).transport("hostler"))
-    return Scheduler(client, settings, clock=clock, executor=Inline(), identity="one", random=random.Random(1))
+    client = KubeClient(ApiServer(clock).transport("hostler"))
+    return Scheduler(client, settings, clock=clock, executor=InlineExecutor(), identity="one", random=random.Random(1))
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
 @pytest.mark.parametrize("kind", ["ours", "theirs"])
-def test_a_file_with_an_election_that_cannot_work_is_refused_with_its_line_and_a_hint(kind, wrong):
+def test_unworkable_election_in_file_is_rejected_with_line_and_hint(kind, wrong):
     theirs = {**THEIRS, "leaderElection": {KEYS[key]: value for key, value in wrong.items()}}
     with pytest.raises(InputError) as caught:
         _read({**OURS, "election": wrong} if kind == "ours" else theirs)
@@ -102,12 +102,12 @@ def test_settings_with_an_election_that_cannot_work_make_no_scheduler(wrong):
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, 5.0, 60.0, float("nan")])
 def test_settings_with_binds_that_outlive_a_lease_make_no_scheduler(seconds):
-    settings = msgspec.structs.replace(default_settings(), limits=Limits(bind_timeout_s=seconds))
+    settings = msgspec.structs.replace(default_settings(), limits=ApiLimits(bind_timeout_s=seconds))
     with pytest.raises(InputError, match="outlive"):
         _scheduler(settings)
 
 
-def test_settings_with_an_extender_whose_binds_outlive_a_lease_make_no_scheduler():
+def test_extender_whose_binds_outlive_the_lease_makes_no_scheduler():
     binder = ExtenderSettings(url_prefix="http://extender", bind_verb="bind", timeout_s=5.0)
     settings = msgspec.structs.replace(default_settings(), extenders=(binder,))
     with pytest.raises(InputError, match=r"http://extender.*outlive"):
@@ -117,14 +117,14 @@ def test_settings_with_an_extender_whose_binds_outlive_a_lease_make_no_scheduler
 
 
 @pytest.mark.parametrize("kind", ["ours", "theirs"])
-def test_a_file_whose_extender_may_bind_for_longer_than_a_lease_allows_is_refused(kind):
-    with pytest.raises(InputError, match=r"extenders\[0\].*lease less its renewal") as caught:
+def test_file_with_extender_binds_longer_than_the_lease_is_rejected(kind):
+    with pytest.raises(InputError, match=r"extenders\[0\].*lease minus the renewal deadline") as caught:
         _read(_with_extender(kind, bind=True, timeout="30s"))
     assert "less than 5s" in caught.value.hint
 
 
 @pytest.mark.parametrize("kind", ["ours", "theirs"])
-def test_an_extender_that_binds_gets_a_time_that_a_lease_allows_where_the_file_gives_none(kind):
+def test_binding_extender_gets_a_default_timeout_within_the_lease(kind):
     found = _read(_with_extender(kind, bind=True))
     assert found.longest_bind_s == found.extenders[0].timeout_s == 4.0
     assert _read(_with_extender(kind, bind=False)).extenders[0].timeout_s == 5.0

@@ -1,4 +1,4 @@
-"""kube-scheduler itself writes a configuration with all defaults and merges: it must mean the same to us."""
+"""kube-scheduler writes its configuration with all defaults and merges: Hostler reads it with the same meaning."""
 
 from __future__ import annotations
 

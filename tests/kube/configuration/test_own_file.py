@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hostler.config import parse_documents, write_yaml
 from hostler.engine import BUILT_IN, Engine
 from hostler.errors import HostlerError, InputError
-from hostler.kube.configuration import default_settings, read_document, read_settings, with_mixes
-from hostler.kube.settings import Election, ExtenderSettings, Limits, Profile, SchedulerSettings
+from hostler.kube.configuration import default_settings, read_document, read_settings
+from hostler.kube.settings import ApiLimits, Election, ExtenderSettings, SchedulerProfile, SchedulerSettings
 from hostler.model import PreemptionRules, QueueRules
+from hostler.queries import with_mixes
 
 HEAD = "apiVersion: hostler/v1\nkind: Scheduler\n"
 
@@ -56,9 +57,9 @@ kubeconfig: /etc/kubeconfig
 def test_everything_that_a_file_says_is_in_the_settings():
     found = _read(FULL)
     assert found.profiles == (
-        Profile("default-scheduler", "kubernetes"),
-        Profile("gpus", "mine"),
-        Profile("batch", "packed"),
+        SchedulerProfile("default-scheduler", "kubernetes"),
+        SchedulerProfile("gpus", "mine"),
+        SchedulerProfile("batch", "packed"),
     )
     assert [policy.name for policy in found.policies] == ["kubernetes", "mine", "packed"]
     assert {policy.preemption for policy in found.policies} == {PreemptionRules("strict", 5)}
@@ -66,7 +67,7 @@ def test_everything_that_a_file_says_is_in_the_settings():
     assert found.policies[1].scorers == BUILT_IN["fgd"].scorers
     assert found.queue == QueueRules(backoff_initial_ns=500_000_000, backoff_max_ns=20_000_000_000)
     assert found.election == Election(namespace="ops", name="ours", lease_s=8.0, renew_s=5.0, retry_s=1.0)
-    assert found.limits == Limits(max_in_flight=12, bind_timeout_s=2.0, call_timeout_s=10.0)
+    assert found.limits == ApiLimits(max_in_flight=12, bind_timeout_s=2.0, call_timeout_s=10.0)
     assert found.extenders == (
         ExtenderSettings(
             url_prefix="https://gpu.example.com:8443/scheduler",
@@ -125,7 +126,7 @@ def test_every_policy_of_the_settings_can_be_built():
         ("queue: {backoff_initial: 1m}\n", "scheduler.yaml:3: queue has backoff_initial 1m", "backoff_max"),
         ("election: {lease: 5s}\n", "scheduler.yaml:3: election must have 1.2 retry < renew < lease", "10s"),
         ("election: {renew: soon}\n", "election.renew: 'soon' is not a duration", "500ms"),
-        ("limits:\n  bind_timeout: 5s\n", "scheduler.yaml:4: limits.bind_timeout is not shorter", "less than 5s"),
+        ("limits:\n  bind_timeout: 5s\n", "scheduler.yaml:4: limits.bind_timeout must be shorter", "less than 5s"),
         ("limits: {max_in_flight: 0}\n", "limits.max_in_flight", ""),
         ("listen: '1234'\n", "scheduler.yaml:3: listen is '1234'", "127.0.0.1:10359"),
         ("listen: 'a:99999'\n", "listen is 'a:99999'", ""),
@@ -155,10 +156,10 @@ def test_what_is_wrong_is_told_with_its_line_and_a_hint(body, message, hint):
 
 def test_a_preempt_verb_is_named_as_not_asked():
     (line,) = _read("extenders:\n- url_prefix: http://a\n  preempt_verb: p\n").notes
-    assert line.startswith("scheduler.yaml:5: extenders[0].preempt_verb is not asked")
+    assert line.startswith("scheduler.yaml:5: extenders[0].preempt_verb is not called")
 
 
-def test_a_resource_that_only_an_extender_counts_is_refused_unless_one_is_lenient():
+def test_resource_only_an_extender_counts_is_rejected_unless_lenient():
     body = "extenders:\n- url_prefix: http://a\n  managed_resources: [{name: a/b, ignored_by_scheduler: true}]\n"
     with pytest.raises(InputError, match=r"managed_resources leaves 'a/b' to the extender"):
         _read(body)

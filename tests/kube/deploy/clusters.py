@@ -1,4 +1,4 @@
-"""A cluster with kubectl and a scheduler beside it, each driven as a user would: by its command line."""
+"""A cluster with kubectl and a scheduler process, driven by their command lines as a user would."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Kubectl:
         self("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(manifests))
 
     def node_of(self, pod: str, namespace: str = "default") -> str:
-        """Return where a pod is, or nothing."""
+        """Return the node of a pod, or an empty string."""
         return str(self("get", "pod", pod, "-n", namespace, "-o", "jsonpath={.spec.nodeName}"))
 
     def wait_until_placed(self, *pods: str, namespace: str = "default") -> list[str]:
@@ -56,8 +56,8 @@ class Kubectl:
         return [self.node_of(pod, namespace) for pod in pods]
 
 
-class Running:
-    """A scheduler that runs as a process of its own."""
+class DeployedScheduler:
+    """A scheduler in a process of its own."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
@@ -65,20 +65,20 @@ class Running:
 
     @property
     def log(self) -> str:
-        """Return what it wrote so far."""
+        """Return its log so far."""
         return self._log.read_text()
 
 
 @contextmanager
 def scheduling(
     kubeconfig: Path, folder: Path, words: Sequence[str] = (), *, is_awaited: bool = True
-) -> Iterator[Running]:
-    """Run ``hostler kube schedule`` until the block ends; it starts when it says that it schedules."""
+) -> Iterator[DeployedScheduler]:
+    """Run ``hostler kube schedule`` until the block ends; it has started when its log says that it schedules."""
     log = folder / f"scheduler-{len(list(folder.glob('scheduler-*.log')))}.log"
     command = [*HOSTLER, "kube", "schedule", "--kubeconfig", str(kubeconfig), *words]
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, preexec_fn=_die_with_us)
-    running = Running(process, log)
+    running = DeployedScheduler(process, log)
     try:
         if is_awaited:
             wait_until(lambda: process.poll() is not None or " scheduling nodes=" in running.log)

@@ -1,6 +1,6 @@
-"""The scheduler under the account that we deploy: it may do what it does, and nothing else.
+"""The scheduler under the deployed account: it has the rights that it needs, and no others.
 
-The API server writes down what the account asks for, so that rights and deeds can be compared verb by verb.
+The API server's audit log has the requests of the account, so that rights and requests are compared verb by verb.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ EVERYBODYS = {("create", "authorization.k8s.io", "selfsubjectaccessreviews")}
 COMMON = {("create", "authorization.k8s.io", "selfsubjectaccessreviews")}
 
 
-class Site:
+class DeployedCluster:
     """A cluster on which the scheduler is deployed."""
 
     def __init__(self, cluster, folder):
@@ -68,7 +68,7 @@ class Site:
         subprocess.run(self.here(certificate["command"]), check=True, capture_output=True)
 
     def here(self, words):
-        """Return words of a container with its folders replaced by ours."""
+        """Return a container's command with its folders replaced by ours."""
         return [re.sub("/(etc|run)/hostler/", f"{self.folder}/", word) for word in words]
 
     def run(self, **options):
@@ -76,7 +76,7 @@ class Site:
         return scheduling(self.kubeconfig, self.folder, self.here(self.spec["containers"][0]["args"]), **options)
 
     def asked(self):
-        """Return what the account asked for: user's verb, group and resource, and the status of the answer."""
+        """Return the account's requests: verb, group and resource, and the status of the response."""
         lines = map(json.loads, (self.folder / "audit.log").read_text().splitlines())
         for line in lines:
             if line["stage"] in ("ResponseComplete", "ResponseStarted") and "objectRef" in line:
@@ -92,7 +92,7 @@ def site(tmp_path_factory):
     policy.write_text(yaml.safe_dump(AUDIT))
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.log'}")
     with whole_cluster(folder / "cluster", "deployed", nodes=4, api_flags=flags) as cluster:
-        yield Site(cluster, folder)
+        yield DeployedCluster(cluster, folder)
 
 
 def granted(objects):
@@ -106,7 +106,7 @@ def granted(objects):
     }
 
 
-def test_the_server_takes_everything_and_admits_the_pods_under_the_strictest_security(site):
+def test_server_accepts_all_objects_under_strictest_pod_security(site):
     assert "clusterrole.rbac.authorization.k8s.io/hostler:scheduler created" in site.said
     assert "flowschema.flowcontrol.apiserver.k8s.io/hostler-scheduler created" in site.said
     wait_until(lambda: len(site.kubectl.json("get", "pods", "-n", SYSTEM)["items"]) == 2)
@@ -129,7 +129,7 @@ def test_its_calls_are_queued_with_those_of_kube_scheduler(site):
         assert {c["type"]: c["status"] for c in schemas[ours]["status"]["conditions"]} == {"Dangling": "False"}
 
 
-def test_under_its_own_account_it_places_preempts_explains_and_binds_volumes(site):
+def test_own_account_may_place_preempt_explain_and_bind_volumes(site):
     kubectl = site.kubectl
     with site.run() as running:
         _place_a_gang(kubectl)
@@ -162,7 +162,7 @@ def test_probes_are_answered_and_metrics_are_for_those_who_may(site):
 
 
 def ask(url, token=""):
-    """Get a page from a server whose certificate nobody signed."""
+    """Get a page from a server with a self-signed certificate."""
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})

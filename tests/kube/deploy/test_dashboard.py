@@ -1,4 +1,4 @@
-"""Every picture of the dashboard can show something: queries parse, and /metrics really serves what they ask for."""
+"""Every panel of the dashboard can show data: queries parse, and /metrics serves the metrics that they use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.kube.service.serving import has_decided, node, pod, scheduling, server_with
+from tests.kube.service.service_in_process import has_decided, node, pod, scheduling, server_with
 from tests.wait import until
 from tools import dashboards
 
@@ -26,7 +26,7 @@ UNITS = {"short", "s", "ops"}
 
 @pytest.fixture(scope="module")
 def served():
-    """Return the labels of every series that a scheduler serves which has placed, refused and gathered pods."""
+    """Return the labels of every series of a scheduler that has placed, rejected and gathered pods."""
     gang = {"kind": "PodGroup", "metadata": {"name": "crew"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
     crew = [pod(name, schedulingGroup={"podGroupName": "crew"}) for name in ("one", "two")]
     server = server_with(node("n", "4"), gang, *crew, pod("fits"), pod("huge", "10"))
@@ -89,7 +89,7 @@ def test_the_legend_of_a_line_names_what_tells_it_apart(title, target):
     assert set(re.findall(r"\{\{(\w+)\}\}", legend)) == grouped, title
 
 
-def test_no_picture_is_empty_and_each_has_a_title_a_unit_and_lines_that_can_be_told_apart():
+def test_each_panel_has_data_title_unit_and_distinct_lines():
     assert PICTURES
     for panel in PICTURES:
         assert panel["title"]

@@ -1,4 +1,4 @@
-"""Every example does what its README says, typed line by line on a real cluster with our scheduler."""
+"""Every example works as its README says: each command runs on a real cluster with our scheduler."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import re
 import pytest
 
 from tests.kube.deploy.clusters import ROOT, Kubectl, scheduling, whole_cluster
-from tests.kube.deploy.pages import Shell, play
+from tests.kube.deploy.page_commands import Shell, play
+
+pytestmark = pytest.mark.early
 
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/README.md"))
 

@@ -1,4 +1,4 @@
-"""The guide from nothing to a scheduled gang is true: all of its commands are typed, in one shell, in its order."""
+"""The guide from an empty machine to a scheduled gang is correct: all of its commands run, in one shell, in order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import yaml
 from hostler.config import parse_documents
 from hostler.kube.configuration import read_document
 from hostler.kube.local import LocalCluster
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.kube.deploy.clusters import HOSTLER, ROOT, Kubectl, pod
-from tests.kube.deploy.pages import Shell, play
+from tests.kube.deploy.page_commands import Shell, play
 from tests.ports import free_port
+
+pytestmark = pytest.mark.early
 
 GUIDE = ROOT / "docs" / "guides" / "kubernetes.md"
 TEXT = GUIDE.read_text()
@@ -23,7 +25,7 @@ ADDRESS = "127.0.0.1:10360"  # of the extender
 
 @pytest.fixture
 def shell(tmp_path, monkeypatch):
-    """Give a shell for a user who has no cluster yet; what it starts ends with it."""
+    """Yield a shell of a user without a cluster; what it starts ends with it."""
     for name in ("KUBECONFIG", "HOSTLER_CONFIG", "HOSTLER_POLICY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -80,7 +82,7 @@ def test_its_overlay_renders_when_it_lies_in_the_root(tmp_path):
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.your.org/hostler:0.1.0"
 
 
-def test_every_part_of_the_deployment_is_described_and_every_link_leads_somewhere():
+def test_guide_describes_every_deployment_part_and_links_resolve():
     parts = re.findall(r"^\| `(base|components/[a-z-]+)` \|", TEXT, re.MULTILINE)
     there = {f"components/{path.name}" for path in (ROOT / "deploy" / "kustomize" / "components").iterdir()}
     assert set(parts) == there | {"base"}

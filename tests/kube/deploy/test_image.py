@@ -1,4 +1,4 @@
-"""The Dockerfile keeps our rules: nobody is root, everything is pinned, nothing secret or needless gets in."""
+"""The Dockerfile keeps our rules: not root, everything pinned, no secrets and no needless files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m tests.kube.e2e``: run scheduling specs of Kubernetes, and print what became of each."""
+"""``python -m tests.kube.e2e``: run scheduling specs of Kubernetes, and print the result of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from hostler.kube.local.binaries import find_binaries
-from tests.kube.e2e.running import Scheduler, e2e_cluster, run_specs
+from tests.kube.e2e.spec_runs import Scheduler, e2e_cluster, run_specs
 
 
 def main() -> None:

@@ -1,19 +1,18 @@
-"""Kubernetes' own scheduling tests, with our scheduler in the place of kube-scheduler.
+"""Kubernetes' own scheduling tests, with Hostler in place of kube-scheduler.
 
-What each spec did with either scheduler, and why some cannot pass without kubelets, is in ``docs/kubernetes-e2e.md``;
-``python -m tests.kube.e2e --scheduler kube-scheduler`` asks the real one.
+``docs/kubernetes-e2e.md`` lists the result of each spec with both schedulers, and why some cannot pass without
+kubelets; ``python -m tests.kube.e2e --scheduler kube-scheduler`` runs the real one.
 """
 
 import pytest
 
 from hostler.kube.local.binaries import find_binaries
-from hostler.kube.local.build import TESTS
-from hostler.kube.local.modules import build_folder
-from tests.kube.e2e.running import e2e_cluster, run_specs
+from hostler.kube.local.build import TESTS, build_folder
+from tests.kube.e2e.spec_runs import e2e_cluster, run_specs
 
 
 def differences(outcomes):
-    """Return the specs that did otherwise than expected, with what they said."""
+    """Return the specs with an unexpected result, and their messages."""
     return {
         name: f"{outcome.state}: {outcome.message}" for name, outcome in outcomes.items() if outcome.state != "passed"
     }

@@ -1,18 +1,18 @@
-"""Small clusters and pods for tests of the extender, in the model's words and in Kubernetes'."""
+"""Small clusters and pods for tests of the extender, as model values and as Kubernetes objects."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from hostler.engine import BUILT_IN, Engine
-from hostler.kube.configuration import with_mixes
 from hostler.model import Device, DeviceRequest, GuestSpec, Host, HostJoined, amounts
+from hostler.queries import with_mixes
 
 GPU = "alibabacloud.com"
 
 
 def engine_with(policy: str = "fgd", **gpus: int) -> Engine:
-    """Return an engine with hosts that have so many gpus."""
+    """Return an engine with hosts that have this many GPUs."""
     (chosen,) = with_mixes([BUILT_IN[policy]])
     engine = Engine([chosen])
     for name, count in gpus.items():
@@ -22,7 +22,7 @@ def engine_with(policy: str = "fgd", **gpus: int) -> Engine:
 
 
 def sharing(milli: int, count: int = 1, cpu: int = 1000) -> GuestSpec:
-    """Return the shape of a pod that wants gpus."""
+    """Return the shape of a pod that requests GPUs."""
     return GuestSpec(requests=amounts({"cpu": cpu}), devices=(DeviceRequest("gpu", count, milli),))
 
 

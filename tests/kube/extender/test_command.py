@@ -1,4 +1,4 @@
-"""``hostler kube extender``: what is wrong is told before anything is served."""
+"""``hostler kube extender``: invalid options are reported before anything is served."""
 
 from __future__ import annotations
 

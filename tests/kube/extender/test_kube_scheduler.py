@@ -1,4 +1,4 @@
-"""An unmodified kube-scheduler places by fgd through our extender, on a real control plane."""
+"""An unmodified kube-scheduler places pods by fgd through our extender, on a real control plane."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from hostler.engine import BUILT_IN, Engine
-from hostler.kube.api.clock import SteadyClock
-from hostler.kube.api.connect import client_for
-from hostler.kube.configuration import with_mixes
-from hostler.kube.extender.serving import serve
+from hostler.kube.api.http import client_for
+from hostler.kube.extender.server import serve
 from hostler.kube.local import LocalCluster
 from hostler.kube.local.nodes import node_manifest
 from hostler.kube.local.setup import Api
 from hostler.manifests import node_to_host, read_node
 from hostler.model import Bind, Guest, GuestArrived, HostJoined
+from hostler.queries import with_mixes
+from hostler.runtime.clock import SteadyClock
 from tests.kube.extender.clusters import GPU, pod_json, sharing
 from tests.ports import free_port
 from tests.wait import GIVE_UP_S, wait_until
@@ -44,7 +44,7 @@ def _extender(cluster: LocalCluster, port: int) -> Iterator[None]:
     is_known = threading.Event()
 
     def say(line: str) -> None:
-        if line.startswith("the cluster is known"):
+        if line.startswith("synced"):
             is_known.set()
 
     async def run() -> None:

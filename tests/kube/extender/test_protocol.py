@@ -68,4 +68,4 @@ def test_any_body_is_read_or_refused(body):
             read()
         except InputError as error:
             seen = error.message
-            assert seen.startswith("this is not")
+            assert seen.startswith("not a valid")

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from hostler.engine import Engine
 from hostler.kube.api.failures import ApiError
-from hostler.kube.api.transport import TransportError
-from hostler.kube.extender.advising import Adviser
+from hostler.kube.extender.adviser import Adviser
 from hostler.kube.extender.protocol import (
     ExtenderArgs,
     ExtenderBindingArgs,
@@ -25,13 +24,14 @@ from hostler.kube.extender.protocol import (
     NodeList,
     Victims,
 )
-from hostler.kube.extender.service import NOT_READY, Service
+from hostler.kube.extender.service import NOT_READY, ExtenderService
 from hostler.manifests import Pod, read_pod
+from hostler.runtime.transport import TransportError
 from tests.kube.extender.clusters import engine_with, node_json, pod_json
 
 
-class _Hands:
-    """A clock, and a cluster that binds or refuses as told."""
+class _FakeCluster:
+    """A clock, and a cluster that accepts or rejects binds."""
 
     def __init__(self) -> None:
         self.time = 0
@@ -53,8 +53,8 @@ class _Hands:
         return self.pods[name]
 
 
-def _service(hands: _Hands, engine: Engine | None = None, *, most: int = 1) -> Service:
-    service = Service(hands, hands.bind, hands.find_pod, nodes_per_filter=most)
+def _service(cluster: _FakeCluster, engine: Engine | None = None, *, most: int = 1) -> ExtenderService:
+    service = ExtenderService(cluster, cluster.bind, cluster.find_pod, nodes_per_filter=most)
     service.adviser = Adviser(engine) if engine is not None else None
     return service
 
@@ -63,12 +63,12 @@ def _ask(name: str, nodes: list[str], **pod: Any) -> ExtenderArgs:
     return ExtenderArgs(Pod=pod_json(name, **pod), NodeNames=nodes)
 
 
-def _bind(service: Service, name: str, node: str) -> ExtenderBindingResult:
+def _bind(service: ExtenderService, name: str, node: str) -> ExtenderBindingResult:
     return asyncio.run(service.bind(ExtenderBindingArgs(name, "default", f"uid-{name}", node)))
 
 
 def test_only_the_best_node_stays_and_the_others_say_why_not():
-    service = _service(_Hands(), engine_with(a=1, b=8, c=0))
+    service = _service(_FakeCluster(), engine_with(a=1, b=8, c=0))
     result = service.filter(_ask("p", ["a", "b", "c", "d"], milli=500))
     assert result.Error == ""
     assert result.NodeNames is not None
@@ -83,46 +83,46 @@ def test_only_the_best_node_stays_and_the_others_say_why_not():
 
 
 def test_whole_nodes_are_answered_with_whole_nodes():
-    service = _service(_Hands(), engine_with(a=1, b=0))
+    service = _service(_FakeCluster(), engine_with(a=1, b=0))
     items = [node_json("a", 1), node_json("b")]
     result = service.filter(ExtenderArgs(Pod=pod_json("p", milli=500), Nodes=NodeList(items)))
     assert result.NodeNames is None
     assert result.Nodes == NodeList([items[0]])
 
 
-def test_two_pods_that_are_asked_about_before_either_is_seen_do_not_get_the_same_gpu():
-    hands = _Hands()
-    service = _service(hands, engine_with(a=2))
+def test_two_pods_asked_about_before_either_is_seen_get_different_gpus():
+    cluster = _FakeCluster()
+    service = _service(cluster, engine_with(a=2))
     for name in ("p", "q"):
         assert service.filter(_ask(name, ["a"], milli=1000)).NodeNames == ["a"]
     assert service.filter(_ask("r", ["a"], milli=1000)).NodeNames == []
     assert _bind(service, "p", "a").Error == ""
     assert _bind(service, "q", "a").Error == ""
     key = "alibabacloud.com/gpu-index"
-    assert hands.bound == [("uid-p", "a", {key: "0"}), ("uid-q", "a", {key: "1"})]
+    assert cluster.bound == [("uid-p", "a", {key: "0"}), ("uid-q", "a", {key: "1"})]
     service.forget("uid-p")  # the cluster shows where it is; here it is simply gone
     assert service.filter(_ask("r", ["a"], milli=1000)).NodeNames == ["a"]
 
 
 def test_what_was_expected_and_never_came_is_given_up_after_a_while():
-    hands = _Hands()
-    service = _service(hands, engine_with(a=1))
+    cluster = _FakeCluster()
+    service = _service(cluster, engine_with(a=1))
     assert service.filter(_ask("p", ["a"], milli=1000)).NodeNames == ["a"]
     assert service.filter(_ask("q", ["a"], milli=1000)).NodeNames == []
-    hands.time = 60 * 10**9
+    cluster.time = 60 * 10**9
     assert service.filter(_ask("q", ["a"], milli=1000)).NodeNames == ["a"]
 
 
 def test_a_pod_without_gpus_is_bound_without_annotations():
-    hands = _Hands()
-    service = _service(hands, engine_with("spread", a=0))
+    cluster = _FakeCluster()
+    service = _service(cluster, engine_with("spread", a=0))
     service.filter(_ask("p", ["a"]))
     assert _bind(service, "p", "a") == ExtenderBindingResult()
-    assert hands.bound == [("uid-p", "a", {})]
+    assert cluster.bound == [("uid-p", "a", {})]
 
 
 def test_scores_go_from_0_to_10():
-    service = _service(_Hands(), engine_with("spread", a=0, b=0, c=0))
+    service = _service(_FakeCluster(), engine_with("spread", a=0, b=0, c=0))
     service.filter(_ask("big", ["a"], cpu="20"))
     service.filter(_ask("small", ["b"], cpu="5"))
     found = {one.Host: one.Score for one in service.prioritize(_ask("p", ["a", "b", "c", "d"]))}
@@ -132,20 +132,20 @@ def test_scores_go_from_0_to_10():
 
 
 def test_several_nodes_may_be_left_and_then_nothing_is_expected():
-    service = _service(_Hands(), engine_with("spread", a=0, b=0, c=0), most=2)
+    service = _service(_FakeCluster(), engine_with("spread", a=0, b=0, c=0), most=2)
     assert service.filter(_ask("p", ["a", "b", "c"])).NodeNames == ["a", "b"]
     assert service.adviser is not None
-    assert service.adviser.assumed == 0
+    assert service.adviser.assumed_count == 0
 
 
 def test_a_bind_of_a_pod_that_nobody_asked_about_looks_the_pod_up():
-    hands = _Hands()
-    service = _service(hands, engine_with(a=2))
+    cluster = _FakeCluster()
+    service = _service(cluster, engine_with(a=2))
     assert "not found" in _bind(service, "p", "a").Error
-    hands.pods["p"] = read_pod(pod_json("p", milli=1000))
+    cluster.pods["p"] = read_pod(pod_json("p", milli=1000))
     assert _bind(service, "p", "a").Error == ""
-    assert hands.bound == [("uid-p", "a", {"alibabacloud.com/gpu-index": "0"})]
-    hands.pods["q"] = read_pod({**pod_json("q"), "metadata": {"name": "q", "uid": "another"}})
+    assert cluster.bound == [("uid-p", "a", {"alibabacloud.com/gpu-index": "0"})]
+    cluster.pods["q"] = read_pod({**pod_json("q"), "metadata": {"name": "q", "uid": "another"}})
     assert "another uid" in _bind(service, "q", "a").Error
 
 
@@ -158,17 +158,17 @@ def test_a_bind_of_a_pod_that_nobody_asked_about_looks_the_pod_up():
     ],
 )
 def test_a_bind_that_failed_is_told_and_an_unknown_outcome_still_counts(refusal, is_expected):
-    hands = _Hands()
-    service = _service(hands, engine_with(a=1))
+    cluster = _FakeCluster()
+    service = _service(cluster, engine_with(a=1))
     service.filter(_ask("p", ["a"], milli=1000))
-    hands.refusal = refusal
+    cluster.refusal = refusal
     assert _bind(service, "p", "a").Error != ""
     assert service.adviser is not None
-    assert bool(service.adviser.assumed) is is_expected
+    assert bool(service.adviser.assumed_count) is is_expected
 
 
 def test_preemption_is_agreed_with():
-    service = _service(_Hands())
+    service = _service(_FakeCluster())
     meta = {"a": MetaVictims([MetaPod("u")], 1)}
     assert service.preempt(ExtenderPreemptionArgs(NodeNameToMetaVictims=meta)).NodeNameToMetaVictims == meta
     whole = {"a": Victims([pod_json("v"), {}, {"metadata": 3}], 2)}
@@ -177,7 +177,7 @@ def test_preemption_is_agreed_with():
 
 
 def test_before_the_cluster_is_known_that_is_the_answer():
-    service = _service(_Hands())
+    service = _service(_FakeCluster())
     assert service.filter(_ask("p", ["a"])).Error == NOT_READY
     assert _bind(service, "p", "a").Error == NOT_READY
     assert [(one.Host, one.Score) for one in service.prioritize(_ask("p", ["a"]))] == [("a", 0)]
@@ -186,7 +186,7 @@ def test_before_the_cluster_is_known_that_is_the_answer():
 @pytest.mark.parametrize(
     ("pod", "message"),
     [
-        (None, "the message has no Pod"),
+        (None, "the request has no Pod"),
         ({}, "spec.containers is missing"),
         ({"spec": {"containers": [{"resources": {"requests": {"cpu": "lots"}}}]}}, "lots"),
         ({"spec": 3}, "spec"),
@@ -194,7 +194,7 @@ def test_before_the_cluster_is_known_that_is_the_answer():
     ],
 )
 def test_a_pod_that_makes_no_sense_is_an_error_of_the_answer(pod, message):
-    service = _service(_Hands(), engine_with(a=1))
+    service = _service(_FakeCluster(), engine_with(a=1))
     assert message in service.filter(ExtenderArgs(Pod=pod, NodeNames=["a"])).Error
     assert service.filter(_ask("q", ["a"])).NodeNames == ["a"]
 
@@ -221,7 +221,7 @@ _JUNK = st.recursive(
 )
 def test_no_message_whatever_ends_the_service(pod, names):
     engine = engine_with("spread", a=1)
-    service = _service(_Hands(), engine)
+    service = _service(_FakeCluster(), engine)
     args = ExtenderArgs(Pod=pod, NodeNames=[*names, "a"])
     msgspec.json.encode([service.filter(args), service.prioritize(args)])
     assert service.filter(_ask("good", ["a"])).Error == ""

@@ -1,6 +1,6 @@
-"""A cluster of plain objects for the tests of this folder: what is put here goes to a world, its facts to an engine.
+"""A cluster of plain objects for these tests: objects go to a watched cluster, its facts to an engine.
 
-Objects are written as JSON and decoded as the client does it, so that odd ones become ``Broken`` here too.
+Objects are written as JSON and decoded as the client does it, so invalid ones become ``UndecodableObject`` here too.
 """
 
 import json
@@ -8,11 +8,11 @@ import json
 import msgspec
 
 from hostler.engine import Engine
-from hostler.engine.policies import find_policy
-from hostler.kube.api.client import Broken
+from hostler.engine.policy.policies import find_policy
+from hostler.kube.api.client import UndecodableObject
 from hostler.kube.api.resources import BUDGETS, CRD_POD_GROUPS, NAMESPACES, NODES, POD_GROUPS, PODS
-from hostler.kube.api.store import Update
-from hostler.kube.facts import World
+from hostler.kube.api.store import ObjectUpdate
+from hostler.kube.facts import WatchedCluster
 
 OURS = "hostler-scheduler"
 PROFILES = {OURS: "kubernetes", "second": "best_fit"}
@@ -26,14 +26,14 @@ def decoded(resource, data):
         metadata = data["metadata"] if isinstance(data["metadata"], dict) else {}
         words = {word: metadata.get(word) for word in ("namespace", "name", "uid")}
         words = {word: text if isinstance(text, str) else "" for word, text in words.items()}
-        return Broken(words["namespace"], words["name"], words["uid"], "", str(error))
+        return UndecodableObject(words["namespace"], words["name"], words["uid"], "", str(error))
 
 
-class Cluster:
-    """Objects by resource and key, a world that watches them, and an engine that hears of them."""
+class FactCluster:
+    """Objects by resource and key, a watched cluster of them, and an engine that gets its facts."""
 
     def __init__(self, *, is_open=True, **options):
-        self.world = World(PROFILES, **options)
+        self.watched = WatchedCluster(PROFILES, **options)
         self.engine = Engine([find_policy(name) for name in ("kubernetes", "best_fit")])
         self.objects = {}
         self.now = 10**18
@@ -41,7 +41,7 @@ class Cluster:
             self.open()
 
     def open(self):
-        return self.told(self.world.open(self.now))
+        return self.told(self.watched.open(self.now))
 
     def put(self, resource, *items):
         """Create or change objects; return the facts."""
@@ -52,16 +52,16 @@ class Cluster:
         return events
 
     def put_at(self, resource, key, data):
-        """Create or change the object of this namespace and name, whatever it says itself."""
-        update = Update(key, self.objects.get((resource.path(), key)), decoded(resource, data))
+        """Create or change the object under this namespace and name, whatever its metadata says."""
+        update = ObjectUpdate(key, self.objects.get((resource.path(), key)), decoded(resource, data))
         self.objects[resource.path(), key] = update.new
-        return self.told(self.world.take(resource, [update], self.now))
+        return self.told(self.watched.take(resource, [update], self.now))
 
     def drop(self, resource, name, namespace=""):
         """Delete an object; return the facts."""
         key = (namespace, name)
         old = self.objects.pop((resource.path(), key))
-        return self.told(self.world.take(resource, [Update(key, old, None)], self.now))
+        return self.told(self.watched.take(resource, [ObjectUpdate(key, old, None)], self.now))
 
     def told(self, events):
         for event in events:
@@ -75,7 +75,7 @@ class Cluster:
         return self.put(NODES, *items)
 
     def view(self, name="a", namespace="default"):
-        return next(view for view in self.world.pods.values() if (view.namespace, view.name) == (namespace, name))
+        return next(view for view in self.watched.pods.values() if (view.namespace, view.name) == (namespace, name))
 
 
 def kinds(events):
@@ -137,7 +137,7 @@ __all__ = [
     "OURS",
     "PODS",
     "POD_GROUPS",
-    "Cluster",
+    "FactCluster",
     "decoded",
     "group",
     "kinds",

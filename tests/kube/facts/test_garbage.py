@@ -1,4 +1,4 @@
-"""Whatever stands in an object, the world takes it without raising, and the engine refuses no fact that follows."""
+"""No object, however malformed, makes the watched cluster raise, and the engine accepts every fact that follows."""
 
 import contextlib
 import copy
@@ -22,7 +22,7 @@ from hostler.kube.api.resources import (
     STATEFUL_SETS,
 )
 from hostler.kube.facts.kinds import CSI_NODES, KINDS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
-from tests.kube.facts.cluster import Cluster, named, node, pod
+from tests.kube.facts.cluster import FactCluster, named, node, pod
 
 TERM = {
     "topologyKey": "zone",
@@ -111,7 +111,7 @@ JUNK = st.sampled_from([*TEXTS, *WORDS, *NUMBERS, *PARTS])
 
 
 def places(value, path=()):
-    """Every place in a value where something could stand instead."""
+    """Return every place in a value where another value could be."""
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in entries:
         yield (*path, key)
@@ -119,7 +119,7 @@ def places(value, path=()):
 
 
 def spoil(value, path, junk):
-    """Put something else at a path, if an earlier piece of junk has left it there."""
+    """Put another value at a path, if an earlier one has left the path intact."""
     with contextlib.suppress(LookupError, TypeError):
         for key in path[:-1]:
             value = value[key]
@@ -132,7 +132,7 @@ def test_every_kind_that_is_watched_is_in_these_tests():
 
 @st.composite
 def spoiled(draw):
-    """One of the objects, with something else in up to three of its places; and whether the pod runs."""
+    """Return one of the objects with up to three values replaced; and whether the pod runs."""
     resource, data = draw(st.sampled_from([*OBJECTS, *[OBJECTS[0]] * 5, *[OBJECTS[1]] * 2]))
     data = copy.deepcopy(data)
     if resource is PODS and draw(st.booleans()):
@@ -149,7 +149,7 @@ def spoiled(draw):
 @settings(max_examples=400, deadline=None)
 @given(st.lists(spoiled(), min_size=1, max_size=6), st.booleans(), st.sampled_from([0, 3, 99]), st.booleans())
 def test_no_object_makes_the_world_raise_or_the_engine_refuse_a_fact(objects, seeds, opened_after, is_first):
-    cluster = Cluster(is_open=False, seed_annotations=seeds)
+    cluster = FactCluster(is_open=False, seed_annotations=seeds)
     good = [(resource, data["metadata"], data) for resource, data in OBJECTS]
     feed = [(r, (m.get("namespace", ""), m["name"]), d) for r, m, d in good]
     feed = [*feed, *objects] if is_first else [*objects, *feed, *objects]
@@ -160,21 +160,21 @@ def test_no_object_makes_the_world_raise_or_the_engine_refuse_a_fact(objects, se
     if opened_after >= len(feed):
         cluster.open()
     cluster.engine.step(cluster.now)
-    cluster.told(cluster.world.tick(cluster.now + 10**10))
-    cluster.world.counts()
+    cluster.told(cluster.watched.tick(cluster.now + 10**10))
+    cluster.watched.counts()
     for resource, key, _ in feed:
         if (resource.path(), key) in cluster.objects:
             cluster.drop(resource, key[1], key[0])
-    assert cluster.world.pods == {}
-    assert cluster.world.problems() == {}
+    assert cluster.watched.pods == {}
+    assert cluster.watched.problems() == {}
     assert cluster.engine.view.records == {}
     assert cluster.engine.view.gangs.known == {}
     assert cluster.engine.view.budgets == {}
-    assert cluster.world.hosts == {}
+    assert cluster.watched.hosts == {}
 
 
 @pytest.mark.parametrize("size", [1_000_000])
 def test_a_megabyte_of_annotations_hurts_nobody(size):
-    cluster = Cluster()
+    cluster = FactCluster()
     (event,) = cluster.pods(pod(annotations={"blob": "x" * size}))
     assert event.guest.name == "a"

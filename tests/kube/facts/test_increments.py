@@ -1,4 +1,4 @@
-"""Change by change or all at once: a world that followed every change tells an engine what a fresh one would."""
+"""Incremental and initial conversion agree: after any history the engine equals one that starts with the last state."""
 
 import copy
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hostler.kube.api.resources import BUDGETS, NAMESPACES, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, SERVICES
 from hostler.kube.facts.kinds import CSI_NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
-from tests.kube.facts.cluster import Cluster, named, node, pod
+from tests.kube.facts.cluster import FactCluster, named, node, pod
 
 NONSENSE: Any = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}
 BOUND = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
@@ -44,7 +44,7 @@ def volume_data(draw, name):
 
 
 def thing(draw):
-    """Some object beside pods: its resource, its data."""
+    """Return an object other than a pod: its resource and its data."""
     kind = draw(st.sampled_from([NODES, NODES, NODES, POD_GROUPS, BUDGETS, NAMESPACES, SERVICES, PRIORITY_CLASSES,
                                  STORAGE_CLASSES, VOLUMES, VOLUME_CLAIMS, CSI_NODES]))  # fmt: skip
     name = draw(st.sampled_from(["n1", "n2"]))
@@ -97,7 +97,7 @@ def new_pod(draw, name, uid):
 
 
 def next_step(draw, data):
-    """What may become of a pod, as an API server would let it: a node is for good, and so is an end."""
+    """Return a next state of a pod that an API server would allow: nodes and endings are final."""
     data = copy.deepcopy(data)
     spec, status, metadata = data["spec"], data["status"], data["metadata"]
     if status["phase"] == "Succeeded" or ("deletionTimestamp" in metadata and "nodeName" not in spec):
@@ -128,7 +128,7 @@ def next_step(draw, data):
 
 @st.composite
 def histories(draw):
-    """A list of (resource, key, data or None), and after how many the world is opened."""
+    """Return a list of (resource, key, data or None), and after how many changes the cluster is opened."""
     pods: dict = {}
     others: dict = {}
     changes: list = []
@@ -157,7 +157,7 @@ def histories(draw):
 
 
 def followed(changes, opened_after):
-    cluster = Cluster(is_open=False)
+    cluster = FactCluster(is_open=False)
     for at, (resource, key, data) in enumerate(changes):
         if at == opened_after:
             cluster.open()
@@ -171,8 +171,10 @@ def followed(changes, opened_after):
 
 
 def booked(cluster):
-    """What the engine has on its books, apart from what history may decide: devices that nobody named, siblings of
-    pods that run, and waiting pods that are refused because they make no sense."""
+    """Return the allocations of the engine, without the parts that depend on history.
+
+    Those are devices that were not named, siblings of running pods, and invalid pods that wait.
+    """
     state = cluster.engine.state
     resources = state.cluster.tables.resources.values
     hosts = {}
@@ -186,11 +188,11 @@ def booked(cluster):
         guest = record.guest
         if guest.host:
             guest = msgspec.structs.replace(guest, spec=msgspec.structs.replace(guest.spec, siblings=None))
-        elif cluster.world.pods[uid].problem:
+        elif cluster.watched.pods[uid].problem:
             assert guest.spec.unsupported
             continue
         guests[uid] = guest
-    return hosts, guests, dict(state.gangs.gangs), dict(state.budgets), cluster.world.pods, cluster.world.problems()
+    return hosts, guests, dict(state.gangs.gangs), dict(state.budgets), cluster.watched.pods, cluster.watched.problems()
 
 
 @settings(max_examples=300, deadline=None)

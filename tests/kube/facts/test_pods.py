@@ -1,17 +1,17 @@
-"""Pods become guests: who is told, as what, and when."""
+"""Pods become guests: which ones, with what shape, and when."""
 
 import pytest
 
 from hostler.kube.api.resources import PODS, PRIORITY_CLASSES, REPLICA_SETS, SERVICES
 from hostler.model import GuestArrived, GuestLeft
-from tests.kube.facts.cluster import OURS, Cluster, kinds, named, node, pod
+from tests.kube.facts.cluster import OURS, FactCluster, kinds, named, node, pod
 
 DELETED = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
 RUNS = {"nodeName": "n1"}
 
 
 def test_a_waiting_pod_of_a_profile_arrives_with_the_policy_of_the_profile():
-    cluster = Cluster()
+    cluster = FactCluster()
     (event,) = cluster.pods(pod())
     assert isinstance(event, GuestArrived)
     assert (event.guest.name, event.guest.uid, event.guest.host) == ("a", "uid-default-a", "")
@@ -22,15 +22,15 @@ def test_a_waiting_pod_of_a_profile_arrives_with_the_policy_of_the_profile():
 
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "another scheduler's"])
 def test_a_pod_with_a_node_holds_its_room_whoever_placed_it(ours):
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.nodes(node())
     (event,) = cluster.pods(pod(ours=ours, **RUNS))
     assert (event.guest.host, event.guest.spec.requests) == ("n1", (("cpu", 1000),))
     assert event.guest.spec.policy == ("kubernetes" if ours else "")
 
 
-def test_a_pod_on_a_node_that_nobody_knows_is_sent_all_the_same_and_booked_when_the_node_comes():
-    cluster = Cluster()
+def test_pod_on_unknown_node_is_sent_and_counted_when_the_node_comes():
+    cluster = FactCluster()
     assert kinds(cluster.pods(pod(**RUNS))) == ["GuestArrived"]
     cluster.nodes(node())
     records = cluster.engine.view.records
@@ -49,17 +49,17 @@ def test_a_pod_on_a_node_that_nobody_knows_is_sent_all_the_same_and_booked_when_
     ids=["of another scheduler", "gated", "ended", "failed on a node", "deleted before it was placed"],
 )
 def test_who_wants_no_place_and_holds_none_is_not_told(fields):
-    cluster = Cluster()
+    cluster = FactCluster()
     assert cluster.pods(pod(**fields)) == []
 
 
 def test_a_gated_pod_is_visible_and_arrives_when_its_gates_go():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.pods(pod(schedulingGates=[{"name": "g"}]))
     assert cluster.view().is_gated
-    assert (cluster.world.counts().gated, cluster.world.counts().pending) == (1, 0)
+    assert (cluster.watched.counts().gated, cluster.watched.counts().pending) == (1, 0)
     assert kinds(cluster.pods(pod())) == ["GuestArrived"]
-    assert (cluster.world.counts().gated, cluster.world.counts().pending) == (0, 1)
+    assert (cluster.watched.counts().gated, cluster.watched.counts().pending) == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_gated_pod_is_visible_and_arrives_when_its_gates_go():
     ids=["deleted before it was placed", "failed", "succeeded"],
 )
 def test_a_pod_that_ends_leaves_once_and_never_comes_back(before, after):
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.pods(pod(**before))
     assert cluster.pods(pod(**after)) == [GuestLeft(uid="uid-default-a", at=cluster.now)]
     assert cluster.pods(pod(**before)) == []
@@ -80,26 +80,26 @@ def test_a_pod_that_ends_leaves_once_and_never_comes_back(before, after):
 
 
 def test_a_running_pod_that_is_deleted_holds_its_room_until_it_is_gone():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.pods(pod(**RUNS))
     (event,) = cluster.pods(pod(**RUNS, **DELETED))
     assert event.guest.spec.is_leaving
     assert event.guest.host == "n1"
     assert cluster.view().is_leaving
     assert kinds(cluster.drop(PODS, "a", "default")) == ["GuestLeft"]
-    assert cluster.world.pods == {}
+    assert cluster.watched.pods == {}
 
 
 def test_a_pod_made_anew_under_its_name_is_another_guest():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.pods(pod(uid="one"))
     left, arrived = cluster.pods(pod(uid="two"))
     assert (left.uid, arrived.guest.uid) == ("one", "two")
-    assert list(cluster.world.pods) == ["two"]
+    assert list(cluster.watched.pods) == ["two"]
 
 
 def test_a_pod_that_is_bound_changes_and_its_progress_is_no_fact():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.pods(pod())
     (event,) = cluster.pods(pod(**RUNS))
     assert (type(event).__name__, event.guest.host) == ("GuestChanged", "n1")
@@ -108,41 +108,41 @@ def test_a_pod_that_is_bound_changes_and_its_progress_is_no_fact():
     assert kinds(cluster.pods(pod(**RUNS, status={**status, "startTime": "2026-01-01T00:00:09Z"}))) == ["GuestChanged"]
 
 
-def test_a_pod_that_we_bound_ourselves_is_no_news_when_the_watch_confirms_it():
-    cluster = Cluster()
+def test_watch_confirming_our_own_bind_sends_no_fact():
+    cluster = FactCluster()
     cluster.pods(pod())
-    cluster.world.bound("uid-default-a", "n1")
+    cluster.watched.note_bound("uid-default-a", "n1")
     assert cluster.pods(pod(labels={"late": "news"})) == []  # from before the bind
     (event,) = cluster.pods(pod(labels={"late": "news"}, **RUNS))
     assert event.guest.host == "n1"
     cluster.pods(pod("b"))
-    cluster.world.bound("uid-default-b", "n1")
+    cluster.watched.note_bound("uid-default-b", "n1")
     assert cluster.pods(pod("b", **RUNS)) == []
 
 
 def test_a_pod_resized_in_place_holds_another_amount():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.pods(pod(**RUNS))
     (event,) = cluster.pods(pod(cpu="3", **RUNS))
     assert (type(event).__name__, event.guest.spec.requests) == ("GuestChanged", (("cpu", 3000),))
 
 
 def test_equal_pods_share_one_shape():
-    cluster = Cluster()
+    cluster = FactCluster()
     events = cluster.pods(*(pod(f"p{at}") for at in range(3)))
     assert len({id(event.guest.spec) for event in events}) == 1
 
 
 def test_shapes_that_nobody_has_any_more_are_forgotten():
-    cluster = Cluster()
+    cluster = FactCluster()
     for at in range(3000):
-        cluster.world.take(PODS, [], 0)
+        cluster.watched.take(PODS, [], 0)
         cluster.pods(pod(cpu=f"{at}m"))
-    assert len(cluster.world._pods._specs) <= 1100
+    assert len(cluster.watched._pods._specs) <= 1100
 
 
 def test_the_view_of_a_pod_has_what_acting_on_it_needs():
-    cluster = Cluster()
+    cluster = FactCluster()
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
     status = {"phase": "Pending", "nominatedNodeName": "n3", "conditions": [condition]}
     cluster.pods(pod(priority=7, status=status, schedulingGroup={"podGroupName": "g"}))
@@ -154,8 +154,8 @@ def test_the_view_of_a_pod_has_what_acting_on_it_needs():
     assert view.problem == ""
 
 
-def test_before_it_is_opened_the_world_only_remembers_and_then_tells_in_order():
-    cluster = Cluster(is_open=False)
+def test_nothing_is_sent_before_opening_and_all_is_sent_in_order_then():
+    cluster = FactCluster(is_open=False)
     early = {"metadata": {"creationTimestamp": "2025-01-01T00:00:00Z"}}
     assert cluster.pods(pod("late"), pod("b", **early), pod("a", **early), pod("gone")) == []
     shared = {"annotations": {"alibabacloud.com/gpu-milli": "500", "alibabacloud.com/gpu-index": "1"}}
@@ -169,7 +169,7 @@ def test_before_it_is_opened_the_world_only_remembers_and_then_tells_in_order():
 
 
 def test_a_service_that_changes_concerns_the_waiting_pods_that_it_selects():
-    cluster = Cluster()
+    cluster = FactCluster()
     web = {"labels": {"app": "web"}}
     cluster.pods(pod("waits", **web), pod("runs", **web, **RUNS), pod("other", labels={"app": "db"}))
     cluster.pods(pod("elsewhere", namespace="shop", **web))
@@ -180,8 +180,8 @@ def test_a_service_that_changes_concerns_the_waiting_pods_that_it_selects():
     assert event.guest.spec.siblings is None
 
 
-def test_a_replica_set_that_changes_concerns_its_waiting_pods_and_binding_one_keeps_its_shape():
-    cluster = Cluster()
+def test_changed_replica_set_updates_waiting_pods_but_not_a_bound_shape():
+    cluster = FactCluster()
     owner = {"ownerReferences": [{"kind": "ReplicaSet", "name": "rs", "uid": "u", "controller": True}]}
     cluster.pods(pod("mine", metadata=owner), pod("stranger"))
     replica_set = named("rs", "default", spec={"selector": {"matchLabels": {"app": "web"}}})
@@ -193,7 +193,7 @@ def test_a_replica_set_that_changes_concerns_its_waiting_pods_and_binding_one_ke
 
 
 def test_a_priority_class_counts_for_pods_that_have_no_number_of_their_own():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.pods(pod("named", priority=None, priorityClassName="high"), pod("numbered"))
     (event,) = cluster.put(PRIORITY_CLASSES, named("high", value=9))
     assert (event.guest.name, event.guest.spec.priority) == ("named", 9)
@@ -201,8 +201,8 @@ def test_a_priority_class_counts_for_pods_that_have_no_number_of_their_own():
     assert event.guest.spec.priority == 0
 
 
-def test_devices_that_a_node_does_not_have_are_a_problem_and_not_a_contradiction():
-    cluster = Cluster()
+def test_devices_missing_on_the_node_are_a_problem_not_a_contradiction():
+    cluster = FactCluster()
     gpus = {"alibabacloud.com/gpu-count": "2"}
     shared = {"annotations": {"alibabacloud.com/gpu-milli": "500", "alibabacloud.com/gpu-index": "1"}}
     cluster.nodes(node(allocatable=gpus))
@@ -210,26 +210,26 @@ def test_devices_that_a_node_does_not_have_are_a_problem_and_not_a_contradiction
     assert event.guest.on_devices == (1,)
     changed, guest = cluster.nodes(node(allocatable={"alibabacloud.com/gpu-count": "1"}))
     assert (len(changed.host.devices), guest.guest.on_devices) == (1, ())
-    assert cluster.view().problem == "it names devices that its node does not have"
+    assert cluster.view().problem == "its annotations name devices that its node does not have"
     _, guest = cluster.nodes(node(allocatable=gpus))
     assert (guest.guest.on_devices, cluster.view().problem) == ((1,), "")
 
 
-def test_a_profile_that_is_dropped_takes_its_waiting_pods_along_until_it_comes_back():
-    cluster = Cluster()
+def test_dropped_profile_removes_its_waiting_pods_until_it_returns():
+    cluster = FactCluster()
     cluster.nodes(node())
     cluster.pods(pod(schedulerName="second"), pod("b"), pod("c", ours=False))
-    (event,) = cluster.told(cluster.world.adopt({OURS: "kubernetes"}, cluster.now))
+    (event,) = cluster.told(cluster.watched.adopt({OURS: "kubernetes"}, cluster.now))
     assert (event.guest.name, event.guest.spec.policy, bool(event.guest.spec.unsupported)) == ("a", "", True)
     assert not cluster.view().is_ours
     profiles = {OURS: "kubernetes", "second": "best_fit", "default-scheduler": "kubernetes"}
-    events = cluster.told(cluster.world.adopt(profiles, cluster.now))
+    events = cluster.told(cluster.watched.adopt(profiles, cluster.now))
     assert [(event.guest.name, event.guest.spec.policy) for event in events] == [("a", "best_fit"), ("c", "kubernetes")]
     assert events[0].guest.spec.unsupported == ()
 
 
 def test_room_that_was_kept_for_a_pod_before_our_time_is_told_last():
-    cluster = Cluster(is_open=False)
+    cluster = FactCluster(is_open=False)
     cluster.nodes(node())
     cluster.pods(pod(status={"phase": "Pending", "nominatedNodeName": "n1"}), pod("b"))
     assert kinds(cluster.open()) == ["HostsJoined", "GuestArrived", "GuestArrived", "GuestNominated"]

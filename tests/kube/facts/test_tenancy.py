@@ -3,7 +3,8 @@
 import pytest
 
 from hostler.kube.api.resources import PRIORITY_CLASSES
-from hostler.model import Gang
+from hostler.model import DecisionNote, Gang
+from hostler.model.notes import GANG_UNKNOWN
 from tests.kube.facts.cluster import (
     BUDGETS,
     CRD_POD_GROUPS,
@@ -11,7 +12,7 @@ from tests.kube.facts.cluster import (
     NODES,
     POD_GROUPS,
     PODS,
-    Cluster,
+    FactCluster,
     group,
     kinds,
     named,
@@ -23,7 +24,7 @@ IN_GROUP = {"schedulingGroup": {"podGroupName": "g"}}
 
 
 def test_a_heartbeat_is_no_fact():
-    cluster = Cluster()
+    cluster = FactCluster()
     (event,) = cluster.nodes(node())
     assert event.host.version == 0
     beat = node(version="2")
@@ -37,15 +38,15 @@ def test_a_heartbeat_is_no_fact():
 
 
 def test_a_node_that_comes_back_under_its_name_is_another_one():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.nodes(node())
     cluster.drop(NODES, "n1")
     (event,) = cluster.nodes(node(uid="other", cpu="2"))
     assert (type(event).__name__, event.host.uid) == ("HostJoined", "other")
 
 
-def test_labels_of_namespaces_are_told_with_the_name_that_every_namespace_has():
-    cluster = Cluster()
+def test_namespace_labels_include_the_name_label():
+    cluster = FactCluster()
     (event,) = cluster.put(NAMESPACES, named("shop", metadata={"labels": {"team": "a"}}))
     assert event.labels == (("kubernetes.io/metadata.name", "shop"), ("team", "a"))
     assert cluster.put(NAMESPACES, named("shop", metadata={"labels": {"team": "a"}, "annotations": {"x": "y"}})) == []
@@ -54,7 +55,7 @@ def test_labels_of_namespaces_are_told_with_the_name_that_every_namespace_has():
 
 
 def test_a_budget_allows_what_its_status_says():
-    cluster = Cluster()
+    cluster = FactCluster()
     spec = {"selector": {"matchLabels": {"app": "web"}}}
     (event,) = cluster.put(BUDGETS, named("b", "default", spec=spec, status={"disruptionsAllowed": 2}))
     assert (event.budget.key, event.budget.allowed, event.budget.version) == ("default/b", 2, 0)
@@ -65,7 +66,7 @@ def test_a_budget_allows_what_its_status_says():
 
 
 def test_a_budget_that_turns_into_nonsense_stays_as_it_was():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.put(BUDGETS, named("b", "default", spec={"selector": {}}, status={"disruptionsAllowed": 1}))
     assert cluster.put(BUDGETS, named("b", "default", status={"disruptionsAllowed": -3})) == []
     assert "default/b" in cluster.engine.view.budgets
@@ -77,7 +78,7 @@ def test_a_budget_that_turns_into_nonsense_stays_as_it_was():
     ids=["built in", "custom"],
 )
 def test_groups_of_both_forms_are_gangs(resource, data):
-    cluster = Cluster()
+    cluster = FactCluster()
     (event,) = cluster.put(resource, data)
     assert event.gang == Gang(name="g", min_count=3)
     assert cluster.put(resource, data) == []
@@ -85,7 +86,7 @@ def test_groups_of_both_forms_are_gangs(resource, data):
 
 
 def test_the_built_in_form_of_a_group_beats_the_custom_one():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.put(CRD_POD_GROUPS, named("g", "default", spec={"minMember": 3}))
     (event,) = cluster.put(POD_GROUPS, group(count=2))
     assert event.gang.min_count == 2
@@ -94,11 +95,11 @@ def test_the_built_in_form_of_a_group_beats_the_custom_one():
 
 
 def test_a_pod_of_a_group_that_is_not_there_waits_and_says_so():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.nodes(node())
     cluster.pods(pod(**IN_GROUP), pod("b", **IN_GROUP))
     assert cluster.engine.step(cluster.now) == []
-    assert cluster.engine.view.gangs.why_not_ready("default/g") == "gang default/g is not known yet"
+    assert cluster.engine.view.gangs.why_not_ready("default/g") == DecisionNote(GANG_UNKNOWN, "default/g")
     cluster.put(POD_GROUPS, group())
     assert kinds(cluster.engine.step(cluster.now)) == ["Bind", "Bind"]
 
@@ -112,7 +113,7 @@ def test_a_pod_of_a_group_that_is_not_there_waits_and_says_so():
     ids=["priority", "preemption policy"],
 )
 def test_a_member_that_does_not_fit_its_group_is_not_told(spec, member, words):
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.put(POD_GROUPS, group(**spec))
     assert cluster.pods(pod(**IN_GROUP, **member)) == []
     assert cluster.view().problem == words
@@ -121,7 +122,7 @@ def test_a_member_that_does_not_fit_its_group_is_not_told(spec, member, words):
 
 
 def test_a_group_that_stops_fitting_its_waiting_members_keeps_them_waiting():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.nodes(node())
     cluster.put(POD_GROUPS, group())
     cluster.pods(pod(**IN_GROUP), pod("runs", nodeName="n1", **IN_GROUP))
@@ -130,8 +131,8 @@ def test_a_group_that_stops_fitting_its_waiting_members_keeps_them_waiting():
     assert cluster.view("runs").problem == ""
 
 
-def test_members_with_different_schedulers_do_not_fit_until_the_first_is_gone():
-    cluster = Cluster()
+def test_members_of_other_schedulers_are_unfit_until_the_first_leaves():
+    cluster = FactCluster()
     cluster.put(POD_GROUPS, group(count=1))
     cluster.pods(pod(**IN_GROUP))
     assert cluster.pods(pod("b", schedulerName="second", **IN_GROUP)) == []
@@ -142,7 +143,7 @@ def test_members_with_different_schedulers_do_not_fit_until_the_first_is_gone():
 
 
 def test_the_class_of_a_group_gives_its_priority():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.put(POD_GROUPS, group(priorityClassName="high"))
     cluster.pods(pod(priority=7, **IN_GROUP))
     (event,) = cluster.put(PRIORITY_CLASSES, named("high", value=7))
@@ -152,12 +153,12 @@ def test_the_class_of_a_group_gives_its_priority():
 
 
 def test_a_pod_that_names_another_group_stays_in_the_one_it_came_with():
-    cluster = Cluster()
+    cluster = FactCluster()
     label = "scheduling.x-k8s.io/pod-group"
     cluster.pods(pod(labels={label: "g"}))
     (event,) = cluster.pods(pod(labels={label: "h"}))
     assert event.guest.gang == "default/g"
-    assert "another group" in cluster.view().problem
+    assert "its group has changed" in cluster.view().problem
     assert cluster.pods(pod(labels={label: "h"}, nodeName="n1"))[0].guest.gang == "default/g"
 
 
@@ -166,32 +167,32 @@ SECOND = 1_000_000_000
 
 
 def test_annotations_of_the_seed_count_only_when_the_switch_is_on():
-    (event,) = Cluster().pods(pod(**SEED))
+    (event,) = FactCluster().pods(pod(**SEED))
     assert (event.guest.gang, event.guest.spec.priority) == ("", 0)
-    (event,) = Cluster(seed_annotations=True).pods(pod(**SEED))
+    (event,) = FactCluster(seed_annotations=True).pods(pod(**SEED))
     assert (event.guest.gang, event.guest.spec.priority) == ("default/team", 9)
 
 
-def test_a_group_of_annotations_is_complete_when_nobody_has_come_for_a_second():
-    cluster = Cluster(seed_annotations=True)
-    assert cluster.world.due() is None
+def test_annotated_group_is_complete_after_a_second_without_members():
+    cluster = FactCluster(seed_annotations=True)
+    assert cluster.watched.due() is None
     cluster.pods(pod("a", **SEED))
-    assert cluster.world.due() == cluster.now + SECOND
+    assert cluster.watched.due() == cluster.now + SECOND
     cluster.now += SECOND // 2
     cluster.pods(pod("b", **SEED))
-    assert cluster.world.due() == cluster.now + SECOND
-    assert cluster.world.tick(cluster.now + SECOND - 1) == []
-    (event,) = cluster.told(cluster.world.tick(cluster.now + SECOND))
+    assert cluster.watched.due() == cluster.now + SECOND
+    assert cluster.watched.tick(cluster.now + SECOND - 1) == []
+    (event,) = cluster.told(cluster.watched.tick(cluster.now + SECOND))
     assert event.gang == Gang(name="team", min_count=2)
-    assert cluster.world.due() is None
+    assert cluster.watched.due() is None
     assert kinds(cluster.pods(pod("c", **SEED))) == ["GuestArrived"]  # an extra one
     cluster.drop(PODS, "a", "default")
     cluster.drop(PODS, "b", "default")
     assert kinds(cluster.drop(PODS, "c", "default")) == ["GuestLeft", "GangLeft"]
 
 
-def test_a_group_of_annotations_that_says_how_many_it_needs_is_told_at_once():
-    cluster = Cluster(seed_annotations=True)
+def test_annotated_group_with_a_minimum_is_sent_at_once():
+    cluster = FactCluster(seed_annotations=True)
     annotations = {"pod-group": "team", "pod-group-min": "4"}
     arrived, told = cluster.pods(pod(annotations=annotations))
     assert (arrived.guest.gang, told.gang.min_count) == ("default/team", 4)
@@ -200,7 +201,7 @@ def test_a_group_of_annotations_that_says_how_many_it_needs_is_told_at_once():
 
 
 def test_an_object_beats_a_group_of_annotations():
-    cluster = Cluster(seed_annotations=True)
+    cluster = FactCluster(seed_annotations=True)
     cluster.pods(pod(annotations={"pod-group": "g", "pod-group-min": "4"}))
     (event,) = cluster.put(POD_GROUPS, group(count=2))
     assert event.gang.min_count == 2

@@ -1,13 +1,13 @@
-"""Where the volumes of a pod let it run, and what must be there before it can run at all."""
+"""Where a pod may run because of its volumes, and what must exist before it can run."""
 
 import pytest
 
 from hostler.kube.api.resources import PODS
 from hostler.kube.facts.kinds import CSI_NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from hostler.kube.facts.volumes import IN_USE, UNBOUND
-from hostler.manifests.messages import scheduler_message
+from hostler.manifests.scheduler_message import scheduler_message
 from hostler.model import Expression, Term
-from tests.kube.facts.cluster import Cluster, kinds, named, node, pod
+from tests.kube.facts.cluster import FactCluster, kinds, named, node, pod
 
 WITH_CLAIM = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]}
 BOUND = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
@@ -54,8 +54,8 @@ def label(key, *values):
 
 
 def spec_with(*objects, **fields):
-    """The shape of a pod that was put after these objects, each with its resource."""
-    cluster = Cluster()
+    """Return the shape of a pod that was put after these objects, each with its resource."""
+    cluster = FactCluster()
     for resource, data in objects:
         cluster.put(resource, data)
     (event,) = cluster.pods(pod(**{**WITH_CLAIM, **fields}))
@@ -93,7 +93,7 @@ def test_a_pod_whose_claim_cannot_be_met_is_refused_with_the_reason(objects, rea
 
 
 def test_the_reason_reads_as_kube_scheduler_says_it():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.nodes(node(), node("n2"))
     (event,) = cluster.pods(pod(**WITH_CLAIM))
     cluster.engine.step(cluster.now)
@@ -102,7 +102,7 @@ def test_the_reason_reads_as_kube_scheduler_says_it():
 
 
 def test_a_pod_is_refused_only_until_its_claim_is_there():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.pods(pod(**WITH_CLAIM))
     (event,) = cluster.put(VOLUME_CLAIMS, claim())
     assert "storageclass" in event.guest.spec.unsupported[0]
@@ -156,14 +156,14 @@ def test_zones_that_a_volume_is_labelled_with_count_where_nodes_have_zones(key):
     assert not without.matches("n", ((ZONE, "c"),))
 
 
-def test_a_class_that_makes_volumes_in_some_places_only_ties_the_pod_to_them():
+def test_class_limited_to_topologies_ties_the_pod_to_them():
     topologies = [{"matchLabelExpressions": [{"key": ZONE, "values": [zone]}]} for zone in ("a", "b")]
     spec = spec_with((STORAGE_CLASSES, storage_class(topologies=topologies)), (VOLUME_CLAIMS, claim()))
     assert spec.host_affinity == (Term((label(ZONE, "a"),)), Term((label(ZONE, "b"),)))
     assert spec.prepare == ("volume:default/c",)
 
 
-def test_a_claim_whose_volume_is_being_made_for_a_node_stays_with_that_node():
+def test_claim_provisioned_for_a_node_stays_with_that_node():
     chosen = claim(metadata={"annotations": {"volume.kubernetes.io/selected-node": "n7"}})
     spec = spec_with((STORAGE_CLASSES, storage_class()), (VOLUME_CLAIMS, chosen))
     assert spec.host_affinity == (Term((), (Expression("metadata.name", "In", ("n7",)),)),)
@@ -192,15 +192,15 @@ def test_of_local_disks_only_those_that_fit_the_claim_count(fields):
     assert spec.prepare == ("volume:default/c",)
 
 
-def test_local_disks_on_many_nodes_become_one_term_and_a_selector_of_the_claim_counts():
-    cluster = Cluster()
+def test_local_disks_become_one_term_and_claim_selector_counts():
+    cluster = FactCluster()
     cluster.put(STORAGE_CLASSES, storage_class(provisioner=LOCAL))
     cluster.put(VOLUME_CLAIMS, claim(selector={"matchLabels": {"disk": "ssd"}}))
     cluster.pods(pod(**WITH_CLAIM))
     for at in range(300):
         cluster.put(VOLUMES, volume(f"v{at}", terms=[on("host", f"n{at:03}")], labels={"disk": "ssd"}))
     assert cluster.put(VOLUMES, volume("hdd", terms=[on("host", "x")], labels={"disk": "hdd"})) == []
-    spec = cluster.world.guest("uid-default-a").spec
+    spec = cluster.watched.guest("uid-default-a").spec
     assert spec.host_affinity == (Term((label("host", *(f"n{at:03}" for at in range(300))),)),)
 
 
@@ -214,8 +214,8 @@ def test_a_disk_that_is_reached_from_everywhere_ties_nobody():
     assert spec.host_affinity == ()
 
 
-def test_an_ephemeral_volume_is_a_claim_with_the_name_of_the_pod_and_must_be_its_own():
-    cluster = Cluster()
+def test_ephemeral_volume_is_a_claim_named_after_and_owned_by_the_pod():
+    cluster = FactCluster()
     cluster.put(STORAGE_CLASSES, storage_class())
     (event,) = cluster.pods(pod(volumes=[{"name": "tmp", "ephemeral": {}}]))
     assert event.guest.spec.unsupported[0].startswith("waiting for ephemeral volume controller")
@@ -232,7 +232,7 @@ def once_pod(cluster):
 
 
 def test_a_volume_for_one_pod_keeps_others_out_until_that_pod_is_gone():
-    cluster = Cluster()
+    cluster = FactCluster()
     once_pod(cluster)
     cluster.pods(pod("holder", nodeName="n1", **WITH_CLAIM))
     (event,) = cluster.pods(pod(**WITH_CLAIM))
@@ -241,8 +241,8 @@ def test_a_volume_for_one_pod_keeps_others_out_until_that_pod_is_gone():
     assert (type(left).__name__, event.guest.spec.unsupported) == ("GuestLeft", ())
 
 
-def test_of_two_waiting_pods_that_want_a_volume_for_one_pod_the_first_goes_first():
-    cluster = Cluster()
+def test_first_of_two_pods_waiting_for_a_single_pod_volume_goes_first():
+    cluster = FactCluster()
     once_pod(cluster)
     cluster.nodes(node(), node("n2"))
     cluster.pods(pod("b", **WITH_CLAIM), pod("a", **WITH_CLAIM))
@@ -259,7 +259,7 @@ RESOURCE = "attachable-volumes-csi-csi.example.com"
 
 
 def test_a_node_attaches_no_more_volumes_of_a_driver_than_it_says():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.nodes(node(), node("other"))
     source = {"csi": {"driver": "csi.example.com", "volumeHandle": "h"}}
     for at in range(3):
@@ -267,19 +267,19 @@ def test_a_node_attaches_no_more_volumes_of_a_driver_than_it_says():
         cluster.put(VOLUME_CLAIMS, claim(f"c{at}", volume=f"v{at}"))
     wanted = [{"name": f"d{at}", "persistentVolumeClaim": {"claimName": f"c{at}"}} for at in range(3)]
     cluster.pods(pod(volumes=wanted[:2], nodeName="n1"), pod("b", volumes=wanted[2:], nodeSelector={"rack": "r"}))
-    assert dict(cluster.world.guest("uid-default-a").spec.requests).get(RESOURCE) is None
+    assert dict(cluster.watched.guest("uid-default-a").spec.requests).get(RESOURCE) is None
     events = cluster.put(CSI_NODES, limits("n1", 2))
     assert kinds(events) == ["HostChanged", "HostChanged", "GuestChanged", "GuestChanged"]
-    capacities = {name: dict(host.capacity)[RESOURCE] for name, host in cluster.world.hosts.items()}
+    capacities = {name: dict(host.capacity)[RESOURCE] for name, host in cluster.watched.hosts.items()}
     assert capacities == {"n1": 2, "other": 2**31}
-    requests = {uid: dict(cluster.world.guest(uid).spec.requests)[RESOURCE] for uid in cluster.world.pods}
+    requests = {uid: dict(cluster.watched.guest(uid).spec.requests)[RESOURCE] for uid in cluster.watched.pods}
     assert requests == {"uid-default-a": 2, "uid-default-b": 1}
     assert kinds(cluster.drop(CSI_NODES, "n1")) == kinds(events)
-    assert all(RESOURCE not in dict(host.capacity) for host in cluster.world.hosts.values())
+    assert all(RESOURCE not in dict(host.capacity) for host in cluster.watched.hosts.values())
 
 
 def test_a_full_node_takes_no_further_volume():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.nodes(node())
     cluster.put(CSI_NODES, limits("n1", 1))
     cluster.put(STORAGE_CLASSES, storage_class())
@@ -292,12 +292,12 @@ def test_a_full_node_takes_no_further_volume():
 
 
 def test_resource_claims_are_refused_as_before():
-    (event,) = Cluster().pods(pod(resourceClaims=[{"name": "gpu"}]))
+    (event,) = FactCluster().pods(pod(resourceClaims=[{"name": "gpu"}]))
     assert event.guest.spec.unsupported == ("resource claims",)
 
 
 def test_a_change_of_a_claim_concerns_its_own_pods_only():
-    cluster = Cluster()
+    cluster = FactCluster()
     cluster.put(STORAGE_CLASSES, storage_class())
     cluster.pods(pod(**WITH_CLAIM), pod("plain"))
     assert [event.guest.name for event in cluster.put(VOLUME_CLAIMS, claim())] == ["a"]
@@ -305,8 +305,8 @@ def test_a_change_of_a_claim_concerns_its_own_pods_only():
     assert cluster.put(VOLUMES, volume("unrelated", storage_class="other")) == []
 
 
-def test_a_pod_that_cannot_be_placed_for_another_reason_does_not_keep_others_from_a_volume_for_one_pod():
-    cluster = Cluster()
+def test_unplaceable_pod_does_not_keep_a_single_pod_volume():
+    cluster = FactCluster()
     once_pod(cluster)
     both = [*WITH_CLAIM["volumes"], {"name": "x", "persistentVolumeClaim": {"claimName": "missing"}}]
     cluster.pods(pod("stuck", volumes=both))
@@ -318,7 +318,7 @@ def test_a_pod_that_cannot_be_placed_for_another_reason_does_not_keep_others_fro
 
 
 def test_a_poison_pod_does_not_keep_others_from_a_volume_for_one_pod():
-    cluster = Cluster()
+    cluster = FactCluster()
     once_pod(cluster)
     cluster.pods(pod("first", **WITH_CLAIM))
     (event,) = cluster.pods(pod(**WITH_CLAIM))

@@ -1,4 +1,4 @@
-"""Extenders of other people that fail: the pod is told which one and how, and a bind has one outcome all the same."""
+"""Third-party extenders that fail: the pod shows which one and how, and a bind still has one outcome."""
 
 import asyncio
 from random import Random
@@ -7,16 +7,16 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from hostler.kube.api.client import Client
-from hostler.kube.api.transport import TransportError
+from hostler.kube.api.client import KubeClient
 from hostler.kube.configuration import default_settings
-from hostler.kube.extender.calling import HttpCalls
-from hostler.kube.scheduler.executor import Inline
+from hostler.kube.extender.http_calls import HttpCalls
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.service.questions import Questions
 from hostler.kube.settings import ExtenderSettings
-from tests.kube.faults.stage import Stage, play
-from tests.kube.service.serving import node, pod, server_with
+from hostler.runtime.engine_thread import InlineExecutor
+from hostler.runtime.transport import TransportError
+from tests.kube.faults.simulated_cluster import SimulatedCluster, play
+from tests.kube.service.service_in_process import node, pod, server_with
 from tests.wait import until
 
 ADDRESS = "http://extender"
@@ -27,7 +27,7 @@ def _extender(**more) -> ExtenderSettings:
 
 
 class Calls:
-    """An extender that does what a test says; without that it allows all nodes and binds nothing."""
+    """A scripted extender; by default it allows all nodes and binds nothing."""
 
     def __init__(self, act):
         self.act = act
@@ -58,52 +58,52 @@ async def _error(verb, args):
     [
         (_silence, "filter did not answer within 4 s"),
         (_bug, "a bug"),
-        (_nonsense, "this is not a message"),
+        (_nonsense, "not a valid message"),
         (_error, "the GPU table is locked"),
     ],
     ids=["silence", "a bug", "no JSON", "an error"],
 )
 def test_a_pod_is_told_which_extender_failed_and_how(act, words):
-    async def story(stage: Stage) -> None:
-        stage.node("n1")
-        actor = await stage.lead()
-        stage.pod("web")
-        await stage.until(lambda: stage.why("web"))
-        assert f"extender {ADDRESS}: " in stage.why("web")
-        assert words in stage.why("web")
-        await stage.until(lambda: "FailedScheduling" in stage.events("web"))
-        assert stage.why("web") in _notes(stage, "web")
-        assert words in actor.scheduler.core.engine.decision(stage.uid("web")).note
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1")
+        actor = await cluster.lead()
+        cluster.pod("web")
+        await cluster.until(lambda: cluster.why("web"))
+        assert f"extender {ADDRESS}: " in cluster.why("web")
+        assert words in cluster.why("web")
+        await cluster.until(lambda: "FailedScheduling" in cluster.events("web"))
+        assert cluster.why("web") in _notes(cluster, "web")
+        assert words in actor.scheduler.core.engine.decision(cluster.uid("web")).note
 
     play(story, extenders=(_extender(filter_verb="filter"),), calls=Calls(act))
 
 
-def test_a_pod_whose_nodes_an_extender_refuses_is_told_what_the_extender_says():
+def test_pod_rejected_by_extender_reports_what_the_extender_says():
     async def refuse(verb, args):
         names = args["NodeNames"]
         return msgspec.json.encode({"NodeNames": [], "FailedNodes": dict.fromkeys(names, "no GPU left")})
 
-    async def story(stage: Stage) -> None:
-        stage.node("large")
-        stage.node("small", cpu=1)
-        await stage.lead()
-        stage.pod("web", cpu=2)
-        await stage.until(lambda: stage.why("web"))
-        assert stage.why("web").startswith("0/2 nodes are available: 1 Insufficient cpu, 1 refused by: extenders.")
-        assert "large: no GPU left" in stage.why("web")
-        await stage.until(lambda: stage.why("web") in _notes(stage, "web"))
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("large")
+        cluster.node("small", cpu=1)
+        await cluster.lead()
+        cluster.pod("web", cpu=2)
+        await cluster.until(lambda: cluster.why("web"))
+        assert cluster.why("web").startswith("0/2 nodes are available: 1 Insufficient cpu, 1 refused by: extenders.")
+        assert "large: no GPU left" in cluster.why("web")
+        await cluster.until(lambda: cluster.why("web") in _notes(cluster, "web"))
 
     play(story, extenders=(_extender(filter_verb="filter"),), calls=Calls(refuse))
 
 
 def test_an_extender_that_recovers_places_the_pod():
-    async def story(stage: Stage) -> None:
-        stage.node("n1")
-        await stage.lead()
-        stage.pod("web")
-        await stage.until(lambda: stage.why("web"))
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1")
+        await cluster.lead()
+        cluster.pod("web")
+        await cluster.until(lambda: cluster.why("web"))
         calls.act = allow
-        await stage.until(lambda: stage.where("web") == "n1")
+        await cluster.until(lambda: cluster.where("web") == "n1")
 
     async def allow(verb, args):
         return msgspec.json.encode({"NodeNames": args["NodeNames"]})
@@ -112,28 +112,28 @@ def test_an_extender_that_recovers_places_the_pod():
     play(story, extenders=(_extender(filter_verb="filter"),), calls=calls)
 
 
-def _notes(stage: Stage, name: str) -> list[str]:
-    return [event["note"] for event in stage.server.objects("events") if event["regarding"]["name"] == name]
+def _notes(cluster: SimulatedCluster, name: str) -> list[str]:
+    return [event["note"] for event in cluster.server.objects("events") if event["regarding"]["name"] == name]
 
 
 # -- binds by an extender ------------------------------------------------------------------------------------------
 
 
-def test_a_bind_that_an_extender_carries_out_and_reports_as_failed_is_not_tried_elsewhere():
-    async def story(stage: Stage) -> None:
+def test_bind_done_but_reported_failed_by_extender_is_not_tried_elsewhere():
+    async def story(cluster: SimulatedCluster) -> None:
         async def bind_and_fail(verb, args):
             bound.append(args["Node"])
-            stage.bind_as_other(args["PodName"], args["Node"])
+            cluster.bind_as_other(args["PodName"], args["Node"])
             raise TransportError("bind answers 500: oh", may_have_acted=True)
 
         calls.act = bind_and_fail
-        stage.node("n1")
-        stage.node("n2")
-        await stage.lead()
-        stage.pod("web")
-        await stage.until(lambda: stage.where("web"))
-        await stage.sleep(30)
-        assert bound == [stage.where("web")]
+        cluster.node("n1")
+        cluster.node("n2")
+        await cluster.lead()
+        cluster.pod("web")
+        await cluster.until(lambda: cluster.where("web"))
+        await cluster.sleep(30)
+        assert bound == [cluster.where("web")]
 
     bound: list[str] = []
     calls = Calls(_bug)
@@ -141,13 +141,13 @@ def test_a_bind_that_an_extender_carries_out_and_reports_as_failed_is_not_tried_
 
 
 def test_a_bind_by_an_extender_is_over_when_binds_must_be():
-    async def story(stage: Stage) -> None:
-        stage.node("n1")
-        await stage.lead()
-        stage.pod("web")
-        await stage.until(lambda: ended)
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1")
+        await cluster.lead()
+        cluster.pod("web")
+        await cluster.until(lambda: ended)
         assert ended == ["cancelled"]
-        await stage.until(lambda: "within 4 s" in stage.why("web"))
+        await cluster.until(lambda: "within 4 s" in cluster.why("web"))
 
     async def dawdle(verb, args):
         try:
@@ -159,17 +159,17 @@ def test_a_bind_by_an_extender_is_over_when_binds_must_be():
     play(story, extenders=(_extender(bind_verb="bind", timeout_s=3.0),), calls=Calls(dawdle), is_clean=False)
 
 
-def test_an_extender_that_cannot_bind_does_not_slow_down_the_binds_of_others():
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=64)
-        actor = await stage.lead()
+def test_extender_that_cannot_bind_does_not_slow_down_other_binds():
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1", cpu=64)
+        actor = await cluster.lead()
         for number in range(20):
-            _put_managed(stage, f"special-{number}")
-        await stage.until(lambda: stage.why("special-0"))
-        assert f"extender {ADDRESS}: bind cannot be reached" in stage.why("special-0")
+            _put_managed(cluster, f"special-{number}")
+        await cluster.until(lambda: cluster.why("special-0"))
+        assert f"extender {ADDRESS}: bind cannot be reached" in cluster.why("special-0")
         assert not actor.scheduler.breaker.is_open
-        stage.pod("plain")
-        await stage.until(lambda: stage.where("plain"))
+        cluster.pod("plain")
+        await cluster.until(lambda: cluster.where("plain"))
 
     async def away(verb, args):
         raise TransportError("bind cannot be reached: refused", may_have_acted=False)
@@ -178,9 +178,9 @@ def test_an_extender_that_cannot_bind_does_not_slow_down_the_binds_of_others():
     play(story, extenders=(extender,), calls=Calls(away))
 
 
-def _put_managed(stage: Stage, name: str) -> None:
+def _put_managed(cluster: SimulatedCluster, name: str) -> None:
     limits = {"resources": {"requests": {"cpu": "1"}, "limits": {"example.com/chip": "0"}}}
-    stage.pod(name, containers=[{"name": "c", "image": "i", **limits}])
+    cluster.pod(name, containers=[{"name": "c", "image": "i", **limits}])
 
 
 # -- over HTTP -----------------------------------------------------------------------------------------------------
@@ -190,42 +190,39 @@ def _put_managed(stage: Stage, name: str) -> None:
     ("answer", "words"),
     [
         (lambda: web.Response(status=500, text="out of order"), "filter answers 500: out of order"),
-        (lambda: web.Response(text="{"), "this is not a message"),
+        (lambda: web.Response(text="{"), "not a valid message"),
         (None, "filter cannot be reached"),
     ],
     ids=["500", "no JSON", "refused"],
 )
-def test_explain_names_an_extender_that_fails(answer, words):
-    async def main() -> None:
-        async def handle(request):
-            return answer()
+async def test_explain_names_an_extender_that_fails(answer, words):
+    async def handle(request):
+        return answer()
 
-        app = web.Application()
-        app.router.add_post("/filter", handle)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        port = site._server.sockets[0].getsockname()[1]
-        if answer is None:
-            await site.stop()
-        address = f"http://127.0.0.1:{port}"
-        try:
-            found, why = await _explained(ExtenderSettings(url_prefix=address, filter_verb="filter"))
-        finally:
-            await runner.cleanup()
-        for text in (found["message"], found["decision"]["note"], why):
-            assert f"extender {address}: " in text
-            assert words in text
-
-    asyncio.run(main())
+    app = web.Application()
+    app.router.add_post("/filter", handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = site._server.sockets[0].getsockname()[1]
+    if answer is None:
+        await site.stop()
+    address = f"http://127.0.0.1:{port}"
+    try:
+        found, why = await _explained(ExtenderSettings(url_prefix=address, filter_verb="filter"))
+    finally:
+        await runner.cleanup()
+    for text in (found["message"], found["decision"]["note"], why):
+        assert f"extender {address}: " in text
+        assert words in text
 
 
 async def _explained(extender: ExtenderSettings):
-    """Return the explanation of a pod whose extender fails, and what its condition says."""
+    """Return the explanation of a pod whose extender fails, and the message of its condition."""
     server = server_with(node("n1"), pod("web"))
     settings = msgspec.structs.replace(default_settings(), extenders=(extender,))
-    client, calls, executor, stop = Client(server.transport()), HttpCalls(), Inline(), asyncio.Event()
+    client, calls, executor, stop = KubeClient(server.transport()), HttpCalls(), InlineExecutor(), asyncio.Event()
     scheduler = Scheduler(
         client, settings, clock=server.clock, executor=executor, identity="me", random=Random(1), calls=calls
     )

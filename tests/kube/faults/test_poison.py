@@ -1,4 +1,4 @@
-"""Faults 30 and 31 of the catalogue: pods that break what looks at them, and mistakes of our own that must be found."""
+"""Faults 30 and 31 of the catalogue: pods that break their readers, and bugs of ours that must be found."""
 
 import asyncio
 
@@ -6,10 +6,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from hostler.engine.framework import Wake
-from hostler.kube.api.transport import TransportError
 from hostler.kube.settings import ExtenderSettings
-from tests.kube.faults.stage import Stage, play
+from hostler.model.reasons import ReasonKind, Wake
+from hostler.runtime.transport import TransportError
+from tests.async_tests import run_with
+from tests.kube.faults.simulated_cluster import SimulatedCluster, play
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERM = {"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]}
@@ -29,76 +30,67 @@ POISON = {
 
 
 @pytest.mark.parametrize("spec", POISON.values(), ids=POISON)
-def test_30_a_poison_pod_is_set_aside_with_a_reason_and_the_others_go_on(spec):
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=8)
-        await stage.lead()
-        stage.pod("before")
-        stage.pod("poison", **spec)
-        stage.pod("after")
-        await stage.until(lambda: stage.placed("before", "after") == 2)
-        await stage.until(lambda: stage.why("poison"))
-        assert "FailedScheduling" in stage.events("poison")
-        await stage.sleep(120)
-        assert stage.targets("poison") == []
-        assert len([entry for entry in stage.requests("status") if "/poison/" in entry.path]) <= 2
-        stage.server.delete("pods", "poison", grace_s=0)
-        stage.pod("poison")  # the same name, and sane
-        await stage.until(lambda: stage.where("poison") == "n1")
-
-    play(story)
+@run_with(play)
+async def test_30_a_poison_pod_is_set_aside_with_a_reason_and_the_others_go_on(cluster: SimulatedCluster, /, spec):
+    cluster.node("n1", cpu=8)
+    await cluster.lead()
+    cluster.pod("before")
+    cluster.pod("poison", **spec)
+    cluster.pod("after")
+    await cluster.until(lambda: cluster.placed("before", "after") == 2)
+    await cluster.until(lambda: cluster.why("poison"))
+    assert "FailedScheduling" in cluster.events("poison")
+    await cluster.sleep(120)
+    assert cluster.targets("poison") == []
+    assert len([entry for entry in cluster.requests("status") if "/poison/" in entry.path]) <= 2
+    cluster.server.delete("pods", "poison", grace_s=0)
+    cluster.pod("poison")  # the same name, and sane
+    await cluster.until(lambda: cluster.where("poison") == "n1")
 
 
-def test_30_a_poison_pod_that_is_there_at_the_start_does_not_keep_the_scheduler_from_starting():
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=8)
-        for number, spec in enumerate(POISON.values()):
-            stage.pod(f"poison{number}", **spec)
-        stage.pod("sane")
-        await stage.lead()
-        await stage.until(lambda: stage.where("sane") == "n1")
-        await stage.until(lambda: all(stage.why(f"poison{number}") for number in range(len(POISON))))
-
-    play(story)
+@run_with(play)
+async def test_30_poison_pod_present_at_start_does_not_block_the_scheduler(cluster: SimulatedCluster, /):
+    cluster.node("n1", cpu=8)
+    for number, spec in enumerate(POISON.values()):
+        cluster.pod(f"poison{number}", **spec)
+    cluster.pod("sane")
+    await cluster.lead()
+    await cluster.until(lambda: cluster.where("sane") == "n1")
+    await cluster.until(lambda: all(cluster.why(f"poison{number}") for number in range(len(POISON))))
 
 
-def test_30_a_pod_that_cannot_even_be_read_is_listed_among_the_problems():
+@run_with(play)
+async def test_30_a_pod_that_cannot_even_be_read_is_listed_among_the_problems(cluster: SimulatedCluster, /):
     """A server that checks types never shows one; it does not say whose pod it is, so nothing is written to it."""
 
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=8)
-        leader = await stage.lead()
-        stage.pod("unreadable", affinity="none")
-        stage.pod("sane")
-        await stage.until(lambda: stage.where("sane") == "n1")
-        assert list(leader.scheduler.world.problems()) == ["pod default/unreadable"]
-
-    play(story)
+    cluster.node("n1", cpu=8)
+    leader = await cluster.lead()
+    cluster.pod("unreadable", affinity="none")
+    cluster.pod("sane")
+    await cluster.until(lambda: cluster.where("sane") == "n1")
+    assert list(leader.scheduler.cluster.problems()) == ["pod default/unreadable"]
 
 
-def test_30_a_pod_with_a_megabyte_of_annotations_or_an_unknown_resource_is_an_ordinary_pod():
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=8)
-        await stage.lead()
-        stage.pod("fat")
-        stage.server.change(
-            "pods",
-            "fat",
-            lambda item: {**item, "metadata": {**item["metadata"], "annotations": {"x": "y" * 1_000_000}}},
-        )
-        stage.pod("odd", containers=_container(**{"example.com/unobtainium": "1"}))
-        await stage.until(lambda: stage.where("fat") == "n1")
-        await stage.until(lambda: "Insufficient example.com/unobtainium" in stage.why("odd"))
-
-    play(story)
+@run_with(play)
+async def test_30_pod_with_huge_annotations_or_unknown_resource_is_ordinary(cluster: SimulatedCluster, /):
+    cluster.node("n1", cpu=8)
+    await cluster.lead()
+    cluster.pod("fat")
+    cluster.server.change(
+        "pods",
+        "fat",
+        lambda item: {**item, "metadata": {**item["metadata"], "annotations": {"x": "y" * 1_000_000}}},
+    )
+    cluster.pod("odd", containers=_container(**{"example.com/unobtainium": "1"}))
+    await cluster.until(lambda: cluster.where("fat") == "n1")
+    await cluster.until(lambda: "Insufficient example.com/unobtainium" in cluster.why("odd"))
 
 
 class Moody:
-    """A filter of somebody else that fails on some pods."""
+    """A third-party filter that fails on some pods."""
 
     name = "moody"
-    reasons = ("is in a bad mood",)
-    cures = frozenset(Wake)
+    reasons = (ReasonKind(code="is in a bad mood", meaning="It says no.", is_resolvable=False, cures=frozenset(Wake)),)
     fails_on = 7000
 
     def __init__(self, view, args):
@@ -110,23 +102,23 @@ class Moody:
         return np.zeros(len(rows), np.int64)
 
 
-def test_30_a_plugin_that_fails_on_one_pod_stops_only_that_pod_which_is_tried_again_later():
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=64)
-        leader = await stage.lead()
+def test_30_plugin_failing_on_one_pod_delays_only_that_pod():
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1", cpu=64)
+        leader = await cluster.lead()
         names = [f"p{number}" for number in range(6)]
         for name in names[:3]:
-            stage.pod(name)
-        stage.pod("cursed", cpu=7, priority=100)
+            cluster.pod(name)
+        cluster.pod("cursed", cpu=7, priority=100)
         for name in names[3:]:
-            stage.pod(name)
-        await stage.until(lambda: stage.placed(*names) == 6)
-        await stage.until(lambda: "who divides by zero?" in stage.why("cursed"))
-        await stage.sleep(300)
+            cluster.pod(name)
+        await cluster.until(lambda: cluster.placed(*names) == 6)
+        await cluster.until(lambda: "who divides by zero?" in cluster.why("cursed"))
+        await cluster.sleep(300)
         failed = leader.scheduler.meters.failed_decisions._value.get()
         assert 3 < failed < 60, "it is tried again, ever more rarely, and counted"
         Moody.fails_on = -1
-        await stage.until(lambda: stage.where("cursed") == "n1")
+        await cluster.until(lambda: cluster.where("cursed") == "n1")
 
     Moody.fails_on = 7000
     play(story, filters=("moody",), plugins={"moody": Moody})
@@ -139,7 +131,7 @@ def _extender(ignorable: bool) -> ExtenderSettings:
 
 
 class Answers:
-    """An extender that allows all nodes, unless it is told to fail."""
+    """An extender that allows all nodes, unless it is set to fail."""
 
     def __init__(self) -> None:
         self.failure: Exception | None = None
@@ -157,29 +149,29 @@ class Answers:
 @pytest.mark.parametrize(
     "failure", [ValueError("a bug"), OSError("no route"), None], ids=["a bug", "no route", "silence"]
 )
-def test_30_an_extender_that_fails_delays_only_its_pods_and_they_are_placed_when_it_answers(failure):
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=8)
-        await stage.lead()
+def test_30_failing_extender_delays_only_its_own_pods(failure):
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1", cpu=8)
+        await cluster.lead()
         calls.failure, calls.is_silent = failure, failure is None
-        stage.pod("a")
-        stage.pod("b")
-        await stage.sleep(60)
-        assert stage.placed("a", "b") == 0
+        cluster.pod("a")
+        cluster.pod("b")
+        await cluster.sleep(60)
+        assert cluster.placed("a", "b") == 0
         calls.failure, calls.is_silent = None, False
-        await stage.until(lambda: stage.placed("a", "b") == 2)
+        await cluster.until(lambda: cluster.placed("a", "b") == 2)
 
     calls = Answers()
     play(story, extenders=(_extender(False),), calls=calls)
 
 
 def test_30_an_extender_that_may_be_ignored_is():
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=8)
-        await stage.lead()
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1", cpu=8)
+        await cluster.lead()
         calls.is_silent = True
-        stage.pod("a")
-        await stage.until(lambda: stage.where("a") == "n1")
+        cluster.pod("a")
+        await cluster.until(lambda: cluster.where("a") == "n1")
 
     calls = Answers()
     play(story, extenders=(_extender(True),), calls=calls)

@@ -1,4 +1,4 @@
-"""A configuration that is read again while the scheduler runs, and plugins in it that fail on a cluster with nodes."""
+"""A configuration that is read again at run time, with plugins that fail on a cluster with nodes."""
 
 import asyncio
 from functools import partial
@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from hostler.kube.scheduler.telling import reload
+from hostler.kube.scheduler.notices import reload
 from hostler.kube.settings import SchedulerSettings
 from hostler.model import PluginUse
+from hostler.model.reasons import ReasonKind
 from hostler.telemetry.log import Log
-from tests.kube.faults.script import lost
-from tests.kube.faults.stage import Stage, play
+from tests.async_tests import run_with
+from tests.kube.faults.scripted_transport import lost
+from tests.kube.faults.simulated_cluster import SimulatedCluster, play
 
 
 class Fine:
     name = "third"
-    reasons = ("is not liked",)
-    cures: frozenset[Any] = frozenset()
+    reasons = (ReasonKind(code="is not liked", meaning="It says no.", is_resolvable=False, cures=frozenset()),)
 
     def __init__(self, view: Any, args: Any) -> None:
         self._view = view
@@ -44,13 +45,13 @@ def _same(settings: Any) -> Any:
 
 class FailsToTell(Fine):
     @property
-    def cures(self) -> Any:  # type: ignore[override]
-        raise ZeroDivisionError("no cures today")
+    def reasons(self) -> Any:  # type: ignore[override]
+        raise ZeroDivisionError("no reasons today")
 
 
 class LeavesInsteadOfTelling(Fine):
     @property
-    def cures(self) -> Any:  # type: ignore[override]
+    def reasons(self) -> Any:  # type: ignore[override]
         raise SystemExit(1)
 
 
@@ -71,62 +72,57 @@ def _with_plugin(settings: SchedulerSettings) -> SchedulerSettings:
 
 
 @pytest.mark.parametrize("plugin", [Fails, Leaves, FailsToTell, LeavesInsteadOfTelling])
-def test_a_plugin_that_cannot_be_made_on_this_cluster_changes_nothing_and_is_told(plugin):
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=8)
-        actor = await stage.lead()
+def test_plugin_that_cannot_be_created_changes_nothing_and_is_reported(plugin):
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1", cpu=8)
+        actor = await cluster.lead()
         said, old = Said(), actor.scheduler.settings
-        actor.scheduler.loop.log = said.log
         await reload(actor.scheduler.adopt, lambda: _with_plugin(old), said.log)
         (line,) = said.about("SIGHUP")
-        assert "WARN  SIGHUP: nothing was changed: the file is refused" in line
+        assert "WARN  SIGHUP: nothing changed: the file is invalid" in line
         assert actor.scheduler.settings == old
-        stage.pod("web")
-        await stage.until(lambda: stage.where("web"))
-        assert not said.about("a fact was not taken")
+        cluster.pod("web")
+        await cluster.until(lambda: cluster.where("web"))
+        assert not any("the engine rejected a fact" in line for line in cluster.log_lines)
         await reload(actor.scheduler.adopt, lambda: old, said.log)
         assert said.about("nothing changed")
 
     play(story, plugins={"third": plugin})
 
 
-def test_a_plugin_that_can_be_made_counts_as_soon_as_that_is_said():
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=8)
-        actor = await stage.lead()
-        said, old = Said(), actor.scheduler.settings
-        await reload(actor.scheduler.adopt, lambda: _with_plugin(old), said.log)
-        assert said.about("SIGHUP: policy kubernetes changed: filters")
-        stage.pod("web")
-        await stage.until(lambda: "is not liked" in stage.why("web"))
-        await reload(actor.scheduler.adopt, lambda: old, said.log)
-        await stage.until(lambda: stage.where("web"))
-
-    play(story, plugins={"third": Fine})
+@run_with(play, plugins={"third": Fine})
+async def test_a_plugin_that_can_be_made_counts_as_soon_as_that_is_said(cluster: SimulatedCluster, /):
+    cluster.node("n1", cpu=8)
+    actor = await cluster.lead()
+    said, old = Said(), actor.scheduler.settings
+    await reload(actor.scheduler.adopt, lambda: _with_plugin(old), said.log)
+    assert said.about("SIGHUP: policy kubernetes changed: filters")
+    cluster.pod("web")
+    await cluster.until(lambda: "is not liked" in cluster.why("web"))
+    await reload(actor.scheduler.adopt, lambda: old, said.log)
+    await cluster.until(lambda: cluster.where("web"))
 
 
-def test_a_plugin_that_fails_when_it_is_made_once_more_does_not_end_the_scheduler():
-    class Moody(Fine):
-        asked = 0
+class Moody(Fine):
+    asked = 0
 
-        @property
-        def cures(self) -> Any:  # type: ignore[override]
-            Moody.asked += 1
-            if Moody.asked > 2:
-                raise SystemExit(1)
-            return frozenset()
+    @property
+    def reasons(self) -> Any:  # type: ignore[override]
+        Moody.asked += 1
+        if Moody.asked > 2:
+            raise SystemExit(1)
+        return Fine.reasons
 
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=8)
-        actor = await stage.lead()
-        said, old = Said(), actor.scheduler.settings
-        actor.scheduler.loop.log = said.log
-        await reload(actor.scheduler.adopt, lambda: _with_plugin(old), said.log)
-        await stage.sleep(10)
-        assert said.about("a fact was not taken fact=PolicyChanged")
-        assert actor.leads
 
-    play(story, plugins={"third": Moody})
+@run_with(play, plugins={"third": Moody})
+async def test_plugin_failing_on_recreation_does_not_end_the_scheduler(cluster: SimulatedCluster, /):
+    cluster.node("n1", cpu=8)
+    actor = await cluster.lead()
+    said, old = Said(), actor.scheduler.settings
+    await reload(actor.scheduler.adopt, lambda: _with_plugin(old), said.log)
+    await cluster.sleep(10)
+    assert any("the engine rejected a fact fact=PolicyChanged" in line for line in cluster.log_lines)
+    assert actor.leads
 
 
 class Slow:
@@ -144,34 +140,30 @@ class Slow:
         """There is nothing to end."""
 
 
-def test_files_that_are_read_while_the_one_before_is_still_tried_are_taken_in_order():
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=8)
-        actor = await stage.lead()
-        said, old = Said(), actor.scheduler.settings
-        wanted = [_with_plugin(old), old, _with_plugin(old)]
-        await asyncio.gather(*(reload(actor.scheduler.adopt, partial(_same, s), said.log) for s in wanted))
-        assert len(said.about("SIGHUP: policy kubernetes changed: filters")) == 3
-        assert actor.scheduler.settings == wanted[-1]
-        stage.pod("web")
-        await stage.until(lambda: "is not liked" in stage.why("web"))
-
-    play(story, plugins={"third": Fine}, executor=Slow())
+@run_with(play, plugins={"third": Fine}, executor=Slow())
+async def test_files_read_while_one_is_still_tried_are_applied_in_order(cluster: SimulatedCluster, /):
+    cluster.node("n1", cpu=8)
+    actor = await cluster.lead()
+    said, old = Said(), actor.scheduler.settings
+    wanted = [_with_plugin(old), old, _with_plugin(old)]
+    await asyncio.gather(*(reload(actor.scheduler.adopt, partial(_same, s), said.log) for s in wanted))
+    assert len(said.about("SIGHUP: policy kubernetes changed: filters")) == 3
+    assert actor.scheduler.settings == wanted[-1]
+    cluster.pod("web")
+    await cluster.until(lambda: "is not liked" in cluster.why("web"))
 
 
-def test_what_is_read_again_while_the_lease_is_lost_counts_in_the_next_term():
-    async def story(stage: Stage) -> None:
-        stage.node("n1", cpu=8)
-        actor = stage.last()
-        await stage.until(lambda: actor.leads)
-        first, said = actor.scheduler, Said()
-        actor.script.next("lease", lost(), times=None)
-        await stage.until(lambda: actor.terms.lost == 1)
-        assert actor.scheduler is first, "its last step is waited for"
-        await reload(actor.terms.adopt, lambda: _with_plugin(first.settings), said.log)
-        assert actor.scheduler is not first
-        actor.script.lines.clear()
-        stage.pod("web")
-        await stage.until(lambda: "is not liked" in stage.why("web"))
-
-    play(story, plugins={"third": Fine}, executor=Slow())
+@run_with(play, plugins={"third": Fine}, executor=Slow())
+async def test_reload_while_lease_is_lost_applies_to_the_next_term(cluster: SimulatedCluster, /):
+    cluster.node("n1", cpu=8)
+    actor = cluster.last()
+    await cluster.until(lambda: actor.leads)
+    first, said = actor.scheduler, Said()
+    actor.script.next("lease", lost(), times=None)
+    await cluster.until(lambda: actor.terms.lost == 1)
+    assert actor.scheduler is first, "its last step is waited for"
+    await reload(actor.terms.adopt, lambda: _with_plugin(first.settings), said.log)
+    assert actor.scheduler is not first
+    actor.script.lines.clear()
+    cluster.pod("web")
+    await cluster.until(lambda: "is not liked" in cluster.why("web"))

@@ -1,4 +1,4 @@
-"""One real cluster with three nodes for all tests here: they look, and what they create they take away."""
+"""One real cluster with three nodes for all tests of this folder; each test removes what it creates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture
 def create(cluster):
-    """Give a function that creates pods; they go at the end."""
+    """Return a function that creates pods; they are deleted at the end."""
     made = []
 
     def create(name, cpu="1", **more):
@@ -35,5 +35,5 @@ def create(cluster):
 
 @pytest.fixture
 def on(cluster):
-    """Give the words that lead a command to the cluster."""
+    """Return the options that select the cluster."""
     return ("--kubeconfig", str(cluster.kubeconfig()))

@@ -1,4 +1,4 @@
-"""The commands that look at a live cluster, on a real one; none of them writes."""
+"""The commands for live clusters, on a real one; none of them writes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from hostler.kube.local.binaries import find_binaries
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.kube.live.objects import deployment, pod, write
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def versions(cluster):
-    """Return name and version of every pod, which any write would change."""
+    """Return name and version of every pod; any write would change them."""
     with cluster.api() as api:
         items = api.call("GET", "/api/v1/pods")["items"]
     return {(item["metadata"]["name"], item["metadata"]["resourceVersion"]) for item in items}
@@ -60,14 +60,14 @@ def test_a_pod_of_another_scheduler_is_explained_with_a_note(create, on):
 def test_a_gated_pod_is_explained_as_if_its_gates_were_gone(create, on):
     create("gated", "100", schedulingGates=[{"name": "example.org/wait"}])
     found = hostler("explain", "gated", *on)
-    assert "waits for its scheduling gates (example.org/wait)" in found.err
+    assert "has scheduling gates (example.org/wait)" in found.err
     assert "fits nowhere" in found.lines[0]
 
 
 def test_an_unknown_pod_is_an_error_with_the_namespace_where_there_is_one(create, on):
     create("web")
     assert hostler("explain", "nope", *on).error == "there is no pod 'nope' in namespace default"
-    assert hostler("explain", "web", "-n", "kube-system", *on).hint == "there is one in namespace default: -n default"
+    assert hostler("explain", "web", "-n", "kube-system", *on).hint == "it exists in namespace default: -n default"
 
 
 def test_files_and_clusters_are_not_mixed(on, tmp_path):
@@ -249,7 +249,7 @@ def test_a_pod_that_has_ended_is_told_with_its_node_and_its_events(phase, cluste
         api.call("POST", "/api/v1/namespaces/default/events", event("ended", made["metadata"]["uid"]))
     found = hostler("explain", "ended", *on)
     assert found.code == 0, found.err
-    assert found.lines[0].startswith(f"ended has {phase.lower()} on node-1: it holds nothing there any more")
+    assert found.lines[0].startswith(f"ended has {phase.lower()} on node-1: it holds nothing there")
     assert found.lines[-1].split(maxsplit=2)[1:] == ["Scheduled", "put on node-1"]
     data = hostler("explain", "ended", *on, "-o", "json").json
     assert (data["state"], data["node"], data["events"][0]["reason"]) == (phase.lower(), "node-1", "Scheduled")
@@ -274,7 +274,7 @@ def test_a_pod_that_is_deleted_before_it_ran_is_told(cluster, create, on):
             found = hostler("explain", "early", *on)
         finally:
             api.call("PATCH", path, {"metadata": {"finalizers": None}})
-    assert found.lines[0] == "early is being deleted and never ran: nothing is decided about it."
+    assert found.lines[0] == "early is being deleted and never ran: it is not scheduled any more."
 
 
 def test_a_node_with_its_number_of_pods_has_too_many(cluster, create, on):
@@ -293,7 +293,7 @@ def test_a_node_with_its_number_of_pods_has_too_many(cluster, create, on):
 
 
 def event(name, uid):
-    """Return the event that a scheduler writes."""
+    """Return an event as a scheduler writes it."""
     about = {"kind": "Pod", "namespace": "default", "name": name, "uid": uid}
     metadata = {"generateName": f"{name}.", "namespace": "default"}
     times = {"firstTimestamp": "2026-01-31T12:00:00Z", "lastTimestamp": "2026-01-31T12:00:00Z"}

@@ -1,4 +1,4 @@
-"""What the commands say on a live cluster: the same with and without a scheduler to ask, and no more than is known."""
+"""Output of the commands for live clusters: the same with and without --via, and no more than is known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.kube.live.objects import deployment, pod, write
 from tests.kube.live.test_via import both_ways
 
@@ -33,19 +33,19 @@ def crew(cluster):
 
 
 def without_ties(lines):
-    """Return lines without what draws decide: which of equal nodes a member would take."""
+    """Return lines without random parts: which of equal nodes a member would get."""
     return [line for line in lines if not re.match(r"(crew|node)-\d ", line)]
 
 
 def refuse(cluster, name, message):
-    """Write the condition of a pod that its scheduler refused."""
+    """Write the condition of a pod that its scheduler rejected."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     with cluster.api() as api:
         path = f"/api/v1/namespaces/default/pods/{name}/status"
         api.call("PATCH", path, {"status": {"conditions": [condition]}})
 
 
-def test_a_gang_that_does_not_fit_is_explained_the_same_with_and_without_asking_the_scheduler(cluster, create, crew):
+def test_unplaceable_gang_is_explained_the_same_with_and_without_via(cluster, create, crew):
     for number in range(4):
         create(f"crew-{number}", "7", **IN_CREW)
     questions: list[tuple[str, ...]] = [("explain", f"crew-{number}") for number in (0, 3)]
@@ -66,7 +66,7 @@ def test_a_gang_that_does_not_fit_is_explained_the_same_with_and_without_asking_
         assert rows == {("unschedulable", LACKING)}
 
 
-def test_a_gang_that_nobody_declared_gathers_with_and_without_asking_the_scheduler(cluster, create):
+def test_undeclared_gang_gathers_with_and_without_via(cluster, create):
     create("lost", schedulingGroup={"podGroupName": "ghost"})
     words = "gang default/ghost is not known yet: there is no such PodGroup"
     explained, queues = both_ways(cluster, ("explain", "lost"), ("kube", "queue", "-o", "json"), has_said=["lost"])
@@ -77,7 +77,7 @@ def test_a_gang_that_nobody_declared_gathers_with_and_without_asking_the_schedul
         assert (row["state"], row["reason"]) == ("gathering", words)
 
 
-def test_a_pod_with_gates_is_described_the_same_with_and_without_asking_the_scheduler(cluster, create):
+def test_gated_pod_is_described_the_same_with_and_without_via(cluster, create):
     create("gated", "100", schedulingGates=[{"name": "example.org/wait"}])
     explained, queues = both_ways(cluster, ("explain", "gated"), ("kube", "queue", "-o", "json"))
     assert explained[0].lines == explained[1].lines
@@ -92,7 +92,7 @@ def test_capacity_counts_members_of_a_gang_by_themselves_and_says_so(cluster, tm
     ((plain, asked),) = both_ways(cluster, ("kube", "capacity", "-f", file))
     assert plain.lines == asked.lines
     assert plain.lines[0].startswith("3 more pods like crew-0")
-    assert "'hostler kube plan' says whether its gang default/crew fits as a whole" in plain.lines[1]
+    assert "'hostler kube plan' says whether gang default/crew fits as a whole" in plain.lines[1]
     assert plain.lines[2] == "The next one does not fit: 0/3 nodes are available: 3 Insufficient cpu."
 
 
@@ -118,9 +118,9 @@ def test_where_the_scheduler_says_the_same_nothing_is_added(cluster, create, on)
 
 def test_what_makes_pods_is_no_pod(on):
     found = hostler("explain", "deployment/batch", *on)
-    assert (found.code, found.error) == (2, "deployment/batch is no pod")
+    assert (found.code, found.error) == (2, "deployment/batch is not a pod")
     assert found.hint == "name one of its pods: 'kubectl get pods' lists batch-…"
-    assert hostler("kube", "candidates", "deploy/batch", *on).error == "deploy/batch is no pod"
+    assert hostler("kube", "candidates", "deploy/batch", *on).error == "deploy/batch is not a pod"
 
 
 def test_candidates_of_a_pod_that_has_ended_lead_to_what_is_known_of_it(cluster, create, on):
@@ -130,7 +130,7 @@ def test_candidates_of_a_pod_that_has_ended_lead_to_what_is_known_of_it(cluster,
     ((plain, asked),) = both_ways(cluster, ("kube", "candidates", "pod/ended"))
     assert plain.error == asked.error
     assert plain.error.startswith("pod default/ended has ended or is being deleted")
-    assert plain.hint == asked.hint == "'hostler explain -n default ended' tells what is known of it"
+    assert plain.hint == asked.hint == "'hostler explain -n default ended' shows what is known of it"
 
 
 def test_pods_that_name_no_scheduler_are_planned_with_a_note(on, tmp_path):
@@ -155,7 +155,7 @@ def test_a_scheduler_that_is_not_there_is_not_taken_for_the_cluster(on):
     assert found.hint.startswith("does a scheduler run there?")
 
 
-def test_a_service_that_is_not_there_or_has_no_pods_is_told_with_what_to_look_at(cluster, on):
+def test_missing_or_empty_service_is_reported_with_what_to_check(cluster, on):
     missing = hostler("kube", "queue", "--via", "kube-system/nobody:80", *on)
     assert "'kubectl get services -n kube-system'" in missing.hint
     ports = [{"name": "http", "port": 80}]

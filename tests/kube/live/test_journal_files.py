@@ -1,4 +1,4 @@
-"""Journal files: each replayable alone, bounded in number, and a full disk ends nothing but the recording."""
+"""Journal files: each replayable alone, limited in number, and a full disk ends only the recording."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from hostler.cli.files import load_journal
 from hostler.engine import Engine, find_policy
-from hostler.engine.journal import Recorder, replay
+from hostler.engine.journals.journal import Recorder, replay
 from hostler.errors import InputError
 from hostler.kube.scheduler.journal_files import JournalFiles
 from hostler.model import Guest, GuestArrived, GuestLeft, GuestSpec, Host, HostJoined, amounts
@@ -80,7 +80,7 @@ def test_a_file_ends_with_a_step_however_many_facts_come_before_it(tmp_path):
     assert len(replayed(tmp_path / "run.journal")) == 50
 
 
-def test_a_recording_that_ends_just_when_a_file_is_full_has_the_name_that_was_asked_for(tmp_path):
+def test_recording_that_ends_with_a_full_file_has_the_requested_name(tmp_path):
     finished: list[Path] = []
     files = JournalFiles(tmp_path / "run.journal", limit=1, current=tmp_path / ".run", finished=finished.append)
     decided = run(files, guests=3)
@@ -127,7 +127,7 @@ def test_a_journal_of_an_earlier_process_is_set_aside(tmp_path):
     assert files.files == [tmp_path / "run.journal"]
 
 
-def test_a_disk_that_takes_no_more_ends_the_recording_with_one_word_and_nothing_else(tmp_path):
+def test_full_disk_ends_the_recording_with_one_message_only(tmp_path):
     warnings: list[str] = []
     good = JournalFiles(tmp_path / "good.journal")
     decided = run(good)
@@ -141,7 +141,7 @@ def test_a_disk_that_takes_no_more_ends_the_recording_with_one_word_and_nothing_
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     full.close()
     assert full.is_stopped
-    assert warnings == [f"the journal {full.path} ends here, and scheduling goes on: file too large"]
+    assert warnings == [f"the journal {full.path} ends here; scheduling continues: file too large"]
 
 
 def make_pipe(path):
@@ -165,7 +165,7 @@ def make_socket(path):
 def test_what_is_no_file_is_refused_before_anything_begins(tmp_path, make, kind):
     path = tmp_path / "run.journal"
     make(path)
-    with pytest.raises(InputError, match=f"is {kind}, and a journal is a file") as caught:
+    with pytest.raises(InputError, match=f"is {kind}; a journal must be a regular file") as caught:
         JournalFiles(path)
     assert caught.value.hint
 

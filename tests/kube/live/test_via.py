@@ -1,4 +1,4 @@
-"""Commands that ask a running scheduler give the answers that they give without one."""
+"""Commands with --via give the same answers as without."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiohttp import web
 from hostler.errors import HostlerError, InputError, UnavailableError
 from hostler.kube.api.access import read_access
 from hostler.kube.live.via import ask_scheduler
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.kube.live.objects import pod, write
 from tests.kube.service.test_real_cluster import scheduling
 from tests.wait import until
@@ -26,7 +26,7 @@ users: [{name: me, user: {token: secret}}]
 
 
 def both_ways(cluster, *questions, is_there=(), has_said=()):
-    """Ask each question without and with a scheduler that runs, once it has placed or refused the pods named."""
+    """Run each query without and with a scheduler that runs, once it has placed or rejected the named pods."""
     on = ("--kubeconfig", str(cluster.kubeconfig()))
 
     def nodes():
@@ -65,7 +65,7 @@ def test_explain_prints_the_same_with_and_without_asking_the_scheduler(cluster, 
     assert pairs[2][1].lines[0].startswith("theirs (cpu 1) goes to node-2, score ")
 
 
-def test_candidates_and_capacity_are_the_same_with_and_without_asking_the_scheduler(cluster, create, tmp_path):
+def test_candidates_and_capacity_are_the_same_with_and_without_via(cluster, create, tmp_path):
     create("settled", "4", node="node-0")
     create("huge", "100")
     file = write(tmp_path / "p.json", pod("web", "2"))
@@ -101,7 +101,7 @@ def test_a_service_is_reached_through_the_proxy_also_where_it_serves_tls(via, ta
 
 
 def asked_of(answer, tmp_path, via="", path="/v1/queue"):
-    """Ask whoever answers so; return the paths that were asked for, and what was made of it."""
+    """Query a server with this answer; return the requested paths, and the result."""
     asked = []
 
     async def handle(request):
@@ -132,7 +132,7 @@ def test_a_redirect_is_not_followed_for_the_token_would_go_along(via, status, tm
     asked, error = asked_of(web.Response(status=status, headers={"Location": "/elsewhere"}), tmp_path, via)
     assert len(asked) == 1
     assert isinstance(error, UnavailableError)
-    assert f"{status}: it sends us elsewhere" in error.message
+    assert f"{status}: it redirects" in error.message
 
 
 DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
@@ -145,7 +145,7 @@ ROW = dict.fromkeys(("age_s", "attempts", "next_try", "nominated", "reason"))
 def test_what_no_scheduler_would_answer_is_told_as_that(body, path, tmp_path):
     _, error = asked_of(web.Response(body=body), tmp_path, path=path)
     assert isinstance(error, UnavailableError)
-    assert error.message.endswith("what answers is no scheduler of ours")
+    assert error.message.endswith("the server is not a Hostler scheduler")
 
 
 @pytest.mark.parametrize(
@@ -176,11 +176,11 @@ def test_an_answer_that_never_ends_is_given_up(tmp_path, monkeypatch):
 
     _, error = asked_of(web.Response(body=endless()), tmp_path)
     assert isinstance(error, UnavailableError)
-    assert "longer than any scheduler's" in error.message
+    assert "too long for a Hostler scheduler" in error.message
 
 
 @pytest.mark.parametrize("body", [DEEP, b'{"detail":"\xff\xfe"}', b"[]", b'{"detail":5}', b"\xff", b""])
-def test_a_failure_in_words_that_nobody_understands_is_a_failure_all_the_same(body, tmp_path):
+def test_failure_with_an_unreadable_body_is_still_a_failure(body, tmp_path):
     _, error = asked_of(web.Response(status=500, body=body), tmp_path)
     assert isinstance(error, UnavailableError)
     assert ": 500: " in error.message

@@ -1,11 +1,11 @@
-"""``hostler kube load`` as it is typed, on a real API server; and files of kind Load that are wrong."""
+"""``hostler kube load`` on a real API server; and invalid files of kind Load."""
 
 from __future__ import annotations
 
 import pytest
 import yaml
 
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 
 HEAD = "apiVersion: hostler/v1\nkind: Load\n"
 
@@ -51,7 +51,7 @@ def test_a_pod_that_the_server_refuses_points_to_the_template(control_plane, nam
     path = file(f"namespace: {namespace}\npods: {{count: 2, template: {{spec: {{restartPolicy: Sometimes}}}}}}\n")
     result = hostler("kube", "load", "-f", path, "--kubeconfig", control_plane.kubeconfig())
     assert "restartPolicy" in result.err
-    assert result.hint == "see the template in the file"
+    assert result.hint == "check the template in the file"
 
 
 def test_a_dry_run_shows_one_object_of_each_kind_and_needs_no_cluster(file):
@@ -89,9 +89,9 @@ def test_validate_and_the_schema_know_the_kind(file):
         ("gangs: {count: 1, size: 2, api: new}\n", "gangs.api is 'new'", "auto, built-in, crd"),
         ("churn: {rate: 1, lifetime: soon}\n", "'soon' is not a duration", "500ms"),
         ("churn: {rate: 0}\n", "churn.rate", ""),
-        ("pods: {count: 1, template: {kind: Pod}}\n", "pods.template.kind is no part of a template", "metadata"),
+        ("pods: {count: 1, template: {kind: Pod}}\n", "pods.template.kind is not allowed in a template", "metadata"),
         ("pods: {count: 1, template: {spec: 3}}\n", "pods.template.spec must be a mapping", ""),
-        ("pods: {count: 1, template: {metadata: {name: x}}}\n", "metadata.name is given by the load", "remove it"),
+        ("pods: {count: 1, template: {metadata: {name: x}}}\n", "metadata.name is set by the load", "remove it"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_line(file, body, error, hint):
@@ -104,8 +104,8 @@ def test_a_wrong_file_is_refused_with_its_line(file, body, error, hint):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--rate", "fast"], "--rate 'fast' is no rate"),
-        (["--rate", "0/s"], "--rate '0/s' is no rate"),
+        (["--rate", "fast"], "--rate 'fast' is not a rate"),
+        (["--rate", "0/s"], "--rate '0/s' is not a rate"),
         (["--for", "long"], "'long' is not a duration"),
         (["--dry-run", "--clean"], "exclude each other"),
     ],

@@ -1,4 +1,4 @@
-"""Programs are taken from where the user has them when they are new enough, and built otherwise."""
+"""Programs of the user are used if they are new enough, and built otherwise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hostler.kube.local.binaries import ASSETS_VARIABLE, find_binaries, version_of
-from hostler.kube.local.modules import BINARIES, build_folder, modules_folder, modules_key, recipe_of
+from hostler.kube.local.build import BINARIES, build_folder, modules_folder, modules_key, recipe_of
 
 
 def program(folder: Path, name: str, says: str, code: int = 0) -> Path:
@@ -51,7 +51,7 @@ def test_a_program_that_fails_or_is_not_there_has_no_version(tmp_path):
     assert version_of(tmp_path / "nothing") is None
 
 
-def test_the_variable_comes_before_the_path_and_the_path_before_what_was_built(places):
+def test_variable_precedes_path_and_path_precedes_built_binaries(places):
     on_path = program(places / "path", "etcd", "etcd Version: 3.6.0")
     notes: list[str] = []
     assert find_binaries(["etcd"], notes.append)["etcd"].path == on_path
@@ -67,7 +67,7 @@ def test_one_that_is_too_old_is_left_aside_with_a_note(places):
     found = find_binaries(["etcd"], notes.append)["etcd"]
     assert found.origin == "built"
     assert found.path == build_folder() / "etcd"
-    assert notes == [f"{old} (PATH) is 3.4.30, older than 3.5: left aside"]
+    assert notes == [f"{old} (PATH) is 3.4.30, older than 3.5: skipped"]
 
 
 def test_servers_of_several_versions_are_not_mixed(places):
@@ -77,7 +77,7 @@ def test_servers_of_several_versions_are_not_mixed(places):
     assert alone["kube-apiserver"].version == (1, 35, 0)
     both = find_binaries(["kube-apiserver", "kube-scheduler"], notes.append)
     assert {binary.origin for binary in both.values()} == {"built"}
-    assert "several versions" in notes[-1]
+    assert "different versions" in notes[-1]
 
 
 def test_another_pin_is_another_key(tmp_path):

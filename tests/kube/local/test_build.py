@@ -1,4 +1,4 @@
-"""Building, with a stand-in for Go: each once, whole or not at all, and with an error that says what to do."""
+"""Builds with a fake Go: each once, complete or not at all, and errors with a hint."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from hostler.errors import UnavailableError
-from hostler.kube.local.build import TESTS, build, find_go
-from hostler.kube.local.modules import BINARIES, build_folder
-from tests.cli.running import hostler
+from hostler.kube.local.build import BINARIES, TESTS, build, build_folder, find_go
+from tests.cli.cli_in_process import hostler
 
 WRITES_ITS_WORDS = """#!/bin/sh
 echo "$CGO_ENABLED $PWD $*" >> "$CALLS"
@@ -52,7 +51,7 @@ def test_each_binary_is_built_in_its_module_without_cgo(calls):
     assert sorted(path.name for path in build_folder().iterdir()) == ["etcd", "kubectl", "lock"]
 
 
-def test_kubernetes_own_tests_are_built_where_they_are_named_and_only_there(calls):
+def test_kubernetes_e2e_tests_are_built_only_when_named(calls):
     use_go(calls.parent, WRITES_ITS_WORDS)
     result = hostler("kube", "binaries", TESTS, "-o", "json")
     assert result.code == 0, result.err

@@ -1,4 +1,4 @@
-"""A real API server: it proves who it is, knows its users, serves gangs, and survives what is done to its parts."""
+"""A real API server: its certificate, its users, its gangs, and its recovery when parts are killed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hostler.errors import UnavailableError
 from hostler.kube.api.failures import ApiError
 from hostler.kube.local import LocalCluster
 from hostler.kube.local.credentials import make_credentials
-from hostler.kube.local.report import report_on
+from hostler.kube.local.inspection import report_on
 from hostler.kube.local.setup import Api
-from tests.kube.local.watching import processes_about
+from tests.kube.local.process_list import processes_about
 from tests.wait import wait_until
 
 POD = {"spec": {"containers": [{"name": "main", "image": "none"}]}}
@@ -127,9 +127,9 @@ def test_a_killed_part_is_seen_and_comes_back_with_all_objects(tmp_path):
             assert api.call("GET", "/api/v1/nodes/node-0")["metadata"]["name"] == "node-0"
 
 
-def test_a_part_that_dies_at_the_start_is_told_with_its_last_words_and_takes_the_others_along(tmp_path):
+def test_part_that_dies_at_start_shows_its_log_and_stops_the_others(tmp_path):
     folder = tmp_path / "cluster"
-    with pytest.raises(UnavailableError, match="kube-apiserver ended while it started") as caught:
+    with pytest.raises(UnavailableError, match="kube-apiserver exited during its start") as caught:
         LocalCluster.start("other", folder, api_flags=["--no-such-flag"], dies_with_us=True)
     assert "no-such-flag" in caught.value.message
     assert str(folder / "logs" / "apiserver.log") in caught.value.hint

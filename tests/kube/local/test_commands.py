@@ -12,8 +12,8 @@ from select import select
 import pytest
 
 from hostler.kube.local.state import cluster_folder
-from tests.cli.running import hostler
-from tests.kube.local.watching import processes_about
+from tests.cli.cli_in_process import hostler
+from tests.kube.local.process_list import processes_about
 from tests.wait import wait_until
 
 HOSTLER = [sys.executable, "-c", "import sys; from hostler.cli.main import main; sys.exit(main())"]
@@ -23,7 +23,7 @@ GUARD = "import sys; sys.stdin.read(); from hostler.cli.main import main; main([
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Give the folder of clusters of a user who has none yet; those that a test starts end with it."""
+    """Return the folder of clusters of a user who has none yet; clusters that a test starts end with it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     guard = subprocess.Popen(
         [sys.executable, "-c", GUARD], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
@@ -89,7 +89,7 @@ def test_parts_are_added_and_data_are_kept(folder):
     assert processes_about(folder) == {}
     assert set(states("local").values()) == {"stopped"}
     again = hostler("kube", "up", "--nodes", "1")
-    assert "1 nodes are Ready (0 new)\n" in again.err
+    assert "1 node is Ready (0 new)\n" in again.err
     assert "scheduler" in states("local")
 
 
@@ -163,7 +163,7 @@ def test_logs_are_shown_by_part_and_to_the_last_line():
     ("words", "error", "hint"),
     [
         (["up", "--name", "../up"], "cannot be the name of a cluster", "small letters"),
-        (["up", "--with", "sheduler"], "no part of a local control plane is called 'sheduler'", "'scheduler'"),
+        (["up", "--with", "sheduler"], "no part of a local control plane is named 'sheduler'", "'scheduler'"),
         (["up", "--with", "none,kwok"], "'none' cannot stand beside parts", "alone"),
         (["up", "--gate", "GenericWorkload"], "does not open or close a gate", "NAME=true"),
         (["up", "--nodes", "-1"], "'--nodes'", "--help"),
@@ -173,7 +173,7 @@ def test_logs_are_shown_by_part_and_to_the_last_line():
         (["down"], "there is no local cluster 'local'", "hostler kube up"),
         (["down", "--name", "../../x"], "cannot be the name", "small letters"),
         (["down", "--all", "--name", "x"], "exclude each other", "leave one"),
-        (["binaries", "kubelet"], "no program is called 'kubelet'", "kube"),
+        (["binaries", "kubelet"], "no program is named 'kubelet'", "kube"),
     ],
 )
 def test_bad_input_is_refused_with_a_hint_and_starts_nothing(folder, words, error, hint):

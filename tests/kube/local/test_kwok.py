@@ -1,4 +1,4 @@
-"""A whole cluster, with kwok in the place of kubelets: nodes are Ready, pods run, complete, and go when they should."""
+"""A whole cluster with kwok in place of kubelets: nodes are Ready, pods run, complete, and are deleted."""
 
 from __future__ import annotations
 

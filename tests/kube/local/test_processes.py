@@ -1,4 +1,4 @@
-"""Processes outlive whoever starts them, are found again, and are ended; strangers are left alone."""
+"""Processes outlive their parent, are found again, and are ended; foreign processes are left alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from hostler.kube.local import processes
-from hostler.kube.local.locks import locked
+from hostler.kube.local.locks import hold_lock
 from tests.wait import wait_until
 
 SLEEP = "/bin/sleep"
@@ -27,7 +27,7 @@ def start(tmp_path):
 
     def begin(command, *, dies_with_us=False):
         path = tmp_path / f"{len(notes)}.json"
-        with locked(tmp_path / "lock", patience_s=5, busy="", report=print) as lock:
+        with hold_lock(tmp_path / "lock", patience_s=5, busy="", report=print) as lock:
             processes.start(
                 command, note=path, log=tmp_path / "log", lock=lock, environment={}, dies_with_us=dies_with_us
             )
@@ -62,7 +62,7 @@ def test_what_a_process_writes_is_in_its_log_and_the_log_before_is_kept(start, t
 
 def test_the_lock_is_free_once_the_note_is_written(start, tmp_path):
     start([SLEEP, "1000"])
-    with locked(tmp_path / "lock", patience_s=0, busy="", report=print):
+    with hold_lock(tmp_path / "lock", patience_s=0, busy="", report=print):
         pass
 
 
@@ -108,9 +108,9 @@ STARTER = """
 import sys
 from pathlib import Path
 from hostler.kube.local import processes
-from hostler.kube.local.locks import locked
+from hostler.kube.local.locks import hold_lock
 folder = Path(sys.argv[1])
-with locked(folder / "lock", patience_s=5, busy="", report=print) as lock:
+with hold_lock(folder / "lock", patience_s=5, busy="", report=print) as lock:
     processes.start(["/bin/sleep", "1000"], note=folder / "note", log=folder / "log", lock=lock, environment={},
                     dies_with_us=sys.argv[2] == "die")
 print("started", flush=True)

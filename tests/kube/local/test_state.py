@@ -1,4 +1,4 @@
-"""What is remembered of clusters: names that are safe as folders, ports, and files that only their owner reads."""
+"""The stored state of clusters: names that are safe as folders, ports, and files that only their owner reads."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ import pytest
 
 from hostler.errors import InputError, UnknownNameError
 from hostler.kube.local import LocalCluster
-from hostler.kube.local.credentials import USERS, make_credentials, token_of
-from hostler.kube.local.kubeconfigs import kubeconfig_path, write_kubeconfigs
-from hostler.kube.local.parts import check_parts
-from hostler.kube.local.ports import free_ports, is_free
-from hostler.kube.local.scheduler_file import scheduler_file
-from hostler.kube.local.state import State, check_name, cluster_folder, known_clusters, read_state, write_state
+from hostler.kube.local.cluster import free_ports, is_free, scheduler_file
+from hostler.kube.local.credentials import USERS, kubeconfig_path, make_credentials, token_of, write_kubeconfigs
+from hostler.kube.local.state import (
+    LocalClusterState,
+    check_name,
+    check_parts,
+    cluster_folder,
+    known_clusters,
+    read_state,
+    write_state,
+)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "/tmp", "-a", "a-", "A", "a b", "ä", "a\n", "x" * 41])
@@ -30,7 +35,7 @@ def test_a_plain_name_is_a_folder(name, monkeypatch, tmp_path):
 
 
 def test_the_state_is_read_as_it_was_written(tmp_path):
-    state = State(name="x", ports=free_ports(), parts=("kwok",), feature_gates={"A": False}, is_bare=True)
+    state = LocalClusterState(name="x", ports=free_ports(), parts=("kwok",), feature_gates={"A": False}, is_bare=True)
     write_state(tmp_path, state)
     assert read_state(tmp_path) == state
     assert stat.S_IMODE((tmp_path / "cluster.json").stat().st_mode) == 0o600
@@ -44,7 +49,7 @@ def test_a_state_that_cannot_be_read_is_bad_input_and_not_a_crash(tmp_path, cont
 
 
 def test_a_state_of_another_format_is_refused(tmp_path):
-    write_state(tmp_path, State(name="x", ports=free_ports(), format=99))
+    write_state(tmp_path, LocalClusterState(name="x", ports=free_ports(), format=99))
     with pytest.raises(InputError, match="format 99"):
         read_state(tmp_path)
 
@@ -54,7 +59,7 @@ def test_clusters_are_those_that_have_a_state(monkeypatch, tmp_path):
     assert known_clusters() == []
     for name in ("b", "a"):
         cluster_folder(name).mkdir(parents=True)
-        write_state(cluster_folder(name), State(name=name, ports=free_ports()))
+        write_state(cluster_folder(name), LocalClusterState(name=name, ports=free_ports()))
     (cluster_folder("c")).mkdir()
     assert known_clusters() == ["a", "b"]
     with pytest.raises(UnknownNameError) as caught:
@@ -101,7 +106,7 @@ def test_parts_are_checked_and_put_in_order():
     assert caught.value.hint == "did you mean 'scheduler'?"
 
 
-def test_a_configuration_for_kube_scheduler_gets_our_kubeconfig_and_no_election(tmp_path):
+def test_kube_scheduler_configuration_gets_our_kubeconfig_no_election(tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text(
         "kind: KubeSchedulerConfiguration\nclientConnection: {qps: 5000}\nleaderElection: {leaderElect: true}\n"
@@ -111,5 +116,5 @@ def test_a_configuration_for_kube_scheduler_gets_our_kubeconfig_and_no_election(
     assert "qps: 5000" in content
     assert "leaderElect: false" in content
     file.write_text("kind: Pod\n")
-    with pytest.raises(InputError, match="is no KubeSchedulerConfiguration"):
+    with pytest.raises(InputError, match="is not a KubeSchedulerConfiguration"):
         scheduler_file(file, tmp_path / "kubeconfig")

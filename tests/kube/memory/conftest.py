@@ -1,4 +1,4 @@
-"""Failures of the contract show their values, as those of tests do."""
+"""Failed assertions of the contract show their values, as in tests."""
 
 import pytest
 

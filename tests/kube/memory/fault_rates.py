@@ -1,10 +1,10 @@
-"""How often which fault happens, as plain data; ``faults`` makes them happen."""
+"""Fault rates as plain data; ``faults`` plays them."""
 
 from __future__ import annotations
 
 import msgspec
 
-from hostler.kube.api.transport import Request
+from hostler.runtime.transport import Request
 
 __all__ = ["FaultRates", "request_kind"]
 
@@ -37,7 +37,7 @@ class FaultRates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def request_kind(request: Request) -> str:
-    """Return what a request is for, in one word."""
+    """Return the purpose of a request in one word."""
     if request.is_stream:
         return "watch"
     path = request.path.partition("?")[0]

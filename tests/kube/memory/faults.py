@@ -1,7 +1,8 @@
 """Faults between a client and the API server in memory, drawn from a seed; and the death of the client's process.
 
-Each fault is one that a network, a proxy or a server can play: events of one watch keep their order, and what never
-reached the server has no effect. The server's log says afterwards what really happened and what the client was told.
+Each fault is one that a network, a proxy or a server can cause: events of one watch keep their order, and a request
+that never reached the server has no effect. The server's log shows afterwards what really happened and what the client
+learned.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import NoReturn
 
 import msgspec
 
-from hostler.kube.api.transport import Request, TransportError
-from hostler.kube.memory.answers import Answer, WatchAnswer
+from hostler.kube.memory.answers import MemoryAnswer, WatchAnswer
 from hostler.kube.memory.calls import LogEntry
-from hostler.kube.memory.refusals import Refusal, expired
-from hostler.kube.memory.transport import ApiTransport, held
+from hostler.kube.memory.error_answers import ErrorAnswer, expired
+from hostler.kube.memory.server import ApiTransport, hold_request
+from hostler.runtime.transport import Request, TransportError
 from tests.kube.memory.fault_rates import FaultRates, request_kind
 
 __all__ = ["FaultRates", "FaultyTransport", "Outage"]
@@ -30,7 +31,7 @@ _LISTED = re.compile(r"(?<=[?&])resourceVersion=(\d+)")
 
 
 class Outage:
-    """A time without a server, for all transports that share this."""
+    """A time without a server, for all transports that share this object."""
 
     def __init__(self) -> None:
         self._until = 0.0
@@ -42,7 +43,7 @@ class Outage:
         return asyncio.get_running_loop().time() < self._until
 
     def begin(self, seconds: float) -> None:
-        """Cut everything for a while."""
+        """Cut all connections for a while."""
         self._until = max(self._until, asyncio.get_running_loop().time() + seconds)
         for stream in self._streams:
             stream.abort("the server went away")
@@ -55,7 +56,7 @@ class Outage:
 
 
 class FaultyTransport:
-    """Sends through another transport, or seems to. ``by_kind`` gives kinds of requests rates of their own."""
+    """Sends through another transport, with faults. ``by_kind`` gives kinds of requests rates of their own."""
 
     def __init__(
         self,
@@ -77,26 +78,26 @@ class FaultyTransport:
         self.played: Counter[str] = Counter()  # which faults happened, so that a test can see that they did
 
     def calm(self) -> None:
-        """Play no more faults: for the end of a test, when things must settle."""
+        """Stop all faults: for the end of a test, when everything must settle."""
         self._rates, self._by_kind = _NONE, {}
 
     def kill(self) -> None:
-        """Let the client's process be dead: nothing that it does from now on reaches the server, and nothing comes."""
+        """Kill the client's process: none of its further requests reaches the server, and no response arrives."""
         self.killed.set()
 
     def crash_after(self, points: int) -> None:
-        """Kill at a point from here: each request and each answer, watched batches included, is one."""
+        """Kill at a later point; each request, each response and each watched batch counts as one."""
         self._deadly_point = self.points + points
 
     async def pass_point(self) -> None:
-        """Count one, and never return from it once dead."""
+        """Count one point; never return once dead."""
         self.points += 1
         if self._deadly_point is not None and self.points >= self._deadly_point:
             self.kill()
         await self.stay_dead()
 
     async def stay_dead(self) -> None:
-        """Return at once while alive; else wait for ever."""
+        """Return at once while alive; else wait forever."""
         if self.killed.is_set():
             await asyncio.get_running_loop().create_future()
 
@@ -111,7 +112,7 @@ class FaultyTransport:
         """Draw a number from 0 to the limit."""
         return self._random.random() * limit
 
-    async def send(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> MemoryAnswer:
         """Carry a request and its answer, if nothing comes between."""
         await self.pass_point()
         rates = self._by_kind.get(request_kind(request), self._rates)
@@ -119,7 +120,7 @@ class FaultyTransport:
             self.outage.begin(self._random.uniform(0.1, rates.outage_s))
         try:
             if self.outage.is_on:
-                await self._miss(request, is_told=self._random.random() < 0.5)
+                await self._miss(request, sender_learns=self._random.random() < 0.5)
             answer = await self._watch(request, rates) if request.is_stream else await self._call(request, rates)
         except TransportError:
             await self.stay_dead()
@@ -127,10 +128,10 @@ class FaultyTransport:
         await self.pass_point()
         return answer
 
-    async def _miss(self, request: Request, *, is_told: bool) -> NoReturn:
-        """Let a request vanish: at once where the sender learns it, else after any time up to his own limit."""
-        self._inner.lose(request, is_told=is_told)
-        if is_told:
+    async def _miss(self, request: Request, *, sender_learns: bool) -> NoReturn:
+        """Lose a request: at once if the sender learns it, else after any time up to its own limit."""
+        self._inner.lose(request, sender_learns=sender_learns)
+        if sender_learns:
             await asyncio.sleep(0.001)
             raise TransportError("connection refused", may_have_acted=False)
         await self._no_answer(request)
@@ -141,14 +142,14 @@ class FaultyTransport:
         await asyncio.sleep(self._random.uniform(0.0, 1.0) if is_reset else request.timeout_s)
         raise TransportError("no answer came", may_have_acted=True)
 
-    async def _call(self, request: Request, rates: FaultRates) -> Answer:
+    async def _call(self, request: Request, rates: FaultRates) -> MemoryAnswer:
         if self.draws(rates.refused, "refused"):
-            await self._miss(request, is_told=True)
+            await self._miss(request, sender_learns=True)
         if self.draws(rates.lost, "lost"):
-            await self._miss(request, is_told=False)
+            await self._miss(request, sender_learns=False)
         refusal = self._refusal(request, rates)
         if refusal is not None:
-            return await self._refuse(request, refusal)
+            return await self._reject(request, refusal)
         answer = await self._deliver(request, rates)
         if self.draws(rates.unanswered, "unanswered"):
             self._forget(answer)
@@ -157,44 +158,44 @@ class FaultyTransport:
             return self._refused(answer.entry, self._failure())
         return answer
 
-    def _refusal(self, request: Request, rates: FaultRates) -> Refusal | None:
-        """Draw an answer that the server, or something before it, gives without acting."""
+    def _refusal(self, request: Request, rates: FaultRates) -> ErrorAnswer | None:
+        """Draw an error that the server, or a proxy before it, returns without acting."""
         if self.draws(rates.throttled, "throttled"):
             message = "Too many requests, please try again later."
-            return Refusal(429, "TooManyRequests", message, retry_after_s=rates.retry_after_s)
+            return ErrorAnswer(429, "TooManyRequests", message, retry_after_s=rates.retry_after_s)
         if self.draws(rates.failed_before, "failed_before"):
             return self._failure()
         if request.method != "GET" and self.draws(rates.conflicts, "conflict"):
             words = "the object has been modified; please apply your changes to the latest version and try again"
-            return Refusal(409, "Conflict", f"Operation cannot be fulfilled on it: {words}")
+            return ErrorAnswer(409, "Conflict", f"Operation cannot be fulfilled on it: {words}")
         return None
 
-    def _failure(self) -> Refusal:
+    def _failure(self) -> ErrorAnswer:
         code = self._random.choice(sorted(_FAILURES))
-        return Refusal(code, _FAILURES[code], "the server could not finish the request")
+        return ErrorAnswer(code, _FAILURES[code], "the server could not finish the request")
 
-    async def _refuse(self, request: Request, refusal: Refusal) -> Answer:
-        entry = self._inner.lose(request, is_told=False)
+    async def _reject(self, request: Request, refusal: ErrorAnswer) -> MemoryAnswer:
+        entry = self._inner.lose(request, sender_learns=False)
         await asyncio.sleep(self._random.uniform(0.0, 0.1))
         return self._refused(entry, refusal)
 
-    def _refused(self, entry: LogEntry | None, refusal: Refusal) -> Answer:
-        """Return a refusal, and note that this is what the sender was told."""
-        answer = Answer(refusal.code, refusal.body, refusal.headers)
+    def _refused(self, entry: LogEntry | None, refusal: ErrorAnswer) -> MemoryAnswer:
+        """Return an error, and log that the sender received it."""
+        answer = MemoryAnswer(refusal.code, refusal.body, refusal.headers)
         answer.entry = entry
         if entry is not None:
             entry.told, entry.told_at = refusal.code, self._inner.server.clock.now()
         return answer
 
-    def _forget(self, answer: Answer) -> None:
+    def _forget(self, answer: MemoryAnswer) -> None:
         if answer.entry is not None:
             answer.entry.told = answer.entry.told_at = None
 
-    async def _deliver(self, request: Request, rates: FaultRates) -> Answer:
+    async def _deliver(self, request: Request, rates: FaultRates) -> MemoryAnswer:
         request = self._stale(request, rates)
         if self.draws(rates.delayed, "delayed"):
             limit = self._inner.server.patience_s(request)
-            request = held(request, self._random.uniform(0.0, 1.2) * min(limit, request.timeout_s))
+            request = hold_request(request, self._random.uniform(0.0, 1.2) * min(limit, request.timeout_s))
         answer = await self._inner.send(request)
         if self.draws(rates.doubled, "doubled"):
             again = await self._inner.send(request)
@@ -203,7 +204,7 @@ class FaultyTransport:
         return answer
 
     def _stale(self, request: Request, rates: FaultRates) -> Request:
-        """Let a list that is content with a version, or with any, see any moment since: caches may be behind."""
+        """Let a list without an exact version show any moment since its version: caches may lag."""
         found = _LISTED.search(request.path) if request.method == "GET" else None
         if found is None or "continue=" in request.path or not self.draws(rates.stale, "stale"):
             return request
@@ -213,15 +214,15 @@ class FaultyTransport:
         exact = "" if "resourceVersionMatch=" in path else "&resourceVersionMatch=Exact"
         return msgspec.structs.replace(request, path=path + exact)
 
-    async def _watch(self, request: Request, rates: FaultRates) -> Answer:
+    async def _watch(self, request: Request, rates: FaultRates) -> MemoryAnswer:
         if self.draws(rates.refused, "refused"):
-            await self._miss(request, is_told=True)
+            await self._miss(request, sender_learns=True)
         refusal = self._refusal(request, rates)
         if refusal is not None:
-            return await self._refuse(request, refusal)
+            return await self._reject(request, refusal)
         gone = self.draws(rates.expired, "expired")
         if gone and self._random.random() < 0.5:
-            return await self._refuse(request, expired("too old resource version: 1 (2)"))
+            return await self._reject(request, expired("too old resource version: 1 (2)"))
         if self.draws(rates.rewound, "rewound"):
             request = self._rewound(request)
         answer = await self._inner.send(request)
@@ -231,7 +232,7 @@ class FaultyTransport:
         return FaultyStream(self, answer, rates, is_expired=gone)
 
     def _rewound(self, request: Request) -> Request:
-        """Let a watch begin up to ten versions earlier, but not before the history that is there."""
+        """Start a watch up to ten versions earlier, but not before the existing history."""
         head, mark, rest = request.path.partition("resourceVersion=")
         text, amp, tail = rest.partition("&")
         if not text.isdigit() or text == "0":
@@ -245,7 +246,7 @@ class FaultyTransport:
         await self._inner.close()
 
 
-class FaultyStream(Answer):
+class FaultyStream(MemoryAnswer):
     """A watch whose batches may be late, torn, or never come."""
 
     def __init__(self, owner: FaultyTransport, inner: WatchAnswer, rates: FaultRates, *, is_expired: bool) -> None:

@@ -1,7 +1,7 @@
-"""What must hold whatever happens, checked on the history and the log of the API server in memory.
+"""Invariants that always hold, checked on the history and the log of the API server in memory.
 
-Each function returns sentences about what is broken; none: it holds. I1, I2, I3 and I7 are numbered as in the
-catalogue of faults; the rest of the invariants concern the scheduler's own view and are checked where that is.
+Each function returns the violations as sentences. I1, I2, I3 and I7 are numbered as in the catalogue of faults. The
+other invariants concern the scheduler's own view and are checked elsewhere.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hostler.kube.memory.amounts import allocatable_of, has_ended, requests_of
 from hostler.kube.memory.calls import LogEntry
+from hostler.kube.memory.controllers import allocatable_of, has_ended, requests_of
 from hostler.kube.memory.server import ApiServer
 
 __all__ = [
@@ -31,7 +31,7 @@ _CONFLICT = 409
 
 
 def violations(server: ApiServer, user: str = "hostler", *, is_quiet: bool = False) -> list[str]:
-    """Return all that is broken; what holds only when nothing is under way any more is checked when ``is_quiet``."""
+    """Return all violations; some invariants are checked only if nothing is in progress (``is_quiet``)."""
     found = double_bindings(server) + unguarded_writes(server, user) + hasty_bindings(server, user)
     found += overcommitting_bindings(server)
     if is_quiet:
@@ -54,10 +54,9 @@ def double_bindings(server: ApiServer) -> list[str]:
 
 
 def overcommitted_nodes(server: ApiServer, *, ignored: Iterable[str] = ()) -> list[str]:
-    """I2: what pods on a node ask for is there, by what the API says.
+    """I2: the requests of the pods on a node do not exceed its capacity, as the API shows them.
 
-    ``ignored`` names pods that others placed, which a scheduler cannot answer for. A node that does not exist has
-    nothing to overcommit.
+    ``ignored`` names pods that others placed. A node that does not exist has nothing to overcommit.
     """
     others = set(ignored)
     used: dict[str, dict[str, int]] = {}
@@ -82,7 +81,7 @@ def overcommitted_nodes(server: ApiServer, *, ignored: Iterable[str] = ()) -> li
 def overcommitting_bindings(server: ApiServer, *, ignored: Iterable[str] = ()) -> list[str]:
     """I2 at the moment of each binding, so that an overcommitment is found even if it is over at the end.
 
-    A node that shrinks or goes is nobody's fault; the next binding to it is.
+    A node that shrinks or goes is not the scheduler's fault; the next binding to it is.
     """
     others, found = set(ignored), []
     nodes: dict[str, dict[str, int]] = {}
@@ -104,7 +103,7 @@ def overcommitting_bindings(server: ApiServer, *, ignored: Iterable[str] = ()) -
 
 
 def _lacking(node: str, room: dict[str, int] | None, placed: dict[str, tuple[str, dict[str, int]]]) -> str:
-    """Return what a node has too little of; one that does not exist lacks nothing: its pods go with it."""
+    """Return the resources that a node lacks; a missing node lacks nothing: its pods go with it."""
     left = dict(room or {})
     for place, asked in placed.values():
         if place == node:
@@ -116,7 +115,7 @@ def _lacking(node: str, room: dict[str, int] | None, placed: dict[str, tuple[str
 def broken_gangs(server: ApiServer, *, ignored: Iterable[str] = ()) -> list[str]:
     """I3: a group runs with its minimum or not at all. ``ignored`` names groups that others broke.
 
-    One whose pods are all on nodes that are gone does not run: whoever cleans up after nodes ends them.
+    A group whose pods are all on missing nodes does not run: the controller of nodes deletes them.
     """
     nodes = {node["metadata"]["name"] for node in server.objects("nodes")}
     bound: dict[tuple[str, str], int] = {}
@@ -147,7 +146,7 @@ def _minimum(group: Json) -> int:
 
 
 def unguarded_writes(server: ApiServer, user: str) -> list[str]:
-    """I7: every binding, eviction and deletion of a pod says which uid it means."""
+    """I7: every binding, eviction and deletion of a pod names a uid."""
     found = []
     for entry in server.log:
         if entry.user != user or "/pods/" not in entry.path:
@@ -168,12 +167,12 @@ def unguarded_writes(server: ApiServer, user: str) -> list[str]:
 
 
 def hasty_bindings(server: ApiServer, user: str) -> list[str]:
-    """No binding of a uid goes to a second node before the first is proved to have done nothing.
+    """No binding of a uid goes to a second node before the first provably had no effect.
 
-    Proof is an answer that refuses it, or a look at the pods, newer than the moment at which the server gives the
-    first binding up. The look must have been answered before the second binding is sent. An answer that the pod is
-    gone, or that another one has its name, proves it of all its bindings, also of a copy that the network made: a uid
-    never comes back.
+    Proof is an error response to it, or a read of the pods, newer than the moment at which the server gives the first
+    binding up. The response of the read must arrive before the second binding is sent. A response that the pod is gone,
+    or that another one has its name, proves it for all its bindings, also for a copy that the network made: a uid never
+    comes back.
     """
     found = []
     gone_at = _gone_at(server)
@@ -203,7 +202,7 @@ def _tells_gone(binding: LogEntry, gone_at: int | None) -> bool:
 
 
 def _gone_at(server: ApiServer) -> dict[str, int]:
-    """Return by which time pods were deleted, by uid, as far as later writes tell."""
+    """Return when pods were deleted, by uid, as far as later writes show it."""
     ends: dict[str, int] = {}
     for change in server.history:
         metadata = change.entry.item["metadata"]

@@ -4,11 +4,11 @@ from random import Random
 import msgspec
 import pytest
 
-from hostler.kube.api.transport import TransportError
 from hostler.kube.memory import ApiServer
 from hostler.kube.memory.virtual_time import run_simulation
+from hostler.runtime.transport import TransportError
+from tests.kube.memory.api_requests import PODS, bind, events, node, pod, send, watch
 from tests.kube.memory.faults import FaultRates, FaultyTransport
-from tests.kube.memory.talking import PODS, bind, events, node, pod, send, watch
 
 
 def _with(rates, main, *, seed=1, by_kind=None):
@@ -212,7 +212,7 @@ def test_after_calm_nothing_fails():
 
 
 @pytest.mark.parametrize("match", ["&resourceVersionMatch=NotOlderThan", ""])
-def test_a_stale_list_shows_an_earlier_moment_but_not_one_before_its_version(match):
+def test_stale_list_shows_an_earlier_moment_but_not_before_its_version(match):
     async def main(server, transport, uid):
         await _label(server, 3)
         version = server.store.version

@@ -1,4 +1,4 @@
-"""The guide to scenarios without a cluster is true: its code runs as it stands, and gives what the text says."""
+"""The guide to scenarios without a cluster is correct: its code runs, and prints what the text says."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@ import asyncio
 
 from hostler.kube.memory import ApiServer
 from hostler.kube.memory.virtual_time import run_simulation
+from tests.async_tests import run_with
+from tests.kube.memory.api_requests import PODS, bind, node, pod, send
 from tests.kube.memory.invariants import (
     broken_gangs,
     double_bindings,
@@ -11,7 +13,6 @@ from tests.kube.memory.invariants import (
     unguarded_writes,
     violations,
 )
-from tests.kube.memory.talking import PODS, bind, node, pod, send
 
 
 def _server(main):
@@ -65,31 +66,27 @@ def test_room_that_a_pod_left_may_be_given_again():
     assert violations(_server(main), is_quiet=True) == []
 
 
-def test_half_a_gang_is_found():
-    async def main(server, transport, uid):
-        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
-        server.put({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec})
-        for name in ("g1", "g2"):
-            server.put(pod(name, schedulingGroup={"podGroupName": "g"}))
-        assert broken_gangs(server) == []
-        for name, broken in (("g1", ["group default/g has 1 of at least 2 pods bound"]), ("g2", [])):
-            await bind(transport, name, (server.get("pods", name) or {})["metadata"]["uid"], "n1")
-            assert broken_gangs(server) == broken
-
-    _server(main)
+@run_with(_server)
+async def test_half_a_gang_is_found(server, transport, uid, /):
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    server.put({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec})
+    for name in ("g1", "g2"):
+        server.put(pod(name, schedulingGroup={"podGroupName": "g"}))
+    assert broken_gangs(server) == []
+    for name, broken in (("g1", ["group default/g has 1 of at least 2 pods bound"]), ("g2", [])):
+        await bind(transport, name, (server.get("pods", name) or {})["metadata"]["uid"], "n1")
+        assert broken_gangs(server) == broken
 
 
-def test_half_a_gang_on_nodes_that_are_gone_does_not_run():
-    async def main(server, transport, uid):
-        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
-        server.put({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec})
-        created = server.put(pod("g1", schedulingGroup={"podGroupName": "g"}))
-        await bind(transport, "g1", created["metadata"]["uid"], "n1")
-        assert broken_gangs(server)
-        server.delete("nodes", "n1")
-        assert broken_gangs(server) == []
-
-    _server(main)
+@run_with(_server)
+async def test_half_a_gang_on_nodes_that_are_gone_does_not_run(server, transport, uid, /):
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    server.put({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec})
+    created = server.put(pod("g1", schedulingGroup={"podGroupName": "g"}))
+    await bind(transport, "g1", created["metadata"]["uid"], "n1")
+    assert broken_gangs(server)
+    server.delete("nodes", "n1")
+    assert broken_gangs(server) == []
 
 
 def test_writes_without_a_uid_are_found():
@@ -126,7 +123,7 @@ def test_a_second_node_before_the_first_is_disproved_is_found():
     assert _second_node(look_after_s=None, told=503) != []
 
 
-def test_an_answer_that_the_pod_is_gone_disproves_a_copy_of_the_binding_too():
+def test_not_found_answer_disproves_a_copy_of_the_binding_too():
     async def main(server, transport, uid):
         await bind(transport, "a", uid, "n1", timeout_s=2)
         server.log[-1].told = None  # a copy that the network made: nobody hears what came of it
@@ -153,6 +150,6 @@ def _after_a_copy(*, is_made_anew: bool) -> list[str]:
     return hasty_bindings(_server(main), "hostler")
 
 
-def test_a_conflict_with_another_pod_of_that_name_disproves_a_copy_of_the_binding_too():
+def test_uid_conflict_answer_disproves_a_copy_of_the_binding_too():
     assert _after_a_copy(is_made_anew=True) == []
     assert "while its binding to n1" in _after_a_copy(is_made_anew=False)[0]

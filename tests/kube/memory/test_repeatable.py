@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from hostler.kube.api.transport import TransportError
 from hostler.kube.memory import ApiServer, DisruptionController, Kubelet
 from hostler.kube.memory.virtual_time import run_simulation
+from hostler.runtime.transport import TransportError
+from tests.kube.memory.api_requests import PODS, bind, events, node, pod, send, watch
 from tests.kube.memory.faults import FaultRates, FaultyTransport
-from tests.kube.memory.talking import PODS, bind, events, node, pod, send, watch
 
 RATES = FaultRates(lost=0.1, unanswered=0.1, delayed=0.2, failed_after=0.1, doubled=0.1, cut=0.2, outages=0.02)
 

@@ -1,4 +1,4 @@
-"""Ask by hand: ``python -m tests.kube.oracle --seed 123 -v``, or ``--cases 500 --from 1000``."""
+"""Compare by hand: ``python -m tests.kube.oracle --seed 123 -v``, or ``--cases 500 --from 1000``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hostler.config import prepare_kernel_cache
 prepare_kernel_cache()
 
 from hostler.kube.local import LocalCluster  # noqa: E402 - the engine is imported after its cache has a place
-from tests.kube.oracle.asking import asker  # noqa: E402
 from tests.kube.oracle.clusters import make_case  # noqa: E402
-from tests.kube.oracle.testing import Finding, examine, shrink  # noqa: E402
+from tests.kube.oracle.examination import Finding, examine, shrink  # noqa: E402
+from tests.kube.oracle.kube_scheduler_answers import asker  # noqa: E402
 
 
 async def _examine(options: argparse.Namespace, cluster: LocalCluster, folder: Path) -> int:

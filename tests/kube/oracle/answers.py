@@ -1,4 +1,4 @@
-"""What kube-scheduler did with a pod, and how that is read from the pod itself."""
+"""The decision of kube-scheduler about a pod, read from the pod."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 
 from hostler.kube.api.resources import Resource
-from hostler.manifests.metadata import Metadata, Read
+from hostler.manifests.objects.metadata import Metadata, ObjectStruct
 
 _VICTIMS = re.compile(r"preempting (\d+) victim")
 
 Objects = dict[str, list[Any]]  # by kind
 
 
-class Seen(Read, frozen=True):
-    """What a watch shows of a pod."""
+class Seen(ObjectStruct, frozen=True):
+    """The used fields of a watched pod."""
 
     metadata: Metadata = Metadata()
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -26,8 +26,8 @@ class Seen(Read, frozen=True):
 SEEN = Resource(struct=Seen, kind="Pod", plural="pods")
 
 
-class Answer(msgspec.Struct):
-    """What kube-scheduler did with a pod. Without a message it fitted at once."""
+class SchedulerAnswer(msgspec.Struct):
+    """The decision of kube-scheduler. Without a message the pod fitted at once."""
 
     pod: str
     feasible: list[str] = []
@@ -38,33 +38,33 @@ class Answer(msgspec.Struct):
     victims: list[str] = []  # those that were told to go for it
 
 
-class Asked(msgspec.Struct):
-    """An answer, and the objects that were there when the pod came; the pod as it was created beside them."""
+class ScheduledCase(msgspec.Struct):
+    """A decision, and the objects that existed when the pod came, with the pod as it was created."""
 
-    answer: Answer
+    answer: SchedulerAnswer
     objects: Objects
     pod: Any
 
 
-def victim_count(answer: Answer) -> int:
-    """Read from the message of a preemption how many pods go."""
+def victim_count(answer: SchedulerAnswer) -> int:
+    """Return the number of victims from the message of a preemption."""
     found = _VICTIMS.search(answer.message)
     assert found is not None, answer.message
     return int(found[1])
 
 
 def place_of_pod(pod: Any) -> str:
-    """Return the namespace and the name of a pod in one word."""
+    """Return namespace and name of a pod in one word."""
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def node_of(pod: Seen) -> str:
-    """Return where a pod is bound; empty: nowhere."""
+    """Return the node of a pod; empty if it is not bound."""
     return str(pod.spec.get("nodeName", ""))
 
 
 def message_of(pod: Seen) -> str:
-    """Return why a pod was refused; empty: it was not."""
+    """Return why a pod was rejected; empty if it was not."""
     for condition in pod.status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message") or condition.get("reason"))

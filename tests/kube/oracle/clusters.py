@@ -1,4 +1,4 @@
-"""Random clusters: nodes, what runs on them, budgets and services, and a few pods to be scheduled; each from a seed."""
+"""Random clusters, each from a seed: nodes, running pods, budgets and services, and a few pods to schedule."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ Body = dict[str, Any]
 class Case(msgspec.Struct):
     """A cluster, and the pods to schedule one after the other. ``leaving`` names running pods that are being deleted.
 
-    In a slow one nobody who is told to go does so while the case lasts: whoever was to take the room waits for it.
+    In a slow case no victim ends while the case lasts, so its preemptor waits for it.
 
-    Statuses are kept apart, because the API server takes them only by themselves: by the place ``namespace/name``.
+    Statuses are kept apart, because the API server accepts them only separately: by ``namespace/name``.
     """
 
     seed: int
@@ -49,7 +49,7 @@ class Case(msgspec.Struct):
 
 
 def make_case(seed: int) -> Case:
-    """Make the case of a seed; the same one always."""
+    """Make the case of a seed; the same seed gives the same case."""
     draw = random.Random(seed)
     may_evict = draw.random() < 0.4
     case = Case(seed, is_slow=may_evict and draw.random() < 0.3)
@@ -80,7 +80,7 @@ def make_case(seed: int) -> Case:
 
 
 def place_of(body: Body) -> str:
-    """Return the namespace and the name of an object in one word."""
+    """Return namespace and name of an object in one word."""
     return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
 
 

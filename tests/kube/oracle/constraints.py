@@ -1,4 +1,4 @@
-"""Random constraints of pods: where they may go, and beside whom. Everything follows from the random source given."""
+"""Random constraints of pods: node and pod affinity, tolerations, spread. All follow from the given random source."""
 
 from __future__ import annotations
 

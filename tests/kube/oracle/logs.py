@@ -1,4 +1,4 @@
-"""What kube-scheduler writes into its log at verbosity 10: the score of every plugin for every node."""
+"""The log of kube-scheduler at verbosity 10: the score of every plugin for every node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT_LINES = 200
 
 
 class Log:
-    """The log so far; pods are called ``namespace/name``, as there."""
+    """The log so far; pods are named ``namespace/name``, as in the log."""
 
     def __init__(self) -> None:
         self.scores: dict[str, dict[str, dict[str, int]]] = {}  # pod, node, plugin
@@ -23,7 +23,7 @@ class Log:
         self.others: list[str] = []  # the last lines that say something else, for whoever looks for a failure
 
     def take(self, line: str) -> None:
-        """Take one line in."""
+        """Read one line."""
         if found := _SCORED.search(line):
             pod, plugin, node, score = found.groups()
             self.scores.setdefault(pod, {}).setdefault(node, {})[plugin] = int(score)

@@ -1,4 +1,4 @@
-"""The few names that random clusters are made of: few, so that things meet."""
+"""The names in random clusters: few, so that objects match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random pods: what they ask for, who they are, and, where they run, since when."""
+"""Random pods: requests, identity, and the status of running ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HIGH = (1, 6, 11, 20, 100, 101)
 
 
 def running_pod(draw: random.Random, name: str, node: str, nodes: list[str]) -> Body:
-    """Make a pod that runs on a node; what it asks for may be more than that has."""
+    """Make a pod that runs on a node; it may request more than the node has."""
     pod = _pod(draw, name, nodes, odds=0.08, size=draw.choice((1, 1, 2)))
     pod["spec"]["nodeName"] = node
     pod["spec"]["priority"] = draw.choice(LOW)
@@ -34,7 +34,7 @@ def running_pod(draw: random.Random, name: str, node: str, nodes: list[str]) -> 
 
 
 def pending_pod(draw: random.Random, name: str, nodes: list[str], priority: int | None) -> Body:
-    """Make a pod that is to be scheduled; without a priority it has the lowest and can evict nobody."""
+    """Make a pod to schedule; without a priority it has the lowest and can evict no pod."""
     may_evict = priority is not None
     sizes = (2, 3, 3, 4) if may_evict else (1, 1, 2, 3)
     pod = _pod(draw, name, nodes, odds=0.12 if may_evict else 0.25, size=draw.choice(sizes))
@@ -45,7 +45,7 @@ def pending_pod(draw: random.Random, name: str, nodes: list[str], priority: int 
 
 
 def running_status(draw: random.Random, pod: Body, hour: int) -> Body:
-    """Make what a kubelet would say of a pod that started in this hour; some have ended, some are being resized."""
+    """Make the status of a pod that started in this hour; some have ended, some are being resized."""
     if draw.random() < 0.05:
         return {"phase": draw.choice(("Succeeded", "Failed"))}
     status: Body = {"phase": "Running", "startTime": f"2026-01-{1 + hour // 24:02d}T{hour % 24:02d}:00:00Z"}
@@ -151,7 +151,7 @@ def _port(draw: random.Random) -> Body:
 
 
 def _add_pod_level(draw: random.Random, spec: Body, size: int) -> None:
-    """Let the pod as a whole ask for more than its containers together, as the API server demands."""
+    """Let the whole pod request more than its containers together, as the API server requires."""
     spec["resources"] = {"requests": {"cpu": f"{4 * size + draw.randint(0, 2)}", "memory": f"{8 * size}Gi"}}
     if draw.random() < 0.5:
         del spec["resources"]["requests"]["memory"]

@@ -1,4 +1,4 @@
-"""A kube-scheduler of our own beside a local cluster: it logs every score, and shows an extender what fits."""
+"""A kube-scheduler beside a local cluster: it logs every score, and shows an extender which nodes fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aiohttp import web
 
 from hostler.kube.local import LocalCluster
 from hostler.kube.local.binaries import find_binaries
-from hostler.kube.local.scheduler_file import scheduler_file
+from hostler.kube.local.cluster import scheduler_file
 from tests.kube.oracle.logs import Log
 
 __all__ = ["Onlooker", "kube_scheduler"]
@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None)
 
 
 class Onlooker:
-    """An extender that refuses nothing, and remembers for each pod which nodes had passed all filters before."""
+    """An extender that rejects nothing, and records for each pod which nodes passed all filters."""
 
     def __init__(self) -> None:
         self.passed: dict[str, list[list[str]]] = {}  # by uid, one list for each try
@@ -54,7 +54,7 @@ class Onlooker:
 
 @contextlib.asynccontextmanager
 async def kube_scheduler(cluster: LocalCluster, folder: Path, extender: str, log: Log) -> AsyncIterator[None]:
-    """Run a kube-scheduler whose log goes to ``log``; it ends with the block, and with this process."""
+    """Run a kube-scheduler with its log in ``log``; it ends with the block, and with this process."""
     config = {
         "clientConnection": {"qps": _FASTER, "burst": _FASTER},
         "extenders": [{"urlPrefix": extender, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "60s"}],

@@ -1,7 +1,7 @@
-"""Random clusters, put to a real kube-scheduler and to our engine: the same nodes, scores, choices, victims and words.
+"""Random clusters for a real kube-scheduler and our engine: the same nodes, scores, choices, victims and messages.
 
-A failing case names its seed; ``python -m tests.kube.oracle --seed SEED --shrink -v`` asks it again and makes it small.
-Deviations that are meant are listed, with their reasons, in ``docs/kubernetes-deviations.md``.
+A failure names its seed; ``python -m tests.kube.oracle --seed SEED --shrink -v`` repeats and reduces it. Intended
+deviations are listed, with reasons, in ``docs/kubernetes-deviations.md``.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from collections import Counter
 import pytest
 
 from hostler.kube.local import LocalCluster
-from tests.kube.oracle.asking import asker
 from tests.kube.oracle.clusters import make_case
-from tests.kube.oracle.testing import examine
+from tests.kube.oracle.examination import examine
+from tests.kube.oracle.kube_scheduler_answers import asker
 
 FEW = 100
 MANY, AT_ONCE = 2000, 250
@@ -35,7 +35,7 @@ async def examined(cluster, folder, seeds):
 
 
 def check(bare_cluster, seeds):
-    """Ask all cases of these seeds; return what became of their pods."""
+    """Compare all cases of these seeds; return the outcomes of their pods."""
     cluster, folder = bare_cluster
     findings = asyncio.run(examined(cluster, folder, seeds))
     differing = [finding for finding in findings if finding.differences]
@@ -44,7 +44,7 @@ def check(bare_cluster, seeds):
     return sum((finding.counts() for finding in findings), Counter())
 
 
-def test_kube_scheduler_and_our_engine_decide_alike_and_say_so_in_the_same_words(bare_cluster):
+def test_kube_scheduler_and_our_engine_agree_on_decisions_and_messages(bare_cluster):
     counts = check(bare_cluster, range(FEW))
     # The cases are worth something only while all of this happens in them.
     assert min(counts["scored"], counts["refused"], counts["evictions"]) >= FEW / 10

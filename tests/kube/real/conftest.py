@@ -1,4 +1,4 @@
-"""A stage for each test on the worker's shared control plane, and one on a control plane whose parts may be killed."""
+"""A cluster for each test on the worker's shared control plane, and one whose control plane may be killed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 from hostler.kube.local import LocalCluster
 from tests.kube.real.proxy import Proxy
-from tests.kube.real.stage import Stage
+from tests.kube.real.real_cluster import RealCluster
 
 
 @pytest.fixture
-def stage(control_plane: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[Stage]:
-    made = Stage(control_plane, namespace, tmp_path)
+def cluster(control_plane: LocalCluster, namespace: str, tmp_path: Path) -> Iterator[RealCluster]:
+    made = RealCluster(control_plane, namespace, tmp_path)
     yield made
     made.close()
 
@@ -26,22 +26,22 @@ def proxy(control_plane: LocalCluster) -> Iterator[Proxy]:
 
 
 @pytest.fixture(scope="module")
-def mortal_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def mortal_control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Give a control plane of the module's own, whose parts may be killed."""
-    with LocalCluster.start("mortal", tmp_path_factory.mktemp("mortal"), dies_with_us=True) as cluster:
-        yield cluster
+    with LocalCluster.start("mortal", tmp_path_factory.mktemp("mortal"), dies_with_us=True) as control_plane:
+        yield control_plane
 
 
 @pytest.fixture
-def mortal_stage(
-    mortal_cluster: LocalCluster, request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[Stage]:  # fmt: skip
-    for part in mortal_cluster.parts:
-        if part not in mortal_cluster.processes:
-            mortal_cluster.restart(part)
+def mortal_cluster(
+    mortal_control_plane: LocalCluster, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[RealCluster]:  # fmt: skip
+    for part in mortal_control_plane.parts:
+        if part not in mortal_control_plane.processes:
+            mortal_control_plane.restart(part)
     name = request.node.name.replace("_", "-").replace("[", "-").replace("]", "")[-40:].strip("-")
-    with mortal_cluster.api() as api:
+    with mortal_control_plane.api() as api:
         api.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    made = Stage(mortal_cluster, name, tmp_path)
+    made = RealCluster(mortal_control_plane, name, tmp_path)
     yield made
     made.close()

@@ -1,4 +1,4 @@
-"""What an independent watcher saw of the pods of one namespace, also while API servers came and went."""
+"""What an independent watcher saw of the pods of one namespace, also across restarts of API servers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class History:
         self._thread.start()
 
     def close(self) -> None:
-        """Look no longer."""
+        """Stop watching."""
         self._is_over.set()
         self._thread.join(10 * _TIMEOUT_S)
 
@@ -77,7 +77,7 @@ class History:
             self._note(kind, pod)
 
     def _begin_anew(self, error: dict[str, Any]) -> None:
-        """List: a server that was started again no longer knows how things came to be."""
+        """List again: a restarted server does not know earlier changes."""
         if error.get("code") != 410:
             self.problems.append(str(error))
         with self._cluster.api() as api:

@@ -1,7 +1,8 @@
-"""A proxy in front of a real API server that does to calls what bad networks and tired servers do.
+"""A proxy in front of a real API server that plays faults of networks and overloaded servers.
 
-It ends TLS with the server's own certificate, so that clients cannot tell, looks at each call, and plays the first
-fault that wants it. Its loop runs in a thread of its own; tests plan faults from theirs and see what passed.
+It terminates TLS with the server's own certificate, so that clients see no difference, inspects each call, and plays
+the first fault that matches it. Its loop runs in a thread of its own; tests plan faults from theirs and see what
+passed.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ Kind = Literal["refuse", "stall", "swallow", "cut", "mute", "delay", "hold"]
 
 @dataclass
 class Fault:
-    """What happens to calls that it wants: the first ``skip`` pass, the next ``times`` suffer, the others pass again.
+    """A fault for matching calls: the first ``skip`` pass, the next ``times`` are affected, the others pass again.
 
-    refuse: answered with ``status``, and ``body`` if there is one, and not passed on. stall: taken and never answered
-    nor passed on. swallow: done by the server, and the connection ends instead of the answer. cut: the answer ends
-    after ``size`` bytes. mute: only the headers come, and the connection stays open. delay: passed on after
-    ``seconds``. hold: passed on once the test has opened the ``gate``.
+    refuse: answered with ``status``, and ``body`` if there is one, and not forwarded. stall: accepted and never
+    answered nor forwarded. swallow: executed by the server, and the connection ends instead of the response. cut: the
+    response ends after ``size`` bytes. mute: only the headers come, and the connection stays open. delay: forwarded
+    after ``seconds``. hold: forwarded once the test has opened the ``gate``.
     """
 
     kind: Kind
@@ -50,7 +51,7 @@ class Fault:
     gate: threading.Event = field(default_factory=threading.Event)
 
     def takes(self, method: str, path: str) -> bool:
-        """Say whether this call suffers, and count it."""
+        """Return whether this call is affected, and count it."""
         if not self.wants(method, path) or self.done - self.skip >= self.times:
             return False
         self.done += 1
@@ -58,7 +59,7 @@ class Fault:
 
 
 def binding(method: str, path: str) -> bool:
-    """Say whether a call binds a pod."""
+    """Return whether a call binds a pod."""
     return method == "POST" and "/binding" in path
 
 
@@ -69,18 +70,18 @@ def watching(plural: str) -> Callable[[str, str], bool]:
 
 @dataclass
 class Sent:
-    """Binds that arrived: the targets of each pod's, by uid, in order."""
+    """Binds that arrived: the target nodes of each pod, by uid, in order."""
 
     targets: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, body: bytes) -> None:
-        """Take the body of a bind."""
+        """Record the body of a bind."""
         content = json.loads(body)
         self.targets.setdefault(content["metadata"]["uid"], []).append(content["target"]["name"])
 
 
 class Proxy:
-    """Stands in front of the API server of a cluster while its ``with`` block is open."""
+    """Stands in front of the API server of a cluster during its ``with`` block."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.faults: list[Fault] = []
@@ -112,11 +113,11 @@ class Proxy:
         return fault
 
     def part(self) -> None:
-        """Cut every connection and take no new one."""
+        """Cut every connection and accept no new one."""
         self._wait(self._part())
 
     def mend(self) -> None:
-        """Take connections again, at the same port."""
+        """Accept connections again, at the same port."""
         self._wait(self._listen())
 
     # -- in the loop's thread --------------------------------------------------------------------------------------
@@ -218,7 +219,7 @@ def _refusal(fault: Fault) -> web.Response:
 
 
 def _leave(answer: aiohttp.ClientResponse) -> None:
-    """End the connection of an answer that was not read to its end; a farewell of TLS could outlive the loop."""
+    """Abort the connection of an incomplete response; a TLS shutdown could outlive the loop."""
     if answer.connection is not None and answer.connection.transport is not None:
         answer.connection.transport.abort()
 

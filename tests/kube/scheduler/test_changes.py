@@ -1,10 +1,10 @@
-"""What is said of a configuration that was read again."""
+"""Messages about a configuration that was read again."""
 
 from msgspec.structs import replace
 
 from hostler.kube.configuration import default_settings
 from hostler.kube.scheduler.changes import Changes, changes_between
-from hostler.kube.settings import Election, ExtenderSettings, Limits, Profile
+from hostler.kube.settings import ApiLimits, Election, ExtenderSettings, SchedulerProfile
 from hostler.model import QueueRules
 
 OLD = default_settings("ours", "kubernetes")
@@ -16,12 +16,12 @@ def test_equal_settings_have_no_changes():
 
 
 def test_profiles_that_come_go_and_change_are_named():
-    two = replace(OLD, profiles=(Profile("ours", "pack"), Profile("other", "kubernetes")))
+    two = replace(OLD, profiles=(SchedulerProfile("ours", "pack"), SchedulerProfile("other", "kubernetes")))
     assert changes_between(OLD, two).at_once == [
-        "pods of other are placed by kubernetes now",
-        "pods of ours are placed by pack now, no longer by kubernetes",
+        "pods of other are now placed by kubernetes",
+        "pods of ours are now placed by pack, not by kubernetes",
     ]
-    assert "pods of other are placed no more" in changes_between(two, OLD).at_once
+    assert "pods of other are no longer placed" in changes_between(two, OLD).at_once
     assert changes_between(OLD, two).later == []
 
 
@@ -37,10 +37,10 @@ def test_what_the_file_says_of_all_policies_is_named_as_in_the_file():
     assert changes_between(OLD, new).at_once == ["policy kubernetes changed: one_pod_per_node"]
 
 
-def test_what_needs_a_new_start_is_named_with_its_values_but_keys_are_not_shown():
+def test_settings_that_need_a_restart_are_named_without_secrets():
     new = replace(
         OLD,
-        limits=Limits(max_in_flight=8),
+        limits=ApiLimits(max_in_flight=8),
         election=Election(lease_s=30.0, is_on=False),
         queue=QueueRules(backoff_max_ns=1_500_000_000),
         listen="",

@@ -1,4 +1,4 @@
-"""What the log says of a scheduler while the API server is away, and how a term begins and ends."""
+"""The log of a scheduler while the API server is away, and at the start and the end of a term."""
 
 import asyncio
 
@@ -7,11 +7,10 @@ from msgspec.structs import replace
 
 from hostler.cli.main import main
 from hostler.kube.configuration import default_settings
-from hostler.kube.scheduler.complaints import Complaints
-from hostler.kube.scheduler.telling import Telling, tell_start
+from hostler.kube.scheduler.notices import Complaints, TermReport, log_start
 from hostler.telemetry.log import Log
-from tests.kube.faults.script import lost
-from tests.kube.faults.stage import Stage, play
+from tests.kube.faults.scripted_transport import lost
+from tests.kube.faults.simulated_cluster import SimulatedCluster, play
 
 
 def _texts(lines: list[str]) -> list[str]:
@@ -24,12 +23,12 @@ def _texts(lines: list[str]) -> list[str]:
 def test_an_outage_says_what_cannot_be_done_and_what_works_again(election, back):
     lines: list[str] = []
 
-    async def story(stage: Stage) -> None:
-        stage.node("n1")
-        actor = await stage.lead()
-        watching = asyncio.ensure_future(Complaints(actor.scheduler, Log(lines.append), stage.clock).watch())
-        stage.outage.begin(6)
-        await stage.sleep(240)
+    async def story(cluster: SimulatedCluster) -> None:
+        cluster.node("n1")
+        actor = await cluster.lead()
+        watching = asyncio.ensure_future(Complaints(actor.scheduler, Log(lines.append), cluster.clock).watch())
+        cluster.outage.begin(6)
+        await cluster.sleep(240)
         watching.cancel()
 
     play(story, election=election)
@@ -41,14 +40,14 @@ def test_an_outage_says_what_cannot_be_done_and_what_works_again(election, back)
     assert said[-1] == f"INFO  {back}"
 
 
-def test_a_lease_that_is_lost_is_told_with_the_reason_and_that_it_is_waited_for():
+def test_lost_lease_is_logged_with_its_reason_and_the_wait_for_it():
     lines: list[str] = []
 
-    async def story(stage: Stage) -> None:
-        actor = await stage.lead()
-        telling = Telling(actor.scheduler, Log(lines.append), stage.clock)
+    async def story(cluster: SimulatedCluster) -> None:
+        actor = await cluster.lead()
+        report = TermReport(actor.scheduler, Log(lines.append), cluster.clock)
         actor.script.next("lease", lost(), times=None)
-        telling.ended(await actor.task)
+        report.log_end(await actor.task)
 
     play(story)
     (line,) = _texts(lines)
@@ -59,11 +58,11 @@ def test_a_lease_that_is_lost_is_told_with_the_reason_and_that_it_is_waited_for(
 def test_a_start_names_the_file_and_whether_a_node_takes_one_pod_only():
     lines: list[str] = []
     settings = default_settings()
-    tell_start(Log(lines.append), settings, "scheduler.yaml")
+    log_start(Log(lines.append), settings, "scheduler.yaml")
     (policy,) = settings.policies
     alone, other = replace(policy, one_guest_per_host=True), replace(policy, name="other")
-    tell_start(Log(lines.append), replace(settings, policies=(alone,)))
-    tell_start(Log(lines.append), replace(settings, policies=(alone, other)))
+    log_start(Log(lines.append), replace(settings, policies=(alone,)))
+    log_start(Log(lines.append), replace(settings, policies=(alone, other)))
     assert " config=scheduler.yaml " in lines[0]
     assert " one_pod_per_node=no " in lines[0]
     assert " config=none " in lines[1]
@@ -80,5 +79,5 @@ def test_pages_that_others_reach_without_tls_are_warned_of(tmp_path, capsys):
     assert main(["kube", "schedule", "--kubeconfig", str(path), "--listen", "0.0.0.0:0", "--insecure-listen"]) == 3
     said = capsys.readouterr().err
     assert "INFO  starting" in said
-    assert "WARN  tokens that are sent to the pages can be read on their way" in said
+    assert "WARN  tokens can be read on the network" in said
     assert "connection refused" in said

@@ -1,9 +1,9 @@
-"""The journal of a process that loses its lease: each term has a file of its own, and each can be replayed."""
+"""The journal of a process that loses its lease: each term has a file of its own that can be replayed."""
 
 from contextlib import closing
 
 from hostler.engine import Engine, find_policy
-from hostler.engine.journal import Recorder
+from hostler.engine.journals.journal import Recorder
 from hostler.kube.scheduler.journal_files import JournalFiles
 from hostler.model import Host, HostJoined, amounts
 

@@ -1,4 +1,4 @@
-"""Plugins of third parties on a live cluster: found by entry point, reloaded by SIGHUP, blamed where they fail."""
+"""Third-party plugins on a live cluster: found by entry point, reloaded by SIGHUP, and named when they fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from hostler.kube.local import LocalCluster
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.wait import GIVE_UP_S, wait_until
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -20,10 +20,13 @@ import time
 
 import numpy as np
 
+import hostler
+
 class Moody:
     name = "moody"
-    reasons = ("is in a bad mood",)
-    cures = frozenset()
+    reasons = (
+        hostler.ReasonKind(code="is in a bad mood", meaning="It says no.", is_resolvable=False, cures=frozenset()),
+    )
 
     def __init__(self, view, args):
         self._view = view
@@ -35,7 +38,9 @@ class Moody:
 
 class Picky(Moody):
     name = "picky"
-    reasons = ("is not good enough",)
+    reasons = (
+        hostler.ReasonKind(code="is not good enough", meaning="It says no.", is_resolvable=False, cures=frozenset()),
+    )
 
     def evaluate(self, spec, rows):
         return np.array([not self._view.host(row).name.endswith("1") for row in rows.tolist()], np.int64)
@@ -76,7 +81,7 @@ listen: ""
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Install a distribution with plugins, as far as Python can tell; return its folder."""
+    """Install a distribution with plugins, as far as Python can see; return its folder."""
     folder = tmp_path_factory.mktemp("site")
     info = folder / "frost-1.0.dist-info"
     info.mkdir()
@@ -182,7 +187,7 @@ def test_a_plugin_that_cannot_be_made_once_there_are_nodes_changes_nothing(api, 
     process.send_signal(signal.SIGHUP)
     wait_until(lambda: "too many strangers" in log.read_text())
     assert "SIGHUP: policy" not in log.read_text()
-    assert "SIGHUP: nothing was changed: the file is refused" in log.read_text()
+    assert "SIGHUP: nothing changed: the file is invalid" in log.read_text()
     put(api, "second")
     wait_until(lambda: where(api, "second"))
 
@@ -197,7 +202,7 @@ def test_a_plugin_that_hangs_does_not_keep_the_process_from_its_end(api, schedul
     assert api.call("GET", LEASE)["spec"].get("holderIdentity", "") == ""
 
 
-def test_a_plugin_that_nobody_offers_is_refused_before_the_cluster_is_asked(tmp_path):
+def test_unknown_plugin_is_rejected_before_the_cluster_is_contacted(tmp_path):
     file = tmp_path / "scheduler.yaml"
     file.write_text(FILE % "frobnicate")
     result = hostler("kube", "schedule", "--config", str(file), "--kubeconfig", str(tmp_path / "nowhere"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostler.kube.scheduler.pressure import Breaker, Window
+from hostler.kube.scheduler.actions.pressure import Breaker, Window
 
 SECOND = 1_000_000_000
 

@@ -1,4 +1,4 @@
-"""Our scheduler as a process on a real cluster with controllers and kubelets: gangs, preemption with grace, volumes."""
+"""The scheduler process on a real cluster with controllers and kubelets: gangs, graceful preemption, volumes."""
 
 from __future__ import annotations
 
@@ -169,17 +169,17 @@ def test_the_log_tells_what_was_done_and_what_a_new_file_changes(cluster, api, t
         api.call("POST", PODS, pod("fits", "100m", schedulerName="own"))
         assert wait_until(lambda: said("first pod bound"))["pod"] == "default/fits"
         api.call("POST", PODS, pod("huge", "1000", schedulerName="own"))
-        assert "Insufficient cpu" in wait_until(lambda: said("refused"))["why"]
+        assert "Insufficient cpu" in wait_until(lambda: said("unschedulable"))["why"]
 
         process.send_signal(signal.SIGHUP)
-        wait_until(lambda: said("SIGHUP: the configuration was read again: nothing changed"))
+        wait_until(lambda: said("SIGHUP: configuration read: no changes"))
         _of_our_own(file, profile.replace("kubernetes", "pack") + "limits: {max_in_flight: 8}\n")
         process.send_signal(signal.SIGHUP)
-        wait_until(lambda: said("SIGHUP: not taken over, that needs a new start: limits.max_in_flight: 64 became 8"))
-        assert said("SIGHUP: pods of own are placed by pack now, no longer by kubernetes")
+        wait_until(lambda: said("SIGHUP: ignored until a restart: limits.max_in_flight: 64 became 8"))
+        assert said("SIGHUP: pods of own are now placed by pack, not by kubernetes")
         _of_our_own(file, "profiles: [{scheduler_name: own, policy: nonsense}]\n")
         process.send_signal(signal.SIGHUP)
-        assert "nonsense" in wait_until(lambda: said("SIGHUP: nothing was changed"))["why"]
+        assert "nonsense" in wait_until(lambda: said("SIGHUP: nothing changed"))["why"]
     finally:
         process.terminate()
         assert process.wait(30) == 0, log.read_text()

@@ -1,17 +1,18 @@
-"""Volumes that wait for their first consumer, on the API server in memory with a binder of our own in the test."""
+"""Volumes that wait for their first consumer, on the API server in memory; the tests play the volume controller."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.kube.faults.stage import Stage, play
+from tests.async_tests import run_with
+from tests.kube.faults.simulated_cluster import SimulatedCluster, play
 
 LOCAL, CLOUD = "local", "cloud"
 
 
-def storage(stage: Stage) -> None:
+def storage(cluster: SimulatedCluster) -> None:
     for name, provisioner in ((LOCAL, "kubernetes.io/no-provisioner"), (CLOUD, "cloud.example.com")):
-        stage.server.put(
+        cluster.server.put(
             {
                 "kind": "StorageClass",
                 "metadata": {"name": name},
@@ -21,16 +22,16 @@ def storage(stage: Stage) -> None:
         )
 
 
-def claim(stage: Stage, name: str, storage_class: str) -> None:
+def claim(cluster: SimulatedCluster, name: str, storage_class: str) -> None:
     spec = {
         "storageClassName": storage_class,
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "10Gi"}},
     }
-    stage.server.put({"kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec})
+    cluster.server.put({"kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec})
 
 
-def volume(stage: Stage, name: str, node: str, size: str = "10Gi") -> None:
+def volume(cluster: SimulatedCluster, name: str, node: str, size: str = "10Gi") -> None:
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
     spec = {
         "storageClassName": LOCAL,
@@ -38,12 +39,12 @@ def volume(stage: Stage, name: str, node: str, size: str = "10Gi") -> None:
         "capacity": {"storage": size},
         "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
     }
-    stage.server.put(
+    cluster.server.put(
         {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}}
     )
 
 
-def bound(stage: Stage, name: str, to: str) -> None:
+def bound(cluster: SimulatedCluster, name: str, to: str) -> None:
     """Do what the volume controller does when a claim has its volume."""
 
     def how(item):
@@ -56,113 +57,103 @@ def bound(stage: Stage, name: str, to: str) -> None:
             "status": {"phase": "Bound"},
         }
 
-    stage.server.change("persistentvolumeclaims", name, how)
+    cluster.server.change("persistentvolumeclaims", name, how)
 
 
-def pod_with(stage: Stage, name: str, *claims: str, **more) -> None:
+def pod_with(cluster: SimulatedCluster, name: str, *claims: str, **more) -> None:
     volumes = [{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in claims]
-    stage.pod(name, volumes=volumes, **more)
+    cluster.pod(name, volumes=volumes, **more)
 
 
-def found(stage: Stage, resource: str, name: str, namespace: str = "default") -> dict[str, Any]:
-    item = stage.server.get(resource, name, namespace)
+def found(cluster: SimulatedCluster, resource: str, name: str, namespace: str = "default") -> dict[str, Any]:
+    item = cluster.server.get(resource, name, namespace)
     assert item is not None
     return item
 
 
-def selected(stage: Stage, name: str) -> str:
+def selected(cluster: SimulatedCluster, name: str) -> str:
     return (
-        found(stage, "persistentvolumeclaims", name)["metadata"]
+        found(cluster, "persistentvolumeclaims", name)["metadata"]
         .get("annotations", {})
         .get("volume.kubernetes.io/selected-node", "")
     )
 
 
-def test_a_provisioner_is_told_the_node_and_the_pod_is_bound_when_the_claim_is():
-    async def story(stage: Stage) -> None:
-        storage(stage)
-        stage.node("a")
-        claim(stage, "data", CLOUD)
-        await stage.lead()
-        pod_with(stage, "db", "data")
-        await stage.until(lambda: selected(stage, "data") == "a")
-        assert stage.where("db") == ""
-        stage.server.put({"kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": {"capacity": {}}})
-        bound(stage, "data", "disk")
-        await stage.until(lambda: stage.where("db") == "a")
-
-    play(story)
+@run_with(play)
+async def test_provisioner_gets_the_node_and_pod_is_bound_with_the_claim(cluster: SimulatedCluster, /):
+    storage(cluster)
+    cluster.node("a")
+    claim(cluster, "data", CLOUD)
+    await cluster.lead()
+    pod_with(cluster, "db", "data")
+    await cluster.until(lambda: selected(cluster, "data") == "a")
+    assert cluster.where("db") == ""
+    cluster.server.put({"kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": {"capacity": {}}})
+    bound(cluster, "data", "disk")
+    await cluster.until(lambda: cluster.where("db") == "a")
 
 
-def test_the_smallest_local_volume_that_will_do_is_reserved():
-    async def story(stage: Stage) -> None:
-        storage(stage)
-        stage.node("a")
-        stage.node("b")
-        volume(stage, "big", "b", "100Gi")
-        volume(stage, "fits", "b", "20Gi")
-        volume(stage, "small", "b", "5Gi")
-        claim(stage, "data", LOCAL)
-        await stage.lead()
-        pod_with(stage, "db", "data")
-        await stage.until(lambda: found(stage, "persistentvolumes", "fits", "")["spec"].get("claimRef"))
-        reference = found(stage, "persistentvolumes", "fits", "")["spec"]["claimRef"]
-        assert (reference["namespace"], reference["name"]) == ("default", "data")
-        bound(stage, "data", "fits")
-        await stage.until(lambda: stage.where("db") == "b")
-
-    play(story)
+@run_with(play)
+async def test_the_smallest_local_volume_that_will_do_is_reserved(cluster: SimulatedCluster, /):
+    storage(cluster)
+    cluster.node("a")
+    cluster.node("b")
+    volume(cluster, "big", "b", "100Gi")
+    volume(cluster, "fits", "b", "20Gi")
+    volume(cluster, "small", "b", "5Gi")
+    claim(cluster, "data", LOCAL)
+    await cluster.lead()
+    pod_with(cluster, "db", "data")
+    await cluster.until(lambda: found(cluster, "persistentvolumes", "fits", "")["spec"].get("claimRef"))
+    reference = found(cluster, "persistentvolumes", "fits", "")["spec"]["claimRef"]
+    assert (reference["namespace"], reference["name"]) == ("default", "data")
+    bound(cluster, "data", "fits")
+    await cluster.until(lambda: cluster.where("db") == "b")
 
 
-def test_a_pod_without_a_volume_it_could_have_waits_with_the_reason():
-    async def story(stage: Stage) -> None:
-        storage(stage)
-        stage.node("a")
-        claim(stage, "data", LOCAL)
-        await stage.lead()
-        pod_with(stage, "db", "data")
-        await stage.until(lambda: stage.why("db"))
-        assert "didn't find available persistent volumes" in stage.why("db")
-        volume(stage, "disk", "a")
-        await stage.until(lambda: found(stage, "persistentvolumes", "disk", "")["spec"].get("claimRef"))
-        bound(stage, "data", "disk")
-        await stage.until(lambda: stage.where("db") == "a")
-
-    play(story)
+@run_with(play)
+async def test_a_pod_without_a_volume_it_could_have_waits_with_the_reason(cluster: SimulatedCluster, /):
+    storage(cluster)
+    cluster.node("a")
+    claim(cluster, "data", LOCAL)
+    await cluster.lead()
+    pod_with(cluster, "db", "data")
+    await cluster.until(lambda: cluster.why("db"))
+    assert "didn't find available persistent volumes" in cluster.why("db")
+    volume(cluster, "disk", "a")
+    await cluster.until(lambda: found(cluster, "persistentvolumes", "disk", "")["spec"].get("claimRef"))
+    bound(cluster, "data", "disk")
+    await cluster.until(lambda: cluster.where("db") == "a")
 
 
-def test_a_provisioner_that_gives_up_a_node_sends_the_pod_elsewhere():
-    async def story(stage: Stage) -> None:
-        storage(stage)
-        stage.node("a")
-        stage.node("b")
-        claim(stage, "data", CLOUD)
-        await stage.lead()
-        pod_with(stage, "db", "data")
-        await stage.until(lambda: selected(stage, "data"))
-        first = selected(stage, "data")
-        await stage.sleep(2)
+@run_with(play)
+async def test_a_provisioner_that_gives_up_a_node_sends_the_pod_elsewhere(cluster: SimulatedCluster, /):
+    storage(cluster)
+    cluster.node("a")
+    cluster.node("b")
+    claim(cluster, "data", CLOUD)
+    await cluster.lead()
+    pod_with(cluster, "db", "data")
+    await cluster.until(lambda: selected(cluster, "data"))
+    first = selected(cluster, "data")
+    await cluster.sleep(2)
 
-        def give_up(item):
-            return {**item, "metadata": {**item["metadata"], "annotations": {}}}
+    def give_up(item):
+        return {**item, "metadata": {**item["metadata"], "annotations": {}}}
 
-        stage.server.change("nodes", first, lambda item: {**item, "spec": {"unschedulable": True}}, "")
-        stage.server.change("persistentvolumeclaims", "data", give_up)
-        await stage.until(lambda: selected(stage, "data") not in ("", first))
-        second = selected(stage, "data")
-        stage.server.put({"kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": {"capacity": {}}})
-        bound(stage, "data", "disk")
-        await stage.until(lambda: stage.where("db") == second)
-
-    play(story)
+    cluster.server.change("nodes", first, lambda item: {**item, "spec": {"unschedulable": True}}, "")
+    cluster.server.change("persistentvolumeclaims", "data", give_up)
+    await cluster.until(lambda: selected(cluster, "data") not in ("", first))
+    second = selected(cluster, "data")
+    cluster.server.put({"kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": {"capacity": {}}})
+    bound(cluster, "data", "disk")
+    await cluster.until(lambda: cluster.where("db") == second)
 
 
-def test_claims_that_must_be_bound_before_are_waited_for():
-    async def story(stage: Stage) -> None:
-        stage.node("a")
-        await stage.lead()
-        pod_with(stage, "db", "data")
-        await stage.until(lambda: stage.why("db"))
-        assert 'persistentvolumeclaim "data" not found' in stage.why("db")
-
-    play(story)
+@run_with(play)
+async def test_claims_that_must_be_bound_before_are_waited_for(cluster: SimulatedCluster, /):
+    cluster.node("a")
+    await cluster.lead()
+    pod_with(cluster, "db", "data")
+    await cluster.until(lambda: cluster.why("db"))
+    assert 'persistentvolumeclaim "data" not found' in cluster.why("db")

@@ -1,20 +1,22 @@
-"""What the pages say: explanations, candidates, the queue, plans, metrics, and what is under way."""
+"""The content of the pages: explanations, candidates, the queue, plans, metrics, and work in progress."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import msgspec
 
-from hostler.cli.explaining import Explained, as_data
+from hostler.cli.output.explanations import ShownExplanation, explanation_data
+from hostler.kube.scheduler.meters import METRICS
 from hostler.model import Explanation, Guest
-from tests.kube.service.serving import has_decided, node, pod, scheduling, server_with
+from tests.kube.service.service_in_process import has_decided, node, pod, scheduling, server_with
 from tests.wait import GIVE_UP_S, until
 
 
 def ask(server, *paths, ready=lambda scheduler: True):
-    """Return the answers to some pages, once the scheduler is as wanted."""
+    """Return the responses of some pages, once the scheduler is ready."""
 
     async def main():
         async with scheduling(server) as pages:
@@ -48,7 +50,9 @@ def test_the_explanation_is_the_object_that_the_command_prints():
     (found,) = ask(server, "/v1/explain/default/huge", ready=has_decided)
     inner = found | {"decision": found["decision"] | {"host": ""}}
     explanation = msgspec.convert(inner, Explanation)
-    printed = as_data(Explained(guest=Guest(name="huge"), explanation=explanation, message=found["message"]))
+    printed = explanation_data(
+        ShownExplanation(guest=Guest(name="huge"), explanation=explanation, message=found["message"])
+    )
     printed = json.loads(msgspec.json.encode(printed))
     assert printed == {key: value for key, value in found.items() if key != "notes"}
 
@@ -59,7 +63,7 @@ def test_a_pod_of_another_scheduler_is_explained_as_if_it_were_ours():
     found, again = ask(server, path, path)
     assert again == found
     assert found["message"] == "0/1 nodes are available: 1 Insufficient cpu."
-    assert found["notes"] == ["the pod names scheduler other: it is explained as if it named hostler-scheduler"]
+    assert found["notes"] == ["the pod names scheduler other; it is explained as if it named hostler-scheduler"]
 
 
 def test_explaining_changes_no_decision():
@@ -114,14 +118,14 @@ def test_the_queue_shows_states_reasons_and_next_tries():
 
 
 def crew(minimum, *members):
-    """Return a gang and its members, that ask for so many cpus."""
+    """Return a gang and its members, which request these cpus."""
     policy = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
     group = {"kind": "PodGroup", "metadata": {"name": "crew"}, "spec": policy}
     named = {"schedulingGroup": {"podGroupName": "crew"}}
     return group, *(pod(f"crew-{number}", cpu, **named) for number, cpu in enumerate(members))
 
 
-def test_a_gang_that_does_not_fit_is_described_by_the_same_words_everywhere():
+def test_unplaceable_gang_is_described_in_the_same_words_everywhere():
     server = server_with(node("a", "8"), node("b", "8"), *crew(3, "7", "7", "7"))
     lacking = "gang default/crew needs 1 more of its members placed: 0/2 nodes are available: 2 Insufficient cpu."
     paths = [f"/v1/explain/default/crew-{number}" for number in range(3)]
@@ -141,7 +145,7 @@ def test_a_gang_that_does_not_fit_is_described_by_the_same_words_everywhere():
     assert {one["reason"] for one in planned} == {lacking}
 
 
-def test_the_explanation_of_a_member_tells_what_was_decided_of_it_in_its_gang():
+def test_explanation_of_a_member_reports_its_gangs_decision():
     server = server_with(node("a", "8"), node("b", "8"), *crew(3, "7", "7", "7"))
     (found,) = ask(server, "/v1/explain/default/crew-2", ready=has_decided)
     assert set(found["feasible"]) == {"a", "b"}
@@ -152,7 +156,7 @@ def test_a_pod_with_gates_is_explained_with_their_names():
     server = server_with(node("n"), pod("gated", schedulingGates=[{"name": "example.org/wait"}]))
     (found,) = ask(server, "/v1/explain/default/gated", ready=has_decided)
     (note,) = found["notes"]
-    assert note.startswith("the pod waits for its scheduling gates (example.org/wait)")
+    assert note.startswith("the pod has scheduling gates (example.org/wait)")
 
 
 def test_what_no_node_offers_is_said():
@@ -229,12 +233,26 @@ def metrics_of(text):
     return {name: float(value) for name, value in rows}
 
 
+async def metrics_with(pages, name):
+    """Return the text of the metrics once one of them is there."""
+    async with asyncio.timeout(GIVE_UP_S):
+        while name not in (text := (await pages.get("/metrics"))[1]):
+            await asyncio.sleep(0.1)
+    return text
+
+
 def test_metrics_have_the_stems_of_kube_scheduler():
     server = server_with(
         node("n", "2"), pod("fits"), pod("huge", "10"), pod("gated", schedulingGates=[{"name": "g"}]),
         pod("other", schedulerName="other"),
     )  # fmt: skip
-    (text,) = ask(server, "/metrics", ready=has_decided)
+
+    async def main():
+        async with scheduling(server) as pages:
+            await until(lambda: has_decided(pages.scheduler))
+            return await metrics_with(pages, "hostler_missing_scheduled_events")  # counted a moment after the start
+
+    text = asyncio.run(main())
     found = metrics_of(text)
     profile = 'profile="hostler-scheduler"'
     assert found[f'hostler_schedule_attempts_total{{{profile},result="scheduled"}}'] == 1
@@ -248,10 +266,12 @@ def test_metrics_have_the_stems_of_kube_scheduler():
     assert found['hostler_oldest_pending_pod_seconds{priority="0"}'] >= 0
     assert found["hostler_leader"] == 1
     assert found['hostler_relists_total{resource="pods"}'] == 0
+    shown = set(re.findall(r"^# HELP (\S+)", text, re.MULTILINE))
+    assert {METRICS.shown_name(spec) for spec in METRICS} <= shown, "every metric that is declared is shown"
     assert not [name for name in found if name.startswith("scheduler_")]
 
 
-def test_metrics_come_under_kube_schedulers_prefix_too_where_that_is_wanted():
+def test_metrics_use_kube_schedulers_prefix_too_if_requested():
     async def main():
         async with scheduling(server_with(node("n"), pod("a")), with_shared_metrics=True) as pages:
             await until(lambda: has_decided(pages.scheduler))
@@ -269,10 +289,7 @@ def test_a_pod_that_was_bound_before_a_crash_and_has_no_event_is_counted():
     async def main():
         server.put(pod("lost", nodeName="n"))
         async with scheduling(server) as pages:
-            async with asyncio.timeout(GIVE_UP_S):
-                while "hostler_missing_scheduled_events" not in (text := (await pages.get("/metrics"))[1]):
-                    await asyncio.sleep(0.1)
-            return metrics_of(text)
+            return metrics_of(await metrics_with(pages, "hostler_missing_scheduled_events"))
 
     assert asyncio.run(main())["hostler_missing_scheduled_events"] == 1
 

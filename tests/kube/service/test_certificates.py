@@ -1,4 +1,4 @@
-"""The certificate of the pages is renewed by replacing its files; until both are whole the old one is shown."""
+"""The certificate of the pages is renewed by replacing its files; until both are complete the old one is used."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import ssl
 
 from cryptography import x509
 
-from hostler.kube.service.certificates import ServedCertificate
+from hostler.kube.service.server import ServedCertificate
 from tests.kube.api.certificates import Authority
-from tests.kube.service.serving import scheduling, server_with
+from tests.kube.service.service_in_process import scheduling, server_with
 from tests.wait import GIVE_UP_S
 
 
@@ -21,7 +21,7 @@ def write(folder, pair):
 
 
 async def shown_by(port):
-    """Return the name in the certificate that is shown."""
+    """Return the name in the certificate of the server."""
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
@@ -48,32 +48,29 @@ def test_pages_show_a_certificate_that_was_replaced(tmp_path):
             return first, await shown_by(port)
 
     assert asyncio.run(main()) == ("old", "new")
-    assert f"{tmp_path / 'tls.crt'}: the new certificate is shown from now on" in said
+    assert f"{tmp_path / 'tls.crt'}: the new certificate is in use" in said
 
 
-def test_half_of_a_new_pair_changes_nothing_and_is_told_once(tmp_path):
+async def test_half_of_a_new_pair_changes_nothing_and_is_told_once(tmp_path):
     authority = Authority()
     write(tmp_path, authority.sign("old"))
     said: list[str] = []
     certificate = ServedCertificate(tmp_path / "tls.crt", tmp_path / "tls.key", said.append)
     new = authority.sign("new")
 
-    async def main():
-        server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", ssl=certificate.context)
-        port = server.sockets[0].getsockname()[1]
-        seen = []
-        for change in (
-            lambda: (tmp_path / "tls.crt").write_bytes(new.certificate),
-            lambda: None,
-            lambda: (tmp_path / "tls.key").unlink(),
-            lambda: (tmp_path / "tls.key").write_bytes(new.key),
-        ):
-            change()
-            certificate.look()
-            seen.append((await shown_by(port), len(said)))
-        server.close()
-        await server.wait_closed()
-        return seen
-
-    assert asyncio.run(main()) == [("old", 1), ("old", 1), ("old", 2), ("new", 3)]
-    assert "the old one is still shown" in said[0]
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", ssl=certificate.context)
+    port = server.sockets[0].getsockname()[1]
+    seen = []
+    for change in (
+        lambda: (tmp_path / "tls.crt").write_bytes(new.certificate),
+        lambda: None,
+        lambda: (tmp_path / "tls.key").unlink(),
+        lambda: (tmp_path / "tls.key").write_bytes(new.key),
+    ):
+        change()
+        certificate.look()
+        seen.append((await shown_by(port), len(said)))
+    server.close()
+    await server.wait_closed()
+    assert seen == [("old", 1), ("old", 1), ("old", 2), ("new", 3)]
+    assert "the old one stays in use" in said[0]

@@ -1,16 +1,16 @@
-"""Alive and ready: a stuck engine is noticed, a busy one is not blamed, a standby is ready."""
+"""Alive and ready: a stuck engine is noticed, a busy one is accepted, a standby is ready."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 
-from hostler.kube.api.client import Client
+from hostler.kube.api.client import KubeClient
 from hostler.kube.configuration import default_settings
 from hostler.kube.memory.virtual_time import SimClock, run_simulation
 from hostler.kube.scheduler.process import Scheduler
-from hostler.kube.service.health import Health
-from tests.kube.service.serving import node, pod, scheduling, server_with
+from hostler.kube.service.health import HealthMonitor
+from tests.kube.service.service_in_process import node, pod, scheduling, server_with
 
 
 class Slow:
@@ -28,15 +28,15 @@ class Slow:
 
 
 def watched(executor, seconds):
-    """Return why a scheduler is dead after so many seconds, by its health."""
+    """Return why a scheduler is dead after this many seconds, by its health."""
 
     async def main():
         server = server_with(node("n"), pod("a"))
         scheduler = Scheduler(
-            Client(server.transport()), default_settings(), clock=SimClock(), executor=executor, identity="me",
+            KubeClient(server.transport()), default_settings(), clock=SimClock(), executor=executor, identity="me",
             random=random.Random(1),
         )  # fmt: skip
-        health = Health(scheduler, executor, SimClock())
+        health = HealthMonitor(scheduler, executor, SimClock())
         stop = asyncio.Event()
         tasks = [asyncio.ensure_future(scheduler.run(stop)), asyncio.ensure_future(health.watch())]
         await asyncio.sleep(seconds)
@@ -51,7 +51,7 @@ def watched(executor, seconds):
 
 def test_an_engine_that_does_not_come_back_is_dead_after_half_a_minute():
     assert watched(Slow(10_000), 25) == ""
-    assert watched(Slow(10_000), 60) == "the engine has not come back for 60 s"
+    assert watched(Slow(10_000), 60) == "the engine has not responded for 60 s"
 
 
 def test_a_slow_engine_is_alive():
@@ -77,7 +77,7 @@ def test_a_standby_is_ready_and_says_that_it_is_one():
     assert live == (200, "ok")
 
 
-def test_a_scheduler_that_may_not_list_is_not_ready_and_says_what_is_missing():
+def test_scheduler_without_list_right_is_not_ready_and_names_the_right():
     server = server_with(node("n"))
     server.permissions.denied.add(("hostler", "list", "nodes"))
 

@@ -12,22 +12,22 @@ import aiohttp
 import pytest
 
 from hostler.kube.api.access import read_access
-from hostler.kube.api.clock import SteadyClock
-from hostler.kube.api.connect import client_for
+from hostler.kube.api.http import client_for
 from hostler.kube.configuration import default_settings
 from hostler.kube.live.via import ask_scheduler
-from hostler.kube.scheduler.executor import OwnThread
 from hostler.kube.scheduler.process import Scheduler
-from hostler.kube.service.serving import serve
-from tests.cli.running import hostler
-from tests.kube.service.serving import has_decided, pod
+from hostler.kube.service.server import serve
+from hostler.runtime.clock import SteadyClock
+from hostler.runtime.engine_thread import EngineThread
+from tests.cli.cli_in_process import hostler
+from tests.kube.service.service_in_process import has_decided, pod
 from tests.wait import until
 
 
 @asynccontextmanager
 async def scheduling(cluster, listen="127.0.0.1:0", **options):
     """Run a scheduler with the rights that a scheduler has, and serve its pages."""
-    client, executor, clock = client_for(cluster.kubeconfig("hostler")), OwnThread(), SteadyClock()
+    client, executor, clock = client_for(cluster.kubeconfig("hostler")), EngineThread(), SteadyClock()
     scheduler = Scheduler(
         client, default_settings(), clock=clock, executor=executor, identity="me", random=random.Random(1)
     )
@@ -97,13 +97,13 @@ def test_commands_ask_the_scheduler_itself(control_plane, namespace, tmp_path):
     assert explained.code == 0, explained.err
     assert explained.lines[0].startswith(f"{namespace}/huge (cpu 100) fits nowhere")
     assert [(row["name"], row["attempts"] is None) for row in queue.json["pods"]] == [("huge", False)]
-    assert (plan.code, plan.lines[-1]) == (1, "0 of 1 pods would be placed, 0 evicted.")
+    assert (plan.code, plan.lines[-1]) == (1, "0 of 1 pod would be placed, 0 evicted.")
     assert refused.code == 3
     assert "user nobody may not list pods everywhere" in refused.error
 
 
 def own_address():
-    """Return an address of this machine that is not the loopback: API servers do not proxy to that."""
+    """Return an address of this machine other than the loopback: API servers do not proxy to that."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.254", 9))  # sends nothing
@@ -113,7 +113,7 @@ def own_address():
 
 
 def publish(cluster, namespace, address, port):
-    """Make a service whose only pod says that it is at our address, as a kubelet and a controller would."""
+    """Create a service whose only pod has our address, as a kubelet and a controller would."""
     spaces = f"/api/v1/namespaces/{namespace}"
     with cluster.api() as api:
         api.call("POST", f"{spaces}/pods", pod("scheduler", namespace=namespace, schedulerName="nobody"))
@@ -137,7 +137,7 @@ def publish(cluster, namespace, address, port):
 
 
 @pytest.mark.long  # it listens on an address of this machine beside the loopback, so it does not run by default
-def test_the_service_is_reached_through_the_api_server_with_the_callers_own_rights(control_plane, namespace):
+def test_service_is_reached_through_the_api_server_with_callers_rights(control_plane, namespace):
     host = own_address()
     access = read_access(control_plane.kubeconfig())
     proxied = f"/api/v1/namespaces/{namespace}/services/scheduler:http/proxy"

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from hostler.sim.filling import BINS, KINDS, Curves, FillingResult
-from hostler.sim.scenarios.outcome import Outcome, Series, Waits
+from hostler.sim.fill_experiment import BINS, KINDS, Curves, FillResult
+from hostler.sim.scenarios.outcome import ScenarioOutcome, Series, WaitTimes
 
 
-def filled(policy: str = "fgd", seed: int = 42, workload: str = "default", **fields: Any) -> FillingResult:
+def filled(policy: str = "fgd", seed: int = 42, workload: str = "default", **fields: Any) -> FillResult:
     """Return an experiment on ten gpus, of which a seed leaves one percent more in use."""
     most = 80 + seed % 10
-    result = FillingResult(
+    result = FillResult(
         workload=workload,
         policy=policy,
         seed=seed,
@@ -35,17 +35,17 @@ def filled(policy: str = "fgd", seed: int = 42, workload: str = "default", **fie
     return msgspec.structs.replace(result, **fields)
 
 
-def played(policy: str = "spread", seed: int = 1, scenario: str = "two nights", **fields: Any) -> Outcome:
+def played(policy: str = "spread", seed: int = 1, scenario: str = "two nights", **fields: Any) -> ScenarioOutcome:
     """Return a scenario of three hosts and five measurements."""
     shares = (0.0, 0.25, 0.5, 0.75, 1.0)
     nothing = (0.0,) * 5
-    waits = Waits(12, 61.5, 30.0, 97.25, 119.0)
-    outcome = Outcome(
+    waits = WaitTimes(12, 61.5, 30.0, 97.25, 119.0)
+    outcome = ScenarioOutcome(
         scenario=scenario, policy=policy, seed=seed, hosts=3, guests=1234, began=1230, finished=1200, running=30,
         waiting=2, dropped=1, gave_up=3, failed_by_kind={"cpu_only": 4}, evictions=17, restarts=5, migrations=6,
         host_failures=2, lost_work_s=5400.0, span_s=14_400.0, cpu_mean=0.4321, memory_mean=0.2, gpu_mean=0.0,
         cpu_peak=1.0, gpu_peak=0.0, fragmented_mean=0.0, stranded_cpu_mean=0.01, stranded_memory_mean=0.0,
-        overloaded_share=0.0, waits=waits, waits_by_priority={"0": waits, "100": Waits(3, 1.0, 1.0, 1.0, 1.0)},
+        overloaded_share=0.0, waits=waits, waits_by_priority={"0": waits, "100": WaitTimes(3, 1.0, 1.0, 1.0, 1.0)},
         waits_by_size={"up to 4 cores": waits},
         series=Series(
             at_s=(0.0, 3600.0, 7200.0, 10_800.0, 14_400.0), running=(0, 1, 2, 3, 4), waiting=(4, 3, 2, 1, 0),

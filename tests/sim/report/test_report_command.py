@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from hostler.sim.cells import Cell, Done, cell_key
-from hostler.sim.cells import CellResult as Result
-from hostler.sim.report import report
+from hostler.sim.report import report_page
 from hostler.sim.report.runs import Result as Kept
-from hostler.sim.sweeps import ResultFolder
-from tests.cli.running import hostler
+from hostler.sim.sweeps.cells import CellResult as Result
+from hostler.sim.sweeps.cells import CellRun, SweepCell, cell_key
+from hostler.sim.sweeps.sweep import ResultFolder
+from tests.cli.cli_in_process import hostler
 from tests.sim.report.samples import filled, played
 
 
@@ -35,21 +35,26 @@ def test_files_and_lists_of_results_become_one_page(written, tmp_path):
     more: list[Kept] = [filled("first_fit"), played()]
     result, target = made(tmp_path, written("one.json", one), written("more.json", more))
     assert result.code == 0, result.err
-    assert target.read_text() == report([one, *more])
+    assert target.read_text() == report_page([one, *more])
+
+
+def test_report_says_what_it_wrote(written, tmp_path):
+    result, target = made(tmp_path, written("one.json", [filled("fgd"), filled("first_fit")]))
+    assert result.out == f"wrote {target}: 2 runs, {target.stat().st_size:,} bytes\n"
 
 
 def test_a_result_may_come_from_standard_input(tmp_path):
     result = hostler("sim", "report", "-", "-O", "-", stdin=msgspec.json.encode(filled()).decode())
-    assert result.out == report([filled()])
+    assert result.out == report_page([filled()])
 
 
 def test_the_folder_of_a_sweep_becomes_a_page(tmp_path):
     folder = ResultFolder(tmp_path / "results")
     folder.prepare()
-    cell = Cell(policy="fgd")
+    cell = SweepCell(policy="fgd")
     figures = {"gpu_percent": 91.25, "failed": 5.0, "frag_percent": 3.0}
     kept = Result(key=cell_key(cell), hostler="0", cell=cell, figures=figures)
-    folder.keep(Done(msgspec.json.encode(kept), 1.0))
+    folder.keep(CellRun(msgspec.json.encode(kept), 1.0))
     result, target = made(tmp_path, folder.path)
     assert result.code == 0, result.err
     assert "91.25" in target.read_text()
@@ -74,7 +79,10 @@ def test_the_folder_of_a_sweep_becomes_a_page(tmp_path):
             played(series=msgspec.structs.replace(played().series, at_s=(4.0, 3.0, 2.0, 1.0, 0.0))),
             "bad.json: the times of its series are not in order",
         ),
-        (Result(key="k", hostler="0", cell=Cell(policy="fgd")), "bad.json: the result has no figure 'gpu_percent'"),
+        (
+            Result(key="k", hostler="0", cell=SweepCell(policy="fgd")),
+            "bad.json: the result has no figure 'gpu_percent'",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_by_name_and_nothing_is_written(written, tmp_path, content, problem):

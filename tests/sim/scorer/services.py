@@ -7,21 +7,22 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from hostler.engine import typical_mix
 from hostler.model import Device, DeviceRequest, GuestSpec, Host, amounts
-from hostler.sim.filling import Filling
+from hostler.sim.fill_experiment import FillExperiment
 from hostler.sim.scorer.client import ClientOptions, ScorerClient
 from hostler.sim.scorer.network import shipped_network
 from hostler.sim.scorer.service import ScoringService
 
 GIB = 2**30
+Server = TypeVar("Server", bound=ThreadingHTTPServer | ScoringService)
 
 
-def small_fleet(guests: int = 60) -> Filling:
+def small_fleet(guests: int = 60) -> FillExperiment:
     """Return six hosts of three kinds and guests of six kinds that ask for more than there is."""
     hosts = tuple(
         Host(
@@ -43,13 +44,14 @@ def small_fleet(guests: int = 60) -> Filling:
     )
     order = np.arange(guests, dtype=np.int64) * 7 % len(specs)
     order[::4] = 2
-    return Filling("small", hosts, specs, order, typical_mix(specs))
+    return FillExperiment("small", hosts, specs, order, typical_mix(specs))
 
 
 @contextmanager
-def served(server: ThreadingHTTPServer) -> Iterator[ThreadingHTTPServer]:
+def served(server: Server) -> Iterator[Server]:
     """Run a server in a thread."""
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    arguments: dict[str, Any] = {"poll_interval": 0.02} if isinstance(server, ThreadingHTTPServer) else {}
+    thread = threading.Thread(target=server.serve_forever, kwargs=arguments)
     thread.start()
     try:
         yield server

@@ -8,8 +8,8 @@ import pytest
 
 from hostler.engine import find_policy
 from hostler.errors import InputError
-from hostler.sim.filling import fill
-from hostler.sim.scorer.run import answer_alone, fill_asking
+from hostler.sim.fill_experiment import run_fill_experiment
+from hostler.sim.scorer.run import fill_with_service, service_only_policy
 from tests.ports import silent_port
 from tests.sim.scorer.services import Part, asking, playing, small_fleet
 
@@ -18,7 +18,7 @@ PLACED = 12
 
 
 def filled(client, **options):
-    return fill_asking(FLEET, answer_alone(FLEET), client, 42, **options)
+    return fill_with_service(FLEET, service_only_policy(FLEET), client, 42, **options)
 
 
 def nonsense(part: Part) -> None:
@@ -114,7 +114,7 @@ def test_a_bad_answer_is_counted_and_the_guests_are_decided_without_it(part, kin
     assert run.questions.failures == {kind: PLACED}
     assert says in run.questions.first_failure[kind]
     assert (run.questions.asked, run.questions.answered, run.decided_without) == (PLACED, 0, PLACED)
-    without = fill(FLEET, answer_alone(FLEET), 42)
+    without = run_fill_experiment(FLEET, service_only_policy(FLEET), 42)
     assert run.result == without, "ties alone decide"
 
 
@@ -178,7 +178,7 @@ def test_without_an_answer_guests_may_be_refused():
 def test_without_an_answer_another_policy_may_decide():
     with playing(nonsense) as client:
         run = filled(client, on_failure="fall_back", fall_back=find_policy("gpu_packing"))
-    other = fill(FLEET, find_policy("gpu_packing"), 42)
+    other = run_fill_experiment(FLEET, find_policy("gpu_packing"), 42)
     assert run.result.fragmentation == other.fragmentation
     assert run.result.curves == other.curves
     assert run.decided_without == PLACED - other.failed, "nobody asks where no host fits"
@@ -200,7 +200,7 @@ def test_a_node_without_a_score_gets_zero_or_no_guest():
         zero = filled(client)
     with playing(only_the_first, missing="refuse") as client:
         refuse = filled(client)
-    assert zero.result == fill(FLEET, answer_alone(FLEET), 42), "all have zero, so ties decide"
+    assert zero.result == run_fill_experiment(FLEET, service_only_policy(FLEET), 42), "all have zero, so ties decide"
     assert zero.questions.missing_scores > 0
     assert refuse.result.curves != zero.result.curves
     assert refuse.questions.failures == {}

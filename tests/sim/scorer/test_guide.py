@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.sim.scorer.services import served
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "own-model.md"

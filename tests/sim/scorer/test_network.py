@@ -11,23 +11,23 @@ from safetensors.numpy import save_file
 
 from hostler.errors import InputError
 from hostler.sim.datasets import find_data
-from hostler.sim.scorer.features import FEATURES, Candidates, Wish, features_of
+from hostler.sim.scorer.features import FEATURES, CandidateHosts, GuestNeeds, features_of
 from hostler.sim.scorer.fragments import EncodedMix
-from hostler.sim.scorer.network import SHIPPED, Layer, Network, load_network, save_network, shipped_network
+from hostler.sim.scorer.network import SHIPPED, Layer, ScorerNetwork, load_network, save_network, shipped_network
 from hostler.sim.traces.openb import SEEDS
 from tests.sim.scorer.services import small_fleet
 
 MIX = small_fleet().mix
 
 
-def tiny(features=("cpu_free", "relief"), weights=((1.0,), (2.0,)), bias=(50.0,), mix=MIX) -> Network:
+def tiny(features=("cpu_free", "relief"), weights=((1.0,), (2.0,)), bias=(50.0,), mix=MIX) -> ScorerNetwork:
     layers = [Layer(np.array(weights), np.array(bias))]
-    return Network("tiny", layers, features, [0.0] * len(features), [1.0] * len(features), mix)
+    return ScorerNetwork("tiny", layers, features, [0.0] * len(features), [1.0] * len(features), mix)
 
 
-def hosts(left, cpu=64_000, free=32_000) -> Candidates:
+def hosts(left, cpu=64_000, free=32_000) -> CandidateHosts:
     n = len(left)
-    return Candidates(
+    return CandidateHosts(
         np.full(n, cpu), np.full(n, free), np.full(n, 2**38), np.full(n, 2**37), np.array(left), np.zeros(n, np.int64)
     )
 
@@ -85,19 +85,21 @@ def test_a_network_that_does_not_fit_together_is_refused(parts):
 
 def test_a_network_may_look_at_few_features():
     scores = tiny(features=("gpus_idle",), weights=((8.0,),), bias=(10.0,)).scores(
-        Wish(1000, 0, 1, 1000, is_constrained=False), hosts([[1000, 1000], [1000, 500]])
+        GuestNeeds(1000, 0, 1, 1000, is_constrained=False), hosts([[1000, 1000], [1000, 500]])
     )
     assert scores.tolist() == [12, 11]
 
 
 def test_scores_stay_between_0_and_100():
-    wish = Wish(1000, 0, 0, 0, is_constrained=False)
+    wish = GuestNeeds(1000, 0, 0, 0, is_constrained=False)
     for bias, score in ((200.0, 100), (-200.0, 0)):
         assert tiny(bias=(bias,)).scores(wish, hosts([[1000]])).tolist() == [score]
 
 
 def test_features_say_how_gpus_stand():
-    table = features_of(Wish(8000, 2**36, 1, 400, is_constrained=True), hosts([[1000, 500, 300, -1]]), EncodedMix(MIX))
+    table = features_of(
+        GuestNeeds(8000, 2**36, 1, 400, is_constrained=True), hosts([[1000, 500, 300, -1]]), EncodedMix(MIX)
+    )
     seen = dict(zip(FEATURES, table[0].tolist(), strict=True))
     assert (seen["gpus"], seen["gpus_idle"], seen["gpus_shared"], seen["gpus_that_fit"]) == (3 / 8, 1 / 8, 2 / 8, 2 / 8)
     assert (seen["largest_left"], seen["smallest_fit"]) == (1.0, 0.5)
@@ -107,7 +109,7 @@ def test_features_say_how_gpus_stand():
 
 
 def test_hosts_without_gpus_and_odd_amounts_have_features_too():
-    wish = Wish(0, 0, 2, 1000, is_constrained=False)
+    wish = GuestNeeds(0, 0, 2, 1000, is_constrained=False)
     for left, cpu in (([[], []], 64_000), ([[-1, -1]], 0), ([[1000, -1]], 2**60)):
         columns = hosts(np.array(left, dtype=np.int64), cpu=cpu, free=-cpu)
         table = features_of(wish, columns, EncodedMix(MIX))

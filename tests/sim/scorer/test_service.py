@@ -15,7 +15,7 @@ from hostler.manifests import guest_to_pod, host_to_node
 from hostler.model import Guest
 from hostler.sim.scorer.network import shipped_network
 from hostler.sim.scorer.service import ScoringService
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.sim.scorer.services import our_service, served, small_fleet
 from tests.wait import GIVE_UP_S
 
@@ -106,7 +106,8 @@ def test_other_paths_and_methods_are_told_apart(service):
 def test_a_request_without_a_length_or_with_too_much_is_not_read():
     with served(ScoringService(shipped_network(), port=0, most_bytes=100)) as small:
         assert ask(small, b" " * 101)[0] == 413
-        assert ask(small, b"", headers={"Content-Length": "many"})[0] == 411
+        assert ask(small, b"0\r\n\r\n", headers={"Transfer-Encoding": "chunked"})[0] == 411
+        assert ask(small, b"", headers={"Content-Length": "many"})[0] == 400, "that is no HTTP"
 
 
 def test_a_port_in_use_is_told(service):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hostler.config import write_yaml
-from tests.cli.running import Result, hostler
+from tests.cli.cli_in_process import Result, hostler
 
 PREFIX = "alibabacloud.com/"
 STOCK = (

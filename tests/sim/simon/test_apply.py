@@ -7,10 +7,10 @@ import pytest
 from hostler.engine import find_policy
 from hostler.manifests import guest_to_pod, host_to_node
 from hostler.model import Guest
-from hostler.sim.filling import fill
+from hostler.sim.fill_experiment import run_fill_experiment
 from hostler.sim.openb import openb_experiment
 from hostler.sim.traces.openb import read_hosts, read_pods
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.sim.simon.files import PUBLISHED, applied, cluster_config, node, pod, scheduler_config, warnings, write
 
 PLUGINS = {
@@ -81,7 +81,7 @@ def test_published_runs_come_out_under_every_plugin(tmp_path, workload, seed):
     for plugin, name in PLUGINS.items():
         gpu_sel = plugin if name == "fgd" else "best"
         found = applied(config, scheduler_config(tmp_path, (plugin, 1000), gpu_sel=gpu_sel), "-o", "json").json
-        known = fill(experiment, find_policy(name), seed)
+        known = run_fill_experiment(experiment, find_policy(name), seed)
         assert (found["events"], found["failed"]) == (known.events, known.failed)
         assert found["stages"][0]["milli_gpu"][0] == known.gpu_milli_allocated
         assert found["stages"][0]["milli_cpu"][0] == known.cpu_milli_allocated

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hostler.errors import DuplicateNameError, InputError
-from hostler.sim.simon.folder import HOSTNAME, read_folder
+from hostler.model.hosts import HOSTNAME
+from hostler.sim.simon.folder import read_folder
 from tests.sim.simon.files import node, pod, write
 
 

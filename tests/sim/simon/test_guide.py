@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hostler.sim.simon import read_scheduler_config
-from tests.cli.running import hostler
+from tests.cli.cli_in_process import hostler
 from tests.sim.simon.files import scheduler_config
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs/guides/simon-apply.md").read_text()

@@ -74,7 +74,7 @@ def test_plugin_without_its_pre_score_would_place_nobody(tmp_path, plugin):
 
 
 def test_unregistered_way_to_choose_a_gpu_is_refused(tmp_path):
-    with pytest.raises(InputError, match="gpuSelMethod is 'RLSchedulerScore', which nobody registers") as caught:
+    with pytest.raises(InputError, match="gpuSelMethod is 'RLSchedulerScore', which no plugin registers") as caught:
         _read(scheduler_config(tmp_path, ("BestFitScore", 1), gpu_sel="RLSchedulerScore"))
     assert caught.value.hint == "one of best, worst, random, FGDScore"
 

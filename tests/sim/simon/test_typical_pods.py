@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hostler.engine import typical_mix
 from hostler.model import DeviceRequest, GuestSpec, amounts
-from hostler.sim.simon.cluster_config import TypicalPods
-from hostler.sim.simon.typical import typical_pods
+from hostler.sim.simon.cluster_config import TypicalPodsConfig
+from hostler.sim.simon.experiment import typical_pods
 from hostler.sim.traces.openb import read_pods
 
 
@@ -18,12 +18,12 @@ PODS = [*[_spec(1000, 500)] * 4, *[_spec(2000, 1000)] * 3, *[_spec(4000)] * 2, _
 
 
 def _chosen(**rule: object) -> list[tuple[int, float]]:
-    return [(entry.cpu_millis, round(entry.share, 6)) for entry in typical_pods(PODS, TypicalPods(**rule))]
+    return [(entry.cpu_millis, round(entry.share, 6)) for entry in typical_pods(PODS, TypicalPodsConfig(**rule))]
 
 
 def test_published_settings_give_the_mix_of_the_engine_to_the_last_bit():
     _, specs = read_pods("default")
-    rule = TypicalPods(is_involved_cpu_pods=True, pod_popularity_threshold=95, pod_increase_step=1)
+    rule = TypicalPodsConfig(is_involved_cpu_pods=True, pod_popularity_threshold=95, pod_increase_step=1)
     assert typical_pods(specs, rule) == typical_mix(specs)
 
 

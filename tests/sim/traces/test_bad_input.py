@@ -9,9 +9,9 @@ import pytest
 
 from hostler.errors import HostlerError, InputError, UnknownNameError
 from hostler.sim.traces.formats import read_trace
-from tests.sim.traces.reading import read
 from tests.sim.traces.samples import FOLDER
 from tests.sim.traces.test_foreign_formats import EAST, NODES, PACKING, PODS, TOPOLOGY
+from tests.sim.traces.workloads import read
 
 POD = "1000,2048,1,500,,LS,Running"
 ROWS = {

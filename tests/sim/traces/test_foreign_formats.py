@@ -10,8 +10,8 @@ from hostler.model import Bind, GuestsArrived, HostsJoined, amount_of
 from hostler.sim.traces.demand import peak_of
 from hostler.sim.traces.formats import FORMATS, format_of
 from hostler.sim.workload import FOREVER
-from tests.sim.traces.reading import GIB, SECOND, read, sample
 from tests.sim.traces.samples import FOLDER, samples
+from tests.sim.traces.workloads import GIB, SECOND, read, sample
 
 DAY = 86_400 * SECOND
 PACKING = "vmId,tenantId,cores,ram,vmTypeId,starttime,endtime\n"
@@ -76,7 +76,7 @@ class TestAzurePacking:
         notes: list[str] = []
         workload = self.read(tmp_path, "1,7,42,7,0,-100,-2\n2,7,42,7,0,1,2\n", note=notes.append)
         assert workload.names == ["vm-2"]
-        assert notes == ["1 VMs ended before the trace begins and are left out"]
+        assert notes == ["left out: 1 VM that ended before the trace begins"]
 
     def test_inf_never_ends(self, tmp_path):
         assert self.read(tmp_path, "1,7,42,7,0,1,inf\n").runs_ns.tolist() == [FOREVER]
@@ -100,7 +100,7 @@ class TestAzurePacking:
     def test_a_vm_that_no_server_holds_is_told_of(self, tmp_path):
         notes: list[str] = []
         self.read(tmp_path, "1,7,80,7,0,1,2\n", host_cpu="50", note=notes.append)
-        assert notes == ["1 of 1 guests are larger than every host"]
+        assert notes == ["1 of 1 guest is larger than every host"]
 
 
 class TestAzureVm:
@@ -157,7 +157,7 @@ class TestHuaweiTopology:
         assert [term.text() for term in apart.anti_affinity] == ["group=anti-affinity-0 by kubernetes.io/hostname"]
         assert [term.text() for term in fault.anti_affinity] == ["group=fault_domain-0, domain NotIn (1) by rack"]
         assert not fault.spread[0].is_hard
-        assert any("NUMA is not modelled: 1 guests" in line for line in notes)
+        assert any("NUMA is not modelled: 1 guest " in line for line in notes)
 
     def test_servers_and_racks_stand_beside_the_requests(self):
         workload = sample("huawei-topology/VM_data_C1.csv")

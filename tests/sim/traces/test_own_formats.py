@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hostler.engine import Engine, find_policy
-from hostler.engine.journal import Recorder
+from hostler.engine.journals.journal import Recorder
 from hostler.errors import InputError
 from hostler.model import (
     Gang,
@@ -22,8 +22,8 @@ from hostler.model import (
     amounts,
 )
 from hostler.sim.workload import FOREVER
-from tests.sim.traces.reading import SECOND, gangs, read, sample
 from tests.sim.traces.samples import FOLDER
+from tests.sim.traces.workloads import SECOND, gangs, read, sample
 
 SMALL, LARGE = (GuestSpec(requests=amounts({"cpu": cpu})) for cpu in (1000, 9000))
 HOST = Host(name="h", uid="h", capacity=amounts({"cpu": 4000}))
@@ -100,7 +100,7 @@ class TestKubernetes:
         (tmp_path / "c.json").write_text(json.dumps(data))
         return read(tmp_path / "c.json")
 
-    def test_pods_arrive_when_created_and_finished_ones_run_as_long_as_they_did(self):
+    def test_pods_arrive_when_created_and_run_for_their_recorded_time(self):
         workload = sample("cluster.json")
         assert workload.names == ["web", "report", "broken", "waits"]
         since = (workload.arrives_ns - workload.arrives_ns[0]) // (60 * SECOND)

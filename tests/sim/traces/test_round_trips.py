@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hostler.model import Gang, GuestSpec, Host, Taint, Toleration, amounts, labels
 from hostler.model.guests import DeviceRequest
 from hostler.model.hosts import Device
-from hostler.sim.traces.writing import fleet_bytes, kubernetes_bytes, table_bytes
+from hostler.sim.traces.output import fleet_bytes, kubernetes_bytes, table_bytes
 from hostler.sim.workload import FOREVER, Workload
-from tests.sim.traces.reading import gangs, read, same, sample
+from tests.sim.traces.workloads import gangs, read, same, sample
 
 TRACES = [
     "huawei-east-1-like.csv", "azure-packing-like.csv", "azure-vm-like/v1.tiny.txt", "huawei-topology/VM_data_C1.csv",
@@ -116,7 +116,7 @@ def test_a_table_keeps_whatever_there_can_be(tmp_path_factory, guests, data):
 
 @pytest.mark.parametrize("suffix", ["yaml", "json"])
 def test_pods_keep_openb_with_its_times(tmp_path, suffix):
-    workload = read("openb").taken(np.arange(400, dtype=np.int64))
+    workload = read("openb").select_guests(np.arange(400, dtype=np.int64))
     (tmp_path / f"k.{suffix}").write_bytes(kubernetes_bytes(workload, is_json=suffix == "json"))
     again = read(tmp_path / f"k.{suffix}", "kubernetes")
     assert list(again.names) == list(workload.names)

@@ -10,8 +10,8 @@ import pytest
 from hostler.errors import DuplicateNameError, InputError, QuantityError
 from hostler.model import DeviceRequest, Gang
 from hostler.sim.workload import FOREVER
-from tests.sim.traces.reading import GIB, SECOND, gangs, read, sample, table
 from tests.sim.traces.samples import FOLDER
+from tests.sim.traces.workloads import GIB, SECOND, gangs, read, sample, table
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hostler.sim.traces.formats import FORMATS
-from hostler.sim.traces.table_columns import GUEST_COLUMNS, HOST_COLUMNS
-from tests.cli.running import hostler
-from tests.sim.traces.reading import read, same, sample
+from hostler.sim.traces.tables.columns import GUEST_COLUMNS, HOST_COLUMNS
+from tests.cli.cli_in_process import hostler
 from tests.sim.traces.samples import FOLDER
+from tests.sim.traces.workloads import read, same, sample
 
 ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs" / "guides" / "traces.md").read_text()
@@ -56,6 +56,22 @@ def test_hosts_are_as_the_options_say():
     words = ("--hosts", "7", "--host-cpu", "20", "--host-memory", "64Gi")
     done = hostler("sim", "trace", "describe", FOLDER / "huawei-east-1-like.csv", *words)
     assert done.lines[1] == "7 hosts of 1 size"
+
+
+def test_made_hosts_have_the_gpus_that_guests_ask_for(tmp_path):
+    (tmp_path / "t.csv").write_text("cpu,gpus,count\n1,1,20\n")
+    words = ("sim", "trace", "describe", tmp_path / "t.csv", "-o", "json")
+    data = hostler(*words).json
+    assert (data["hosts"], data["gpu"], data["fit_nowhere"]) == (3, {"capacity": 24_000, "peak": 20_000}, 0)
+    assert hostler(*words, "--host-gpus", "4").json["hosts"] == 6
+    assert hostler(*words, "--host-gpus", "0").json["fit_nowhere"] == 20
+
+
+def test_made_hosts_share_out_the_models_that_guests_ask_for(tmp_path):
+    (tmp_path / "t.csv").write_text("cpu,gpus,gpu_models,count\n1,8,A10,6\n1,8,T4|A10,3\n1,8,,1\n")
+    hosts = read(tmp_path / "t.csv", hosts=3).hosts
+    assert [{device.model for device in host.devices} for host in hosts] == [{"A10"}, {"T4"}, {"A10"}]
+    assert {len(host.devices) for host in hosts} == {8}
 
 
 @pytest.mark.parametrize(("kind", "out"), [("table", "t.csv"), ("parquet", "t.parquet")])

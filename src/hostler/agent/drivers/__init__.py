@@ -1,1 +1,4 @@
-"""Hypervisors behind one protocol: ``driver`` says what an agent needs of them."""
+"""Hypervisors behind the protocol of ``agent.driver``: ``fake``, ``qemu`` and ``libvirt``.
+
+The drivers do not import each other. What the drivers of real VMs share about their machine is in ``machine``.
+"""

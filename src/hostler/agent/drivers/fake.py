@@ -1,7 +1,7 @@
-"""A hypervisor that only keeps books: for tests, for fleets on one machine, and to see what an agent does about faults.
+"""A hypervisor that only simulates VMs: for tests, for fleets on one machine, and to study faults.
 
-It has a size, takes time over verbs where asked to, and fails on purpose: by verb, by VM, by a seeded chance, before or
-after the deed. With a state file its VMs outlive the process; fakes that share a ``FakeWires`` can migrate VMs.
+It has a size, can delay its verbs, and fails on purpose: by verb, by VM, by a seeded chance, before or after the
+action. With a state file its VMs outlive the process. Fakes that share a ``FakeWires`` can migrate VMs.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Literal
 
 import msgspec
 
-from hostler.agent.drivers.driver import (
+from hostler.agent.driver import (
     BlockedError,
     DiskMissingError,
     DriverError,
-    Found,
     HaltRehearsal,
     Landing,
+    ObservedVm,
     PermanentError,
     StorageUnavailableError,
     UnsupportedError,
 )
-from hostler.agent.drivers.driver import Power as FoundPower
-from hostler.agent.files import write_whole
+from hostler.agent.driver import Power as FoundPower
 from hostler.agent.messages import Capabilities, HostSize, Order
+from hostler.runtime.files import write_file
 
 __all__ = ["DEEDS", "FakeDriver", "FakeVm", "FakeWires", "Fault"]
 
@@ -41,7 +41,7 @@ _ALL = Capabilities(pause=True, resize_running=True, live_migration=True, disks=
 
 
 class Fault(msgspec.Struct, kw_only=True):
-    """Something that goes wrong: this verb (or any), on this VM (or any), with this chance, so many times (or ever)."""
+    """An injected failure: of a verb (or any), for a VM (or any), with a chance, so many times (or always)."""
 
     kind: Literal["transient", "permanent", "blocked"] = "transient"
     verb: str = ""
@@ -62,10 +62,10 @@ class FakeVm(msgspec.Struct):
 
 
 class FakeWires:
-    """What lies between hosts: by it a sender finds the host that a landing is on, and there is their shared storage.
+    """What connects fake hosts: landings by address, and shared storage.
 
-    ``disks`` says by VM which host claims its disks there, "" after one let go of them; ``made`` how often they were
-    made, which for a VM whose disks never were lost is once.
+    ``disks`` says by VM which host claims its disks there, "" after a host released them. ``made`` says how often they
+    were created, which is once for a VM that never lost its disks.
     """
 
     def __init__(self) -> None:
@@ -75,9 +75,9 @@ class FakeWires:
 
 
 class FakeDriver:
-    """The driver. ``vms`` and ``log`` are for tests to look at; the log holds the deeds that changed something.
+    """The driver. ``vms`` and ``log`` are for tests; the log has the actions that changed something.
 
-    ``unmounted`` names storages that are out of reach, with the reason; "" hides all VMs that do not run.
+    ``unmounted`` names unavailable storages, with the reason; "" hides all VMs that do not run.
     """
 
     name = "fake"
@@ -112,7 +112,7 @@ class FakeDriver:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Say what it was told that it can do; it migrates only along wires."""
+        """Return the configured capabilities; it migrates only along wires."""
         return self._capabilities
 
     async def open(self) -> None:
@@ -132,11 +132,11 @@ class FakeDriver:
         """Return the size that it was given."""
         return self._size
 
-    async def find(self) -> list[Found]:
+    async def find(self) -> list[ObservedVm]:
         """Return all VMs."""
         await self._pretend("find", "")
         return [
-            Found(
+            ObservedVm(
                 vm=name,
                 power=vm.power,
                 is_ours=vm.is_ours,
@@ -169,7 +169,7 @@ class FakeDriver:
         await self._pretend("start", vm)
         here = self._vm(vm)
         if here.power == "landing":
-            raise PermanentError(f"{vm} waits to land here", hint="delete the landing before starting it anew")
+            raise PermanentError(f"{vm} waits to land here", hint="delete the landing before you start it")
         if here.power in ("stopped", "left"):
             self._claim(here.order)
             here.power, here.runs = "running", here.runs + 1
@@ -188,12 +188,12 @@ class FakeDriver:
             self._did("stop", vm)
         self._fail_after("stop", vm)
 
-    async def find_running(self) -> list[Found]:
+    async def find_running(self) -> list[ObservedVm]:
         """Return all VMs."""
         return await self.find()
 
     async def rehearse_halt(self, vms: Collection[str]) -> HaltRehearsal:
-        """Say that nothing is in the way."""
+        """Report success."""
         return HaltRehearsal(most_at_once=_HALTED_AT_ONCE)
 
     async def halt(self, vms: Collection[str], *, polite_s: float, reap_s: float) -> dict[str, str]:
@@ -299,7 +299,9 @@ class FakeDriver:
         target = self._wires.hosts.get(host) if self._wires is not None else None
         there = target.vms.get(vm) if target is not None else None
         if target is None or there is None or there.power != "landing":
-            raise DriverError(f"nobody waits for {vm} at {landing.address}", hint="the target prepares a landing first")
+            raise DriverError(
+                f"no landing waits for {vm} at {landing.address}", hint="the target prepares a landing first"
+            )
         if there.secret != landing.secret:
             raise PermanentError(f"the landing at {landing.address} was not opened", hint="its secret is another one")
         return there, target
@@ -337,7 +339,7 @@ class FakeDriver:
     def _did(self, verb: str, vm: str) -> None:
         self.log.append((verb, vm))
         if self._state_file is not None:
-            write_whole(self._state_file, msgspec.json.encode(self.vms))
+            write_file(self._state_file, msgspec.json.encode(self.vms))
 
     async def _pretend(self, verb: str, vm: str) -> None:
         delay_s = self._delays_s.get(verb, 0.0)

@@ -1,1 +1,1 @@
-"""Commands of the VM control plane: the service, its agents, its client; one file each."""
+"""Commands of the VM control plane: service, agents and client; one file each."""

@@ -1,4 +1,4 @@
-"""``hostler context``: named control planes, like kubectl's contexts."""
+"""``hostler context``: named control planes, like the contexts of kubectl."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from hostler.cli.control.connecting import complete_context
-from hostler.cli.control.extras import needs
-from hostler.cli.control.showing import output, show_lines
+from hostler.cli.control.connection import complete_context, require_extra
+from hostler.cli.control.output import output, show_lines
 from hostler.cli.options import FILE, examples
-from hostler.cli.terminal import note, print_data, print_table, printable, say
+from hostler.cli.output.terminal import note, print_data, print_table, printable, say
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
-    from hostler.control.client.contexts import Context, Contexts
+    from hostler.control.client.contexts import ClientContext, Contexts
 
 __all__ = ["context"]
 
@@ -28,14 +27,14 @@ __all__ = ["context"]
         "hostler context use home",
         "hostler context list",
     )
-    + "\n\nHOSTLER_SERVER, HOSTLER_KEY_FILE, HOSTLER_CA_FILE, HOSTLER_PROJECT and HOSTLER_CONTEXT beat what is kept "
-    "here; options of a command beat those.",
-    short_help="Name control planes, and choose among them.",
+    + "\n\nHOSTLER_SERVER, HOSTLER_KEY_FILE, HOSTLER_CA_FILE, HOSTLER_PROJECT and HOSTLER_CONTEXT override what is "
+    "stored here; options of a command override both.",
+    short_help="Name control planes, and choose one.",
 )
 def context() -> None:
-    """Name control planes with their keys and projects, and choose among them.
+    """Manage contexts: named control planes with keys and projects.
 
-    They are kept in contexts.yaml of the user's configuration folder, keys in files of their own beside it.
+    They are stored in contexts.yaml of the user's configuration folder, keys in separate files beside it.
     """
 
 
@@ -58,15 +57,15 @@ def context() -> None:
     help="An API key, which is copied: a file of mode 0600, or '-' for standard input.",
 )
 @click.option("--ca-file", metavar="FILE", type=FILE, default="", help="Certificates (PEM) that sign the server's.")
-@click.option("-p", "--project", metavar="NAME", default="", help="The project of what is named without one.")
+@click.option("-p", "--project", metavar="NAME", default="", help="The project of names without one.")
 @click.option(
-    "--insecure/--no-insecure", default=None, help="Speak plain http:// beyond this machine: only on safe networks."
+    "--insecure/--no-insecure", default=None, help="Allow plain http:// beyond this machine: only on safe networks."
 )
 def set_(name: str, server: str, key_file: str, ca_file: str, project: str, insecure: bool | None) -> None:
-    """Add a context, or change what is named of one. The first one becomes the current one."""
-    with needs("control", "context"):
-        from hostler.control.client.contexts import Context, keep_key, load, save
-        from hostler.control.client.reach import check_server, read_key, trusted
+    """Add a context, or change the given fields of one. The first context becomes the current one."""
+    with require_extra("control", "context"):
+        from hostler.control.client.contexts import ClientContext, keep_key, load, save
+        from hostler.control.client.server_target import check_server, read_key, tls_context
     from hostler.control.vms.spec import check_word
 
     check_word("the context's name", name)
@@ -75,13 +74,13 @@ def set_(name: str, server: str, key_file: str, ca_file: str, project: str, inse
     before = contexts.contexts.get(name)
     if before is None and not server:
         raise InputError(f"the new context {name} needs a server", hint="give --server URL")
-    after = before or Context(server=server)
+    after = before or ClientContext(server=server)
     if server and before is not None and server.rstrip("/") != before.server and not key_file and before.key_file:
         raise InputError(
             f"the key of {name} is for {before.server}", hint="give --key-file with one for the new server"
         )
     if ca_file:
-        trusted(Path(ca_file).expanduser())
+        tls_context(Path(ca_file).expanduser())
     changes = {
         "server": server.rstrip("/"),
         "project": project,
@@ -105,11 +104,11 @@ def set_(name: str, server: str, key_file: str, ca_file: str, project: str, inse
 @context.command(epilog=examples("hostler context use prod"), short_help="Choose the current context.")
 @click.argument("name", metavar="NAME", shell_complete=complete_context)
 def use(name: str) -> None:
-    """Choose the context that is meant when none is named."""
+    """Make a context the current one, which is used if no other is named."""
     from hostler.control.client.contexts import save
 
     contexts = _load()
-    contexts.named(name)
+    contexts.find(name)
     save(msgspec.structs.replace(contexts, current=name))
     say(printable(f"context {name}: the current one"))
     _note_environment()
@@ -126,7 +125,7 @@ def list_(output: str) -> None:
         return
     is_wide = output == "wide"
     if not contexts.contexts:
-        note("there are no contexts: 'hostler context set' makes one", label="")
+        note("there are no contexts: 'hostler context set' creates one", label="")
         return
     rows = [
         ["*" if name == contexts.current else "", name, one.server, one.project, one.key_file][: 5 if is_wide else 4]
@@ -141,12 +140,12 @@ def list_(output: str) -> None:
 @click.argument("name", metavar="[NAME]", required=False, default="", shell_complete=complete_context)
 @output
 def show(name: str, output: str) -> None:
-    """Show a context, the current one unless another is named; never its key."""
+    """Show a context, by default the current one; never its key."""
     contexts = _load()
     word = name or contexts.current
     if not word:
         raise InputError("there is no current context", hint="'hostler context use NAME' chooses one")
-    contexts.named(word)
+    contexts.find(word)
     data = _as_data(contexts, word)
     if output in ("json", "yaml"):
         print_data(data, output)
@@ -161,7 +160,7 @@ def show(name: str, output: str) -> None:
 @context.command(epilog=examples("hostler context remove prod"), short_help="Remove a context with its key.")
 @click.argument("name", metavar="NAME", shell_complete=complete_context)
 def remove(name: str) -> None:
-    """Remove a context, and the key that was kept for it. The key itself stays good: see 'hostler key revoke'."""
+    """Remove a context and its stored key. The key itself stays valid: see 'hostler key revoke'."""
     from hostler.control.client.contexts import remove as without
     from hostler.control.client.contexts import save, use_hint
 
@@ -174,21 +173,21 @@ def remove(name: str) -> None:
 
 
 def _load() -> Contexts:
-    with needs("control", "context"):
+    with require_extra("control", "context"):
         from hostler.control.client.contexts import load
 
     return load()
 
 
 def _note_environment() -> None:
-    """Name the variables that count more than the current context, so that nobody wonders whom commands ask."""
+    """Print the variables that override the current context."""
     from hostler.control.client.contexts import CA_FILE, CONTEXT, KEY_FILE, PROJECT, SERVER
 
     names = [name for name in (SERVER, KEY_FILE, CA_FILE, PROJECT, CONTEXT) if os.environ.get(name)]
     if names:
-        note(f"{', '.join(names)} of the environment {'beat' if names[1:] else 'beats'} the current context")
+        note(f"{', '.join(names)} of the environment {'override' if names[1:] else 'overrides'} the current context")
 
 
 def _as_data(contexts: Contexts, name: str) -> dict[str, object]:
-    one: Context = contexts.named(name)
+    one: ClientContext = contexts.find(name)
     return {"name": name, "current": name == contexts.current, **msgspec.structs.asdict(one)}

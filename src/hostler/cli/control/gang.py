@@ -6,23 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hostler.cli.control.asking import confirm, yes_option
-from hostler.cli.control.connecting import There, completing, connects
-from hostler.cli.control.hints import none_yet
-from hostler.cli.control.listing import listed
-from hostler.cli.control.shaping import valid
-from hostler.cli.control.showing import Field, age, output, shape_output, show_list, show_one, told
+from hostler.cli.control.connection import CommandTarget, complete_from_server, target_options
+from hostler.cli.control.options import as_schema
+from hostler.cli.control.output import Field, age, shape_output, show_result
+from hostler.cli.control.resource_commands import ResourceCommands
 from hostler.cli.options import examples
-from hostler.cli.terminal import printable, say
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
-    from hostler.control.api.shapes import Gang
+    from hostler.control.schemas import Gang
 
 __all__ = ["gang"]
 
-_MAKE = "'hostler gang create NAME --min-count 2' makes one"
-_complete = completing(lambda client, incomplete: [one.name for one in client.gangs.list(project=client.reach.project)])
+_complete = complete_from_server(
+    lambda client, incomplete: [one.name for one in client.gangs.list(project=client.target.project)]
+)
 
 _EVICTED = {"single": "one by one", "all": "all together"}
 _FIELDS: list[Field[Gang]] = [
@@ -64,7 +62,7 @@ _DETAILS: list[Field[Gang]] = [
     short_help="Place VMs together or not at all.",
 )
 def gang() -> None:
-    """Place VMs together or not at all. A gang is named by NAME or PROJECT/NAME; VMs join it with --gang."""
+    """Manage gangs: VMs that are placed together or not at all. Named by NAME or PROJECT/NAME; VMs join with --gang."""
 
 
 def _options(command: Any) -> Any:  # noqa: ANN401 - a command, as click has it
@@ -107,66 +105,53 @@ def _options(command: Any) -> Any:  # noqa: ANN401 - a command, as click has it
 )
 @click.argument("name", metavar="NAME")
 @_options
-@connects
+@target_options
 @shape_output
-def create(there: There, name: str, output: str, **options: Any) -> None:  # noqa: ANN401 - those of _options
+def create(target: CommandTarget, name: str, output: str, **options: Any) -> None:  # noqa: ANN401 - those of _options
     """Create a gang. Its members wait until at least --min-count of them can be placed."""
-    from hostler.control.api.shapes import GangCreate
+    from hostler.control.schemas import GangCreate
 
     given = {key: value for key, value in options.items() if value is not None}
-    with there.open() as client:
-        project, word = client.named(name)
-        made = client.gangs.create(valid(GangCreate, {"name": word, "project": project, **given}))
-    told(made, output, f"gang {made.project}/{made.name}: created")
-
-
-@gang.command("list", epilog=examples("hostler gang list -A"), short_help="List the gangs.")
-@click.option("-A", "--all-projects", is_flag=True, help="Of all projects that the key opens.")
-@connects
-@output
-def list_(there: There, all_projects: bool, output: str) -> None:
-    """List the gangs of a project, with how many members each has and how many are placed."""
-    with there.open() as client:
-        project = "" if all_projects else client.reach.project
-        found = listed(client, project, client.gangs.list(project=project))
-        show_list(found, _FIELDS, output, nothing=none_yet(project, "gangs", _MAKE))
-
-
-@gang.command(epilog=examples("hostler gang get crew"), short_help="Show one gang.")
-@click.argument("name", metavar="NAME", shell_complete=_complete)
-@connects
-@output
-def get(there: There, name: str, output: str) -> None:
-    """Show a gang."""
-    with there.open() as client:
-        show_one(client.gangs.get(*client.named(name)), _DETAILS, output)
+    with target.open() as client:
+        project, word = client.split_name(name)
+        made = client.gangs.create(as_schema(GangCreate, {"name": word, "project": project, **given}))
+    show_result(made, output, f"gang {made.project}/{made.name}: created")
 
 
 @gang.command(epilog=examples("hostler gang edit crew --min-count 12"), short_help="Change a gang.")
 @click.argument("name", metavar="NAME", shell_complete=_complete)
 @_options
-@connects
+@target_options
 @shape_output
-def edit(there: There, name: str, output: str, **options: Any) -> None:  # noqa: ANN401 - those of _options
-    """Change a gang; what is not named stays."""
-    from hostler.control.api.shapes import GangEdit
+def edit(target: CommandTarget, name: str, output: str, **options: Any) -> None:  # noqa: ANN401 - those of _options
+    """Change a gang; options that are not given stay."""
+    from hostler.control.schemas import GangEdit
 
     given = {key: value for key, value in options.items() if value is not None}
     if not given:
-        raise InputError("nothing is to be changed", hint="give --min-count or another option")
-    with there.open() as client:
-        after = client.gangs.edit(valid(GangEdit, given), *client.named(name))
-    told(after, output, f"gang {after.project}/{after.name}: changed")
+        raise InputError("nothing to change", hint="give --min-count or another option")
+    with target.open() as client:
+        after = client.gangs.edit(as_schema(GangEdit, given), *client.split_name(name))
+    show_result(after, output, f"gang {after.project}/{after.name}: changed")
 
 
-@gang.command(epilog=examples("hostler gang delete crew"), short_help="Delete a gang; its VMs stay.")
-@click.argument("name", metavar="NAME", shell_complete=_complete)
-@yes_option()
-@connects
-def delete(there: There, name: str, yes: bool) -> None:
-    """Delete a gang; on a terminal you are asked first."""
-    confirm(f"Delete the gang {name}?", is_sure=yes)
-    with there.open() as client:
-        project, word = client.named(name)
-        client.gangs.delete(project, word)
-    say(printable(f"gang {project}/{word}: deleted"))
+_NOUN = ResourceCommands(
+    group=gang,
+    title="gang {}",
+    calls=lambda client: client.gangs,
+    fields=_FIELDS,
+    details=_DETAILS,
+    plural="gangs",
+    nothing="'hostler gang create NAME --min-count 2' makes one",
+    complete=_complete,
+    is_in_project=True,
+)
+_NOUN.add_list(
+    "List the gangs.",
+    "List the gangs of a project, with how many members each has and how many are placed.",
+    "hostler gang list -A",
+)
+_NOUN.add_get("Show one gang.", "Show a gang.", "hostler gang get crew")
+_NOUN.add_delete(
+    "Delete a gang; its VMs stay.", "Delete a gang; on a terminal you are asked first.", "hostler gang delete crew"
+)

@@ -6,33 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hostler.cli.control.asking import confirm, read_amounts, read_pairs, yes_option
-from hostler.cli.control.connecting import There, connects
-from hostler.cli.control.hints import none_yet
-from hostler.cli.control.listing import listed
-from hostler.cli.control.shaping import valid
-from hostler.cli.control.showing import (
+from hostler.cli.control.connection import CommandTarget, target_options
+from hostler.cli.control.options import as_schema, read_amounts, read_pairs
+from hostler.cli.control.output import (
     Field,
     age,
     amounts_text,
     labels_text,
-    output,
     shape_output,
-    show_list,
-    show_one,
-    told,
+    show_result,
 )
+from hostler.cli.control.resource_commands import ResourceCommands
 from hostler.cli.options import examples
-from hostler.cli.terminal import note, printable, say
+from hostler.cli.output.terminal import note
 from hostler.errors import InputError
+from hostler.model.vocabulary import plural
 
 if TYPE_CHECKING:
-    from hostler.control.api.shapes import Reservation
     from hostler.control.client import Client
+    from hostler.control.schemas import Reservation
 
 __all__ = ["reservation"]
-
-_MAKE = "'hostler reservation create NAME --amounts cpu=4,memory=16Gi' makes one"
 
 
 def _hosts(one: Reservation) -> str:
@@ -55,22 +49,28 @@ _FIELDS: list[Field[Reservation]] = [
 
 @click.group(
     epilog=examples("hostler reservation create night --amounts cpu=4,memory=16Gi --selector rack=r1"),
-    short_help="Keep room on hosts for a project or a gang.",
+    short_help="Reserve room on hosts for a project or a gang.",
 )
 def reservation() -> None:
-    """Keep room on hosts for a project or a gang. A reservation is named by NAME or PROJECT/NAME."""
+    """Reserve room on hosts for a project or a gang. A reservation is named by NAME or PROJECT/NAME."""
 
 
 @reservation.command(
     epilog=examples(
         "hostler reservation create night --amounts cpu=4,memory=16Gi --until 2030-01-31T06:00:00Z",
         "hostler reservation create crew -p team-a --amounts cpu=8 --gang crew --selector rack=r1",
+        "hostler reservation create batch --total cpu=100",
     ),
-    short_help="Keep room on hosts.",
+    short_help="Reserve room on hosts.",
 )
 @click.argument("name", metavar="NAME")
+@click.option("--amounts", metavar="AMOUNTS", multiple=True, help="What each host keeps: cpu=4,memory=16Gi.")
 @click.option(
-    "--amounts", metavar="AMOUNTS", multiple=True, required=True, help="What each host keeps: cpu=4,memory=16Gi."
+    "--total",
+    "totals",
+    metavar="AMOUNTS",
+    multiple=True,
+    help="Instead: what all hosts together keep, in equal shares on hosts with room for one.",
 )
 @click.option("--gang", metavar="NAME", default="", help="Only for this gang of the project.")
 @click.option(
@@ -78,46 +78,31 @@ def reservation() -> None:
 )
 @click.option("--since", metavar="TIME", default="", help="When it begins, such as 2030-01-31T06:00:00Z; else now.")
 @click.option("--until", metavar="TIME", default="", help="When it ends; else never.")
-@connects
+@target_options
 @shape_output
 def create(
-    there: There, name: str, amounts: tuple[str, ...], gang: str, selectors: tuple[str, ...], since: str, until: str,
-    output: str,
+    target: CommandTarget, name: str, amounts: tuple[str, ...], totals: tuple[str, ...], gang: str,
+    selectors: tuple[str, ...], since: str, until: str, output: str,
 ) -> None:  # fmt: skip
-    """Keep amounts on every matching host for the VMs of a project, or for one gang of it."""
-    from hostler.control.api.shapes import ReservationCreate
+    """Reserve amounts on every matching host for the VMs of a project, or for one of its gangs.
 
-    with there.open() as client:
-        project, word = client.named(name)
+    --total divides an amount equally over the matching hosts, once: a host without room for its share is left out. The
+    reservation then names the hosts, and hosts that join later keep nothing.
+    """
+    if bool(amounts) == bool(totals):
+        raise InputError("give either --amounts or --total", hint="--amounts is kept on each host, --total on all")
+    from hostler.control.schemas import ReservationCreate
+
+    with target.open() as client:
+        project, word = client.split_name(name)
         words = {
-            "name": word, "project": project, "amounts": read_amounts("--amounts", amounts), "gang": gang,
+            "name": word, "project": project, "amounts": read_amounts("--amounts", amounts),
+            "total": read_amounts("--total", totals), "gang": gang,
             "host_selector": read_pairs("--selector", selectors), "since": since, "until": until,
         }  # fmt: skip
-        made = client.reservations.create(valid(ReservationCreate, words))
+        made = client.reservations.create(as_schema(ReservationCreate, words))
         _note_gang(client, made)
-    _tell(made, output)
-
-
-@reservation.command("list", epilog=examples("hostler reservation list -A"), short_help="List the reservations.")
-@click.option("-A", "--all-projects", is_flag=True, help="Of all projects that the key opens.")
-@connects
-@output
-def list_(there: There, all_projects: bool, output: str) -> None:
-    """List the reservations of a project."""
-    with there.open() as client:
-        project = "" if all_projects else client.reach.project
-        found = listed(client, project, client.reservations.list(project=project))
-        show_list(found, _FIELDS, output, nothing=none_yet(project, "reservations", _MAKE))
-
-
-@reservation.command(epilog=examples("hostler reservation get night"), short_help="Show one reservation.")
-@click.argument("name", metavar="NAME")
-@connects
-@output
-def get(there: There, name: str, output: str) -> None:
-    """Show a reservation."""
-    with there.open() as client:
-        show_one(client.reservations.get(*client.named(name)), [*_FIELDS, Field("NOW", lambda one: one.note)], output)
+    _show(made, output)
 
 
 @reservation.command(
@@ -125,19 +110,19 @@ def get(there: There, name: str, output: str) -> None:
     short_help="Change a reservation.",
 )
 @click.argument("name", metavar="NAME")
-@click.option("--amounts", metavar="AMOUNTS", multiple=True, help="What each host keeps, instead of what it was.")
+@click.option("--amounts", metavar="AMOUNTS", multiple=True, help="The new amounts that each host keeps.")
 @click.option("--gang", metavar="NAME", default=None, help="Only for this gang; '' for the whole project.")
 @click.option("--selector", "selectors", metavar="KEY=VALUE", multiple=True, help="A label of the hosts.")
 @click.option("--since", metavar="TIME", default=None, help="When it begins; '' for now.")
 @click.option("--until", metavar="TIME", default=None, help="When it ends; '' for never.")
-@connects
+@target_options
 @shape_output
 def edit(
-    there: There, name: str, amounts: tuple[str, ...], gang: str | None, selectors: tuple[str, ...],
+    target: CommandTarget, name: str, amounts: tuple[str, ...], gang: str | None, selectors: tuple[str, ...],
     since: str | None, until: str | None, output: str,
 ) -> None:  # fmt: skip
-    """Change a reservation; what is not named stays."""
-    from hostler.control.api.shapes import ReservationEdit
+    """Change a reservation; options that are not given stay."""
+    from hostler.control.schemas import ReservationEdit
 
     words: dict[str, Any] = {"gang": gang, "since": since, "until": until}
     words = {key: value for key, value in words.items() if value is not None}
@@ -146,43 +131,49 @@ def edit(
     if selectors:
         words["host_selector"] = read_pairs("--selector", selectors)
     if not words:
-        raise InputError("nothing is to be changed", hint="give --amounts, --until or another option")
-    with there.open() as client:
-        after = client.reservations.edit(valid(ReservationEdit, words), *client.named(name))
+        raise InputError("nothing to change", hint="give --amounts, --until or another option")
+    with target.open() as client:
+        after = client.reservations.edit(as_schema(ReservationEdit, words), *client.split_name(name))
         _note_gang(client, after)
-    _tell(after, output)
+    _show(after, output)
 
 
 def _note_gang(client: Client, one: Reservation) -> None:
-    """Say that the gang is not there yet: it may come later, and whoever mistyped its name keeps room for nobody."""
-    from hostler.control.client.errors import NotAllowedError, UnknownThereError
+    """Print a note if the gang does not exist yet: its name may be mistyped."""
+    from hostler.control.client.errors import NotAllowedError, ServerNotFoundError
 
     if not one.gang:
         return
     try:
         client.gangs.get(one.project, one.gang)
-    except UnknownThereError:
+    except ServerNotFoundError:
         gang = f"{one.project}/{one.gang}"
-        note(f"gang {gang} does not exist yet, so nobody may use that room: 'hostler gang create' makes it")
+        note(f"gang {gang} does not exist yet, so no VM may use that room: 'hostler gang create' creates it")
     except NotAllowedError:
         return  # this key may keep room and read no gangs
 
 
-def _tell(one: Reservation, form: str) -> None:
-    """Say what is kept, and beside the answer what that does."""
-    told(one, form, f"reservation {one.project}/{one.name}: {amounts_text(one.amounts)} on each host")
+def _show(one: Reservation, form: str) -> None:
+    """Print the reservation, and a note with its effect."""
+    named = [name for term in one.hosts for name in term.names if not term.expressions]
+    where = f"on each of {plural(len(named), 'host')}" if len(named) > 1 else "on each host"
+    show_result(one, form, f"reservation {one.project}/{one.name}: {amounts_text(one.amounts)} {where}")
     if form == "table" and one.note:
         note(one.note)
 
 
-@reservation.command(epilog=examples("hostler reservation delete night"), short_help="Give the room back.")
-@click.argument("name", metavar="NAME")
-@yes_option()
-@connects
-def delete(there: There, name: str, yes: bool) -> None:
-    """Delete a reservation: anybody may have the room."""
-    confirm(f"Delete the reservation {name}?", is_sure=yes)
-    with there.open() as client:
-        project, word = client.named(name)
-        client.reservations.delete(project, word)
-    say(printable(f"reservation {project}/{word}: deleted"))
+_NOUN = ResourceCommands(
+    group=reservation,
+    title="reservation {}",
+    calls=lambda client: client.reservations,
+    fields=_FIELDS,
+    details=[*_FIELDS, Field("NOW", lambda one: one.note)],
+    plural="reservations",
+    nothing="'hostler reservation create NAME --amounts cpu=4,memory=16Gi' makes one",
+    is_in_project=True,
+)
+_NOUN.add_list("List the reservations.", "List the reservations of a project.", "hostler reservation list -A")
+_NOUN.add_get("Show one reservation.", "Show a reservation.", "hostler reservation get night")
+_NOUN.add_delete(
+    "Delete a reservation.", "Delete a reservation and release its room.", "hostler reservation delete night"
+)

@@ -11,21 +11,29 @@ __all__ = ["COMMANDS", "kube"]
 
 COMMANDS: Table = {
     "schedule": ("hostler.cli.kube.schedule", "schedule", "Place the pods of a live cluster."),
-    "plan": ("hostler.cli.kube.plan", "plan", "Say where pods would go, and who would be evicted for them."),
-    "candidates": ("hostler.cli.kube.candidates", "candidates", "Show which nodes would take a pod, and why not."),
+    "plan": (
+        "hostler.cli.kube.placement",
+        "plan",
+        "Show where pods would go, and which pods would be evicted for them.",
+    ),
+    "candidates": (
+        "hostler.cli.kube.placement",
+        "candidates",
+        "Show which nodes would take a pod, and why others would not.",
+    ),
     "queue": ("hostler.cli.kube.queue", "queue", "Show the pods that wait, and why."),
     "capacity": ("hostler.cli.kube.capacity", "capacity", "Count how many more of a pod fit."),
     "extender": (
         "hostler.cli.kube.extender",
         "extender",
-        "Place by a policy of ours under an unmodified kube-scheduler.",
+        "Let an unmodified kube-scheduler place pods by a Hostler policy.",
     ),
-    "up": ("hostler.cli.kube.up", "up", "Start a local control plane, or what is missing of it."),
-    "status": ("hostler.cli.kube.status", "status", "Show the local control planes and how they are."),
-    "logs": ("hostler.cli.kube.logs", "logs", "Show what the parts of a local control plane write."),
-    "down": ("hostler.cli.kube.down", "down", "End a local control plane and remove its data."),
+    "up": ("hostler.cli.kube.local", "up", "Start a local control plane or its missing parts."),
+    "status": ("hostler.cli.kube.local", "status", "Show local control planes and their health."),
+    "logs": ("hostler.cli.kube.local", "logs", "Show the logs of a local control plane."),
+    "down": ("hostler.cli.kube.local", "down", "Stop a local control plane and delete its data."),
     "load": ("hostler.cli.kube.load", "load", "Create nodes, pods, gangs and churn for experiments."),
-    "binaries": ("hostler.cli.kube.binaries", "binaries", "Find or build the programs of control planes."),
+    "binaries": ("hostler.cli.kube.local", "binaries", "Find or build the programs of control planes."),
 }
 
 

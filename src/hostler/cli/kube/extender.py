@@ -1,4 +1,4 @@
-"""``hostler kube extender``: an unmodified kube-scheduler places by a policy of ours."""
+"""``hostler kube extender``: an unmodified kube-scheduler places pods by a Hostler policy."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import click
 from hostler.cli.kernels import kernels
 from hostler.cli.kube.options import context_option, kubeconfig_option
 from hostler.cli.options import examples, policy_option
-from hostler.cli.terminal import note
+from hostler.cli.output.terminal import note
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
-    from hostler.kube.api.client import Client
+    from hostler.kube.api.client import KubeClient
     from hostler.model import Policy
 
 __all__ = ["extender"]
@@ -31,11 +31,11 @@ DEFAULT_LISTEN = "127.0.0.1:10360"
         "hostler kube extender --policy fgd",
         "hostler kube extender --policy pack --listen 0.0.0.0:10360 --kubeconfig ~/.kube/config",
     ),
-    short_help="Place by a policy of ours under an unmodified kube-scheduler.",
+    short_help="Let an unmodified kube-scheduler place pods by a Hostler policy.",
 )
 @policy_option()
 @click.option(
-    "--listen", metavar="HOST:PORT", default=DEFAULT_LISTEN, show_default=True, help="Where kube-scheduler asks."
+    "--listen", metavar="HOST:PORT", default=DEFAULT_LISTEN, show_default=True, help="Address for kube-scheduler."
 )
 @kubeconfig_option()
 @context_option()
@@ -45,20 +45,20 @@ DEFAULT_LISTEN = "127.0.0.1:10360"
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
-    help="How many of the best nodes are left to kube-scheduler; with 1 the policy alone decides.",
+    help="How many of the best nodes to return to kube-scheduler; with 1 the policy alone decides.",
 )
 def extender(policy: str, listen: str, kubeconfig: Path | None, context: str, nodes_per_filter: int) -> None:
-    """Answer kube-scheduler's questions about nodes, so that it places pods by a policy of ours.
+    """Answer kube-scheduler's calls as an extender, so that it places pods by a Hostler policy.
 
     In a KubeSchedulerConfiguration, name the address under extenders, with filterVerb: filter, bindVerb: bind and
-    nodeCacheCapable: true. The bind verb writes into a pod's annotations which gpus it gets.
+    nodeCacheCapable: true. The bind verb writes a pod's GPUs into its annotations.
     """
-    from hostler.cli.kube.extras import needs_kube
+    from hostler.cli.kube.options import needs_kube
 
     host, port = _address(listen)
     with kernels() as compiled:
         with needs_kube():
-            from hostler.kube.api.connect import client_for
+            from hostler.kube.api.http import client_for
         from hostler.config import load_settings
         from hostler.engine import BUILT_IN, find_policy
 
@@ -70,10 +70,10 @@ def extender(policy: str, listen: str, kubeconfig: Path | None, context: str, no
         asyncio.run(_serve(client, chosen, (host, port), nodes_per_filter))
 
 
-async def _serve(client: Client, policy: Policy, listen: tuple[str, int], nodes_per_filter: int) -> None:
-    from hostler.cli.plugins import registry_for
-    from hostler.kube.api.clock import SteadyClock
-    from hostler.kube.extender.serving import serve
+async def _serve(client: KubeClient, policy: Policy, listen: tuple[str, int], nodes_per_filter: int) -> None:
+    from hostler.cli.inputs.plugins import registry_for
+    from hostler.kube.extender.server import serve
+    from hostler.runtime.clock import SteadyClock
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -85,7 +85,7 @@ async def _serve(client: Client, policy: Policy, listen: tuple[str, int], nodes_
             listen,
             stop,
             clock=SteadyClock(),
-            random=Random(os.urandom(8)),  # for pauses, not for secrets
+            random=Random(os.urandom(8)),  # for jitter, not for secrets
             registry=registry_for([policy]),
             say=lambda line: note(line, label=""),
             nodes_per_filter=nodes_per_filter,

@@ -14,13 +14,14 @@ import click
 
 from hostler.cli.kube.options import context_option, kubeconfig_option
 from hostler.cli.options import FILE, examples
-from hostler.cli.terminal import note, say
+from hostler.cli.output.terminal import note, say
 from hostler.errors import InputError
+from hostler.model.vocabulary import plural
 
 if TYPE_CHECKING:
-    from hostler.kube.api.client import Client
-    from hostler.kube.load.reading import Load
-    from hostler.kube.load.running import Runner
+    from hostler.kube.api.client import KubeClient
+    from hostler.kube.load.runner import LoadRunner
+    from hostler.kube.load.settings import LoadSettings
 
 __all__ = ["load"]
 
@@ -38,13 +39,13 @@ _TELL_EVERY_S = 2.0
     short_help="Create nodes, pods, gangs and churn for experiments.",
 )
 @click.option("-f", "--file", metavar="FILE", type=FILE, required=True, help="A file of kind Load.")
-@click.option("--rate", metavar="N/s", default="", help="How many pods a second; beats the file. Also N/m and N/h.")
+@click.option("--rate", metavar="N/s", default="", help="Pods per second; overrides the file. Also N/m and N/h.")
 @click.option(
     "--for",
     "duration",
     metavar="TIME",
     default="",
-    help="Create for so long at most, such as 30s. Churn needs it, or ^C.",
+    help="Create for at most this long, such as 30s. Churn needs it, or ^C.",
 )
 @kubeconfig_option()
 @context_option()
@@ -59,12 +60,12 @@ def load(
 
     Everything has the label hostler.dev/load with the name of the load, and --clean deletes it again.
     """
-    from hostler.cli.kube.extras import needs_kube
+    from hostler.cli.kube.options import needs_kube
 
     with needs_kube():
-        from hostler.kube.api.connect import client_for
+        from hostler.kube.api.http import client_for
     from hostler.config import parse_duration
-    from hostler.kube.load.reading import read_load_file
+    from hostler.kube.load.settings import read_load_file
 
     if dry_run and is_clean:
         raise InputError("--dry-run and --clean exclude each other", hint="leave one of them out")
@@ -79,20 +80,20 @@ def load(
     asyncio.run(_clean(client, wanted) if is_clean else _run(client, wanted, for_s))
 
 
-def _at_rate(load: Load, text: str) -> Load:
+def _at_rate(load: LoadSettings, text: str) -> LoadSettings:
     import msgspec
 
     match = _RATE.fullmatch(text)
     if match is None or not float(match["number"]):
-        raise InputError(f"--rate {text[:40]!r} is no rate", hint="such as 100/s, 30/m or 5")
+        raise InputError(f"--rate {text[:40]!r} is not a rate", hint="such as 100/s, 30/m or 5")
     rate = float(match["number"]) / _UNITS[match["unit"]]
     return msgspec.structs.replace(load, pods=msgspec.structs.replace(load.pods, rate=rate))
 
 
-async def _run(client: Client, load: Load, for_s: float | None) -> None:
-    from hostler.kube.load.running import Runner
+async def _run(client: KubeClient, load: LoadSettings, for_s: float | None) -> None:
+    from hostler.kube.load.runner import LoadRunner
 
-    runner = Runner(client, load, Random(os.urandom(8)))
+    runner = LoadRunner(client, load, Random(os.urandom(8)))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, runner.stop)
     telling = asyncio.ensure_future(_tell(runner, load))
@@ -105,14 +106,14 @@ async def _run(client: Client, load: Load, for_s: float | None) -> None:
     say(_line(runner, load))
 
 
-async def _tell(runner: Runner, load: Load) -> None:
+async def _tell(runner: LoadRunner, load: LoadSettings) -> None:
     while True:
         await asyncio.sleep(_TELL_EVERY_S)
         note(_line(runner, load), label="")
 
 
-def _line(runner: Runner, load: Load) -> str:
-    """Say how far it is."""
+def _line(runner: LoadRunner, load: LoadSettings) -> str:
+    """Return a line of progress."""
     tally = runner.tally
     pods = load.pods.count + load.gangs.count * load.gangs.size
     parts = [
@@ -133,8 +134,8 @@ def _line(runner: Runner, load: Load) -> str:
     return "; ".join(parts)
 
 
-async def _clean(client: Client, load: Load) -> None:
-    from hostler.kube.load.cleaning import clean
+async def _clean(client: KubeClient, load: LoadSettings) -> None:
+    from hostler.kube.load.cleanup import clean
 
     try:
         counts = await clean(client, load.name, Random(os.urandom(8)))
@@ -143,21 +144,23 @@ async def _clean(client: Client, load: Load) -> None:
     say("deleted " + ", ".join(f"{count} {kind}" for kind, count in counts.items()))
 
 
-def _show(load: Load) -> None:
-    """Write one object of each kind."""
+def _show(load: LoadSettings) -> None:
+    """Print one object of each kind."""
     from hostler.config import write_yaml
     from hostler.kube.load import objects
 
     is_built_in = load.gangs.api != "crd"
     shown: list[tuple[str, dict[str, Any]]] = []
     if load.nodes.count:
-        shown.append((f"{load.nodes.count} nodes, such as", objects.node(load, 0)))
+        shown.append((f"{plural(load.nodes.count, 'node')}, such as", objects.node(load, 0)))
     if load.gangs.count:
         note_ = f"{load.gangs.count} groups{_rate(load.gangs.rate)}, such as"
         shown.append((note_, objects.pod_group(load, 0, is_built_in=is_built_in)))
-        shown.append((f"{load.gangs.size} pods each, such as", objects.gang_pod(load, 0, 0, is_built_in=is_built_in)))
+        shown.append(
+            (f"{plural(load.gangs.size, 'pod')} each, such as", objects.gang_pod(load, 0, 0, is_built_in=is_built_in))
+        )
     if load.pods.count:
-        shown.append((f"{load.pods.count} pods{_rate(load.pods.rate)}, such as", objects.pod(load, 0)))
+        shown.append((f"{plural(load.pods.count, 'pod')}{_rate(load.pods.rate)}, such as", objects.pod(load, 0)))
     if load.churn.rate:
         text = f"pods that go after {load.churn.lifetime_s:g} s{_rate(load.churn.rate)}, such as"
         shown.append((text, objects.churn_pod(load, 0)))

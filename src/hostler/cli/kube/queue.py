@@ -1,4 +1,4 @@
-"""``hostler kube queue``: the pods that wait, why, and when they are tried again."""
+"""``hostler kube queue``: the waiting pods, why they wait, and when they are tried again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hostler.cli.kube.extras import needs_kube
-from hostler.cli.kube.viewing import UNSCHEDULABLE, cluster_options, namespace_option, via_option
+from hostler.cli.kube.options import cluster_options, namespace_option, needs_kube, via_option
 from hostler.cli.options import examples, output_option
-from hostler.cli.terminal import Column, note, print_data, print_table, say
+from hostler.cli.output.terminal import Column, note, print_data, print_table, say
 
 if TYPE_CHECKING:
     from hostler.kube.api.access import Access
@@ -20,25 +19,24 @@ if TYPE_CHECKING:
 
 __all__ = ["queue"]
 
-FROM_API = "read from the API: --via asks the scheduler itself, which knows queues and next tries"
+FROM_API = "read from the API; --via asks the scheduler itself, which knows queues and next tries"
 
 
 @click.command(
     epilog=examples("hostler kube queue", "hostler kube queue --via http://127.0.0.1:10359 -o json"),
     short_help="Show the pods that wait, and why.",
 )
-@namespace_option("Only pods of this namespace; else of all.")
+@namespace_option("Only pods of this namespace.")
 @via_option()
 @cluster_options()
 @output_option("table", "json", "yaml")
 def queue(
     namespace: str, via: str, kubeconfig: Path | None, context: str, config: str, policy: str, output: str
 ) -> None:
-    """Show the pods of our profiles that wait: in which state, for how long, why, and when they are tried again.
+    """Show the waiting pods of our profiles: state, age, reason, and time of the next try.
 
-    A pod that is gated has scheduling gates; one that is gathering belongs to a gang that is not complete. With --via
-    the running scheduler is asked. Without, the answer comes from the conditions that it wrote, so that queues and next
-    tries are not known.
+    A gated pod has scheduling gates; a gathering pod belongs to an incomplete gang. With --via the running scheduler
+    answers. Without it, reasons come from the conditions that it wrote, and queues and next tries are unknown.
     """
     with needs_kube():
         from hostler.kube.api.access import read_access
@@ -46,7 +44,7 @@ def queue(
     from hostler.cli.kernels import kernels
 
     with kernels():
-        from hostler.cli.kube.viewing import live_settings
+        from hostler.cli.kube.live import live_settings
 
         access = read_access(kubeconfig, context)
         if via:
@@ -64,16 +62,17 @@ def queue(
 
 
 async def _from_api(access: Access, settings: SchedulerSettings, namespace: str) -> dict[str, Any]:
-    from hostler.kube.api.client import Broken, Client
+    from hostler.kube.api.client import KubeClient, UndecodableObject
     from hostler.kube.api.failures import ApiError
     from hostler.kube.api.http import AiohttpTransport
     from hostler.kube.api.resources import PODS
     from hostler.kube.facts.views import created_at, has_ended, scheduler_of, view_of
     from hostler.kube.live.answers import queue_row
-    from hostler.kube.live.listing import missing_right
-    from hostler.kube.scheduler.wording import is_gathering
+    from hostler.kube.live.listings import missing_right
+    from hostler.kube.live.lookup import UNSCHEDULABLE
+    from hostler.kube.scheduler.messages import is_gathering
 
-    client = Client(AiohttpTransport(access, max_connections=4), user_agent="hostler-cli")
+    client = KubeClient(AiohttpTransport(access, max_connections=4), user_agent="hostler-cli")
     try:
         listing = await client.list(PODS, namespace, fields="spec.nodeName=")
     except ApiError as error:
@@ -83,7 +82,7 @@ async def _from_api(access: Access, settings: SchedulerSettings, namespace: str)
     ours, now = {profile.scheduler_name for profile in settings.profiles}, time.time_ns()  # noqa: TID251 - ages
     rows: list[dict[str, Any]] = []
     for pod in listing.items:
-        if isinstance(pod, Broken) or has_ended(pod) or scheduler_of(pod) not in ours:
+        if isinstance(pod, UndecodableObject) or has_ended(pod) or scheduler_of(pod) not in ours:
             continue
         view = view_of(
             pod, is_ours=True, group="", priority=pod.spec.priority or 0, created=created_at(pod), problem=""

@@ -1,20 +1,35 @@
-"""``hostler kube schedule``: the scheduler on a live cluster."""
+"""``hostler kube schedule``: the scheduler for a live cluster, from its options to the end by a signal.
+
+Options override the file. The scheduler is imported when the command runs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
+import msgspec
 
+from hostler.cli.completion import complete_policy
 from hostler.cli.kernels import kernels
 from hostler.cli.kube.options import context_option, kubeconfig_option
 from hostler.cli.options import FILE, examples
+from hostler.cli.output.terminal import note
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
     from hostler.engine import Registry
+    from hostler.kube.api.access import Access
+    from hostler.kube.api.client import KubeClient
+    from hostler.kube.scheduler.main import SchedulerDisplay
+    from hostler.kube.scheduler.process import Scheduler
     from hostler.kube.settings import SchedulerSettings
+    from hostler.runtime.clock import Clock
+    from hostler.runtime.engine_thread import Executor
+    from hostler.telemetry.log import Format
 
 __all__ = ["schedule"]
 
@@ -29,7 +44,7 @@ NOWHERE = "none"
     )
 )
 @click.option(
-    "--config", metavar="FILE", type=FILE, default="", help="A Scheduler file of ours, or a KubeSchedulerConfiguration."
+    "--config", metavar="FILE", type=FILE, default="", help="A file of kind Scheduler, or a KubeSchedulerConfiguration."
 )
 @click.option(
     "--scheduler-name",
@@ -37,17 +52,23 @@ NOWHERE = "none"
     default="",
     help="Place the pods that name this scheduler.  [default: hostler-scheduler]",
 )
-@click.option("--policy", metavar="NAME", default="", help="The policy, without --config.  [default: kubernetes]")
+@click.option(
+    "--policy",
+    metavar="NAME",
+    default="",
+    shell_complete=complete_policy,
+    help="The policy, if there is no --config.  [default: kubernetes]",
+)
 @kubeconfig_option()
 @context_option()
 @click.option(
     "--listen",
     metavar="HOST:PORT",
     default=None,
-    help="Where probes, metrics and explanations are served; none: nowhere.  [default: 127.0.0.1:10359]",
+    help="Address of probes, metrics and explanations, or none.  [default: 127.0.0.1:10359]",
 )
 @click.option(
-    "--leader-elect/--no-leader-elect", default=None, help="Whether a Lease decides who schedules.  [default: yes]"
+    "--leader-elect/--no-leader-elect", default=None, help="Whether a Lease elects the leader.  [default: yes]"
 )
 @click.option("--journal", metavar="FILE", default="", help="Record all facts and decisions.")
 @click.option(
@@ -56,21 +77,21 @@ NOWHERE = "none"
     type=click.IntRange(0, 1_000_000),
     default=256,
     show_default=True,
-    help="Begin a new file of the journal after so much; ten are kept. 0: never.",
+    help="Begin a new journal file at this size; ten are kept. 0: never.",
 )
-@click.option("--tls-cert", metavar="FILE", default="", help="The certificate of the address to listen on.")
-@click.option("--tls-key", metavar="FILE", default="", help="The key of that certificate.")
-@click.option("--insecure-listen", is_flag=True, help="Serve beyond this machine without TLS.")
-@click.option("--scheduler-metrics", is_flag=True, help="Give metrics under kube-scheduler's own names too.")
-@click.option("-v", "--verbose", "verbosity", count=True, help="Log every bind and refusal too; -vv: every fact too.")
+@click.option("--tls-cert", metavar="FILE", default="", help="The certificate of the pages.")
+@click.option("--tls-key", metavar="FILE", default="", help="The key of the certificate.")
+@click.option("--insecure-listen", is_flag=True, help="Allow listening beyond this machine without TLS.")
+@click.option("--scheduler-metrics", is_flag=True, help="Serve metrics under kube-scheduler's own names too.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Log every bind and rejection too; -vv: every fact too.")
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How the lines of the log, on standard error, are written.",
+    help="The format of the log on standard error.",
 )
-@click.option("--lenient", is_flag=True, help="Go on where a KubeSchedulerConfiguration asks for what is not done.")
+@click.option("--lenient", is_flag=True, help="Accept a KubeSchedulerConfiguration with unsupported settings.")
 def schedule(
     config: str,
     scheduler_name: str,
@@ -89,10 +110,10 @@ def schedule(
     log_format: Literal["text", "json"],
     lenient: bool,
 ) -> None:
-    """Place the pods of a live cluster until told to stop.
+    """Place the pods of a live cluster until stopped.
 
-    Pods whose spec.schedulerName is ours are bound to nodes; all others only count. SIGTERM stops cleanly, SIGHUP reads
-    --config again. A lease that is lost is waited for again.
+    Pods whose spec.schedulerName is ours are bound to nodes; the room of all others is counted. SIGTERM stops cleanly,
+    SIGHUP reads --config again. After a lost lease, the process waits for it again.
     """
     from hostler.kube.api.access import read_access
 
@@ -109,11 +130,9 @@ def schedule(
         wanted = settings()
         access = read_access(kubeconfig or (Path(wanted.kubeconfig) if wanted.kubeconfig else None), context)
         compiled.announce()
-        from hostler.cli.kube.running import Extras, run_until_told
-
         if bool(tls_cert) != bool(tls_key):
             raise InputError("--tls-cert and --tls-key go together", hint="give both, or none")
-        extras = Extras(
+        extras = _Extras(
             config=config,
             journal=journal,
             journal_limit=journal_limit * 2**20,
@@ -123,18 +142,18 @@ def schedule(
             verbosity=verbosity,
             log_format=log_format,
         )
-        run_until_told(access, wanted, extras, settings if config else None, registry)
+        _run(access, wanted, extras, settings if config else None, registry)
 
 
 def _settings(
     config: str, scheduler_name: str, policy: str, listen: str | None, leader_elect: bool | None, lenient: bool
 ) -> SchedulerSettings:
-    """Read the configuration; what the command line says beats it."""
+    """Read the configuration; options override it."""
     import msgspec
 
     from hostler.kube.configuration import default_settings, read_settings
     from hostler.kube.configuration.election import check_election
-    from hostler.kube.settings import DEFAULT_SCHEDULER_NAME, Profile
+    from hostler.kube.settings import DEFAULT_SCHEDULER_NAME, SchedulerProfile
 
     if config and policy:
         raise InputError("--policy and --config contradict each other", hint="name the policy in the file's profiles")
@@ -146,7 +165,7 @@ def _settings(
                 hint="name the schedulers in the file",
             )
         if scheduler_name:
-            profiles = (Profile(scheduler_name, found.profiles[0].policy),)
+            profiles = (SchedulerProfile(scheduler_name, found.profiles[0].policy),)
             found = msgspec.structs.replace(found, profiles=profiles)
     else:
         found = default_settings(scheduler_name or DEFAULT_SCHEDULER_NAME, policy or "kubernetes")
@@ -160,11 +179,86 @@ def _settings(
 
 
 def _load_plugins(settings: SchedulerSettings, registry: Registry) -> None:
-    """Add the third parties' plugins that policies name; what they do not take is refused before it is used."""
-    from hostler.cli.plugins import registry_for
+    """Add the third-party plugins that policies name; reject invalid arguments before use."""
+    from hostler.cli.inputs.plugins import registry_for
     from hostler.engine import Engine
-    from hostler.kube.configuration import with_mixes
+    from hostler.queries import with_mixes
 
     found = registry_for(settings.policies)
     Engine(with_mixes(settings.policies), registry=found)
     registry.extra.update(found.extra)
+
+
+class _Extras(msgspec.Struct, frozen=True, kw_only=True):
+    """Options beside the settings."""
+
+    config: str = ""  # the file of the settings
+    journal: str = ""
+    journal_limit: int = 0
+    tls: tuple[Path, Path] | None = None  # certificate and key
+    is_insecure: bool = False
+    has_shared_metrics: bool = False
+    verbosity: int = 0
+    log_format: Format = "text"
+
+
+def _run(
+    access: Access,
+    settings: SchedulerSettings,
+    extras: _Extras,
+    reread: Callable[[], SchedulerSettings] | None,
+    registry: Registry,
+) -> None:
+    """Schedule on the cluster of ``access`` with the plugins of ``registry``, until a signal ends it."""
+    import uvloop
+
+    from hostler.kube.api.client import KubeClient
+    from hostler.kube.api.http import AiohttpTransport
+    from hostler.kube.scheduler.journal_files import JournalFiles
+    from hostler.kube.scheduler.main import run_scheduler
+    from hostler.kube.scheduler.notices import log_start
+    from hostler.kube.service.server import check_listen, is_reachable, open_service
+    from hostler.telemetry.log import Log
+
+    def connect() -> KubeClient:
+        connections = settings.limits.max_in_flight + 64  # beside binds: watches, events, the lease
+        return KubeClient(AiohttpTransport(access, max_connections=connections), user_agent="hostler-scheduler")
+
+    log = Log(lambda line: note(line, label=""), verbosity=extras.verbosity, form=extras.log_format)
+
+    def pages(
+        scheduler: Scheduler, client: KubeClient, executor: Executor, clock: Clock
+    ) -> AbstractAsyncContextManager[SchedulerDisplay]:
+        return open_service(
+            scheduler,
+            client,
+            settings.listen,
+            executor=executor,
+            clock=clock,
+            tls=extras.tls,
+            is_insecure=extras.is_insecure,
+            with_shared_metrics=extras.has_shared_metrics,
+            say=log.info,
+        )
+
+    if settings.listen:
+        check_listen(settings.listen, has_tls=extras.tls is not None, is_insecure=extras.is_insecure)
+    log_start(log, settings, extras.config)
+    if settings.listen and extras.tls is None and is_reachable(settings.listen):
+        log.warn("tokens can be read on the network: --insecure-listen", listen=settings.listen)
+    with ExitStack() as files:
+        journal = None
+        if extras.journal:
+            journal = JournalFiles(Path(extras.journal), limit=extras.journal_limit, warn=log.warn)
+            files.enter_context(closing(journal))
+        uvloop.run(
+            run_scheduler(
+                connect,
+                settings,
+                log=log,
+                journal=journal,
+                serve=pages if settings.listen else None,
+                reread=reread,
+                registry=registry,
+            )
+        )

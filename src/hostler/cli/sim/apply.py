@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hostler.cli.completion import complete_policy
 from hostler.cli.kernels import kernels
-from hostler.cli.options import FILE, examples, output_option
-from hostler.cli.sim.options import data_dir_option
-from hostler.cli.terminal import note, print_data, print_table, say
+from hostler.cli.options import FILE, examples, output_option, plugin_option
+from hostler.cli.output.terminal import note, print_data, print_table, say
+from hostler.cli.sim.options import data_dir_option, policy_and_registry
+from hostler.model.vocabulary import plural
 
 if TYPE_CHECKING:
+    from hostler.engine import Registry
     from hostler.model import Policy
-    from hostler.sim.simon import Result
-    from hostler.sim.simon.summary import Stage
+    from hostler.sim.simon import SimonResult
+    from hostler.sim.simon.summary import StageSummary
 
 __all__ = ["apply"]
 
@@ -40,7 +43,14 @@ _RULE = "=" * 10
     default="",
     help="The scheduler configuration.",
 )
-@click.option("--policy", metavar="NAME", default="", help="A policy of ours instead; see 'hostler policies'.")
+@click.option(
+    "--policy",
+    metavar="NAME",
+    default="",
+    shell_complete=complete_policy,
+    help="A policy of ours instead; see 'hostler policies'.",
+)
+@plugin_option()
 @click.option(
     "-e",
     "--extended-resources",
@@ -57,6 +67,7 @@ def apply(
     cluster: str,
     scheduler: str,
     policy: str,
+    plugins: tuple[Path, ...],
     extended_resources: str,
     interactive: bool,
     use_greed: bool,
@@ -71,13 +82,18 @@ def apply(
     _check_flags(extended_resources, interactive, use_greed)
     if scheduler and policy:
         raise click.UsageError("give -s or --policy, not both")
+    if plugins and not policy:
+        raise click.UsageError("--plugin brings policies for --policy: name one of them there")
     with kernels() as compiled:
         from hostler.sim import simon
 
         config = simon.read_cluster_config(cluster, _warn)
-        chosen = simon.read_scheduler_config(scheduler, _warn) if scheduler else _policy(policy)
+        if scheduler:
+            chosen, registry = simon.read_scheduler_config(scheduler, _warn), None
+        else:
+            chosen, registry = _policy(policy, plugins)
         compiled.announce()
-        result = simon.apply(config, chosen, _warn, _write, data_dir=data_dir)
+        result = simon.apply_simon_config(config, chosen, _warn, _write, data_dir=data_dir, registry=registry)
     if output != "table":
         import msgspec
 
@@ -86,12 +102,10 @@ def apply(
         _show(result)
 
 
-def _policy(name: str) -> Policy:
-    from hostler.engine import find_policy
-
+def _policy(name: str, plugins: tuple[Path, ...]) -> tuple[Policy, Registry]:
     if not name:
         note("without -s the policy is fgd; simon would take its own score 'Simon', which is not here")
-    return find_policy(name or "fgd")
+    return policy_and_registry(name or "fgd", plugins)
 
 
 def _check_flags(resources: str, interactive: bool, use_greed: bool) -> None:
@@ -110,21 +124,22 @@ def _warn(text: str) -> None:
 
 def _write(path: Path, content: bytes) -> None:
     from hostler.cli.files import atomic_file
-    from hostler.cli.streams import unwritable
+    from hostler.cli.output.streams import write_error
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(str(path), error) from None
+        raise write_error(str(path), error) from None
     with atomic_file(str(path)) as write:
         write(content)
 
 
-def _show(result: Result) -> None:
+def _show(result: SimonResult) -> None:
     order = "published order" if result.is_published_order else "our own order"
     say(f"{result.name}: policy {result.policy}, seed {result.seed}, {order}")
-    say(f"{result.nodes:,} nodes, {result.workload_pods:,} pods, {result.typical_pods} typical ones")
-    say(f"{result.events:,} events, {result.failed:,} failed")
+    pods = f"{plural(result.workload_pods, 'pod')}, {plural(result.typical_pods, 'typical one')}"
+    say(f"{plural(result.nodes, 'node')}, {pods}")
+    say(f"{plural(result.events, 'event')}, {result.failed:,} failed")
     for stage in result.stages:
         say()
         _show_stage(stage)
@@ -132,9 +147,9 @@ def _show(result: Result) -> None:
         note(f"wrote {file}", label="")
 
 
-def _show_stage(stage: Stage) -> None:
+def _show_stage(stage: StageSummary) -> None:
     say(f"{_RULE} Cluster Analysis Results ({stage.tag}) {_RULE}")
-    say(f"{stage.pods:,} pods run; {stage.arrived:,} arrived, {stage.failed:,} failed")
+    say(f"{plural(stage.pods, 'pod')} running; {stage.arrived:,} arrived, {stage.failed:,} failed")
     shares = [
         ("MilliCpu", stage.milli_cpu),
         ("Memory", stage.memory_bytes),

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.options import NumberRange, examples, output_option
+from hostler.cli.output.terminal import print_data, print_table, progress, say
 from hostler.cli.sim.options import data_dir_option, seed_option, tune_option, workload_option
-from hostler.cli.terminal import print_data, print_table, progress, say
 from hostler.config import prepare_kernel_cache
+from hostler.model.vocabulary import plural
 
 if TYPE_CHECKING:
-    from hostler.sim.bounds import Bound
+    from hostler.sim.bounds import GpuBound
 
 __all__ = ["bound"]
 
@@ -79,16 +80,13 @@ def bound(
 
         print_data([{"seed": seed, **msgspec.to_builtins(each)} for each in bounds], output)
         return
-    say(f"{workload}, seed {seed}: the most that can be allocated, in percent of {_gpus(bounds)} GPUs")
+    gpus = plural(bounds[0].gpu_milli_total // 1000, "GPU")
+    say(f"{workload}, seed {seed}: the most that can be allocated, in percent of {gpus}")
     say()
     _show(bounds, forced)
 
 
-def _gpus(bounds: list[Bound]) -> str:
-    return f"{bounds[0].gpu_milli_total // 1000:,}"
-
-
-def _show(bounds: list[Bound], forced: float | None) -> None:
+def _show(bounds: list[GpuBound], forced: float | None) -> None:
     columns = [("ASKED FOR", "right"), ("ARRIVALS", "right"), ("FREE", "right")]
     if forced is not None:
         columns.append((f"FORCED TO {forced:g}%", "right"))
@@ -103,5 +101,5 @@ def _show(bounds: list[Bound], forced: float | None) -> None:
     print_table(columns, rows)
 
 
-def _percent(bound: Bound) -> str:
+def _percent(bound: GpuBound) -> str:
     return f"{bound.bound_percent:.2f}" if bound.bound_percent is not None else "impossible"

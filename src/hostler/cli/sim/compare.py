@@ -9,28 +9,31 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hostler.cli.completion import complete_compared_policy, complete_input
 from hostler.cli.kernels import kernels
-from hostler.cli.options import NumberRange, examples
-from hostler.cli.sim.grid_options import (
+from hostler.cli.options import NumberRange, examples, plugin_option
+from hostler.cli.output.terminal import print_table, progress, say
+from hostler.cli.sim.grids import (
     check_workloads,
-    chosen_policies,
-    chosen_runner,
     jobs_option,
-    listed,
     policies_option,
+    rows_options,
     scenario_and_policies,
     seeds_option,
+    select_format,
+    select_policies,
+    select_runner,
+    split_names,
     workloads_option,
+    write_rows,
 )
-from hostler.cli.sim.options import data_dir_option, plugin_option, tune_option
-from hostler.cli.sim.tables import chosen_format, rows_options, write_rows
-from hostler.cli.terminal import print_table, progress, say
+from hostler.cli.sim.options import data_dir_option, tune_option
 from hostler.errors import InputError
 
 if TYPE_CHECKING:
-    from hostler.sim.cells import Cell, CellResult
-    from hostler.sim.comparison import Row
-    from hostler.sim.grids import Grid
+    from hostler.sim.sweeps.cells import CellResult, SweepCell
+    from hostler.sim.sweeps.comparison import ComparisonRow
+    from hostler.sim.sweeps.grids import Grid
 
 __all__ = ["compare"]
 
@@ -42,7 +45,7 @@ __all__ = ["compare"]
         "hostler sim compare --policies spread,pack demo/scenarios/night.yaml -o csv -O night.csv",
     )
 )
-@click.argument("what", metavar="[openb|SCENARIO.yaml]", default="openb")
+@click.argument("what", metavar="[openb|SCENARIO.yaml]", default="openb", shell_complete=complete_input)
 @policies_option()
 @workloads_option()
 @seeds_option()
@@ -52,13 +55,14 @@ __all__ = ["compare"]
     "figures",
     metavar="NAMES",
     default="",
-    callback=listed,
+    callback=split_names,
     help="What to compare by, with commas between; else the usual ones. -o json of 'sim sweep --results' shows all.",
 )
 @click.option(
     "--against",
     metavar="POLICY",
     default="first",
+    shell_complete=complete_compared_policy,
     show_default=True,
     help="Whom to compare with: first, best or a name.",
 )
@@ -96,10 +100,10 @@ def compare(
     if against not in ("first", "best", *policies):
         raise click.UsageError(f"policy {against!r} is not among those compared")
     if bound and what != "openb":
-        raise click.UsageError("--bound is for openb, where nobody leaves")
+        raise click.UsageError("--bound is for openb, where guests never leave")
     if forced is not None and not bound:
         raise click.UsageError("--forced needs --bound")
-    output = chosen_format(output, output_file)
+    output = select_format(output, output_file)
     with kernels() as compiled:
         grid = _grid(what, policies, workloads, seeds, tune, data_dir, plugins)
         cells = [*grid.cells(), *(grid.bounds(forced) if bound else ())]
@@ -107,7 +111,7 @@ def compare(
         results = _run(cells, jobs)
     rows = _compared(results, figures, against)
     if output == "table":
-        _show(rows, is_bounded=bound)
+        _show(rows, len(seeds), is_bounded=bound)
     else:
         import msgspec
 
@@ -123,24 +127,24 @@ def _grid(
     data_dir: Path | None,
     plugins: tuple[Path, ...],
 ) -> Grid:
-    from hostler.sim.cells import sealed
-    from hostler.sim.grids import Grid
+    from hostler.sim.sweeps.cells import hash_plugin_files
+    from hostler.sim.sweeps.grids import Grid
 
-    files = sealed(plugins)
+    files = hash_plugin_files(plugins)
     folder = str(data_dir.resolve()) if data_dir else ""
     if what != "openb":
         scenario, found = scenario_and_policies(what, seeds[0], policies, plugins)
         return Grid(scenarios=(scenario,), policies=found, seeds=seeds, plugins=files, data_dir=folder)
     check_workloads(workloads)
-    chosen = chosen_policies(policies, plugins)
+    chosen = select_policies(policies, plugins)
     return Grid(workloads=workloads, policies=chosen, seeds=seeds, tunes=(tune,), plugins=files, data_dir=folder)
 
 
-def _run(cells: Sequence[Cell], jobs: int | None) -> list[CellResult]:
+def _run(cells: Sequence[SweepCell], jobs: int | None) -> list[CellResult]:
     """Run all cells; the first that fails ends it."""
-    from hostler.sim.cells import cell_key
+    from hostler.sim.sweeps.cells import cell_key
 
-    runner = chosen_runner(jobs, "", len(cells))
+    runner = select_runner(jobs, "", len(cells))
     found = {}
     with progress("runs", len(cells)) as advance, closing(runner(cells)) as finished:
         for done in finished:
@@ -152,8 +156,8 @@ def _run(cells: Sequence[Cell], jobs: int | None) -> list[CellResult]:
     return [found[cell_key(cell)] for cell in cells]
 
 
-def _compared(results: Sequence[CellResult], figures: tuple[str, ...], against: str) -> list[Row]:
-    from hostler.sim.comparison import compare as compare_results
+def _compared(results: Sequence[CellResult], figures: tuple[str, ...], against: str) -> list[ComparisonRow]:
+    from hostler.sim.sweeps.comparison import compare as compare_results
 
     runs = [result for result in results if result.cell.kind != "bound"]
     bounds = {
@@ -164,9 +168,9 @@ def _compared(results: Sequence[CellResult], figures: tuple[str, ...], against: 
     return compare_results(runs, figures, against=against, bounds=bounds)
 
 
-def _show(rows: Sequence[Row], *, is_bounded: bool) -> None:
+def _show(rows: Sequence[ComparisonRow], seeds: int, *, is_bounded: bool) -> None:
     columns = [("WORKLOAD", "left"), ("FIGURE", "left"), ("POLICY", "left"), ("MEAN", "right"), ("SPREAD", "right")]
-    columns += [("DIFFERENCE", "right"), ("95% WITHIN", "right"), ("VERDICT", "left"), ("WINS", "right")]
+    columns += [("DIFFERENCE", "right"), ("VERDICT", "left"), ("WINS", "right")]
     if is_bounded:
         columns.append(("OF BOUND %", "right"))
     cells = []
@@ -175,10 +179,11 @@ def _show(rows: Sequence[Row], *, is_bounded: bool) -> None:
         largest[row.figure] = max(abs(row.mean), largest.get(row.figure, 0.0))
     for row in rows:
         digits = 2 if largest[row.figure] >= 10 else 4
-        line = [row.workload, row.figure, row.policy, f"{row.mean:,.{digits}f}", f"{row.spread:,.{digits}f}"]
-        line.append("-" if row.difference is None else f"{row.difference:+,.{digits}f}")
-        line.append("-" if row.margin is None else f"± {row.margin:,.{digits}f}")
-        line += [row.verdict or "-", f"{row.wins} of {row.runs}"]
+        line = [row.workload, row.figure, row.policy, f"{row.mean:,.{digits}f}"]
+        line.append(f"{row.spread:,.{digits}f}" if row.seeds_matter else "-")
+        margin = "" if row.margin is None else f" ± {row.margin:,.{digits}f}"
+        line.append("-" if row.difference is None else f"{row.difference:+,.{digits}f}{margin}")
+        line += [row.verdict or "-", f"{row.wins}/{row.runs}"]
         if is_bounded:
             line.append("-" if row.of_bound is None else f"{row.of_bound:.2f}")
         cells.append(line)
@@ -187,3 +192,10 @@ def _show(rows: Sequence[Row], *, is_bounded: bool) -> None:
     if len(rows) > 1:
         say()
         say(f"Differences are to {' or '.join(against)}, run by run on the same arrivals.")
+    if fixed := list(dict.fromkeys(row.policy for row in rows if not row.seeds_matter)):
+        say()
+        if all(not row.seeds_matter for row in rows):
+            say(f"Seeds make no difference: each policy gives the same result with all {seeds} seeds.")
+            say("So there is no interval, and one seed is enough.")
+        else:
+            say(f"Seeds make no difference to {', '.join(fixed)}: the result is the same with all {seeds} seeds.")

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from hostler.cli.completion import complete_workload
 from hostler.cli.options import NumberRange
 
 if TYPE_CHECKING:
     from hostler.engine import Registry
     from hostler.model import Policy
 
-__all__ = ["data_dir_option", "plugin_option", "policy_and_registry", "seed_option", "tune_option", "workload_option"]
+__all__ = ["data_dir_option", "policy_and_registry", "seed_option", "tune_option", "workload_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,6 +27,7 @@ def workload_option() -> Callable[[F], F]:
     return click.option(
         "--workload",
         metavar="NAME",
+        shell_complete=complete_workload,
         default="default",
         show_default=True,
         help="A pod list of openb: default, cpu050 to cpu250, gpushare40 to gpushare100, gpuspec10 to gpuspec33, "
@@ -68,26 +70,12 @@ def data_dir_option() -> Callable[[F], F]:
     )
 
 
-def plugin_option() -> Callable[[F], F]:
-    """Add ``--plugin FILE``, as often as wanted."""
-    return click.option(
-        "--plugin",
-        "plugins",
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        multiple=True,
-        help="A Python file with plugins or policies of your own; give it as often as you like.",
-    )
-
-
 def policy_and_registry(name: str, plugins: tuple[Path, ...]) -> tuple[Policy, Registry]:
     """Return a policy by name, built in or from a file, and a registry that has its plugins."""
-    from hostler.cli.plugins import registry_for
-    from hostler.engine import BUILT_IN, Registry, find_policy
+    from hostler.cli.inputs.plugins import registry_for
+    from hostler.engine import BUILT_IN, find_policy
     from hostler.sim.own_plugins import load_plugin_files, with_network
 
     own = with_network(load_plugin_files(plugins), name)
     policy = find_policy(name, {**BUILT_IN, **own.policies})
-    if own.factories:
-        return policy, Registry(own.factories)
-    return policy, registry_for([policy])
+    return policy, registry_for([policy], own.factories)

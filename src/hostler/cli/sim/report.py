@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hostler.cli.files import atomic_file
+from hostler.cli.files import atomic_file, say_written
 from hostler.cli.options import FILE, examples
 from hostler.config import prepare_kernel_cache
 
@@ -15,7 +15,7 @@ __all__ = ["report"]
     epilog=examples(
         "hostler sim run openb --policy fgd -o json > fgd.json",
         "hostler sim report fgd.json first_fit.json -O report.html",
-        "hostler sim sweep results --policies fgd,first_fit --seeds 3",
+        "hostler sim sweep results --policies fgd,first_fit --runs 3",
         "hostler sim report results -O report.html",
     )
 )
@@ -35,9 +35,12 @@ def report(results: tuple[str, ...], output_file: str) -> None:
     '-' is standard input. Policies keep the order of the files.
     """
     prepare_kernel_cache()
+    from hostler.cli.output.decision_texts import plural
     from hostler.sim.report import read_results
-    from hostler.sim.report import report as page_of
+    from hostler.sim.report import report_page as page_of
 
-    content = page_of(read_results(results)).encode()
+    found = read_results(results)
+    content = page_of(found).encode()
     with atomic_file(output_file) as write:
         write(content)
+    say_written(output_file, plural(len(found), "run"), len(content))

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import click
 
+from hostler.cli.completion import complete_policy
 from hostler.cli.kernels import kernels
-from hostler.cli.options import NumberRange, examples, output_option
-from hostler.cli.sim.options import data_dir_option, seed_option, tune_option, workload_option
-from hostler.cli.terminal import note, print_data, print_table, say
+from hostler.cli.options import NumberRange, examples, output_option, plugin_option
+from hostler.cli.output.terminal import note, print_data, print_table, say
+from hostler.cli.sim.options import data_dir_option, policy_and_registry, seed_option, tune_option, workload_option
 from hostler.errors import UnavailableError
 from hostler.model.policies import DeviceRule
+from hostler.model.vocabulary import plural
 
 if TYPE_CHECKING:
-    from hostler.sim.filling import Filling, FillingResult
+    from hostler.sim.fill_experiment import FillExperiment, FillResult
     from hostler.sim.scorer.protocol import Variant
-    from hostler.sim.scorer.run import AskedRun, OnFailure
+    from hostler.sim.scorer.run import OnFailure, ServiceRun
 
 __all__ = ["scorer"]
 
@@ -51,15 +53,15 @@ def scorer() -> None:
 def serve(model: Path | None, host: str, port: int) -> None:
     """Answer POST /score with a network's scores until interrupted.
 
-    Whoever reaches the address may ask: there is no password.
+    Any client that reaches the address may ask: there is no password.
     """
     from hostler.sim.scorer.plugin import network_at
-    from hostler.sim.scorer.service import ScoringService, serve_until_told
+    from hostler.sim.scorer.service import ScoringService, serve_until_signal
 
     network = network_at(model)
     with ScoringService(network, host, port) as service:
         address = f"{network.name} answers at {service.endpoint}"
-        serve_until_told(service, lambda: say(address))
+        serve_until_signal(service, lambda: say(address))
     note("stopped", label="")
 
 
@@ -98,7 +100,14 @@ def serve(model: Path | None, host: str, port: int) -> None:
     show_default=True,
     help="Without a usable answer: decide without it, refuse the guest, or use --fall-back.",
 )
-@click.option("--fall-back", metavar="NAME", default=None, help="The policy of --on-failure fall_back.")
+@click.option(
+    "--fall-back",
+    metavar="NAME",
+    default=None,
+    shell_complete=complete_policy,
+    help="The policy of --on-failure fall_back.",
+)
+@plugin_option()
 @click.option(
     "--missing",
     type=click.Choice(["zero", "refuse"]),
@@ -130,6 +139,7 @@ def run(
     devices: DeviceRule,
     on_failure: OnFailure,
     fall_back: str | None,
+    plugins: tuple[Path, ...],
     missing: Literal["zero", "refuse"],
     timeout_s: float,
     retries: int,
@@ -144,6 +154,8 @@ def run(
         raise click.UsageError("give --endpoint or --model, not both")
     if (on_failure == "fall_back") != (fall_back is not None):
         raise click.UsageError("--on-failure fall_back and --fall-back NAME go together")
+    if plugins and fall_back is None:
+        raise click.UsageError("--plugin brings policies for --fall-back: name one of them there")
     with kernels() as compiled:
         from hostler.sim.openb import openb_experiment
 
@@ -152,31 +164,32 @@ def run(
         if endpoint is None:
             _tell(_in_process(experiment, model, seed), None, output)
             return
-        from hostler.engine import find_policy
         from hostler.sim.scorer.client import ClientOptions, ScorerClient
-        from hostler.sim.scorer.run import answer_alone, fill_asking
+        from hostler.sim.scorer.run import fill_with_service, service_only_policy
 
         options = ClientOptions(
             endpoint=endpoint, variant=variant, missing=missing, timeout_s=timeout_s, retries=retries
         )
-        other = find_policy(fall_back) if fall_back is not None else None
-        policy = answer_alone(experiment, devices)
+        other, registry = policy_and_registry(fall_back, plugins) if fall_back is not None else (None, None)
+        policy = service_only_policy(experiment, devices)
         with ScorerClient(options) as client:
-            asked = fill_asking(experiment, policy, client, seed, on_failure=on_failure, fall_back=other)
+            asked = fill_with_service(
+                experiment, policy, client, seed, on_failure=on_failure, fall_back=other, registry=registry
+            )
     _tell(asked.result, asked, output)
     if asked.questions.asked and not asked.questions.answered:
         raise UnavailableError(f"{endpoint} gave no usable answer", hint="see the failures above; is the service up?")
 
 
-def _in_process(experiment: Filling, model: Path | None, seed: int) -> FillingResult:
+def _in_process(experiment: FillExperiment, model: Path | None, seed: int) -> FillResult:
     from hostler.engine import Registry
-    from hostler.sim.filling import fill
+    from hostler.sim.fill_experiment import run_fill_experiment
     from hostler.sim.scorer.plugin import MlpScorer, mlp_policy
 
-    return fill(experiment, mlp_policy(model), seed, Registry({MlpScorer.name: MlpScorer}))
+    return run_fill_experiment(experiment, mlp_policy(model), seed, Registry({MlpScorer.name: MlpScorer}))
 
 
-def _tell(result: FillingResult, asked: AskedRun | None, output: str) -> None:
+def _tell(result: FillResult, asked: ServiceRun | None, output: str) -> None:
     if output != "table":
         import msgspec
 
@@ -185,17 +198,18 @@ def _tell(result: FillingResult, asked: AskedRun | None, output: str) -> None:
     gpu = 100 * result.gpu_milli_allocated / max(result.gpu_milli_total, 1)
     cpu = 100 * result.cpu_milli_allocated / max(result.cpu_milli_total, 1)
     say(f"{result.workload}, policy {result.policy}, seed {result.seed}")
-    say(f"{result.events:,} arrivals, {result.events - result.failed:,} placed, {result.failed:,} failed")
-    say(f"allocated: GPU {gpu:.2f}%, CPU {cpu:.2f}%; {result.gpus_touched:,} GPUs in use")
+    say(f"{plural(result.events, 'arrival')}, {result.events - result.failed:,} placed, {result.failed:,} failed")
+    say(f"allocated: GPU {gpu:.2f}%, CPU {cpu:.2f}%; {plural(result.gpus_touched, 'GPU')} in use")
     if asked is None:
         return
     told = asked.questions
-    say(f"asked about {told.asked:,} guests, {told.answered:,} usable answers, {told.retries:,} retries")
+    counts = [plural(told.asked, "guest"), plural(told.answered, "usable answer"), plural(told.retries, "retry")]
+    say(f"asked about {', '.join(counts)}")
     if told.missing_scores:
-        say(f"{told.missing_scores:,} scores were missing")
+        say(f"missing scores: {told.missing_scores:,}")
     if told.failures:
         outcome = {"skip": "decided without an answer", "fail": "refused for it", "fall_back": "fell back"}
-        say(f"{asked.decided_without + asked.refused_for_no_answer:,} guests {outcome[asked.on_failure]}:")
+        say(f"{plural(asked.decided_without + asked.refused_for_no_answer, 'guest')} {outcome[asked.on_failure]}:")
         say()
         rows = [(kind.replace("_", " "), f"{n:,}", told.first_failure[kind]) for kind, n in told.failures.items()]
         print_table([("FAILURE", "left"), ("GUESTS", "right"), ("FIRST", "left")], rows)

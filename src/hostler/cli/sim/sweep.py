@@ -9,25 +9,28 @@ from typing import TYPE_CHECKING
 import click
 
 from hostler.cli.kernels import kernels
-from hostler.cli.options import FILE, examples
-from hostler.cli.sim.grid_options import (
+from hostler.cli.options import FILE, examples, plugin_option
+from hostler.cli.output.terminal import note, print_table, progress, say
+from hostler.cli.sim.grids import (
     check_workloads,
-    chosen_policies,
-    chosen_runner,
     jobs_option,
     policies_option,
+    rows_options,
     scenario_and_policies,
     seeds_option,
+    select_format,
+    select_policies,
+    select_runner,
     workloads_option,
+    write_rows,
 )
-from hostler.cli.sim.options import data_dir_option, plugin_option
-from hostler.cli.sim.tables import chosen_format, rows_options, write_rows
-from hostler.cli.terminal import note, print_table, progress, say
+from hostler.cli.sim.options import data_dir_option
+from hostler.model.vocabulary import plural
 
 if TYPE_CHECKING:
-    from hostler.sim.cells import Cell, CellResult
-    from hostler.sim.grids import Grid
-    from hostler.sim.sweeps import ResultFolder, Sweep
+    from hostler.sim.sweeps.cells import CellResult, SweepCell
+    from hostler.sim.sweeps.grids import Grid
+    from hostler.sim.sweeps.sweep import ResultFolder, SweepProgress
 
 __all__ = ["sweep"]
 
@@ -44,7 +47,7 @@ def _tunes(context: click.Context, parameter: click.Parameter, text: str) -> tup
 
 @click.command(
     epilog=examples(
-        "hostler sim sweep results --policies fgd,first_fit --workload default,gpuspec33 --seeds 10",
+        "hostler sim sweep results --policies fgd,first_fit --workload default,gpuspec33 --runs 10",
         "hostler sim sweep results --file grid.yaml --dask tcp://10.0.0.5:8786",
         "hostler sim sweep results --results -o csv -O results.csv",
     )
@@ -91,11 +94,11 @@ def sweep(
 
     The same command goes on where it was stopped: what has a result is not run again.
     """
-    from hostler.sim.sweeps import ResultFolder, plan
+    from hostler.sim.sweeps.sweep import ResultFolder, find_progress
 
     kept = ResultFolder(folder)
     if is_query:
-        _show(kept.results(), chosen_format(output, output_file), output_file)
+        _show(kept.results(), select_format(output, output_file), output_file)
         return 0
     if output != "table" or output_file:
         raise click.UsageError("-o and -O go with --results")
@@ -105,15 +108,15 @@ def sweep(
             grid = _grid_of_file(file, data_dir)
         else:
             grid = _grid(policies, workloads, scenarios, seeds, tunes, data_dir, plugins)
-        planned = plan(grid.cells(), kept, retries=retry)
+        planned = find_progress(grid.cells(), kept, retries=retry)
         if not dask:
             compiled.announce()
         return _run(planned, kept, jobs, dask)
 
 
 def _refuse_beside_file(context: click.Context) -> None:
-    """Refuse options that the file gives."""
-    for name in ("policies", "workloads", "scenarios", "seeds", "tunes", "plugins"):
+    """Reject options that the file gives."""
+    for name in ("policies", "workloads", "scenarios", "runs", "seeds", "tunes", "plugins"):
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--file gives the whole grid: leave out its {name}")
 
@@ -127,8 +130,8 @@ def _grid(
     data_dir: Path | None,
     plugins: tuple[Path, ...],
 ) -> Grid:
-    from hostler.sim.cells import sealed
-    from hostler.sim.grids import Grid
+    from hostler.sim.sweeps.cells import hash_plugin_files
+    from hostler.sim.sweeps.grids import Grid
 
     if not policies:
         raise click.UsageError("name the policies: --policies fgd,first_fit, or give a grid with --file")
@@ -136,22 +139,24 @@ def _grid(
     if scenarios:
         read = [scenario_and_policies(path, seeds[0], policies, plugins) for path in scenarios]
         sources = tuple(source for source, _ in read)
-        return Grid(scenarios=sources, policies=read[0][1], seeds=seeds, plugins=sealed(plugins), data_dir=folder)
+        return Grid(
+            scenarios=sources, policies=read[0][1], seeds=seeds, plugins=hash_plugin_files(plugins), data_dir=folder
+        )
     check_workloads(workloads)
     return Grid(
         workloads=workloads,
-        policies=chosen_policies(policies, plugins),
+        policies=select_policies(policies, plugins),
         seeds=seeds,
         tunes=tunes,
-        plugins=sealed(plugins),
+        plugins=hash_plugin_files(plugins),
         data_dir=folder,
     )
 
 
 def _grid_of_file(file: str, data_dir: Path | None) -> Grid:
     from hostler.engine import BUILT_IN
-    from hostler.sim.cells import sealed
-    from hostler.sim.grids import Grid, as_paths, own_policies, read_seeds, read_sweep_file
+    from hostler.sim.sweeps.cells import hash_plugin_files
+    from hostler.sim.sweeps.grids import Grid, as_paths, own_policies, read_seeds, read_sweep_file
 
     document, wanted = read_sweep_file(file)
     check_workloads(wanted.workloads)
@@ -160,20 +165,20 @@ def _grid_of_file(file: str, data_dir: Path | None) -> Grid:
     seeds = read_seeds(wanted.seeds)
     paths = as_paths(wanted.scenarios, file)
     read = [scenario_and_policies(str(path), seeds[0], wanted.policies, plugins, defined) for path in paths]
-    policies = chosen_policies(wanted.policies, plugins, defined) if wanted.workloads else read[0][1]
+    policies = select_policies(wanted.policies, plugins, defined) if wanted.workloads else read[0][1]
     return Grid(
         workloads=tuple(wanted.workloads),
         scenarios=tuple(source for source, _ in read),
         policies=policies,
         seeds=seeds,
         tunes=tuple(wanted.tunes),
-        plugins=sealed(plugins),
+        plugins=hash_plugin_files(plugins),
         data_dir=str(data_dir.resolve()) if data_dir else "",
     )
 
 
-def _run(planned: Sweep, kept: ResultFolder, jobs: int | None, dask: str) -> int:
-    from hostler.sim.sweeps import run_sweep
+def _run(planned: SweepProgress, kept: ResultFolder, jobs: int | None, dask: str) -> int:
+    from hostler.sim.sweeps.sweep import run_sweep
 
     failed = [result for result in planned.done if result.error]
     total = len(planned.done) + len(planned.left)
@@ -190,11 +195,12 @@ def _run(planned: Sweep, kept: ResultFolder, jobs: int | None, dask: str) -> int
         with progress("cells", total) as advance:
             advance(len(planned.done))
             if planned.left:
-                run_sweep(planned.left, kept, chosen_runner(jobs, dask, len(planned.left)), count)
+                run_sweep(planned.left, kept, select_runner(jobs, dask, len(planned.left)), count)
     except KeyboardInterrupt:
-        note(f"{len(planned.done) + ran} of {total} cells are done; the same command goes on from there")
+        done = f"{len(planned.done) + ran} of {plural(total, 'cell')} {'is' if total == 1 else 'are'} done"
+        note(f"{done}; the same command goes on from there")
         raise
-    say(f"{total:,} cells: {len(planned.done):,} were there, {ran:,} ran, {len(failed):,} failed")
+    say(f"{plural(total, 'cell')}: {len(planned.done):,} were there, {ran:,} ran, {len(failed):,} failed")
     for result in failed[:5]:
         note(f"{result.cell.label}: {result.error}", label="failed: ")
     return 1 if failed else 0
@@ -218,14 +224,14 @@ def _show(results: Sequence[CellResult], output: str, file: str | None) -> None:
 
 
 def _shown_figures(results: Sequence[CellResult]) -> list[str]:
-    from hostler.sim.cell_figures import usual_figures
+    from hostler.sim.sweeps.cell_figures import usual_figures
 
     whole = [result.figures for result in results if result.figures]
     return [*usual_figures(whole), *(name for name in ("failed", "frag_percent") if any(name in run for run in whole))]
 
 
 def _row(result: CellResult) -> dict[str, object]:
-    cell: Cell = result.cell
+    cell: SweepCell = result.cell
     what = {"kind": cell.kind, "workload": cell.workload, "policy": cell.policy_name, "seed": cell.seed}
     failed = {f"failed_{kind}": count for kind, count in result.failed_by_kind.items()}
     return {**what, "tune": cell.tune, "key": result.key, "error": result.error, **result.figures, **failed}

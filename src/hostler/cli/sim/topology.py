@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hostler.cli.options import examples, output_option
-from hostler.cli.terminal import note, print_data, print_table
+from hostler.cli.output.terminal import note, print_data, print_table
 
 __all__ = ["topology"]
 

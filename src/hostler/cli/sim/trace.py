@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hostler.cli.options import FILE, examples, output_option
+from hostler.cli.output.terminal import note, print_data, print_table, say
 from hostler.cli.sim.options import data_dir_option
-from hostler.cli.terminal import note, print_data, print_table, say
+from hostler.cli.sim.trace_options import load_trace, trace_options
 
 if TYPE_CHECKING:
-    from hostler.sim.traces.summary import Demand, Summary
+    from hostler.sim.traces.summary import ResourceDemand, TraceSummary
     from hostler.sim.workload import Workload
 
 __all__ = ["trace"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _GIB = 2**30
 
@@ -33,38 +31,6 @@ _GIB = 2**30
 )
 def trace() -> None:
     """Describe and convert traces of guests that come and go."""
-
-
-def trace_options() -> Callable[[F], F]:
-    """Add the options that say how a trace is read."""
-    options = [
-        click.option("--format", "format_name", metavar="NAME", default=None, help="Else the file is looked at."),
-        click.option("--hosts", metavar="N", type=click.IntRange(1, 1_000_000), help="Put it on so many equal hosts."),
-        click.option("--host-cpu", metavar="AMOUNT", default="", help="Cores of each of these hosts, such as 40."),
-        click.option("--host-memory", metavar="AMOUNT", default="", help="Their memory, such as 90Gi."),
-        click.option(
-            "--hosts-file", metavar="FILE", type=click.Path(path_type=Path), help="A table of hosts, CSV or Parquet."
-        ),
-        click.option(
-            "--map", "mapped", metavar="OURS=THEIRS", multiple=True, help="What a table calls one of our columns."
-        ),
-        click.option(
-            "--censored",
-            type=click.Choice(["end", "forever"]),
-            default="end",
-            show_default=True,
-            help="How long VMs of azure-vm-v1 run whose end nobody saw: to the trace's end, or for good.",
-        ),
-        click.option("--no-tenants", is_flag=True, help="Leave tenants out: far fewer distinct guests."),
-        data_dir_option(),
-    ]
-
-    def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
 
 
 @trace.command(epilog=examples("hostler sim trace formats", "hostler sim trace formats -o json"))
@@ -89,16 +55,18 @@ def formats(output: str) -> None:
 )
 @click.argument("path", metavar="PATH")
 @trace_options()
+@data_dir_option()
 @output_option("table", "json", "yaml")
 def describe(path: str, output: str, **options: Any) -> None:  # noqa: ANN401 (see trace_options)
     """Say what a trace holds: guests, sizes, times, and demand against capacity.
 
     PATH is a file, or openb or openb/WORKLOAD for the trace that comes with Hostler.
     """
-    workload = _load(path, **options)
-    from hostler.sim.traces.summary import summarise
+    _prepare()
+    workload = load_trace(path, **options)
+    from hostler.sim.traces.summary import summarize_trace
 
-    found = summarise(workload)
+    found = summarize_trace(workload)
     if output != "table":
         import msgspec
 
@@ -125,6 +93,7 @@ def describe(path: str, output: str, **options: Any) -> None:  # noqa: ANN401 (s
     "-O", "--out", "target", metavar="OUT", type=FILE, required=True, help="The file to write; .json gives JSON."
 )
 @trace_options()
+@data_dir_option()
 def convert(path: str, kind: str, target: str, **options: Any) -> None:  # noqa: ANN401 (see trace_options)
     """Write a trace in another format; a file appears only when it is whole.
 
@@ -132,55 +101,11 @@ def convert(path: str, kind: str, target: str, **options: Any) -> None:  # noqa:
     """
     if Path(path).exists() and Path(target).exists() and Path(path).samefile(target):
         raise click.UsageError(f"{target} is the file that is read; name another one")
-    workload = _load(path, **options)
+    _prepare()
+    workload = load_trace(path, **options)
     _write(workload, kind, target)
     for line in _losses(workload, kind):
         note(line)
-
-
-def _load(
-    path: str,
-    *,
-    format_name: str | None,
-    hosts: int | None,
-    host_cpu: str,
-    host_memory: str,
-    hosts_file: Path | None,
-    mapped: tuple[str, ...],
-    censored: str,
-    no_tenants: bool,
-    data_dir: Path | None,
-) -> Workload:
-    _prepare()
-    from hostler.sim.traces.formats import read_trace
-    from hostler.sim.traces.options import TraceOptions
-
-    options = TraceOptions(
-        hosts=hosts,
-        host_cpu=host_cpu,
-        host_memory=host_memory,
-        hosts_file=hosts_file,
-        columns=_mapping(mapped),
-        censored="forever" if censored == "forever" else "end",
-        tenants=not no_tenants,
-        data_dir=data_dir,
-        note=note,
-    )
-    return read_trace(path, format_name, options)
-
-
-def _mapping(mapped: tuple[str, ...]) -> dict[str, str]:
-    from hostler.errors import DuplicateNameError, InputError
-
-    found: dict[str, str] = {}
-    for text in mapped:
-        ours, equals, theirs = text.partition("=")
-        if not equals or not ours or not theirs:
-            raise InputError(f"--map {text!r} has not the form OURS=THEIRS", hint="such as --map cpu=cores")
-        if ours in found:
-            raise DuplicateNameError(f"--map names column {ours!r} twice", hint="keep one of them")
-        found[ours] = theirs
-    return found
 
 
 def _write(workload: Workload, kind: str, target: str) -> None:
@@ -189,8 +114,8 @@ def _write(workload: Workload, kind: str, target: str) -> None:
 
     from hostler.cli.files import STANDARD_STREAM, atomic_file
     from hostler.errors import InputError
-    from hostler.sim.traces.table_hosts import hosts_path
-    from hostler.sim.traces.writing import fleet_bytes, kubernetes_bytes, table_bytes
+    from hostler.sim.traces.output import fleet_bytes, kubernetes_bytes, table_bytes
+    from hostler.sim.traces.tables.hosts import hosts_path
 
     if kind in ("table", "parquet"):
         if target == STANDARD_STREAM:
@@ -227,8 +152,8 @@ def _prepare() -> None:
     prepare_kernel_cache()
 
 
-def _show(found: Summary) -> None:
-    from hostler.cli.wording import plural
+def _show(found: TraceSummary) -> None:
+    from hostler.cli.output.decision_texts import plural
 
     of_tenants = f", {plural(found.tenants, 'tenant')}" if found.tenants else ""
     say(f"{found.name}: {plural(found.guests, 'guest')} of {plural(found.sizes, 'size')}{of_tenants}")
@@ -237,7 +162,8 @@ def _show(found: Summary) -> None:
     say(f"arrivals over {_time(found.span_s)}{rate}")
     if found.duration_median_s is not None and found.duration_p95_s is not None:
         median, p95 = _time(found.duration_median_s), _time(found.duration_p95_s)
-        say(f"durations: median {median}, 95 % below {p95}; {found.guests - found.leaving:,} guests never leave")
+        staying = plural(found.guests - found.leaving, "guest")
+        say(f"durations: median {median}, 95 % below {p95}; never leaving: {staying}")
     else:
         say("no guest leaves")
     if found.gangs:
@@ -260,7 +186,7 @@ def _show(found: Summary) -> None:
     print_table([("KIND", "left"), ("GUESTS", "right")], kinds)
 
 
-def _demand(name: str, demand: Demand, unit: int) -> tuple[str, str, str, str]:
+def _demand(name: str, demand: ResourceDemand, unit: int) -> tuple[str, str, str, str]:
     share = f"{100 * demand.share:.1f}%" if demand.share is not None else "-"
     return name, f"{demand.capacity / unit:,.1f}", f"{demand.peak / unit:,.1f}", share
 

@@ -1,4 +1,4 @@
-"""Refusals of this package, with codes that never change. ``status`` is the HTTP answer that belongs to each."""
+"""Errors of authentication and authorization, with codes that never change. ``status`` is the HTTP status."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from hostler.errors import ConflictError, HostlerError, InputError, UnavailableError
 
 __all__ = [
-    "ForbiddenError", "ForgedRequestError", "HostExistsError", "InsecureListenError", "JoinRefusedError",
+    "ForbiddenError", "ForgedRequestError", "HostExistsError", "InsecureListenError", "JoinRejectedError",
     "MisdirectedError", "TooManyRequestsError", "UnauthenticatedError", "Why",
 ]  # fmt: skip
 
@@ -20,9 +20,9 @@ _OUTSIDE_HINT = "use one that is not revoked, expired or disabled by a restore, 
 
 
 class UnauthenticatedError(HostlerError):
-    """Nobody whom we know. What the caller reads does not tell an expired key from a revoked or an invented one.
+    """The caller is not authenticated. The response does not say whether a key is expired, revoked or unknown.
 
-    ``why`` and ``subject`` (the id in the secret, which is no secret itself) are for the audit only.
+    ``why`` and ``subject`` (the id in the secret, which is public) are for the audit log only.
     """
 
     code = "unauthenticated"
@@ -36,7 +36,7 @@ class UnauthenticatedError(HostlerError):
 
 
 class ForbiddenError(HostlerError):
-    """Somebody whom we know, who may not do this."""
+    """The caller is authenticated but may not do this."""
 
     code = "forbidden"
     exit_code = 2
@@ -44,37 +44,37 @@ class ForbiddenError(HostlerError):
 
 
 class ForgedRequestError(ForbiddenError):
-    """A change that a page of ours did not send: another site may be behind it."""
+    """A change that was not sent by a page of the dashboard. Another site may be behind it."""
 
     code = "forged_request"
 
 
 class MisdirectedError(InputError):
-    """A request for a host name that this service does not go by."""
+    """A request for a host name that this service does not have."""
 
     code = "host_not_allowed"
     status: ClassVar[int] = 421
 
 
 class TooManyRequestsError(UnavailableError):
-    """More requests than one caller may send; ``retry_after_s`` says when the next may be taken."""
+    """The caller exceeds its rate limit. ``retry_after_s`` says when the next request is accepted."""
 
     code = "too_many_requests"
     status: ClassVar[int] = 429
 
     def __init__(self, message: str, *, retry_after_s: int, hint: str = "") -> None:
         super().__init__(message, hint=hint or f"wait {retry_after_s} s, then go on more slowly")
-        self.retry_after_s = retry_after_s
+        self.retry_after_s: int = retry_after_s
 
 
-class JoinRefusedError(UnauthenticatedError):
-    """A join token that is unknown, used, revoked, too old, or meant for another host."""
+class JoinRejectedError(UnauthenticatedError):
+    """The join token is unknown, used, revoked, expired, or for another host."""
 
     code = "join_refused"
 
 
 class HostExistsError(ConflictError):
-    """A host of that name joined before, and this token does not name it."""
+    """A host of that name joined before, and the token does not name it."""
 
     code = "host_exists"
     retryable = False
@@ -82,6 +82,6 @@ class HostExistsError(ConflictError):
 
 
 class InsecureListenError(InputError):
-    """The service would listen where strangers can read along."""
+    """The service would listen without encryption where others can read the traffic."""
 
     code = "insecure_listen"

@@ -1,7 +1,7 @@
-"""API keys over a connection of the store: making, knowing, rotating and revoking them.
+"""API keys in the store: create, authenticate, rotate and revoke.
 
-Nobody makes a key that may do more than he may himself, elsewhere, or for longer. A key is revoked from a time on;
-while it is rotated that time lies ahead, so that both keys work and clients can change over.
+A key cannot create another key with more rights, more projects or a longer life than its own. A revocation has a time.
+During a rotation that time is in the future, so both keys work until clients have changed over.
 """
 
 from __future__ import annotations
@@ -14,14 +14,25 @@ from hostler.control.access.errors import ForbiddenError, UnauthenticatedError, 
 from hostler.control.access.principals import Principal
 from hostler.control.access.roles import ALL_SCOPES, check_role, check_scopes
 from hostler.control.access.secrets import Random, make_secret, parse_secret
-from hostler.control.store import Connection, keys
+from hostler.control.store import Connection
 from hostler.control.store.errors import NotFoundError
-from hostler.control.store.keys import ApiKeyRow
+from hostler.control.store.rows import keys
+from hostler.control.store.rows.keys import ApiKeyRow
 from hostler.errors import InputError
 
 __all__ = [
-    "KeyBody", "authenticate", "confirm_key", "create_key", "first_admin_key", "known_key", "make_admin_key",
-    "principal_of", "read_again", "read_body", "revoke_key", "rotate_key",
+    "KeyBody",
+    "authenticate",
+    "confirm_key",
+    "create_key",
+    "find_key",
+    "first_admin_key",
+    "make_admin_key",
+    "principal_of",
+    "read_body",
+    "recheck_key",
+    "revoke_key",
+    "rotate_key",
 ]  # fmt: skip
 
 MOST_NAME = 253  # characters
@@ -30,7 +41,7 @@ _NO_RIGHT_HINT = "ask an administrator who may, or leave out what is more than y
 
 
 class KeyBody(msgspec.Struct, frozen=True):
-    """What a row keeps as JSON."""
+    """The part of a key that its row keeps as JSON."""
 
     scopes: tuple[str, ...] = ALL_SCOPES
     unconfirmed_ns: int | None = None  # when a restore brought it back, until an administrator confirms it
@@ -48,7 +59,7 @@ def create_key(
     now_ns: int,
     random: Random,
 ) -> tuple[ApiKeyRow, str]:
-    """Make a key and return it with its secret, which is shown this once; without scopes it has its maker's."""
+    """Create a key and return it with its secret, which is shown once. Without scopes it gets its creator's."""
     by.check("key.create", project)
     wanted = by.scopes if scopes is None else check_scopes(scopes)
     if not 0 < len(name) <= MOST_NAME or not name.isprintable():
@@ -59,17 +70,17 @@ def create_key(
 
 
 def make_admin_key(connection: Connection, *, name: str, now_ns: int, random: Random) -> tuple[ApiKeyRow, str]:
-    """Make a key that may do everything; for whoever may write to the database anyway, when no other key is left."""
+    """Create a key that may do everything, for an operator who can write to the database and lost all keys."""
     secret = make_secret("key", random)
     row = ApiKeyRow(id=secret.id, hash=secret.hash, name=name, role="admin", actor="system", created_ns=now_ns)
     return keys.insert_key(connection, row), secret.text
 
 
 def first_admin_key(connection: Connection, now_ns: int, random: Random) -> str | None:
-    """Make an administrator's key if there was never any key, and return its secret; else None.
+    """Create an administrator's key if there never was any key, and return its secret; else None.
 
-    Of several replicas that start at once on an empty database one makes it: run it by ``Database.write``, whose works
-    take turns, those of other replicas too.
+    If several replicas start on an empty database at once, one of them creates it: run this by ``Database.write``,
+    which serializes the works of all replicas.
     """
     if keys.count_keys(connection):
         return None
@@ -77,7 +88,7 @@ def first_admin_key(connection: Connection, now_ns: int, random: Random) -> str 
 
 
 def authenticate(connection: Connection, secret: str, now_ns: int) -> Principal:
-    """Return whose key this is; UnauthenticatedError."""
+    """Return the principal of a secret; UnauthenticatedError."""
     parsed = parse_secret(secret, "key")
     row = keys.find_key_by_hash(connection, parsed.hash)
     if row is None:
@@ -85,7 +96,7 @@ def authenticate(connection: Connection, secret: str, now_ns: int) -> Principal:
     return principal_of(row, now_ns)
 
 
-def known_key(connection: Connection, identity: str, now_ns: int) -> Principal:
+def find_key(connection: Connection, identity: str, now_ns: int) -> Principal:
     """Return the principal of a key by its id, for a session that was opened with it; UnauthenticatedError."""
     row = keys.find_key(connection, identity)
     if row is None:
@@ -93,17 +104,17 @@ def known_key(connection: Connection, identity: str, now_ns: int) -> Principal:
     return principal_of(row, now_ns)
 
 
-def read_again(connection: Connection, by: Principal, now_ns: int) -> Principal:
-    """Return what a caller's key is worth in this transaction; UnauthenticatedError if it has ended.
+def recheck_key(connection: Connection, by: Principal, now_ns: int) -> Principal:
+    """Return the caller's rights as they are in this transaction; UnauthenticatedError if the key has ended.
 
-    For whatever outlives the request: what let it in may be older than a revocation on another replica, or than one
-    that came while its body was on the way.
+    For anything that outlives the request: the cached authentication may be older than a revocation on another replica,
+    or older than one that happened while the body was on its way.
     """
-    return msgspec.structs.replace(known_key(connection, by.id, now_ns), kind=by.kind)
+    return msgspec.structs.replace(find_key(connection, by.id, now_ns), kind=by.kind)
 
 
 def principal_of(row: ApiKeyRow, now_ns: int) -> Principal:
-    """Return what a key makes of its bearer; UnauthenticatedError if it is not good now."""
+    """Return the principal of a key's row; UnauthenticatedError if the key is not valid now."""
     ended: tuple[tuple[Why, int | None], ...] = (("revoked", row.revoked_ns), ("expired", row.expires_ns))
     for why, end_ns in ended:
         if end_ns is not None and now_ns >= end_ns:
@@ -118,9 +129,9 @@ def principal_of(row: ApiKeyRow, now_ns: int) -> Principal:
 
 
 def confirm_key(connection: Connection, identity: str, *, by: Principal, now_ns: int) -> ApiKeyRow:
-    """Accept a key again that a restore brought back; nothing happens to one that is accepted.
+    """Accept a key again after a restore. Does nothing if the key is accepted already.
 
-    Only by a key of all projects that could grant the same rights itself.
+    Only a key of all projects that could grant the same rights may do this.
     """
     by.check("key.confirm")
     row = _row(connection, identity)
@@ -138,9 +149,9 @@ def confirm_key(connection: Connection, identity: str, *, by: Principal, now_ns:
 def rotate_key(
     connection: Connection, identity: str, *, by: Principal, now_ns: int, random: Random, overlap_s: int = 0
 ) -> tuple[ApiKeyRow, str]:
-    """Make a key with the same rights and the same end, and end the old one after an overlap.
+    """Create a key with the same rights and the same expiry, and end the old one after an overlap.
 
-    Everybody may rotate his own key; another's needs ``key.create``.
+    Every caller may rotate their own key; another's needs ``key.create``.
     """
     if not 0 <= overlap_s <= MOST_OVERLAP_S:
         raise InputError(f"an overlap of {overlap_s} s", hint=f"choose 0 to {MOST_OVERLAP_S} s")
@@ -158,9 +169,9 @@ def rotate_key(
 
 
 def revoke_key(connection: Connection, identity: str, *, by: Principal, now_ns: int) -> ApiKeyRow:
-    """Make a key useless from now on; nothing happens to one that is. Everybody may revoke his own.
+    """Revoke a key from now on. Does nothing if it is revoked. Every caller may revoke their own key.
 
-    Tell the doorkeeper of this process too; other replicas notice within the life of their caches.
+    Notify the authenticator of this process too. Other replicas notice when their cached entry expires.
     """
     row = _row(connection, identity)
     if row.id != by.id or by.kind == "agent":
@@ -202,12 +213,12 @@ def _grant(
 def _row(connection: Connection, identity: str) -> ApiKeyRow:
     row = keys.find_key(connection, identity)
     if row is None:
-        raise NotFoundError(f"key {identity} does not exist", hint="list what there is")
+        raise NotFoundError.of("key", identity)
     return row
 
 
 def read_body(row: ApiKeyRow) -> KeyBody:
-    """Return what a row keeps; no scopes at all if it cannot be read, so that damage never gives rights."""
+    """Return what a row keeps. If it cannot be read the key has no scopes, so damage never grants rights."""
     try:
         return msgspec.json.decode(row.body, type=KeyBody)
     except msgspec.MsgspecError:

@@ -1,7 +1,7 @@
-"""How often somebody may call: buckets that fill with time, and a lock-out for those who fail to authenticate.
+"""Rate limits: token buckets for callers, and a lock-out for addresses that fail to authenticate.
 
-Pure: times are passed in (nanoseconds of a clock that does not go back) and nothing is ever waited for. A bucket is one
-number: the time up to which its calls are paid for. Memory is bounded; the least recently seen is forgotten first.
+Pure: times are passed in (nanoseconds of a monotonic clock) and nothing waits. A bucket is one number: the time up to
+which its calls are paid for. Memory is bounded; the least recently used entry is dropped first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ import msgspec
 from hostler.control.access.errors import TooManyRequestsError
 from hostler.errors import InputError
 
-__all__ = ["OFF", "FailureGuard", "Limiter", "Limits", "Rate", "Recent", "parse_rate", "place_of", "wait_s"]
+__all__ = [
+    "OFF",
+    "FailureGuard",
+    "LeastRecentlyUsed",
+    "Limiter",
+    "Rate",
+    "RateLimits",
+    "address_block",
+    "parse_rate",
+    "wait_s",
+]
 
 MOST_KEPT = 10_000
 _NS = 1_000_000_000
@@ -26,7 +36,7 @@ V = TypeVar("V")
 class Rate(msgspec.Struct, frozen=True):
     """``count`` calls at once, and as many again in each ``per_s`` seconds after that.
 
-    So no more than ``count * (1 + w / per_s)`` calls are let through in any ``w`` seconds.
+    So no more than ``count * (1 + w / per_s)`` calls are accepted in any ``w`` seconds.
     """
 
     count: int
@@ -34,11 +44,11 @@ class Rate(msgspec.Struct, frozen=True):
 
     @property
     def interval_ns(self) -> int:
-        """Return what one call costs, rounded up so that the budget is never exceeded."""
+        """Return the cost of one call, rounded up so that the budget is never exceeded."""
         return -(-self.per_s * _NS // self.count)
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Rates for one principal, for all of one project, and for failures of one address; None switches a limit off."""
 
     changes: Rate | None = Rate(300)
@@ -50,7 +60,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     longest_lockout_s: int = 300
 
 
-OFF = Limits(changes=None, reads=None, project_changes=None, project_reads=None, failures=None)
+OFF = RateLimits(changes=None, reads=None, project_changes=None, project_reads=None, failures=None)
 
 
 def parse_rate(text: str) -> Rate | None:
@@ -72,8 +82,8 @@ def wait_s(wait_ns: int) -> int:
     return -(-wait_ns // _NS)
 
 
-class Recent(Generic[V]):
-    """A dictionary that forgets what was not asked for the longest."""
+class LeastRecentlyUsed(Generic[V]):
+    """A dictionary of bounded size. The least recently used entry is dropped first."""
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most = most
@@ -86,38 +96,38 @@ class Recent(Generic[V]):
         return name in self._kept
 
     def get(self, name: str) -> V | None:
-        """Return what is kept under a name."""
+        """Return the value of a name."""
         found = self._kept.get(name)
         if found is not None:
             self._kept.move_to_end(name)
         return found
 
     def put(self, name: str, value: V) -> None:
-        """Keep something under a name."""
+        """Set the value of a name."""
         self._kept[name] = value
         self._kept.move_to_end(name)
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)
 
     def drop(self, name: str) -> None:
-        """Forget a name, if it is kept."""
+        """Remove a name, if it is there."""
         self._kept.pop(name, None)
 
 
 class Limiter:
     """Counts the calls of principals and of projects, changes and reads apart.
 
-    A principal of one project counts for that project, too, so that more keys are no way around its bound. One of all
-    projects counts for none: what an administrator does is nobody's share.
+    A principal of one project counts for that project too, so more keys do not raise its limit. A principal of all
+    projects counts for none: an administrator's calls use no project's share.
     """
 
-    def __init__(self, limits: Limits | None = None, *, most: int = MOST_KEPT) -> None:
-        limits = limits or Limits()
+    def __init__(self, limits: RateLimits | None = None, *, most: int = MOST_KEPT) -> None:
+        limits = limits or RateLimits()
         self._keys = {True: _Buckets(limits.changes, most), False: _Buckets(limits.reads, most)}
         self._projects = {True: _Buckets(limits.project_changes, most), False: _Buckets(limits.project_reads, most)}
 
     def take(self, principal: str, now_ns: int, *, is_change: bool) -> int:
-        """Count one call and return 0, or count nothing and return after how many seconds there is room again."""
+        """Count one call and return 0. If the limit is reached, count nothing and return the seconds to wait."""
         return self._keys[is_change].take(principal, now_ns)
 
     def check(self, principal: str, now_ns: int, *, is_change: bool, project: str = "") -> None:
@@ -146,10 +156,10 @@ class _Buckets:
 
     def __init__(self, rate: Rate | None, most: int) -> None:
         self._rate = rate
-        self._paid: Recent[int] = Recent(most)
+        self._paid: LeastRecentlyUsed[int] = LeastRecentlyUsed(most)
 
     def take(self, name: str, now_ns: int, count: int = 1) -> int:
-        """Count calls and return 0, or count nothing and return after how many seconds there is room for them."""
+        """Count calls and return 0. If the limit is reached, count nothing and return the seconds to wait."""
         if self._rate is None:
             return 0
         until_ns, wait_ns = _take(self._rate, self._paid.get(name), now_ns, min(count, self._rate.count))
@@ -164,31 +174,31 @@ class _Failures(msgspec.Struct):
 
 
 class FailureGuard:
-    """Keeps addresses out that fail again and again: for 5 s, 10 s, … 300 s, and anew after as long a quiet time."""
+    """Locks out addresses that keep failing: for 5 s, 10 s, … 300 s. A quiet time of that length resets it."""
 
-    def __init__(self, limits: Limits | None = None, *, most: int = MOST_KEPT) -> None:
-        self._limits = limits or Limits()
-        self._kept: Recent[_Failures] = Recent(most)
+    def __init__(self, limits: RateLimits | None = None, *, most: int = MOST_KEPT) -> None:
+        self._limits = limits or RateLimits()
+        self._kept: LeastRecentlyUsed[_Failures] = LeastRecentlyUsed(most)
 
     def retry_after_s(self, address: str, now_ns: int) -> int:
-        """Return how long an address is kept out, 0 if it may try."""
-        found = self._kept.get(place_of(address))
+        """Return how long an address is locked out, 0 if it is not."""
+        found = self._kept.get(address_block(address))
         wait_ns = 0 if found is None else found.locked_ns - now_ns
-        # More than the longest lock-out: the clock was set back, and nobody is to wait for that.
+        # More than the longest lock-out: the clock was set back, so the lock-out is dropped.
         return wait_s(wait_ns) if 0 < wait_ns <= self._limits.longest_lockout_s * _NS else 0
 
     def check(self, address: str, now_ns: int) -> None:
-        """Refuse an address that is kept out; TooManyRequestsError."""
+        """Reject an address that is locked out; TooManyRequestsError."""
         wait = self.retry_after_s(address, now_ns)
         if wait:
             raise TooManyRequestsError("too many failed authentications from this address", retry_after_s=wait)
 
     def note_failure(self, address: str, now_ns: int) -> None:
-        """Count a failed authentication; more than the rate allows lock the address out, each time for longer."""
+        """Count a failed authentication. Beyond the rate the address is locked out, each time for longer."""
         rate = self._limits.failures
         if rate is None:
             return
-        place = place_of(address)
+        place = address_block(address)
         found = self._kept.get(place) or _Failures()
         if now_ns > found.locked_ns + self._limits.longest_lockout_s * _NS:
             found.strikes = 0
@@ -201,7 +211,7 @@ class FailureGuard:
 
 
 def _take(rate: Rate, paid_ns: int | None, now_ns: int, count: int = 1) -> tuple[int, int]:
-    """Return up to when calls are paid for after ``count`` more, and 0; or the same as before, and how long to wait."""
+    """Return until when calls are paid for after ``count`` more, and 0; or the old value and how long to wait."""
     interval = rate.interval_ns
     paid = now_ns if paid_ns is None else min(max(paid_ns, now_ns), now_ns + rate.count * interval)
     room = (rate.count - count) * interval
@@ -210,8 +220,8 @@ def _take(rate: Rate, paid_ns: int | None, now_ns: int, count: int = 1) -> tuple
     return paid + count * interval, 0
 
 
-def place_of(address: str) -> str:
-    """Return what counts as one address: of IPv6 a whole /64, since everybody gets as much."""
+def address_block(address: str) -> str:
+    """Return what counts as one address: for IPv6 the /64 network, because one customer usually has all of it."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Names: which nobody may take for an id, where a word may be either, and in which order people look for them. Pure."""
+"""Names: never in the form of an id, and the order in which lists show them. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _NUMBERS = re.compile(r"([0-9]{1,18})")
 
 
 def check_not_id(name: str, what: str) -> None:
-    """Refuse a name that has the form of an id: who writes an id means nothing else; InputError."""
+    """Reject a name in the form of an id, because commands and paths accept both; InputError."""
     if _ID.fullmatch(name) is not None:
         hint = "choose another name: 32 digits from 0 to f are an id, with dashes or without"
         raise InputError(f"{name!r} is not a name for a {what}: it has the form of an id", hint=hint)
 
 
 def by_number(name: str) -> list[tuple[int, str]]:
-    """Return what names are ordered by: numbers in them count as numbers."""
+    """Return the sort key of a name: digits in it compare as numbers."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBERS.split(name) if part]

@@ -1,7 +1,7 @@
-"""Who may do what: four roles, a table of permissions, and scopes that narrow a key further.
+"""Roles and permissions: four roles, a table of permissions, and scopes that narrow a key further.
 
-A role holds in one project or, with an empty project, in all of them and in the fleet. Permissions whose place is
-``fleet`` (hosts, quotas, …) touch everybody, so a role in one project never gives them.
+A role applies to one project or, with an empty project, to all projects and the fleet. Permissions whose place is
+``fleet`` (hosts, quotas, …) affect all projects, so a role in one project never grants them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATTERN = re.compile(r"\*|([a-z]+|\*)\.([a-z]+|\*)")
 
 
 class Permission(msgspec.Struct, frozen=True):
-    """The least role that has it, where that role must hold, and what it is for."""
+    """The weakest role that has it, where the role must apply, and what it is for."""
 
     role: Role
     place: Literal["project", "fleet"]
@@ -59,7 +59,7 @@ PERMISSIONS: dict[str, Permission] = {
     "reservation.delete": Permission("editor", "fleet", "delete reservations"),
     "key.read": Permission("admin", "project", "list API keys, never their secrets"),
     "key.create": Permission("admin", "project", "create API keys no stronger than one's own, and rotate them"),
-    "key.confirm": Permission("admin", "fleet", "accept API keys again that a restore brought back"),
+    "key.confirm": Permission("admin", "fleet", "accept API keys again after a restore"),
     "key.revoke": Permission("admin", "project", "revoke API keys"),
     "host.read": Permission("viewer", "fleet", "list and read hosts"),
     "host.operate": Permission("operator", "fleet", "cordon and drain hosts"),
@@ -72,12 +72,12 @@ PERMISSIONS: dict[str, Permission] = {
 
 
 def rank(role: str) -> int:
-    """Return how strong a role is; -1 for what is none, so that an unknown role may do nothing."""
+    """Return how strong a role is; -1 for an unknown role, which may do nothing."""
     return ROLES.index(role) if role in ROLES else -1
 
 
 def covers(scopes: Iterable[str], wanted: str) -> bool:
-    """Say whether one of the scopes holds all that ``wanted``, a permission or itself a pattern, holds."""
+    """Return whether one of the scopes includes all of ``wanted``, which is a permission or a pattern."""
     verb = _parts(wanted)
     return any(all(has in ("*", needs) for has, needs in zip(_parts(one), verb, strict=True)) for one in scopes)
 
@@ -102,11 +102,11 @@ def check_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
-def known(permission: str) -> Permission:
-    """Return a permission that a caller of ours asks about; one that is not in the table is a bug, never a yes."""
+def check_permission(permission: str) -> Permission:
+    """Return a permission of the table. An unknown one is a bug in the caller, and never granted."""
     found = PERMISSIONS.get(permission)
     if found is None:
-        raise InternalError(f"nobody declared the permission {permission}", hint="please report it")
+        raise InternalError(f"undeclared permission {permission}", hint="please report it")
     return found
 
 

@@ -1,12 +1,12 @@
-"""What opens doors: API keys (``hk_``), join tokens (``hj_``) and agents' credentials (``ha_``).
+"""Secrets of callers: API keys (``hk_``), join tokens (``hj_``) and agents' credentials (``ha_``).
 
-``hk_<id>_<random><checksum>``, in lower-case base32: 80 bits of id, 200 random bits, 40 bits of checksum. The id is no
-secret and stands in lists and in the audit. The checksum tells a mistyped secret from a wrong one without a look at the
-database; it is no proof of anything.
+``hk_<id>_<random><checksum>``, in lower-case base32: 80 bits of id, 200 random bits, 40 bits of checksum. The id is
+public: lists and the audit log show it. The checksum detects a mistyped secret without a database lookup; it proves
+nothing.
 
-Stored is the SHA-256 of the whole text. Slow hashes protect what people choose, because that can be guessed; nobody
-guesses 200 random bits, so a slow hash would only cost time at each request. A secret is found by its hash: there is
-nothing left to compare, so the time that it takes tells nothing.
+The store keeps the SHA-256 of the whole text. Slow hashes protect passwords that people choose. 200 random bits cannot
+be guessed, so a slow hash would only cost time at each request. A secret is found by its hash and never compared, so
+the response time reveals nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _GONE = "[redacted]"
 
 
 class Secret(msgspec.Struct, frozen=True, kw_only=True):
-    """A secret in full. Its text is shown once, to whom it is for; printed by mistake it shows only its id."""
+    """A secret in full. Its text is shown once, to its owner. Its ``repr`` shows only the id."""
 
     kind: Kind
     id: str
@@ -50,7 +50,7 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hash(self) -> str:
-        """Return what is stored of it."""
+        """Return the hash that is stored."""
         return hash_secret(self.text)
 
     def __repr__(self) -> str:
@@ -65,9 +65,13 @@ def make_secret(kind: Kind, random: Random) -> Secret:
 
 
 def parse_secret(text: str, kind: Kind) -> Secret:
-    """Read a secret of one kind; UnauthenticatedError says what is wrong with the text, before anybody looks it up."""
-    if not text:
+    """Parse a secret of one kind; UnauthenticatedError for a malformed one, without a lookup."""
+    if not text and kind == "token":  # it comes in the body
         raise UnauthenticatedError("missing", message=f"{_WORDS[kind]} is needed", hint=f"send {_WORDS[kind]}")
+    if not text:
+        message = f"{_WORDS[kind]} is needed: the header Authorization is missing or holds no key"
+        hint = f"send the header Authorization with the word Bearer, a space and {_WORDS[kind]}"
+        raise UnauthenticatedError("missing", message=message, hint=hint)
     found = _SHAPE.fullmatch(text)
     if found is None or _checksum(text[: -len(found["sum"])]) != found["sum"]:
         hint = "copy all of it, without spaces or line ends around it"
@@ -86,12 +90,12 @@ def bearer_of(header: str) -> str:
 
 
 def hash_secret(text: str) -> str:
-    """Return what is stored of a secret."""
+    """Return the hash that is stored for a secret."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def redact(text: str) -> str:
-    """Return a text without anything that looks like a secret of ours, for log lines and messages of errors."""
+    """Return a text with all secrets removed, for log lines and error messages."""
     text = _OURS.sub(rf"\1_{_GONE}", text)
     text = _NEARLY_OURS.sub(rf"\1{_GONE}", text)
     text = _SESSION.sub(f"hs_{_GONE}", text)

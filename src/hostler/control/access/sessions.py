@@ -1,7 +1,7 @@
-"""Logins to the dashboard: an API key typed into a form gives a cookie, signed so that every replica can check it.
+"""Sessions of the dashboard: an API key typed into a form gives a signed cookie that every replica can check.
 
-The cookie holds the key's id, never the key, and works only while the key does: each request looks the key up through
-the doorkeeper's cache. Changes also need a token that only our pages hold and an Origin (or Referer) that is us.
+The cookie holds the key's id, never the key, and is valid only while the key is: each request looks the key up through
+the authenticator's cache. Changes also need a CSRF token, and an Origin or Referer of this service.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import msgspec
 from hostler.control.access.errors import ForgedRequestError, UnauthenticatedError
 from hostler.control.access.principals import Principal
 from hostler.control.access.secrets import Random
-from hostler.control.store import Connection, documents
-from hostler.control.store.documents import Document
+from hostler.control.store import Connection
+from hostler.control.store.rows import documents
+from hostler.control.store.rows.documents import DocumentRow
 from hostler.errors import InternalError
 
 __all__ = [
-    "Session", "SigningSecret", "check_origin", "check_request", "clear_cookie", "cookie_name", "csrf_token",
+    "DashboardSession", "SigningSecret", "check_origin", "check_request", "clear_cookie", "cookie_name", "csrf_token",
     "open_session", "read_signing_secret", "renew_signing_secret", "seal", "session_principal", "set_cookie",
     "signing_secret", "unseal",
 ]  # fmt: skip
@@ -37,8 +38,8 @@ _PORTS = {"http": 80, "https": 443}
 _HINT = "open the page again in the same window and repeat what you did"
 
 
-class Session(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a cookie says. ``seed`` makes two sessions of one key differ, and binds the token of forms to one."""
+class DashboardSession(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The content of a cookie. ``seed`` makes sessions of one key differ, and binds the CSRF token to one session."""
 
     key: str
     role: str
@@ -48,17 +49,17 @@ class Session(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class SigningSecret(msgspec.Struct, frozen=True):
-    """What the setting keeps as JSON."""
+    """The part of the setting that is kept as JSON."""
 
     secret: bytes
 
 
 def signing_secret(connection: Connection, now_ns: int, random: Random) -> bytes:
-    """Return what all replicas sign with; whoever comes first makes it. To be run by ``Database.write``, in turns."""
+    """Return the secret that all replicas sign with; the first one creates it. Run it by ``Database.write``."""
     found = documents.find(connection, "setting", "", _SETTING)
     if found is None:
         body = msgspec.json.encode(SigningSecret(random(_SECRET_BYTES)))
-        fresh = Document(project="", name=_SETTING, created_ns=now_ns, updated_ns=now_ns, body=body)
+        fresh = DocumentRow(project="", name=_SETTING, created_ns=now_ns, updated_ns=now_ns, body=body)
         found = documents.insert(connection, "setting", fresh)
     secret = msgspec.json.decode(found.body, type=SigningSecret).secret
     if len(secret) < _SECRET_BYTES:
@@ -67,13 +68,13 @@ def signing_secret(connection: Connection, now_ns: int, random: Random) -> bytes
 
 
 def read_signing_secret(connection: Connection) -> bytes:
-    """Return what all replicas sign with now; nothing where nobody has made it yet."""
+    """Return the secret that all replicas sign with now, or nothing if there is none yet."""
     found = documents.find(connection, "setting", "", _SETTING)
     return b"" if found is None else msgspec.json.decode(found.body, type=SigningSecret).secret
 
 
 def renew_signing_secret(connection: Connection, now_ns: int, random: Random) -> bytes:
-    """Replace what sessions are signed with: all of them end, on each replica as soon as it reads the new one."""
+    """Replace the signing secret. All sessions end, on each replica when it reads the new secret."""
     signing_secret(connection, now_ns, random)
     before = documents.get(connection, "setting", "", _SETTING)
     secret = random(_SECRET_BYTES)
@@ -82,31 +83,33 @@ def renew_signing_secret(connection: Connection, now_ns: int, random: Random) ->
     return secret
 
 
-def open_session(principal: Principal, *, now_ns: int, random: Random, life_s: int = LIFE_S) -> Session:
-    """Begin a session for a key that was just typed in; it never outlives the key."""
+def open_session(principal: Principal, *, now_ns: int, random: Random, life_s: int = LIFE_S) -> DashboardSession:
+    """Begin a session for an authenticated key; it never outlives the key."""
     if principal.kind != "key":
         raise UnauthenticatedError("missing", message="an API key is needed to log in", hint="type in an API key")
     expires_ns = now_ns + life_s * _NS
     if principal.until_ns is not None:
         expires_ns = min(expires_ns, principal.until_ns)
-    return Session(principal.id, principal.role, principal.project, expires_ns, _encode(random(_SEED_BYTES)))
+    return DashboardSession(principal.id, principal.role, principal.project, expires_ns, _encode(random(_SEED_BYTES)))
 
 
-def seal(session: Session, secret: bytes) -> str:
+def seal(session: DashboardSession, secret: bytes) -> str:
     """Return the value of the cookie."""
     payload = _encode(msgspec.json.encode(session))
     return f"{_PREFIX}{payload}.{_sign(secret, 'session', payload)}"
 
 
-def unseal(cookie: str, secret: bytes, now_ns: int) -> Session:
-    """Return the session of a cookie that we signed; UnauthenticatedError."""
+def unseal(cookie: str, secret: bytes, now_ns: int) -> DashboardSession:
+    """Return the session of a cookie, after a check of its signature; UnauthenticatedError."""
     payload, dot, signature = cookie.removeprefix(_PREFIX).partition(".")
     is_ours = len(cookie) <= _MOST and cookie.isascii() and cookie.startswith(_PREFIX) and dot == "."
     # The texts are compared, not the bytes they stand for: base64 has more than one spelling.
     if not is_ours or not hmac.compare_digest(signature, _sign(secret, "session", payload)):
         raise UnauthenticatedError("forged", hint="log in again")
     try:
-        session = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=Session)
+        session = msgspec.json.decode(
+            base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=DashboardSession
+        )
     except (ValueError, msgspec.MsgspecError) as error:
         raise UnauthenticatedError("changed", hint="log in again") from error  # ours, but of another version
     if now_ns >= session.expires_ns:
@@ -114,21 +117,21 @@ def unseal(cookie: str, secret: bytes, now_ns: int) -> Session:
     return session
 
 
-def session_principal(session: Session, key: Principal) -> Principal:
-    """Return who acts in a session, given what its key is worth now: never more than when it began."""
+def session_principal(session: DashboardSession, key: Principal) -> Principal:
+    """Return the principal of a session, given the key's rights now: never more than at the login."""
     same = (session.key, session.role, session.project) == (key.id, key.role, key.project)
     if not same or key.kind != "key":
         raise UnauthenticatedError("changed", subject=session.key, hint="log in again")
     return msgspec.structs.replace(key, kind="session")
 
 
-def csrf_token(session: Session, secret: bytes) -> str:
-    """Return the token that forms of this session carry."""
+def csrf_token(session: DashboardSession, secret: bytes) -> str:
+    """Return the CSRF token for forms of this session."""
     return _sign(secret, "form", _encode(msgspec.json.encode(session)))
 
 
 def check_request(
-    session: Session,
+    session: DashboardSession,
     secret: bytes,
     *,
     method: str,
@@ -138,9 +141,9 @@ def check_request(
     token: str = "",
     is_secure: bool = False,
 ) -> None:
-    """Refuse a change that did not come from a page of this session; ForgedRequestError. ``host`` is the header.
+    """Reject a change that was not sent by a page of this session; ForgedRequestError. ``host`` is the header.
 
-    Where the service is reached by TLS (``is_secure``), a page that came without it is another site.
+    If the service has TLS (``is_secure``), a page without TLS counts as another site.
     """
     if method.upper() in SAFE_METHODS:
         return
@@ -150,7 +153,7 @@ def check_request(
 
 
 def check_origin(*, host: str, origin: str = "", referer: str = "", is_secure: bool = False) -> None:
-    """Refuse a form that another site sent; ForgedRequestError. For logging in, when there is no session yet."""
+    """Reject a form that another site sent; ForgedRequestError. For the login, before there is a session."""
     source = origin or referer
     if not source or not _is_from(source, host, ("https",) if is_secure else ("http", "https")):
         said = "another site" if source else "nowhere (neither Origin nor Referer)"
@@ -158,12 +161,12 @@ def check_origin(*, host: str, origin: str = "", referer: str = "", is_secure: b
 
 
 def cookie_name(*, is_secure: bool) -> str:
-    """Return the cookie's name; with TLS one that browsers accept from this very host only."""
+    """Return the cookie's name. With TLS the prefix makes browsers send it to this host only."""
     return "__Host-hostler" if is_secure else "hostler"
 
 
 def set_cookie(value: str, *, is_secure: bool, life_s: int = LIFE_S) -> str:
-    """Return the Set-Cookie header that begins a session; ``is_secure`` everywhere but on plain loopback."""
+    """Return the Set-Cookie header that begins a session; ``is_secure`` everywhere except on plain loopback."""
     attributes = f"Path=/; Max-Age={life_s}; HttpOnly; SameSite=Strict"
     return f"{cookie_name(is_secure=is_secure)}={value}; {attributes}{'; Secure' if is_secure else ''}"
 
@@ -174,7 +177,7 @@ def clear_cookie(*, is_secure: bool) -> str:
 
 
 def _is_from(source: str, host: str, schemes: tuple[str, ...]) -> bool:
-    """Say whether a URL is one of the host that a request was sent to."""
+    """Return whether a URL belongs to the host that a request was sent to."""
     try:
         url = urlsplit(source)
         there, here = _authority(url), _authority(urlsplit(f"{url.scheme}://{host}"))

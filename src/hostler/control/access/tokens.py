@@ -1,7 +1,7 @@
-"""How hosts join: a token that works once gives an agent its credential; and how it rejoins, rotates and is locked out.
+"""How hosts join: a one-time token gives an agent its credential. Also rejoining, rotation and revocation.
 
-A host that exists rejoins with its credential, simply by registering. If that is lost, a fresh token that names exactly
-this host replaces it, and the old credential is worth nothing from then on. No other token takes over a host's name.
+A known host rejoins with its credential by registering. If the credential is lost, a new token that names this host
+replaces it and invalidates the old one. No other token can take over a host's name.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ import re
 
 import msgspec
 
-from hostler.control.access.errors import ForbiddenError, HostExistsError, JoinRefusedError, UnauthenticatedError, Why
+from hostler.control.access.errors import ForbiddenError, HostExistsError, JoinRejectedError, UnauthenticatedError, Why
 from hostler.control.access.names import check_not_id
 from hostler.control.access.principals import Principal
 from hostler.control.access.secrets import Random, Secret, make_secret, parse_secret
-from hostler.control.store import Connection, hosts, keys
+from hostler.control.store import Connection
 from hostler.control.store.errors import NotFoundError
-from hostler.control.store.hosts import HostRow
-from hostler.control.store.keys import JoinTokenRow
+from hostler.control.store.rows import hosts, keys
+from hostler.control.store.rows.hosts import HostRow
+from hostler.control.store.rows.keys import JoinTokenRow
 from hostler.errors import InputError
 
 __all__ = [
-    "Admitted", "authenticate_agent", "check_credential", "create_token", "end_outgoing", "is_awaited", "join",
-    "may_lack_new_one", "revoke_credential", "revoke_token", "rotate_credential",
+    "JoinedHost", "authenticate_agent", "check_credential", "create_token", "end_old_credential",
+    "is_new_credential_unused", "join", "may_lack_new_credential", "revoke_credential", "revoke_token",
+    "rotate_credential",
 ]  # fmt: skip
 
 LEAST_S, USUAL_S, MOST_S = 60, 3600, 7 * 24 * 3600
@@ -33,8 +35,8 @@ _NS = 1_000_000_000
 _NEVER = 2**63 - 1
 
 
-class Admitted(msgspec.Struct, frozen=True, kw_only=True):
-    """A host that joined. The credential is shown this once; ``is_new`` is false for one that came back."""
+class JoinedHost(msgspec.Struct, frozen=True, kw_only=True):
+    """A host that joined. The credential is shown once; ``is_new`` is false for a host that rejoined."""
 
     host: HostRow
     credential: str
@@ -54,7 +56,7 @@ def create_token(
     now_ns: int,
     random: Random,
 ) -> tuple[JoinTokenRow, str]:
-    """Make a token for one host to join with, and return it with its secret, which is shown this once."""
+    """Create a token with which one host can join, and return it with its secret, which is shown once."""
     by.check("token.create")
     if not LEAST_S <= ttl_s <= MOST_S:
         raise InputError(f"a token that lives {ttl_s} s", hint=f"choose {LEAST_S} s (a minute) to {MOST_S} s (a week)")
@@ -62,7 +64,9 @@ def create_token(
         _check_name(host_name)
     expires_ns = now_ns + ttl_s * _NS
     if by.until_ns is not None and expires_ns > by.until_ns:
-        raise ForbiddenError("a key that expires makes no token that outlives it", hint="choose a shorter life")
+        raise ForbiddenError(
+            "a key that expires cannot create a token that expires later", hint="choose a shorter life"
+        )
     secret = make_secret("token", random)
     row = JoinTokenRow(
         id=secret.id, hash=secret.hash, expires_ns=expires_ns, host_name=host_name, actor=by.actor, created_ns=now_ns
@@ -70,23 +74,23 @@ def create_token(
     return keys.insert_token(connection, row), secret.text
 
 
-def join(connection: Connection, token: str, *, name: str, identity: str, now_ns: int, random: Random) -> Admitted:
-    """Use a token up and give a host its credential; ``identity`` is the id of the host if it is a new one.
+def join(connection: Connection, token: str, *, name: str, identity: str, now_ns: int, random: Random) -> JoinedHost:
+    """Use up a token and give a host its credential; ``identity`` becomes the id of a new host.
 
-    JoinRefusedError, HostExistsError. Run it as one work of the store: when it raises, the token stays unused.
+    JoinRejectedError, HostExistsError. Run it as one work of the store: if it raises, the token stays unused.
     """
     try:
         parsed = parse_secret(token, "token")
     except UnauthenticatedError as error:
-        raise JoinRefusedError(error.why, subject=error.subject, message=error.message, hint=error.hint) from error
+        raise JoinRejectedError(error.why, subject=error.subject, message=error.message, hint=error.hint) from error
     _check_name(name)
     before = hosts.find_by_name(connection, name)
     used_by = identity if before is None else before.id
     used = keys.use_token(connection, parsed.hash, host_name=name, used_by=used_by, now_ns=now_ns)
     if used is None:
         hint = "make a new one: hostler token create; each lets one host join once, in time, and under its own name"
-        why = _why_refused(connection, parsed, now_ns)
-        raise JoinRefusedError(why, subject=parsed.id, message="the join token is not accepted", hint=hint)
+        why = _why_rejected(connection, parsed, now_ns)
+        raise JoinRejectedError(why, subject=parsed.id, message="the join token is not accepted", hint=hint)
     if before is not None and used.host_name != name:
         hint = f"start the agent with its credential, make a token for host {name}, or delete that host first"
         raise HostExistsError(f"host {name} joined before", hint=hint)
@@ -94,11 +98,11 @@ def join(connection: Connection, token: str, *, name: str, identity: str, now_ns
     host = hosts.insert(connection, fresh) if before is None else before
     secret = make_secret("credential", random)
     host = hosts.set_credential(connection, host, secret.hash)
-    return Admitted(host=host, credential=secret.text, token=used.id, is_new=before is None)
+    return JoinedHost(host=host, credential=secret.text, token=used.id, is_new=before is None)
 
 
 def authenticate_agent(connection: Connection, credential: str, now_ns: int) -> Principal:
-    """Return the agent whose credential this is; UnauthenticatedError."""
+    """Return the principal of an agent's credential; UnauthenticatedError."""
     parsed = parse_secret(credential, "credential")
     host = hosts.find_by_credential(connection, parsed.hash, now_ns)
     if host is None:
@@ -107,9 +111,9 @@ def authenticate_agent(connection: Connection, credential: str, now_ns: int) -> 
 
 
 def check_credential(connection: Connection, credential: str, *, host: str, now_ns: int) -> None:
-    """Refuse a credential that is not, or no longer, good for a host; UnauthenticatedError.
+    """Reject a credential that is not valid for a host, or no longer; UnauthenticatedError.
 
-    For whatever is written on the strength of one: what let it in may be older than its end on another replica.
+    For every write that relies on it: the cached authentication may be older than a revocation on another replica.
     """
     parsed = parse_secret(credential, "credential")
     found = hosts.find_by_credential(connection, parsed.hash, now_ns)
@@ -118,10 +122,10 @@ def check_credential(connection: Connection, credential: str, *, host: str, now_
 
 
 def rotate_credential(connection: Connection, used: str, *, now_ns: int, random: Random) -> tuple[HostRow, str]:
-    """Give an agent a new credential for the one that it used, which stays good until the new one is used.
+    """Give an agent a new credential. The one that it used stays valid until the new one is used.
 
-    What it used is kept, whatever was given out after it: an agent that never got the last answer, or was killed before
-    it wrote it down, asks again.
+    That one is kept whatever was issued after it: an agent that lost the last response, or was killed before it stored
+    the credential, asks again.
     """
     parsed = parse_secret(used, "credential")
     host = hosts.find_by_credential(connection, parsed.hash, now_ns)
@@ -133,20 +137,20 @@ def rotate_credential(connection: Connection, used: str, *, now_ns: int, random:
     return host, secret.text
 
 
-def is_awaited(old_until_ns: int) -> bool:
-    """Say by the end of a host's old credential whether nobody has used the new one yet."""
+def is_new_credential_unused(old_until_ns: int) -> bool:
+    """Return whether the new credential of a host is unused, by the expiry of its old one."""
     return old_until_ns == _NEVER
 
 
-def end_outgoing(connection: Connection, host: str, hashed: str, *, now_ns: int) -> None:
-    """Let a host's old credential end with the overlap, since the new one, of that hash, is used by now."""
+def end_old_credential(connection: Connection, host: str, hashed: str, *, now_ns: int) -> None:
+    """End a host's old credential after the overlap, because the new one with this hash is used now."""
     hosts.end_old_credential(connection, host, hashed, until_ns=now_ns + OVERLAP_S * _NS)
 
 
-def may_lack_new_one(connection: Connection, credential: str, *, is_same: bool) -> bool:
-    """Say whether an agent shows a credential that was replaced because it does not have the new one.
+def may_lack_new_credential(connection: Connection, credential: str, *, is_same: bool) -> bool:
+    """Return whether an agent shows a replaced credential because it does not have the new one.
 
-    So it is where nobody has used that yet, and where the very agent that was given it (``is_same``) shows the old one.
+    That is so if the new one was never used, and if the agent that received it (``is_same``) shows the old one.
     """
     hashed = parse_secret(credential, "credential").hash
     if hosts.find_by_credential(connection, hashed, _NEVER) is not None:
@@ -155,22 +159,22 @@ def may_lack_new_one(connection: Connection, credential: str, *, is_same: bool) 
 
 
 def revoke_credential(connection: Connection, identity: str, *, by: Principal) -> HostRow:
-    """Lock a host's agent out, at once here and within the life of the cache on other replicas; its VMs run on."""
+    """Revoke an agent's credential, here at once, on other replicas when their cache expires. Its VMs keep running."""
     by.check("host.admin")
     return hosts.revoke_credential(connection, hosts.get(connection, identity))
 
 
 def revoke_token(connection: Connection, identity: str, *, by: Principal, now_ns: int) -> JoinTokenRow:
-    """Make a token useless; nothing happens to one that is."""
+    """Revoke a token. Does nothing if it is revoked."""
     by.check("token.revoke")
     row = keys.find_token(connection, identity)
     if row is None:
-        raise NotFoundError(f"token {identity} does not exist", hint="list what there is")
+        raise NotFoundError.of("token", identity)
     return row if row.revoked_ns is not None else keys.revoke_token(connection, row, now_ns)
 
 
-def _why_refused(connection: Connection, secret: Secret, now_ns: int) -> Why:
-    """Return for the audit what is wrong with a token; the one who showed it is not told."""
+def _why_rejected(connection: Connection, secret: Secret, now_ns: int) -> Why:
+    """Return for the audit log why a token is rejected; the caller does not see it."""
     row = keys.find_token(connection, secret.id)
     if row is None or not hmac.compare_digest(row.hash, secret.hash):
         return "unknown"

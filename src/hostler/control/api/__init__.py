@@ -1,1 +1,1 @@
-"""REST of the control plane, over FastAPI: ``make_app(Context(...))``. ``shapes`` says what goes in and comes out."""
+"""REST of the control plane on Starlette: ``make_app(ServiceContext(...))``. Bodies are ``control.schemas``."""

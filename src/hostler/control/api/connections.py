@@ -1,8 +1,8 @@
-"""Connections of which nothing comes are closed: those that send no request, half of one, or do not read the answer.
+"""Timeouts of connections: for clients that send no request, half a request, or do not read the response.
 
-The server by itself waits for them for ever, and each costs a file descriptor and what it has sent: a few thousand
-would shut everybody out. How long bodies are waited for is the business of whoever reads them. What is no HTTP at all
-is refused as everything else is.
+The server by itself waits for them forever. Each costs a file descriptor and the bytes that it sent, so a few thousand
+would lock everybody else out. Timeouts for bodies belong to the code that reads them. Bytes that are not HTTP get an
+error response like any other.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hostler.control.access.secrets import redact
-from hostler.control.api.errors import HeadTooLargeError, NoRequestError
-from hostler.control.api.problems import problem
-from hostler.control.api.strangers import Strangers
+from hostler.control.api.requests.errors import HeadTooLargeError, MalformedRequestError
+from hostler.control.api.requests.problems import problem
+from hostler.control.api.requests.remote_log import RemoteLog
 from hostler.errors import HostlerError
 
-__all__ = ["patient"]
+__all__ = ["timed_protocol"]
 
 MOST_HEAD = 64 * 1024  # bytes
 STALL_S = 60.0
 _BASE: Any = HttpToolsProtocol
 _BETWEEN = 4  # bytes around a header: a colon, a space, the end of its line
-_NO_REQUEST = "that is no HTTP request"
+_NO_REQUEST = "not an HTTP request"
 
 
-class _Patient(_BASE):  # type: ignore[misc]
-    """Closes the connection unless the head of a request is there in time; answers may take any time."""
+class _TimedConnection(_BASE):  # type: ignore[misc]
+    """Closes the connection unless the head of a request arrives in time. Responses may take any time."""
 
     head_s: float
     stall_s: float
-    strangers: Strangers
+    strangers: RemoteLog
     told: logging.Logger
 
     _ending: asyncio.TimerHandle | None = None
@@ -45,13 +45,13 @@ class _Patient(_BASE):  # type: ignore[misc]
     _is_in_head = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first head."""
+        """Start the timer for the first head."""
         self.logger = self.told
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the rest, if this was only a part of a head."""
+        """Start the timer for the rest, if only a part of a head has arrived."""
         self._unread += len(data)
         super().data_received(data)
         if self._unread > MOST_HEAD:
@@ -67,65 +67,65 @@ class _Patient(_BASE):  # type: ignore[misc]
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """Count what belongs to the head."""
+        """Count the URL as a part of the head."""
         self._head += len(url)
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take headers; what comes behind a body is none, though the parser calls it so: it was checked by nobody."""
+        """Count a header. Trailers after a body are dropped: the parser reports them as headers, unchecked."""
         if self._is_in_head:
             self._head += len(name) + len(value) + _BETWEEN
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Count anew: a head is whole, and not too large even if all of it came at once."""
+        """Reset the counters: the head is complete. It may still be too large if it came at once."""
         self._unread, self._is_in_head = 0, False
         if self._head > MOST_HEAD:
             raise _too_large()  # ends the parser, which calls for a refusal
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Count anew: what comes now is for whoever reads the body."""
+        """Reset the counter: the bytes belong to the body."""
         self._unread = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Count anew: what comes now is another request."""
+        """Reset the counter: the next bytes belong to another request."""
         self._unread = 0
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request; ``msg`` are the server's words for it."""
+        """Reject bytes that are not a request; ``msg`` is the server's message."""
         if self._head > MOST_HEAD:
             self._refuse(_too_large())
             return
-        remote = self.client[0] if self.client is not None else "somebody"
-        self.strangers.tell(f"what {remote} sent is no HTTP request", remote)
-        self._refuse(NoRequestError(_NO_REQUEST, hint="speak HTTP/1.1, with TLS where the service does"))
+        remote = self.client[0] if self.client is not None else "an unknown address"
+        self.strangers.tell(f"not an HTTP request from {remote}", remote)
+        self._refuse(MalformedRequestError(_NO_REQUEST, hint="use HTTP/1.1, with TLS if the service has it"))
 
     def pause_writing(self) -> None:
-        """Wait for whoever does not read."""
+        """Start the timer for a client that does not read."""
         super().pause_writing()
         self._stall()
 
     def resume_writing(self) -> None:
-        """Go on: he has read."""
+        """Stop the timer: the client has read."""
         self._stall_no_more()
         super().resume_writing()
 
     def on_response_complete(self) -> None:
-        """Wait for whoever does not read the last answer on this connection."""
+        """Start the timer for a client that does not read the last response."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._stall()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close it, since no request has come for long, even if the last answer was not read."""
+        """Close an idle connection, even if the last response was not read."""
         super().timeout_keep_alive_handler()
         self._stall()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing."""
+        """Stop all timers."""
         self._wait_no_more()
         self._stall_no_more()
         super().connection_lost(exc)
@@ -158,19 +158,19 @@ class _Patient(_BASE):  # type: ignore[misc]
             self._stalling = None
 
 
-def patient(head_s: float, strangers: Strangers, *, stall_s: float = STALL_S) -> type[asyncio.Protocol]:
-    """Return the protocol of a server that waits so long for the head of a request, and for who does not read."""
+def timed_protocol(head_s: float, strangers: RemoteLog, *, stall_s: float = STALL_S) -> type[asyncio.Protocol]:
+    """Return the server's protocol with timeouts for the head of a request and for clients that do not read."""
     told = _logger_of(lambda line: strangers.tell(line, ""))
     how = {"head_s": head_s, "stall_s": stall_s, "strangers": strangers, "told": told}
-    return type("Patient", (_Patient,), how)
+    return type("Patient", (_TimedConnection,), how)
 
 
 def _too_large() -> HeadTooLargeError:
-    return HeadTooLargeError(f"the head is larger than {MOST_HEAD} bytes", hint="send less of it")
+    return HeadTooLargeError(f"the head is larger than {MOST_HEAD} bytes", hint="send a smaller head")
 
 
 def _answer(error: HostlerError) -> bytes:
-    """Return an error as the bytes of an answer: there is no request that an application could answer."""
+    """Return an error as the bytes of a response: there is no request that an application could answer."""
     told = problem(error, path="", request_id="")
     status = HTTPStatus(told.status_code)
     lines = [f"HTTP/1.1 {status.value} {status.phrase}", "connection: close"]
@@ -178,8 +178,8 @@ def _answer(error: HostlerError) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + bytes(told.body)
 
 
-class _Telling(logging.Handler):
-    """Tells what the server has to say in lines of ours."""
+class _LogHandler(logging.Handler):
+    """Writes the server's log records as lines of this service."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ class _Telling(logging.Handler):
 
 
 def _logger_of(tell: Callable[[str], None]) -> logging.Logger:
-    """Return a logger for what went wrong inside; what strangers send is told otherwise, or not at all."""
+    """Return a logger for internal errors only. Errors of clients are logged elsewhere, or not at all."""
     logger = logging.Logger("connections", level=logging.ERROR)
-    logger.addHandler(_Telling(tell))
+    logger.addHandler(_LogHandler(tell))
     return logger

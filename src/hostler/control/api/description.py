@@ -1,4 +1,4 @@
-"""The description of all routes as OpenAPI 3.1; schemas come from the shapes themselves. Pure."""
+"""The OpenAPI 3.1 description of all routes. Schemas come from the structs themselves. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from hostler._version import __version__
-from hostler.control.api.problems import PROBLEM_TYPE, TITLES
-from hostler.control.api.routes import Route
-from hostler.control.api.shapes import Problem
+from hostler.control.api.requests.problems import PROBLEM_TYPE, TITLES
+from hostler.control.api.requests.route import Route
+from hostler.control.schemas import Problem
 
 __all__ = ["describe"]
 
@@ -23,22 +23,22 @@ _RETRY = (429, 503)
 Data = dict[str, Any]
 
 _HEADERS: Data = {
-    "X-Request-Id": {"description": "What the service's log calls this request.", "schema": {"type": "string"}}
+    "X-Request-Id": {"description": "The id of the request in the service's log.", "schema": {"type": "string"}}
 }
 _RETRY_AFTER: Data = {
-    "Retry-After": {"description": "Try again after so many seconds.", "schema": {"type": "integer", "minimum": 1}}
+    "Retry-After": {"description": "Seconds to wait before the next try.", "schema": {"type": "integer", "minimum": 1}}
 }
 _ETAG: Data = {"ETag": {"description": "The version, for If-Match.", "schema": {"type": "string"}}}
 _TEXT = (
-    "VMs on hypervisor hosts: what is asked for is written down (202) and comes true later. Errors are "
+    "VMs on hypervisor hosts. A request is stored (202) and applied later. Errors are "
     "application/problem+json with a stable code. An Idempotency-Key makes a change happen once: its scope is the "
-    "caller, the method and the path, its life a day; the same key with another body is refused (422). ETag and "
-    "If-Match guard against changes that one has not seen (412). Bodies are at most 1 MiB."
+    "caller, the method and the path, its life a day; the same key with another body is rejected (422). ETag and "
+    "If-Match prevent lost updates (412). Bodies are at most 1 MiB."
 )
 
 
 def describe(routes: Sequence[Route]) -> Data:
-    """Return the description."""
+    """Return the OpenAPI description of routes."""
     kinds = list(dict.fromkeys([Problem, *_kinds(routes)]))
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
     by_kind = {str(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
@@ -78,7 +78,7 @@ def _operation(route: Route, schemas: Data) -> Data:
         "operationId": name,
         "tags": [route.tag],
         "summary": route.summary,
-        "description": _said(route),
+        "description": _description_of(route),
         "parameters": [*_parts(route), *_queries(route), *_headers(route)],
         "responses": _responses(route, schemas),
         "security": [] if route.door == "none" else [{route.door: []}],
@@ -89,7 +89,7 @@ def _operation(route: Route, schemas: Data) -> Data:
     return found
 
 
-def _said(route: Route) -> str:
+def _description_of(route: Route) -> str:
     needs = f"Needs the permission {route.permission}." if route.permission else ""
     return " ".join(part for part in (route.description, needs) if part)
 
@@ -110,7 +110,7 @@ def _queries(route: Route) -> list[Data]:
 
 
 def _plain(schema: Data) -> Data:
-    """Leave out that a parameter may be null: in a query it is simply not there."""
+    """Remove null from the types of a query parameter: an absent parameter is left out of the query."""
     if "anyOf" in schema:
         options = [option for option in schema["anyOf"] if option != {"type": "null"}]
         if len(options) == 1:
@@ -123,7 +123,7 @@ def _plain(schema: Data) -> Data:
 def _headers(route: Route) -> list[Data]:
     found = []
     if route.has_match:
-        text = "The ETag of what the caller has seen; 412 if it changed since."
+        text = "The ETag that the caller has read; 412 if it changed since."
         schema: Data = {"type": "string", "pattern": '^"[0-9]{1,18}"$'}
         found.append({"name": "If-Match", "in": "header", "required": False, "description": text, "schema": schema})
     if route.is_repeatable:

@@ -1,4 +1,4 @@
-"""What requests come in by: the place to listen, certificates, and the server behind them."""
+"""The HTTP server: listening socket, certificates, and uvicorn."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import msgspec
 import uvicorn
 from starlette.types import ASGIApp
 
-from hostler.control.access.listening import Address
-from hostler.control.api.connections import patient
-from hostler.control.api.strangers import Strangers
+from hostler.control.access.listen_addresses import Address
+from hostler.control.api.connections import timed_protocol
+from hostler.control.api.requests.remote_log import RemoteLog
 from hostler.errors import InputError, UnavailableError
 
 __all__ = ["Server", "Tls", "bind", "check_files", "make_server", "url_of"]
@@ -31,7 +31,7 @@ class Tls(msgspec.Struct, frozen=True):
 
 
 class Server(uvicorn.Server):
-    """Signals are ours to handle, and no connection outlives the server."""
+    """Uvicorn without its signal handlers. No connection outlives the server."""
 
     def install_signal_handlers(self) -> None:
         """Install none."""
@@ -41,12 +41,12 @@ class Server(uvicorn.Server):
         return nullcontext()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept nobody any more, let requests finish, and close what is left.
+        """Stop accepting, let requests finish, and close the remaining connections.
 
-        A connection that was accepted just now is made a few turns of the event loop later. uvicorn asks those to end
-        that are made: it would wait for this one in vain, and leave its socket open. And asyncio's own loop drops the
-        socket of a connection, unclosed, if the server is closed between accept() and the transport. So the loop stops
-        accepting first, and the server is closed when all that was accepted is made.
+        A connection that was just accepted gets its transport a few turns of the event loop later. uvicorn closes only
+        connections that have one: it would wait for this one in vain and leak its socket. asyncio also drops the socket
+        of a connection, unclosed, if the server is closed between accept() and the transport. So the loop stops
+        accepting first, and the server is closed when every accepted connection has its transport.
         """
         loop = asyncio.get_running_loop()
         for server in self.servers:
@@ -63,8 +63,8 @@ class Server(uvicorn.Server):
         await asyncio.sleep(0)  # transports close their sockets in the next turn
 
 
-def make_server(app: ASGIApp, tls: Tls | None, head_s: float, strangers: Strangers) -> Server:
-    """Return a server of an application that waits so long for the head of a request."""
+def make_server(app: ASGIApp, tls: Tls | None, head_s: float, strangers: RemoteLog) -> Server:
+    """Return the server of an application, with a timeout for the head of a request."""
     secure: dict[str, object] = {}
     if tls is not None:
         secure = {
@@ -74,7 +74,7 @@ def make_server(app: ASGIApp, tls: Tls | None, head_s: float, strangers: Strange
         }
     config = uvicorn.Config(
         app,
-        http=patient(head_s, strangers),
+        http=timed_protocol(head_s, strangers),
         ws="none",
         loop="none",
         lifespan="off",
@@ -90,7 +90,7 @@ def make_server(app: ASGIApp, tls: Tls | None, head_s: float, strangers: Strange
 
 
 def bind(address: Address) -> socket.socket:
-    """Take the place to listen before anything else, so that a second start fails at once."""
+    """Bind the listening socket before anything else, so that a second start fails at once."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -107,13 +107,13 @@ def bind(address: Address) -> socket.socket:
 
 
 def url_of(address: Address, sock: socket.socket, *, is_secure: bool) -> str:
-    """Return the address that clients call; a port of 0 is some port by now."""
+    """Return the URL for clients; a port of 0 has become a real port by now."""
     host = f"[{address.host}]" if ":" in address.host else address.host
     return f"{'https' if is_secure else 'http'}://{host}:{sock.getsockname()[1]}"
 
 
 def check_files(tls: Tls | None) -> None:
-    """Refuse a certificate or key that cannot be read."""
+    """Reject a certificate or key that cannot be read."""
     for path in (tls.certificate, tls.key) if tls is not None else ():
         if not path.is_file():
             raise InputError(f"{path}: there is no such file", hint="name the certificate and its key, both as PEM")

@@ -1,1 +1,1 @@
-"""The books: VMs in the database, the log that decides, and the one process at a time that turns it into placements."""
+"""Decisions about VMs: rows in the database, the log of facts and steps, and the leader that decides."""

@@ -1,12 +1,13 @@
-"""The books of one replica: it follows the log, and while it holds the lease it turns facts into placements.
+"""One replica's books: it follows the log, and as the leader it turns facts into placements.
 
-Path of a VM: its row and its fact are in the log; every replica reads it; the leader steps its engine and writes what
-came of it, with the lease's epoch checked in the same transaction; all replicas read that too. A leader whose
-transaction failed, or has an unknown outcome, throws its engine away and reads the log again: it never repeats.
+Path of a VM: a request writes its row and a fact to the log. Every replica reads the fact. The leader steps its engine
+and writes the result; the same transaction checks the epoch of the lease. All replicas read that step too. If the
+transaction fails or its outcome is unknown, the leader discards its engine and reads the log again; it never repeats a
+write.
 
-An engine begins with the newest checkpoint that leads where the log does: else with the one before it, else with the
-log's first entry. A replica without such a beginning gives the lease back and tries again; questions are answered by
-what it has, and nothing is decided by it.
+An engine begins with the newest usable checkpoint, otherwise with the one before it, otherwise with the first entry of
+the log. A replica without a usable beginning releases the lease and tries again. Until then it answers questions with
+the engine that it has, and decides nothing.
 """
 
 from __future__ import annotations
@@ -21,49 +22,49 @@ from typing import TypeVar
 
 import msgspec
 
-from hostler.control.books.answerers import Answerer, Question, ThreadAnswerer
-from hostler.control.books.deciding import LEADER, Decided, carry_out
-from hostler.control.books.engine_time import EngineTime
-from hostler.control.books.follower import AstrayError, DivergedError, Follower, FollowerState
-from hostler.control.books.leading import Leadership
-from hostler.control.books.ledger import NEWS, News
-from hostler.control.books.pacing import Pace
-from hostler.control.books.reading import remembered
+from hostler.control.books.answers.answerers import Answerer, Question, QuestionQueue, ThreadAnswerer, service_thread
+from hostler.control.books.compute_pauses import ComputePauses
+from hostler.control.books.decisions import LEADER, StepOutcome, carry_out
+from hostler.control.books.follower import DivergedError, Follower, FollowerState, LogNotFollowedError
+from hostler.control.books.leadership import EngineTime, ReplicaLeadership
+from hostler.control.books.ledger import NEWS, ChangeNotice
 from hostler.control.books.repeated_holds import RepeatedHolds
-from hostler.control.books.thread import AskingLine, EngineThread
-from hostler.control.books.waits import Waits
-from hostler.control.books.watching import Kind, Subscription, Watchers
-from hostler.control.settings import ControlSettings, policies_for
-from hostler.control.store import Connection, Database, lease, log
+from hostler.control.books.subscriptions import Kind, Subscription, Subscriptions
+from hostler.control.books.waiting_vms import PlacementWaits, summarize_step
+from hostler.control.settings import ControlSettings, declared_policies, policies_for
+from hostler.control.store import Connection, Database
 from hostler.control.store.errors import LeaseLostError, LogForgottenError, LogWentBackError, NotFoundError
-from hostler.control.vms.telling import BEHIND_OTHERS, gathering, searching
+from hostler.control.store.history import lease, log
+from hostler.control.vms.status_texts import BEHIND_OTHERS, describe_gang_search, describe_incomplete_gang
 from hostler.engine import Engine
-from hostler.engine.warming import warm_kernels
+from hostler.engine.warmup import warm_kernels
 from hostler.errors import ConflictError, HostlerError, UnavailableError
 from hostler.model import PolicyChanged
+from hostler.queries import MixRenewal, with_placed_mixes
+from hostler.runtime.tasks import run_parts
 
 __all__ = ["Books", "NoLeaderError"]
 
 T = TypeVar("T")
 
 _PAGE = 2000
-_LOOK_S = 0.5  # between looks at the log when nobody wakes us
+_LOOK_S = 0.5  # between checks of the log without a notice
 _AGAIN_S = 0.5
 _PATIENCE = 4  # for a quiet moment: without a checkpoint nothing of the log is ever forgotten
 _ASK_ANOTHER = "ask another replica; the service's log says what is wrong"
 _ASTRAY_S = 15.0  # at most, between tries to follow a log that could not be followed
 _SECOND = 1_000_000_000
-_NEWS = msgspec.json.Decoder(News)
+_NEWS = msgspec.json.Decoder(ChangeNotice)
 
 
 class NoLeaderError(UnavailableError):
-    """Nobody decides at the moment."""
+    """No replica decides at the moment."""
 
     code = "agent_service_unavailable"
 
 
 class Books:
-    """This replica's view of everything that is decided, and its part in deciding it."""
+    """This replica's view of all decisions, and its part in deciding."""
 
     def __init__(
         self,
@@ -78,21 +79,21 @@ class Books:
         warn: Callable[[str], None] | None = None,
     ) -> None:
         self.replica = replica or uuid.uuid4().hex
-        self.watchers = Watchers()
+        self.subscriptions = Subscriptions()
         self._database = database
         self._settings = settings
         self._clock = clock
         self._time = EngineTime(clock)
         self._tell = tell
         self._warn = warn or tell  # what an operator must look at
-        self._thread = EngineThread()
-        self._pace = Pace(database.traffic)
-        self._looks = AskingLine(EngineThread("hostler-look"))
+        self._thread = service_thread("hostler-engine")
+        self._pace = ComputePauses(database.traffic)
+        self._looks = QuestionQueue(service_thread("hostler-look"))
         self._answerer = answerer if answerer is not None else ThreadAnswerer()
         self._answerer.attach(self)
         self._follower = Follower.begin()
         self._is_sound = False  # what the follower knows is what the log says
-        self.leadership = Leadership(
+        self.leadership = ReplicaLeadership(
             database,
             settings,
             replica=self.replica,
@@ -114,8 +115,9 @@ class Books:
         self.unusable_checkpoints = 0  # that it could not begin with, each counted once
         self.refused = 0  # facts that the engine did not take
         self._refused_upto = 0
-        self._waits = Waits()
+        self._waits = PlacementWaits()
         self._repeated = RepeatedHolds()
+        self._mixes = MixRenewal(declared_policies(settings))
         self.before_leading: Callable[[Connection], None] = _nothing  # writes what must be known before we decide
         # Called in the transaction of a step that found no room for the names of hosts, with why by host id.
         self.on_hosts_rejected: Callable[[Connection, Mapping[str, str]], None] = lambda connection, why: None
@@ -130,7 +132,7 @@ class Books:
 
     @property
     def is_leader(self) -> bool:
-        """Say whether this replica decides, as far as it knows."""
+        """Say whether this replica leads, as far as it knows."""
         return self.leadership.held is not None
 
     @property
@@ -141,51 +143,52 @@ class Books:
 
     @property
     def longest_s(self) -> float:
-        """Return how long the engine's thread kept somebody waiting at worst in the last minute."""
-        return self._thread.stalls.longest_s()
+        """Return the longest wait for the engine's thread in the last minute."""
+        return self._thread.longest_stall_s()
 
     def gathers(self, gang: str) -> str:
-        """Say why a gang, by project and name, cannot be tried yet, or that it is being tried; else nothing.
+        """Say why a gang, by project and name, cannot be tried yet, or that it is being tried; otherwise nothing.
 
         From any thread.
         """
         view = self._follower.engine.view
         found = view.gangs.known.get(gang)
         if found is None:
-            return f"nobody has made gang {gang} yet"
+            return f"there is no gang {gang} yet"
         members = view.gangs.members(gang)
-        if lacks := gathering(len(members), found.min_count, gang):
+        if lacks := describe_incomplete_gang(len(members), found.min_count, gang):
             return lacks
         if view.gangs.is_searched(gang):
-            return searching(gang)
+            return describe_gang_search(gang)
         record = view.records.get(members[0]) if members else None
         is_next = record is not None and not record.attempts and view.gangs.is_search_of_tenant(record.guest.spec)
         return BEHIND_OTHERS if is_next else ""
 
     def tried_at(self, uid: str) -> int:
-        """Return when a place was looked for last for a claim, in nanoseconds since 1970; 0: never. From any thread."""
+        """Return when a place was last looked for, in nanoseconds since 1970; 0: never. From any thread."""
         record = self._follower.engine.view.records.get(uid)
         return record.decided_at if record is not None else 0
 
     def lacking_names(self, kinds: Iterable[str], models: Iterable[str]) -> str:
-        """Say why the engine has no room for names of devices; nothing if it has. From any thread."""
+        """Say why the engine has no room for these device names; empty if it has. From any thread."""
         return self._follower.engine.view.why_no_room_for_names(kinds, models)
 
     def watch(self, kind: Kind, key: str = "") -> Subscription:
         """Return a subscription to news."""
-        return self.watchers.subscribe(kind, key)
+        return self.subscriptions.subscribe(kind, key)
 
     async def ask(self, work: Callable[[Engine], T]) -> tuple[T, int]:
-        """Let a work of a moment look at a twin of the engine with all facts that were read.
+        """Run a short function on a twin of the engine with all facts that were read.
 
         Return its result and the number of the last entry that the twin knows. Decisions do not wait for it.
         """
         return await self._looks.ask(self.twin, lambda twin: (work(twin[0]), twin[1]))
 
     async def explain(self, question: Question[T]) -> T:
-        """Answer a question that raises NotFoundError if the engine does not know what it looks for.
+        """Answer a question; it raises NotFoundError if the engine does not know its subject.
 
-        UnavailableError instead of that while the log cannot be followed: the engine may know less than the rows.
+        If the log cannot be followed, it raises UnavailableError instead, because the engine may know less than the
+        rows.
         """
         try:
             return await self._answerer.explain(question)
@@ -196,9 +199,9 @@ class Books:
             raise UnavailableError(what, hint=_ASK_ANOTHER) from error
 
     async def what_if(self, question: Question[T]) -> T:
-        """Answer a question that may take seconds; UnavailableError when too many of those wait already.
+        """Answer a question that may take seconds; UnavailableError if too many wait already.
 
-        An engine that cannot follow the log is not asked what it would decide.
+        While the log cannot be followed, no what-if is answered.
         """
         if self.trouble:
             what = "this replica cannot follow the log, so it does not decide"
@@ -217,9 +220,9 @@ class Books:
         return twin, follower.seq
 
     async def follower_state(self) -> FollowerState:
-        """Return all that the follower is, between two steps; every entry read later is given to the answerer.
+        """Return the complete state of the follower; later entries are passed to the answerer.
 
-        UnavailableError while a step that may not have been written is looked for.
+        UnavailableError while it is unknown whether a step was written.
         """
         async with self._stepping, self._reading:
             follower = self._follower
@@ -228,58 +231,55 @@ class Books:
             return await self._thread.run(follower.state)
 
     def now_ns(self) -> int:
-        """Return the time at which facts that wait for a step count as known."""
+        """Return the time at which waiting facts count as known."""
         return self._clock()
 
-    async def leader(self) -> lease.Lease:
-        """Return who leads; NoLeaderError."""
+    async def leader(self) -> lease.LeaderLease:
+        """Return the leader; NoLeaderError."""
         found = await self._database.read(lease.read)
         if not found.is_held:
-            raise NoLeaderError("nobody decides at the moment", hint="a replica takes over within seconds; try again")
+            raise NoLeaderError(
+                "no replica is deciding at the moment", hint="a replica takes over within seconds; try again"
+            )
         return found
 
     # -- living ----------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Read everything up to now, before the first request is answered; load kernels beside it.
+        """Read the log to its end before the first request is answered; load kernels meanwhile.
 
-        A replica that cannot follow the log is open too: users read, and ``run`` tries on.
+        A replica that cannot follow the log opens too: clients can read, and ``run`` keeps trying.
         """
         self._seen = self._database.notifier.count
         await self._thread.run(lambda: warm_kernels(policies_for(self._settings)))
         try:
             await self._rebuild()
             self.is_ready = True
-        except AstrayError as error:
+        except LogNotFollowedError as error:
             await self._stand_aside(error)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Follow, and lead whenever the lease can be had, until told to stop."""
-        tasks: list[asyncio.Task[object]] = [
-            asyncio.ensure_future(stopping.wait()),
-            asyncio.ensure_future(self._follow_for_ever()),
-            asyncio.ensure_future(self.leadership.hold_for_ever()),
-        ]
+        """Follow the log, and lead whenever the lease is free, until told to stop."""
+        parts = {
+            "stop": stopping.wait(),
+            "follow": self._follow_for_ever(),
+            "lead": self.leadership.hold_for_ever(),
+        }
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()  # a part that died is an error
+            await run_parts(parts)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             await self._leave()
 
     async def close(self) -> None:
-        """End the threads, each after the work at hand."""
+        """End the threads, each after its current work."""
         await self._answerer.close()
         await self._looks.close()
         await asyncio.to_thread(self._thread.close)
 
     async def _leave(self) -> None:
-        """Save where we are and give the lease back, so that nobody waits for us.
+        """Save a checkpoint and release the lease, so that a successor need not wait.
 
-        A successor of another version may understand our steps otherwise: behind the checkpoint there must be none.
+        A successor of another version may decide differently, so no step may be behind that checkpoint.
         """
         held = self.leadership.held
         if held is None:
@@ -291,29 +291,51 @@ class Books:
             await self._save_checkpoint(held)
             await self.leadership.release()
         except HostlerError as error:
-            self._tell(f"the lease was not given back: {error.message}")
+            self._tell(f"the lease was not released: {error.message}")
 
-    async def _begin_to_lead(self, held: lease.Lease) -> None:
-        """Read what the leader before wrote last, and write what all replicas must know of from now on."""
+    async def _begin_to_lead(self, held: lease.LeaderLease) -> None:
+        """Read what the leader before wrote last, and write the settings that all replicas need."""
         async with self._reading:
             await self._read_database()
-        policies = policies_for(self._settings)
-        known = await self._thread.run(lambda: self._follower.policies)
-        body = msgspec.json.encode(PolicyChanged(policies=policies))
-        entry = log.NewEntry(at_ns=self._clock(), kind="fact", body=body, actor=LEADER)
-
-        def work(connection: Connection) -> None:
-            lease.check_epoch(connection, held.epoch)
-            log.append(connection, [entry] if known != policies else [])
-            self.before_leading(connection)
-
-        await self._database.write(work)
+        declared = declared_policies(self._settings)
+        policies, known = await self._thread.run(
+            lambda: (with_placed_mixes(declared, self._follower.engine.view), self._follower.policies)
+        )
+        change = PolicyChanged(policies=policies) if known != policies else None
+        await self._tell_all(held, change, self.before_leading)
         await self._read_log()  # the first step must know it
         self.led_since = self._clock()
         self.nudge()
 
+    async def _tell_all(
+        self, held: lease.LeaderLease, fact: PolicyChanged | None, more: Callable[[Connection], None] | None = None
+    ) -> None:
+        """Write a fact to the log, if there is one, and ``more`` in the same transaction."""
+        body = msgspec.json.encode(fact)
+        entry = log.NewEntry(at_ns=self._clock(), kind="fact", body=body, actor=LEADER)
+
+        def work(connection: Connection) -> None:
+            lease.check_epoch(connection, held.epoch)
+            log.append(connection, [entry] if fact is not None else [])
+            if more is not None:
+                more(connection)
+
+        await self._database.write(work)
+
+    async def _renew_mixes(self, held: lease.LeaderLease, now: int) -> None:
+        """Write the typical mix of the placed VMs to the log, if it changed."""
+        self._mixes.note_news()
+        due = self._mixes.due()
+        if due is None or due > now:
+            return
+        follower = self._follower
+        change = await self._thread.run(lambda: self._mixes.renew(follower.engine, now))
+        if change is not None:
+            await self._tell_all(held, change)
+            await self._read_log()
+
     def nudge(self) -> None:
-        """Look at the log now."""
+        """Check the log now."""
         self._database.notifier.poke()
 
     # -- following and deciding ------------------------------------------------------------------------------------
@@ -329,19 +351,19 @@ class Books:
                 self.leadership.lose(error.message)
                 await self._rebuild_patiently()
                 continue
-            except (AstrayError, LogWentBackError) as error:
+            except (LogNotFollowedError, LogWentBackError) as error:
                 await self._stand_aside(error)
                 await self._rebuild_patiently()
                 continue
             except HostlerError as error:  # what was written is not known: only reading tells
-                self._tell(f"the books: {error.message}")
+                self._tell(f"decisions are delayed: {error.message}")
                 await asyncio.sleep(_AGAIN_S)
                 await self._rebuild_patiently()
                 continue
             await self._database.notifier.wait(min(_LOOK_S, idle_s), since=self._seen)
 
     async def _read_log(self) -> None:
-        """Read what is new: what this process wrote from memory, which is most of it where it leads."""
+        """Read new entries: from memory what this process wrote itself, which is most of it on the leader."""
         self._database.history.check()
         async with self._reading:
             told = self._database.notifier.count
@@ -354,7 +376,7 @@ class Books:
                 self._seen = told
 
     async def _read_database(self) -> None:
-        """Read all that there is, whoever wrote it."""
+        """Read all new entries from the database."""
         while True:
             entries = await self._database.read(partial(log.read_after, seq=self._follower.seq, limit=_PAGE))
             if entries:
@@ -362,8 +384,8 @@ class Books:
             if len(entries) < _PAGE:
                 return
 
-    async def _take_in(self, entries: list[log.Entry]) -> None:
-        """Follow the next entries, and tell those who wait for them."""
+    async def _take_in(self, entries: list[log.StoredEntry]) -> None:
+        """Follow the next entries and notify subscribers."""
         follower = self._follower
         await self._thread.run(lambda: follower.read(entries))
         self._answerer.read(entries)
@@ -374,7 +396,7 @@ class Books:
             if self.is_leader:
                 self.on_placed(waited_s)
 
-    def _announce(self, entries: list[log.Entry]) -> None:
+    def _announce(self, entries: list[log.StoredEntry]) -> None:
         vms: dict[str, None] = {}
         hosts: dict[str, None] = {}
         for entry in entries:
@@ -382,23 +404,24 @@ class Books:
                 news = _NEWS.decode(entry.body)
                 vms.update(dict.fromkeys(news.vms))
                 hosts.update(dict.fromkeys(news.hosts))
-        self.watchers.tell(vms, hosts)
+        self.subscriptions.notify(vms, hosts)
 
     def _tell_refusals(self, follower: Follower) -> None:
-        """Tell of facts that were refused, each once: an engine that is made anew refuses them again."""
+        """Log rejected facts, each once: a rebuilt engine rejects them again."""
         while follower.refusals:
             refusal = follower.refusals.popleft()
             if refusal.seq > self._refused_upto:
                 self._refused_upto = refusal.seq
                 self.refused += 1
-                self._warn(f"the engine refused entry {refusal.seq} of the log: {refusal.why}")
+                self._warn(f"the engine rejected entry {refusal.seq} of the log: {refusal.why}")
 
     async def _decide(self) -> float:
-        """Step until nothing is to be decided now; return in how many seconds something will be."""
+        """Step until there is nothing to decide; return in how many seconds there will be."""
         while (held := self.leadership.held) is not None:
             follower = self._follower
             due, now = follower.due, self._time.now(follower.engine.now)
             if due is not None and due <= now:
+                await self._renew_mixes(held, now)
                 async with self._stepping:
                     await self._step(held, follower, now)
                     await self._read_log()
@@ -408,14 +431,14 @@ class Books:
                 return math.inf if due is None else (due - now) / _SECOND
         return math.inf
 
-    async def _step(self, held: lease.Lease, follower: Follower, now: int) -> None:
-        """Decide at a time of the engine, and write it down; whoever gets an error must throw the follower away."""
+    async def _step(self, held: lease.LeaderLease, follower: Follower, now: int) -> None:
+        """Decide at an engine time and write the step; after an error the follower must be discarded."""
         at_ns = self._clock()
 
-        def think() -> Decided:
+        def think() -> StepOutcome:
             follower.engine.pause_with(self._pace.pause)
             step, actions = follower.step(now, self._settings.decide_at_once)
-            return remembered(follower.engine, step, actions, follower.rejected)
+            return summarize_step(follower.engine, step, actions, follower.rejected)
 
         decided = await self._thread.run(think)
         self._tell_refusals(follower)
@@ -430,13 +453,13 @@ class Books:
         self._repeated.commit()
         self.steps += 1
 
-    async def _checkpoint_now_and_then(self, held: lease.Lease, *, patience: int = 1) -> None:
-        """Save where we are when enough was written since; where somebody waits for decisions, more than that."""
+    async def _checkpoint_now_and_then(self, held: lease.LeaderLease, *, patience: int = 1) -> None:
+        """Save a checkpoint after enough entries; while decisions wait, after more of them."""
         if self._follower.seq - self._checkpoint_at >= patience * self._settings.checkpoint_every:
             await self._save_checkpoint(held)
 
-    async def _save_checkpoint(self, held: lease.Lease) -> None:
-        """Save where we are; nothing in the middle of a step: the one before serves on."""
+    async def _save_checkpoint(self, held: lease.LeaderLease) -> None:
+        """Save a checkpoint; nothing in the middle of a step, since the previous one still serves."""
         follower, now = self._follower, self._clock()
         if not follower.is_whole:
             return
@@ -454,7 +477,7 @@ class Books:
         self._unusable = set()
 
     async def _rebuild_patiently(self) -> None:
-        """Read everything anew until that works; whoever cannot leads nobody meanwhile."""
+        """Rebuild the engine, and try again until that works; meanwhile this replica does not lead."""
         self._is_sound = False
         pause_s = _AGAIN_S
         while True:
@@ -465,8 +488,8 @@ class Books:
             except LogWentBackError as error:  # for good: this loop ends with the process
                 await self._stand_aside(error)
                 await asyncio.sleep(_ASTRAY_S)
-            except (UnavailableError, ConflictError) as error:  # nobody else could read now either
-                self._tell(f"reading the books again: {error.message}")
+            except (UnavailableError, ConflictError) as error:  # no other replica could read now either
+                self._tell(f"reading the log again: {error.message}")
                 await asyncio.sleep(_AGAIN_S)
             except HostlerError as error:
                 await self._stand_aside(error)
@@ -479,20 +502,20 @@ class Books:
             self.trouble, self.is_ready = "", True
 
     async def _stand_aside(self, error: HostlerError) -> None:
-        """Leave leading to replicas that can follow the log, and say why we cannot."""
+        """Leave leading to replicas that can follow the log, and log why this one cannot."""
         self._is_sound, self.is_ready = False, False
         if self.trouble != error.message:
             self.trouble = error.message
             self._warn(f"the log cannot be followed, and this replica decides nothing: {error.message}; {error.hint}")
         try:
             await self.leadership.release()
-        except HostlerError as failure:  # nobody renews it: it runs out
-            self._tell(f"the lease was not given back: {failure.message}")
+        except HostlerError as failure:  # without a renewal it runs out
+            self._tell(f"the lease was not released: {failure.message}")
 
     async def _rebuild(self) -> None:
-        """Make the engine from what the database has, with the newest beginning that leads where the log does.
+        """Build the engine from the database, with the newest checkpoint that works.
 
-        DivergedError, that of the newest one, if none does.
+        If none works, DivergedError of the newest one.
         """
         self.rebuilds += 1
         failures: list[tuple[DivergedError, Follower | None]] = []
@@ -519,7 +542,7 @@ class Books:
             self._note_unusable(before, failures[-1][0])
         self._is_sound = True
 
-    async def _begin_with(self, checkpoint: log.Checkpoint | None) -> None:
+    async def _begin_with(self, checkpoint: log.StoredCheckpoint | None) -> None:
         """Follow the log from a checkpoint, or from its first entry, to its end."""
 
         def make() -> Follower:
@@ -534,7 +557,7 @@ class Books:
             await self._read_database()
 
     def _note_unusable(self, seq: int, error: DivergedError) -> None:
-        """Report a checkpoint that is of no use, once."""
+        """Log an unusable checkpoint, once."""
         if seq not in self._unusable:
             self._unusable.add(seq)
             self.unusable_checkpoints += 1

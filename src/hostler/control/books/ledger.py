@@ -1,8 +1,26 @@
-"""VMs between their pure form and the database: loading, and writing what a transition made of them.
+"""Reads and writes VMs: one transaction holds everything that follows from a change of a VM.
 
-One transaction writes the rows, the room that is kept, what the engine is told, and the news for those who wait; who
-reads one of them has all of them. Transactions of all replicas come one after the other, so what a work loads is still
-so when it writes. Used by the leader, by services and by what takes in agents' reports.
+``load*`` decodes rows into ``StoredVm``: the VM as a value, and the row as it was read. Pure code in ``control.vms``
+turns that value into a ``VmChange``. ``write_many`` writes the change::
+
+    read row (version n)  ->  pure transition  ->  one transaction
+                                                     1. vms          row with version n + 1, only if it is still n
+                                                     2. placements   room that the VM reserves on hosts
+                                                     3. operations   requests of users that are finished or failed
+                                                     4. log          facts for the engine, notes for people,
+                                                                     one ChangeNotice that wakes waiting requests
+
+Step 1 comes first, because it raises StaleVersionError before anything else is written. Step 4 comes last, because the
+log assigns numbers in commit order and nothing may be written behind them.
+
+Invariant: the four parts are written together or not at all. So a reader of any one of them can rely on the others: a
+placement has its fact in the log, and a fact has its row. Never write one of these tables for a VM in another way.
+
+The store runs the transactions of all replicas one after the other. So what a work loads is still current when the same
+work writes it, and no row lock is needed. A version conflict can occur only if the value was read in an earlier
+transaction.
+
+The leader, the services and the code that takes in agents' reports use this module.
 """
 
 from __future__ import annotations
@@ -11,18 +29,20 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from hostler.control.books.parts import told_apart
-from hostler.control.store import Connection, hosts, log, operations, placements, vms
+from hostler.control.books.vm_parts import name_parts
+from hostler.control.store import Connection
 from hostler.control.store.errors import NotFoundError, StaleVersionError
-from hostler.control.store.placements import PlacementRow
-from hostler.control.store.vms import VmRow
-from hostler.control.vms.spec import Size, VmSpec
-from hostler.control.vms.state import Booking, Change, Vm, state_of
+from hostler.control.store.history import log
+from hostler.control.store.rows import hosts, operations, placements, vms
+from hostler.control.store.rows.placements import PlacementRow
+from hostler.control.store.rows.vms import VmRow
+from hostler.control.vms.spec import Size
+from hostler.control.vms.state import Booking, Vm, VmChange, state_of
 from hostler.errors import HostlerError
 
 __all__ = [
-    "NEWS", "Actors", "New", "News", "Stored", "insert", "insert_many", "load", "load_many", "of_host", "of_hosts",
-    "stored", "write", "write_many",
+    "NEWS", "Actors", "ChangeNotice", "NewVm", "StoredVm", "insert", "insert_many", "load", "load_many",
+    "load_of_host", "load_of_hosts", "read_row", "write", "write_many",
 ]  # fmt: skip
 
 NEWS = "news"  # the subject of entries for those who wait
@@ -35,79 +55,79 @@ _PENDING = "pending"  # the state of a VM that waits for a place
 _MOVE = "vm.migrate"  # the kind of an operation
 
 
-class News(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A note in the log for those who wait: which VMs changed, and which hosts have new orders."""
+class ChangeNotice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A log entry that wakes waiting requests: which VMs changed, and which hosts have new orders."""
 
     vms: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
 
 
-class New(msgspec.Struct, frozen=True, kw_only=True):
-    """A VM that is to be written for the first time, by whom and when."""
+class NewVm(msgspec.Struct, frozen=True, kw_only=True):
+    """A VM to be written for the first time, by whom and when."""
 
-    change: Change
+    change: VmChange
     actor: str
     now_ns: int
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredVm(msgspec.Struct, frozen=True):
     """A VM as it was read, with the row that must not have changed when it is written."""
 
     vm: Vm
     row: VmRow
 
 
-def stored(row: VmRow) -> Stored:
-    """Return what a row holds."""
-    return Stored(_VM.decode(row.status), row)
+def read_row(row: VmRow) -> StoredVm:
+    """Decode a row."""
+    return StoredVm(_VM.decode(row.status), row)
 
 
-def load(connection: Connection, identity: str) -> Stored:
+def load(connection: Connection, identity: str) -> StoredVm:
     """Return a VM by its id; NotFoundError."""
     found = vms.find_many(connection, [identity])
     if not found:
-        raise NotFoundError(f"VM {identity} does not exist", hint="list what there is")
-    return stored(found[0])
+        raise NotFoundError.of("vm", identity)
+    return read_row(found[0])
 
 
-def load_many(connection: Connection, identities: Iterable[str]) -> dict[str, Stored]:
-    """Return those of some VMs that exist, by id."""
-    return {row.id: stored(row) for row in vms.find_many(connection, sorted(set(identities)))}
+def load_many(connection: Connection, identities: Iterable[str]) -> dict[str, StoredVm]:
+    """Return those of the given VMs that exist, by id."""
+    return {row.id: read_row(row) for row in vms.find_many(connection, sorted(set(identities)))}
 
 
-def of_host(connection: Connection, host: str) -> list[Stored]:
+def load_of_host(connection: Connection, host: str) -> list[StoredVm]:
     """Return all VMs that a host has or is to have."""
-    return [stored(row) for row in vms.of_hosts(connection, [host])]
+    return [read_row(row) for row in vms.of_hosts(connection, [host])]
 
 
-def of_hosts(connection: Connection, hosts: Sequence[str]) -> dict[str, list[Stored]]:
+def load_of_hosts(connection: Connection, hosts: Sequence[str]) -> dict[str, list[StoredVm]]:
     """Return all VMs that some hosts have or are to have, by host."""
-    found: dict[str, list[Stored]] = {host: [] for host in hosts}
-    for one in map(stored, vms.of_hosts(connection, hosts)):
+    found: dict[str, list[StoredVm]] = {host: [] for host in hosts}
+    for one in map(read_row, vms.of_hosts(connection, hosts)):
         for booking in (one.vm.home, one.vm.other):
             if booking is not None and booking.host in found:
                 found[booking.host].append(one)
     return found
 
 
-def insert(connection: Connection, change: Change, *, actor: str, now_ns: int) -> Stored:
-    """Write a new VM and tell the engine of it; NameTakenError, NotFoundError."""
-    outcome = insert_many(connection, [New(change=change, actor=actor, now_ns=now_ns)])[0]
+def insert(connection: Connection, change: VmChange, *, actor: str, now_ns: int) -> StoredVm:
+    """Write a new VM and its facts for the engine; NameTakenError, NotFoundError."""
+    outcome = insert_many(connection, [NewVm(change=change, actor=actor, now_ns=now_ns)])[0]
     if isinstance(outcome, HostlerError):
         raise outcome
     return outcome
 
 
-def insert_many(connection: Connection, news: Sequence[New]) -> list[Stored | HostlerError]:
-    """Write new VMs and tell the engine of them; what stands for one that is not written says why."""
+def insert_many(connection: Connection, news: Sequence[NewVm]) -> list[StoredVm | HostlerError]:
+    """Write new VMs and their facts for the engine. The outcome of a VM that is not written is the error."""
     rows = [_row(new.change.vm, created_ns=new.now_ns, now_ns=new.now_ns) for new in news]
-    outcomes: list[Stored | HostlerError] = []
-    written: list[New] = []
+    outcomes: list[StoredVm | HostlerError] = []
+    written: list[NewVm] = []
     for new, row in zip(news, vms.insert_many(connection, rows), strict=True):
         if isinstance(row, HostlerError):
             outcomes.append(row)
         else:
-            outcomes.append(Stored(new.change.vm, row))
+            outcomes.append(StoredVm(new.change.vm, row))
             written.append(new)
     if written:
         actors = {new.change.vm.id: new.actor for new in written}
@@ -117,27 +137,27 @@ def insert_many(connection: Connection, news: Sequence[New]) -> list[Stored | Ho
 
 
 def write(
-    connection: Connection, before: Stored, change: Change, *, actor: str, now_ns: int, notes: Sequence[str] = ()
-) -> Stored:
-    """Write what a transition made of a VM; StaleVersionError if it changed since it was read."""
+    connection: Connection, before: StoredVm, change: VmChange, *, actor: str, now_ns: int, notes: Sequence[str] = ()
+) -> StoredVm:
+    """Write a transition of a VM; StaleVersionError if the VM changed since it was read."""
     extra = {change.vm.id: tuple(notes)}
     return write_many(connection, [(before, change)], actor=actor, now_ns=now_ns, notes=extra)[0]
 
 
 def write_many(
     connection: Connection,
-    changes: Sequence[tuple[Stored, Change]],
+    changes: Sequence[tuple[StoredVm, VmChange]],
     *,
     actor: Actors,
     now_ns: int,
     notes: Mapping[str, Sequence[str]] | None = None,
-) -> list[Stored]:
-    """Write what transitions made of several different VMs; all of them are written, or none.
+) -> list[StoredVm]:
+    """Write transitions of several different VMs: all of them or none.
 
-    A change that changes nothing and says nothing costs nothing.
+    A change without any effect costs nothing.
     """
     extra = notes or {}
-    result: list[Stored] = []
+    result: list[StoredVm] = []
     rows: list[VmRow] = []
     moved: list[tuple[Vm, Vm]] = []
     for before, change in changes:
@@ -148,9 +168,9 @@ def write_many(
         row = _row(vm, created_ns=before.row.created_ns, now_ns=now_ns, version=before.row.version)
         rows.append(row)
         moved.append((before.vm, vm))
-        result.append(Stored(vm, msgspec.structs.replace(row, version=row.version + 1)))
+        result.append(StoredVm(vm, msgspec.structs.replace(row, version=row.version + 1)))
     if rows and vms.save_many(connection, rows) != len(rows):
-        raise StaleVersionError("a VM changed meanwhile", hint="read it again and decide anew")
+        raise StaleVersionError("a VM changed meanwhile", hint="read it again and repeat the change")
     for old, new in moved:
         if old.spec.labels != new.spec.labels:
             vms.set_labels(connection, new.id, tuple(sorted(new.spec.labels.items())))
@@ -161,16 +181,16 @@ def write_many(
     given_up = {change.vm.id: change.failed for _, change in changes if change.failed}
     _finish_operations(connection, moved, given_up, now_ns)
     told = [
-        _replace(change, facts=told_apart(before.vm, change.vm, change.facts)) if change.facts else change
+        _replace(change, facts=name_parts(before.vm, change.vm, change.facts)) if change.facts else change
         for before, change in changes
-        if change != Change(vm=before.vm) or extra.get(change.vm.id)
+        if change != VmChange(vm=before.vm) or extra.get(change.vm.id)
     ]
     _append(connection, told, actors=actor, now_ns=now_ns, notes=extra)
     return result
 
 
 def _waiting_since(before: Vm, after: Vm, now_ns: int) -> Vm:
-    """Return a VM that knows since when it waits for a place; one that waits since it was created need not."""
+    """Return the VM with the time since which it waits for a place, if it began or ceased to wait."""
     waits = state_of(after) == _PENDING
     if waits == (state_of(before) == _PENDING):
         return after
@@ -200,13 +220,8 @@ def _row(vm: Vm, *, created_ns: int, now_ns: int, version: int = 1) -> VmRow:
         created_ns=created_ns,
         updated_ns=now_ns,
         deleted_ns=now_ns if vm.is_gone else None,
-        spec=_spec_bytes(vm.spec),
         status=_ENCODER.encode(vm),
     )
-
-
-def _spec_bytes(spec: VmSpec) -> bytes:
-    return _ENCODER.encode(spec)
 
 
 def _keep_room(connection: Connection, moved: Sequence[tuple[Vm, Vm]], now_ns: int) -> None:
@@ -250,7 +265,7 @@ def _is_same(old: PlacementRow, new: PlacementRow) -> bool:
 
 
 def _fail_moves(connection: Connection, vm: str, why: str, now_ns: int) -> None:
-    """End the moves of a VM that were wanted; what else is open of it goes on."""
+    """Fail the open moves of a VM; its other operations go on."""
     moves = [row.id for row in operations.open_of(connection, vm) if row.kind == _MOVE]
     operations.fail(connection, moves, why, now_ns)
 
@@ -258,7 +273,7 @@ def _fail_moves(connection: Connection, vm: str, why: str, now_ns: int) -> None:
 def _finish_operations(
     connection: Connection, moved: Sequence[tuple[Vm, Vm]], given_up: Mapping[str, str], now_ns: int
 ) -> None:
-    """End the operations whose wish came true, or never will."""
+    """Finish the operations whose goal was reached, and fail those whose goal cannot be reached."""
     done = [
         (vm.id, vm.observed_generation)
         for old, vm in moved
@@ -277,7 +292,7 @@ def _finish_operations(
 
 def _append(
     connection: Connection,
-    changes: Sequence[Change],
+    changes: Sequence[VmChange],
     *,
     actors: Actors,
     now_ns: int,
@@ -307,7 +322,7 @@ def _append(
         woken.update(dict.fromkeys(change.hosts))
     if woken:
         hosts.raise_generations(connection, list(woken))
-    news = News(vms=tuple(change.vm.id for change in changes), hosts=tuple(woken))
-    if news != News():
+    news = ChangeNotice(vms=tuple(change.vm.id for change in changes), hosts=tuple(woken))
+    if news != ChangeNotice():
         entries.append(log.NewEntry(at_ns=now_ns, kind="note", body=_ENCODER.encode(news), subject=NEWS))
     log.append(connection, entries)

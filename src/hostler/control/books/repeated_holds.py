@@ -1,11 +1,11 @@
-"""Holds that say again what is written already: the leader recognizes them without reading whole VMs.
+"""Recognizes decisions that repeat what is written already, so that the leader need not read whole VMs.
 
-A search for a gang goes on in many steps, and each step holds every member again, mostly for the same reason. Reading
-some hundred VMs in the transaction of each step made everybody else's writes wait for 10 to 40 ms.
+A search for a gang takes many steps, and each step defers every member again, mostly for the same reason. Reading
+hundreds of VMs in the transaction of each step made other writes wait for 10 to 40 ms.
 
-What a hold makes of a VM depends on the VM and on what the hold says, and nothing else. So if it changed nothing once,
-it changes nothing again while the row has the same version. Only what was committed is remembered: versions of a
-transaction that was rolled back are given again to other contents.
+The effect of such a decision depends only on the VM and on the text. So if it changed nothing once, it changes nothing
+again while the row has the same version. Only committed results are remembered, because the versions of a transaction
+that was rolled back are given again to other contents.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from hostler.control.store import Connection, vms
+from hostler.control.store import Connection
+from hostler.control.store.rows import vms
 from hostler.control.vms.guests import vm_of_uid
-from hostler.model import Action, Hold
+from hostler.model import Action, Defer
 
 __all__ = ["HoldText", "RepeatedHolds"]
 
@@ -25,7 +26,7 @@ _MOST = 100_000  # holds that are remembered; more than that, and all are forgot
 
 
 class HoldText(NamedTuple):
-    """What a hold says of a VM: why it waits, the same if it stays on its own host, and whether room is promised."""
+    """Why a VM waits: in general, on its own host, and whether room is promised to it."""
 
     why: str
     at_home: str
@@ -33,19 +34,19 @@ class HoldText(NamedTuple):
 
 
 class RepeatedHolds:
-    """Remembers holds that changed nothing, by uid: the version of the row, and what was said."""
+    """Remembers decisions that changed nothing, by uid: the version of the row, and the text."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, HoldText]] = {}
         self._found: dict[str, tuple[int, HoldText]] = {}
 
     def remove_from(self, connection: Connection, actions: Sequence[A], texts: Mapping[str, HoldText]) -> list[A]:
-        """Return actions without the holds that change nothing. A VM with several actions keeps all of them."""
+        """Return actions without those that change nothing. A VM with several actions keeps all of them."""
         count = Counter(vm_of_uid(action.uid) for action in actions)
         likely = {
             action.uid: self._known[action.uid][0]
             for action in actions
-            if isinstance(action, Hold)
+            if isinstance(action, Defer)
             and count[vm_of_uid(action.uid)] == 1
             and self._known.get(action.uid, (0, None))[1] == texts[action.uid]
         }
@@ -56,7 +57,7 @@ class RepeatedHolds:
         return [action for action in actions if action.uid not in same]
 
     def find(self, unchanged: Iterable[tuple[str, int, HoldText]]) -> None:
-        """Note the holds of a transaction that changed nothing: uid, version of the row and text."""
+        """Note decisions of a transaction that changed nothing: uid, version of the row and text."""
         self._found = {uid: (version, text) for uid, version, text in unchanged}
 
     def commit(self) -> None:

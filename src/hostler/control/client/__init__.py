@@ -1,7 +1,7 @@
-"""A control plane from outside, over HTTP: contexts, typed calls, events. For the commands, and for programs."""
+"""A client of the control plane over HTTP: contexts, typed calls, event streams. For the commands, and for programs."""
 
 from hostler.control.client.client import Client
-from hostler.control.client.contexts import Asked, Context, Contexts, reach_for
-from hostler.control.client.reach import Reach
+from hostler.control.client.contexts import ClientContext, Contexts, TargetOptions, resolve_target
+from hostler.control.client.server_target import ServerTarget
 
-__all__ = ["Asked", "Client", "Context", "Contexts", "Reach", "reach_for"]
+__all__ = ["Client", "ClientContext", "Contexts", "ServerTarget", "TargetOptions", "resolve_target"]

@@ -1,10 +1,12 @@
-"""Join tokens and API keys of a control plane, as calls. Secrets are answered once, when they are made."""
+"""Calls for join tokens and API keys. A secret is returned once, when it is created."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hostler.control.api.shapes import (
+from hostler.control.client.pages import list_items
+from hostler.control.client.wire import Wire, path_of
+from hostler.control.schemas import (
     Key,
     KeyCreate,
     KeyMade,
@@ -14,28 +16,26 @@ from hostler.control.api.shapes import (
     TokenCreate,
     TokenMade,
 )
-from hostler.control.client.pages import items
-from hostler.control.client.wire import Wire, path_of
 
 __all__ = ["Keys", "Tokens"]
 
 
 class Tokens:
-    """Tokens by which hosts join."""
+    """Tokens with which hosts join."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
     def create(self, wish: TokenCreate) -> TokenMade:
-        """Make a token."""
+        """Create a token."""
         return self._wire.change("POST", "/v1/tokens", TokenMade, body=wish, is_once=True)
 
     def list(self) -> Iterator[Token]:
         """Return the tokens, without their secrets."""
-        return items(self._wire, "/v1/tokens", Page[Token])
+        return list_items(self._wire, "/v1/tokens", Page[Token])
 
     def revoke(self, token: str) -> None:
-        """Make a token useless."""
+        """Revoke a token."""
         self._wire.remove(path_of("tokens", token))
 
 
@@ -46,24 +46,24 @@ class Keys:
         self._wire = wire
 
     def create(self, wish: KeyCreate) -> KeyMade:
-        """Make a key."""
+        """Create a key."""
         return self._wire.change("POST", "/v1/keys", KeyMade, body=wish, is_once=True)
 
     def list(self, *, project: str = "") -> Iterator[Key]:
         """Return the keys, without their secrets."""
-        return items(self._wire, "/v1/keys", Page[Key], {"project": project})
+        return list_items(self._wire, "/v1/keys", Page[Key], {"project": project})
 
     def rotate(self, key: str, *, overlap_s: int = 0) -> KeyMade:
-        """Make a key that takes the place of another, which stays good for a while."""
+        """Create a key that replaces another one, which stays valid for the overlap."""
         body = KeyRotate(overlap_s=overlap_s)
         return self._wire.change("POST", path_of("keys", key, "rotate"), KeyMade, body=body, is_once=True)
 
     def confirm(self, key: str) -> Key:
-        """Accept a key again that a restore brought back."""
+        """Accept a key again after a restore."""
         return self._wire.change("POST", path_of("keys", key, "confirm"), Key, is_once=True)
 
     def revoke(self, key: str) -> None:
-        """Make a key useless."""
+        """Revoke a key."""
         self._wire.remove(path_of("keys", key))
 
     def end_sessions(self) -> None:

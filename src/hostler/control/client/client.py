@@ -2,7 +2,7 @@
 
 ::
 
-    with Client(reach_for(Asked())) as client:
+    with Client(resolve_target(TargetOptions())) as client:
         changed = client.vms.create(VmCreate(name="web-0", spec=VmSpec(cpu=2, memory="4Gi")))
         client.wait(changed.operation.id, 60)
 """
@@ -10,23 +10,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 import httpx
 import msgspec
 
-from hostler.control.api.shapes import Event, Operation, Page, Policies, Whoami
 from hostler.control.client.access import Keys, Tokens
-from hostler.control.client.bounded import read_lines
+from hostler.control.client.answer_bounds import read_lines
 from hostler.control.client.errors import UNREADABLE, AnswerError
 from hostler.control.client.events import read_messages
 from hostler.control.client.hosts import Hosts
-from hostler.control.client.pages import items
-from hostler.control.client.reach import Reach
+from hostler.control.client.pages import list_items
+from hostler.control.client.server_target import ServerTarget
 from hostler.control.client.tenancy import check_project, gangs, projects, quotas, reservations
 from hostler.control.client.vms import Vms, split_name
 from hostler.control.client.wire import PAGE, Query, Wire, path_of
+from hostler.control.schemas import Event, Operation, Page, Policies, Whoami
 
 __all__ = ["Client"]
 
@@ -38,14 +38,14 @@ class Client:
 
     def __init__(
         self,
-        reach: Reach,
+        target: ServerTarget,
         *,
         sleep: Callable[[float], None] = time.sleep,
         answer_s: float = 30.0,
         page: int = PAGE,
     ) -> None:
-        self.reach = reach
-        self._wire = Wire(reach, sleep=sleep, answer_s=answer_s, page=page)
+        self.target = target
+        self._wire = Wire(target, sleep=sleep, answer_s=answer_s, page=page)
         self.vms = Vms(self._wire)
         self.hosts = Hosts(self._wire)
         self.tokens = Tokens(self._wire)
@@ -67,12 +67,12 @@ class Client:
     ) -> None:
         self.close()
 
-    def named(self, word: str) -> tuple[str, str]:
-        """Return project and name of ``NAME``, in the project that is meant, or of ``PROJECT/NAME``."""
-        return split_name(word, self.reach.project)
+    def split_name(self, word: str) -> tuple[str, str]:
+        """Return project and name of ``NAME``, in the project of the target, or of ``PROJECT/NAME``."""
+        return split_name(word, self.target.project)
 
     def whoami(self) -> Whoami:
-        """Return whose key it is, and what he may do."""
+        """Return whose key it is, and its permissions."""
         return self._wire.read("/v1/whoami", Whoami)
 
     def policies(self) -> Policies:
@@ -80,7 +80,7 @@ class Client:
         return self._wire.read("/v1/policies", Policies)
 
     def check_project(self, name: str) -> None:
-        """Refuse a project that does not exist, as far as the key may know; UnknownThereError."""
+        """Reject a project that does not exist, as far as the key may see projects; ServerNotFoundError."""
         check_project(self._wire, name)
 
     def operations(
@@ -88,15 +88,15 @@ class Client:
     ) -> Iterator[Operation]:
         """Return operations, newest first, page by page."""
         query = {"project": project, "state": state, "subject": subject, "newest_first": "true"}
-        return items(self._wire, "/v1/operations", Page[Operation], query, limit=limit)
+        return list_items(self._wire, "/v1/operations", Page[Operation], query, limit=limit)
 
     def operation(self, operation: str, *, wait_s: float = 0.0) -> Operation:
-        """Return an operation: at once, or when it has ended, but no later than after so many seconds."""
+        """Return an operation: at once, or when it has ended, after at most so many seconds."""
         query = {"wait": f"{wait_s:.3f}" if wait_s > 0 else None}
         return self._wire.read(path_of("operations", operation), Operation, query, wait_s=wait_s)
 
     def wait(self, operation: str, seconds: float) -> Operation:
-        """Wait until an operation has ended, or so many seconds have passed; the last that was heard of it."""
+        """Wait until an operation has ended, or so many seconds have passed. Returns its last state."""
         until = time.monotonic() + seconds
         while True:
             found = self.operation(operation, wait_s=max(0.0, min(_POLL_S, until - time.monotonic())))
@@ -104,38 +104,55 @@ class Client:
                 return found
 
     def events(
-        self, *, project: str = "", subject: str = "", host: str = "", after: int = 0, limit: int = 0
-    ) -> Iterator[Event]:
-        """Return what happened, oldest first; ``subject`` is the id of a VM or whatever else events tell of.
+        self, *, project: str = "", subject: str = "", host: str = "", after: int = 0, limit: int = 0,
+        since: str = "", tail: int | None = None, kinds: Sequence[str] = (),
+    ) -> Iterator[Event]:  # fmt: skip
+        """Return events, oldest first; ``subject`` is the id of a VM or another object.
 
-        A ``host`` is named by its name or id, and may be gone.
+        A ``host`` is named by its name or id, and may be deleted. ``since`` is a time (RFC 3339), ``tail`` is the
+        number of the last events, and ``kinds`` are such as vm.placed, or vm for all kinds of VMs.
         """
-        query = {"project": project, "subject": subject, "host": host, "after": after or None}
-        return items(self._wire, "/v1/events", Page[Event], query, limit=limit)
+        query: Query = {"project": project, "subject": subject, "host": host, "after": after or None}
+        query = {**query, "since": since, "tail": tail, "kind": list(kinds)}
+        return list_items(self._wire, "/v1/events", Page[Event], query, limit=limit)
 
-    def follow(self, *, project: str = "", subject: str = "", after: int | None = None) -> Iterator[Event]:
-        """Return what happens, as it does, until the caller stops; a broken connection is taken up where it broke."""
+    def follow(
+        self, *, project: str = "", subject: str = "", host: str = "", after: int | None = None,
+        since: str = "", tail: int | None = None, kinds: Sequence[str] = (),
+    ) -> Iterator[Event]:  # fmt: skip
+        """Stream events until the caller stops. A broken connection is resumed where it broke.
+
+        Past events come first: those after a number, since a time, or the last ones; see ``events``.
+        """
+        query: Query = {"project": project, "subject": subject, "host": host}
+        query = {**query, "since": since, "tail": tail, "kind": list(kinds)}
         last = "" if after is None else str(after)
         failures = 0
         while True:
             try:
-                for event in self._stream({"project": project, "subject": subject}, last):
-                    last, failures = str(event.seq), 0
-                    yield event
+                for seq, event in self._stream(query, last):
+                    last, failures = seq, 0
+                    if event is not None:
+                        yield event
             except httpx.TransportError as error:
                 failures += 1
                 if failures > 3:
                     raise self._wire.failure(error) from error
             time.sleep(min(2.0, 0.2 * 2**failures))
 
-    def _stream(self, query: Query, last: str) -> Iterator[Event]:
+    def _stream(self, query: Query, last: str) -> Iterator[tuple[str, Event | None]]:
+        """Return events with their numbers, and the number at which the past ends without one."""
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         if last:
             headers["Last-Event-ID"] = last
         with self._wire.stream("/v1/events", query, headers) as answer:
             for message in read_messages(read_lines(answer)):
+                if message.event == "live":
+                    yield message.id, None
+                    continue
                 try:
-                    yield msgspec.json.decode(message.data, type=Event)
+                    event = msgspec.json.decode(message.data, type=Event)
+                    yield str(event.seq), event
                 except UNREADABLE as error:
                     hint = "'hostler version' here and there should agree"
                     raise AnswerError(f"an event is not understood: {error}", hint=hint) from error

@@ -1,13 +1,12 @@
-"""Contexts: named control planes, each with its key and project, one of them the current one.
+"""Contexts: named control planes, each with its key and project. One of them is the current one.
 
-They stand in ``contexts.yaml`` of the user's configuration folder; keys lie beside it in files of their own. All of it
-is readable by its owner only. What is said on the command line beats the environment, and that beats the file.
+They are in ``contexts.yaml`` of the user's configuration folder; keys are in separate files beside it. Only the owner
+can read them. The command line overrides the environment, and the environment overrides the file.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,22 +14,23 @@ from pathlib import Path
 import msgspec
 
 from hostler.config import API_VERSION, config_folder, convert, did_you_mean, read_documents, write_yaml
-from hostler.control.client.reach import DEFAULT_PROJECT, Reach, check_server, read_key
+from hostler.control.client.server_target import DEFAULT_PROJECT, ServerTarget, check_server, read_key
 from hostler.control.vms.spec import check_word
 from hostler.errors import InputError, UnknownNameError
+from hostler.runtime.files import write_private
 
 __all__ = [
-    "Asked",
-    "Context",
+    "ClientContext",
     "Contexts",
+    "TargetOptions",
     "contexts_file",
     "keep_key",
     "load",
-    "reach_for",
     "remove",
+    "resolve_target",
     "save",
     "use_hint",
-]
+]  # fmt: skip
 
 SERVER, KEY_FILE, CA_FILE = "HOSTLER_SERVER", "HOSTLER_KEY_FILE", "HOSTLER_CA_FILE"
 PROJECT, CONTEXT = "HOSTLER_PROJECT", "HOSTLER_CONTEXT"
@@ -39,8 +39,8 @@ _KIND = "Contexts"
 _NOWHERE_HINT = "hostler context set NAME --server URL --key-file FILE; or set HOSTLER_SERVER and HOSTLER_KEY_FILE"
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One control plane, as its user sees it."""
+class ClientContext(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One control plane: its address, key file and project."""
 
     server: str
     key_file: str = ""
@@ -52,14 +52,14 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Contexts(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"api_version": "apiVersion"}
 ):
-    """All of them, and which one is meant when none is named."""
+    """All contexts, and the current one."""
 
     api_version: str = API_VERSION
     kind: str = _KIND
     current: str = ""
-    contexts: dict[str, Context] = {}
+    contexts: dict[str, ClientContext] = {}
 
-    def named(self, name: str) -> Context:
+    def find(self, name: str) -> ClientContext:
         """Return a context by its name; UnknownNameError."""
         if name not in self.contexts:
             hint = did_you_mean(name, list(self.contexts)) or "'hostler context list' shows them"
@@ -67,8 +67,8 @@ class Contexts(
         return self.contexts[name]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said on the command line; empty where nothing was."""
+class TargetOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the command line that choose a control plane; empty if not given."""
 
     context: str = ""
     server: str = ""
@@ -78,12 +78,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def contexts_file() -> Path:
-    """Return where contexts are kept."""
+    """Return the path of the file with the contexts."""
     return config_folder() / "contexts.yaml"
 
 
 def load() -> Contexts:
-    """Read the contexts; none where there is no file."""
+    """Read the contexts; none if there is no file."""
     path = contexts_file()
     if not path.exists():
         return Contexts()
@@ -97,12 +97,12 @@ def load() -> Contexts:
 
 
 def save(contexts: Contexts) -> None:
-    """Write the contexts, at once or not at all."""
+    """Write the contexts atomically."""
     _write(contexts_file(), write_yaml(msgspec.to_builtins(contexts)))
 
 
 def keep_key(name: str, key: str) -> Path:
-    """Keep the key of a context in a file of its own, and return where."""
+    """Write the key of a context to its own file, and return the path."""
     check_word("the context's name", name)
     path = contexts_file().parent / "keys" / f"{name}.key"
     _write(path, f"{key}\n")
@@ -110,8 +110,8 @@ def keep_key(name: str, key: str) -> Path:
 
 
 def remove(contexts: Contexts, name: str) -> Contexts:
-    """Return the contexts without one of them; the key that was kept for it goes too."""
-    gone = contexts.named(name)
+    """Return the contexts without one of them, and delete its stored key."""
+    gone = contexts.find(name)
     kept = contexts_file().parent / "keys" / f"{name}.key"
     if gone.key_file == str(kept):
         with suppress(FileNotFoundError):
@@ -122,35 +122,35 @@ def remove(contexts: Contexts, name: str) -> Contexts:
 
 
 def use_hint(contexts: Contexts) -> str:
-    """Say how to choose a context where there are some and none is the current one; else nothing."""
+    """Return how to choose a context if there are some and none is current; else empty."""
     if contexts.current or not contexts.contexts:
         return ""
     first, *more = contexts.contexts
     if not more:
-        return f"'hostler context use {first}' chooses the one that there is"
+        return f"'hostler context use {first}' chooses the only one"
     return f"'hostler context use NAME' chooses one: {', '.join((first, *more))}"
 
 
-def reach_for(asked: Asked, environment: Mapping[str, str] = os.environ) -> Reach:
-    """Return the control plane that is meant. A context's key is shown to that context's server and to no other.
+def resolve_target(asked: TargetOptions, environment: Mapping[str, str] = os.environ) -> ServerTarget:
+    """Return the control plane to use. A context's key is sent to that context's server only.
 
-    Whoever names a context on the command line means all of it: then the environment does not count.
+    A context that is named on the command line is used as a whole: then the environment is ignored.
     """
     contexts = load()
     if asked.context:
         environment = {}
     server = asked.server or environment.get(SERVER, "")
     name = asked.context or environment.get(CONTEXT, "") or ("" if server else contexts.current)
-    context = contexts.named(name) if name else Context(server=server)
+    context = contexts.find(name) if name else ClientContext(server=server)
     if server and server.rstrip("/") != context.server.rstrip("/"):
-        context = Context(server=server, project=context.project)
+        context = ClientContext(server=server, project=context.project)
     if not context.server:
         raise InputError("no control plane is named", hint=use_hint(contexts) or _NOWHERE_HINT)
     key_file = asked.key_file or environment.get(KEY_FILE, "") or context.key_file
     ca_file = asked.ca_file or environment.get(CA_FILE, "") or context.ca_file
     if not key_file:
         raise InputError(f"there is no key for {context.server}", hint="give --key-file FILE, or set HOSTLER_KEY_FILE")
-    return Reach(
+    return ServerTarget(
         server=check_server(context.server, is_insecure=context.insecure),
         key=read_key(key_file),
         ca_file=Path(ca_file).expanduser() if ca_file else None,
@@ -163,14 +163,7 @@ def reach_for(asked: Asked, environment: Mapping[str, str] = os.environ) -> Reac
 def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor, made = tempfile.mkstemp(prefix=".new-", dir=path.parent)  # mode 0600
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(text)
-            Path(made).replace(path)
-        except BaseException:
-            Path(made).unlink(missing_ok=True)
-            raise
+        write_private(path, text.encode(), part=path.with_name(f".new-{os.getpid()}"))
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
         raise InputError(f"{path} cannot be written: {problem}", hint="check the folder and its permissions") from None

@@ -1,7 +1,6 @@
-"""Server-sent events: the lines of an answer that goes on, as messages; and reading on after a break.
+"""Server-sent events: lines of a streamed response as messages, and resuming after a break.
 
-The format is the web's (fields ``id``, ``event``, ``data``, ``retry``; a blank line ends a message), so that any server
-that speaks it is understood.
+The format is the web standard (fields ``id``, ``event``, ``data``, ``retry``; a blank line ends a message).
 """
 
 from __future__ import annotations
@@ -10,21 +9,21 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from hostler.control.client.bounded import LONGEST_LINE, check_size
+from hostler.control.client.answer_bounds import LONGEST_LINE, check_size
 
-__all__ = ["Message", "read_messages"]
+__all__ = ["StreamMessage", "read_messages"]
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """One event; ``id`` is the last that was seen, also where this one has none of its own."""
+class StreamMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message; ``id`` is the last id of the stream, even if this message has none."""
 
     data: str
     id: str = ""
     event: str = "message"
 
 
-def read_messages(lines: Iterable[str]) -> Iterator[Message]:
-    """Read messages from lines without their ends. One that was not finished when the lines ended is dropped."""
+def read_messages(lines: Iterable[str]) -> Iterator[StreamMessage]:
+    """Parse messages from lines without line ends. An incomplete last message is dropped."""
     data: list[str] = []
     event, last, size = "", "", 0
     for line in lines:
@@ -32,7 +31,7 @@ def read_messages(lines: Iterable[str]) -> Iterator[Message]:
         check_size(size, LONGEST_LINE)
         if not line:
             if data:
-                yield Message(data="\n".join(data), id=last, event=event or "message")
+                yield StreamMessage(data="\n".join(data), id=last, event=event or "message")
             data, event = [], ""
             continue
         name, _, value = line.partition(":")

@@ -1,13 +1,13 @@
-"""Hosts of a control plane, as calls."""
+"""Calls for hosts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Literal
 
-from hostler.control.api.shapes import AllowTeardown, Confirm, Host, HostEdit, Page, Scheduling
-from hostler.control.client.pages import items
+from hostler.control.client.pages import list_items
 from hostler.control.client.wire import Wire, path_of
+from hostler.control.schemas import AllowTeardown, Confirm, Host, HostEdit, Page, Scheduling
 
 __all__ = ["HostVerb", "Hosts"]
 
@@ -15,37 +15,37 @@ HostVerb = Literal["cordon", "uncordon", "drain", "undrain"]
 
 
 class Hosts:
-    """What can be done with hosts, each named by its name or id."""
+    """Calls for hosts. Each host is named by its name or id."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
     def list(self, *, state: str = "", limit: int = 0) -> Iterator[Host]:
         """Return the hosts, page by page."""
-        return items(self._wire, "/v1/hosts", Page[Host], {"state": state}, limit=limit)
+        return list_items(self._wire, "/v1/hosts", Page[Host], {"state": state}, limit=limit)
 
     def get(self, host: str) -> Host:
-        """Return a host, while it is drained with those VMs that cannot leave."""
+        """Return a host. If it is draining, the VMs that cannot leave are included."""
         return self._wire.read(path_of("hosts", host), Host)
 
     def scheduling(self, host: str) -> Scheduling:
-        """Return what a scheduler looks at of a host."""
+        """Return the view of a host for schedulers."""
         return self._wire.read(path_of("hosts", host, "scheduling"), Scheduling)
 
     def act(self, host: str, verb: HostVerb) -> Host:
-        """Take a host out of service for new VMs or for all, or bring it back."""
+        """Cordon, drain, uncordon or undrain a host."""
         return self._wire.change("POST", path_of("hosts", host, verb), Host)
 
     def force_offline(self, host: str, *, confirm: str) -> Host:
-        """Treat a host as gone although nobody knows; its VMs stay where they are."""
+        """Treat a host as offline at once; its VMs stay assigned to it."""
         return self._confirmed(host, "force-offline", confirm)
 
     def confirm_dead(self, host: str, *, confirm: str) -> Host:
-        """Give one's word that nothing runs on a host any more, so that its VMs may start elsewhere."""
+        """Confirm that nothing runs on a host, so that its VMs may start elsewhere."""
         return self._confirmed(host, "confirm-dead", confirm)
 
     def allow_teardown(self, host: str, count: int) -> Host:
-        """Let a host tear down many VMs at once."""
+        """Let a host remove many VMs at once."""
         body = AllowTeardown(confirm=count)
         return self._wire.change("POST", path_of("hosts", host, "allow-teardown"), Host, body=body)
 
@@ -54,7 +54,7 @@ class Hosts:
         return self._wire.change("POST", path_of("hosts", host, "rotate-credential"), Host)
 
     def revoke_credential(self, host: str) -> Host:
-        """Lock a host's agent out; its VMs run on."""
+        """Revoke the credential of a host's agent; its VMs keep running."""
         return self._wire.change("POST", path_of("hosts", host, "revoke-credential"), Host)
 
     def edit(self, host: str, edit: HostEdit, *, version: str = "") -> Host:
@@ -62,7 +62,7 @@ class Hosts:
         return self._wire.change("PATCH", path_of("hosts", host), Host, body=edit, version=version)
 
     def delete(self, host: str, *, confirm: str) -> None:
-        """Forget a host."""
+        """Delete a host."""
         self._wire.remove(path_of("hosts", host), {"confirm": confirm})
 
     def _confirmed(self, host: str, verb: str, name: str) -> Host:

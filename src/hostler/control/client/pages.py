@@ -1,23 +1,25 @@
-"""Lists that come in pages: the next one is fetched when somebody gets there."""
+"""Paged lists: the next page is fetched when it is needed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from hostler.control.api.shapes import Page
 from hostler.control.client.errors import AnswerError
 from hostler.control.client.wire import Query, Wire
+from hostler.control.schemas import Page
 
-__all__ = ["items"]
+__all__ = ["list_items"]
 
 T = TypeVar("T")
 
 _MOST_EMPTY = 250  # pages in a row: what a filter leaves out may fill some
 
 
-def items(wire: Wire, path: str, page: type[Page[T]], query: Query | None = None, *, limit: int = 0) -> Iterator[T]:
-    """Return what a list holds, one by one; at most ``limit`` where that is not 0."""
+def list_items(
+    wire: Wire, path: str, page: type[Page[T]], query: Query | None = None, *, limit: int = 0
+) -> Iterator[T]:
+    """Yield the items of a list; at most ``limit`` unless that is 0."""
     asked: dict[str, Any] = {**(query or {}), "limit": min(limit, wire.page) if limit else wire.page}
     left = limit or -1
     seen: set[str] = set()

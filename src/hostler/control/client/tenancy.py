@@ -1,4 +1,4 @@
-"""Projects, quotas, reservations and gangs of a control plane, as calls."""
+"""Calls for projects, quotas, reservations and gangs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from hostler.control.api.shapes import (
+from hostler.control.client.errors import NotAllowedError, ServerNotFoundError
+from hostler.control.client.pages import list_items
+from hostler.control.client.wire import Wire, path_of
+from hostler.control.schemas import (
     Gang,
     GangCreate,
     GangEdit,
@@ -21,9 +24,6 @@ from hostler.control.api.shapes import (
     ReservationCreate,
     ReservationEdit,
 )
-from hostler.control.client.errors import NotAllowedError, UnknownThereError
-from hostler.control.client.pages import items
-from hostler.control.client.wire import Wire, path_of
 
 __all__ = ["Documents", "check_project", "gangs", "projects", "quotas", "reservations"]
 
@@ -33,7 +33,7 @@ Edit = TypeVar("Edit")
 
 
 class Documents(Generic[T, Wish, Edit]):
-    """Things that are named by words: a project alone, or a project and a name."""
+    """Resources that are named by a project alone, or by a project and a name."""
 
     def __init__(self, wire: Wire, kind: str, shape: type[T], page: type[Page[T]]) -> None:
         self._wire = wire
@@ -42,51 +42,51 @@ class Documents(Generic[T, Wish, Edit]):
         self._page = page
 
     def create(self, wish: Wish) -> T:
-        """Make one."""
+        """Create a resource."""
         return self._wire.change("POST", path_of(self._kind), self._shape, body=wish)
 
     def list(self, *, project: str = "") -> Iterator[T]:
-        """Return all, or those of a project, page by page."""
-        return items(self._wire, path_of(self._kind), self._page, {"project": project})
+        """Return all resources, or those of a project, page by page."""
+        return list_items(self._wire, path_of(self._kind), self._page, {"project": project})
 
     def get(self, *name: str) -> T:
-        """Return one."""
+        """Return one resource."""
         return self._wire.read(path_of(self._kind, *name), self._shape)
 
     def edit(self, edit: Edit, *name: str, version: str = "") -> T:
-        """Change one; where a version is given, only if it is still that one."""
+        """Change a resource; if a version is given, only at that version."""
         return self._wire.change("PATCH", path_of(self._kind, *name), self._shape, body=edit, version=version)
 
     def delete(self, *name: str) -> None:
-        """Delete one."""
+        """Delete a resource."""
         self._wire.remove(path_of(self._kind, *name))
 
 
 def check_project(wire: Wire, name: str) -> None:
-    """Refuse a project that does not exist, as far as the key may know; UnknownThereError."""
+    """Reject a project that does not exist, as far as the key may see projects; ServerNotFoundError."""
     try:
         projects(wire).get(name)
-    except UnknownThereError:
+    except ServerNotFoundError:
         with suppress(NotAllowedError):  # to a key that may read no projects, none seems to be there
             next(projects(wire).list(), None)
             raise
 
 
 def projects(wire: Wire) -> Documents[Project, ProjectCreate, ProjectEdit]:
-    """Return what can be done with projects; each is named by one word."""
+    """Return the calls for projects; each is named by its name."""
     return Documents(wire, "projects", Project, Page[Project])
 
 
 def quotas(wire: Wire) -> Documents[Quota, QuotaCreate, QuotaEdit]:
-    """Return what can be done with quotas; each is named by its project."""
+    """Return the calls for quotas; each is named by its project."""
     return Documents(wire, "quotas", Quota, Page[Quota])
 
 
 def reservations(wire: Wire) -> Documents[Reservation, ReservationCreate, ReservationEdit]:
-    """Return what can be done with reservations; each is named by project and name."""
+    """Return the calls for reservations; each is named by project and name."""
     return Documents(wire, "reservations", Reservation, Page[Reservation])
 
 
 def gangs(wire: Wire) -> Documents[Gang, GangCreate, GangEdit]:
-    """Return what can be done with gangs; each is named by project and name."""
+    """Return the calls for gangs; each is named by project and name."""
     return Documents(wire, "gangs", Gang, Page[Gang])

@@ -1,4 +1,4 @@
-"""VMs of a control plane, as calls."""
+"""Calls for VMs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from hostler.control.api.shapes import (
+from hostler.control.client.pages import list_items
+from hostler.control.client.tenancy import check_project
+from hostler.control.client.wire import Wire, path_of
+from hostler.control.schemas import (
     Candidates,
     CandidatesAsked,
     Event,
@@ -22,9 +25,6 @@ from hostler.control.api.shapes import (
     VmEdit,
     Waiting,
 )
-from hostler.control.client.pages import items
-from hostler.control.client.tenancy import check_project
-from hostler.control.client.wire import Wire, path_of
 from hostler.errors import UnknownNameError
 
 __all__ = ["Verb", "Vms", "is_id", "split_name"]
@@ -36,7 +36,7 @@ _ID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{
 
 
 def is_id(word: str) -> bool:
-    """Say whether a word is the id of something, and not its name."""
+    """Return whether a word is an id, not a name."""
     return _ID.fullmatch(word) is not None
 
 
@@ -47,13 +47,13 @@ def split_name(word: str, project: str) -> tuple[str, str]:
 
 
 class Vms:
-    """What can be done with VMs; a VM is named by its id, unless a method says otherwise."""
+    """Calls for VMs. A VM is named by its id, unless a method says otherwise."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
     def create(self, wish: VmCreate) -> VmChanged:
-        """Ask for a VM; NotPlacedError where it was to be placed at once and no host has room."""
+        """Create a VM; NotPlacedError if it had to be placed at once and no host has room."""
         return self._wire.change("POST", "/v1/vms", VmChanged, body=wish, wait_s=_PATIENCE_S)
 
     def list(
@@ -62,7 +62,7 @@ class Vms:
     ) -> Iterator[Vm]:  # fmt: skip
         """Return VMs, oldest first, page by page; labels are pairs such as ``tier=web``."""
         query = {"project": project, "state": state, "host": host, "power": power, "gang": gang, "name": name}
-        return items(self._wire, "/v1/vms", Page[Vm], {**query, "label": list(labels)}, limit=limit)
+        return list_items(self._wire, "/v1/vms", Page[Vm], {**query, "label": list(labels)}, limit=limit)
 
     def get(self, vm: str) -> Vm:
         """Return a VM."""
@@ -85,19 +85,19 @@ class Vms:
         return self._wire.change("POST", path_of("vms", vm, verb), VmChanged, version=version)
 
     def start(self, vm: str, *, is_forced: bool = False) -> VmChanged:
-        """Start a VM; one that is lost while hosts are missing, only if that is forced."""
+        """Start a VM. A lost VM starts while hosts are missing only if that is forced."""
         return self._wire.change("POST", path_of("vms", vm, "start"), VmChanged, body=Start(force=is_forced))
 
     def edit(self, vm: str, edit: VmEdit, *, version: str = "") -> VmChanged:
-        """Resize a VM, or change what else can be changed of it."""
+        """Resize a VM, or change its other fields."""
         return self._wire.change("PATCH", path_of("vms", vm), VmChanged, body=edit, version=version)
 
     def migrate(self, vm: str, host: str = "") -> VmChanged:
-        """Move a VM that runs or is stopped to a host, or to wherever there is room."""
+        """Move a running or stopped VM to a host, or to any host with room."""
         return self._wire.change("POST", path_of("vms", vm, "migrate"), VmChanged, body=Migrate(host=host))
 
     def cancel_migration(self, vm: str) -> VmChanged:
-        """Let a VM that is being moved stay where it is."""
+        """Cancel the migration of a VM."""
         return self._wire.change("POST", path_of("vms", vm, "cancel-migration"), VmChanged)
 
     def delete(self, vm: str) -> VmChanged:
@@ -105,24 +105,27 @@ class Vms:
         return self._wire.change("DELETE", path_of("vms", vm), VmChanged)
 
     def decision(self, vm: str) -> dict[str, Any]:
-        """Return why a VM is where it is or nowhere: the object of ``hostler explain -o json``."""
+        """Return why a VM is on its host, or why it waits: the object of ``hostler explain -o json``."""
         found: dict[str, Any] = self._wire.read(path_of("vms", vm, "decision"), dict)
         return found
 
-    def events(self, vm: str, *, limit: int = 0) -> Iterator[Event]:
-        """Return what happened to a VM."""
-        return items(self._wire, path_of("vms", vm, "events"), Page[Event], limit=limit)
+    def events(
+        self, vm: str, *, limit: int = 0, since: str = "", tail: int | None = None, kinds: Sequence[str] = ()
+    ) -> Iterator[Event]:
+        """Return the events of a VM: since a time, the last ones, or of some kinds; see ``Client.events``."""
+        query = {"since": since, "tail": tail, "kind": list(kinds)}
+        return list_items(self._wire, path_of("vms", vm, "events"), Page[Event], query, limit=limit)
 
     def plan(self, asked: PlanAsked) -> Plan:
-        """Say where VMs would go if they were created now; nothing is changed."""
+        """Return where VMs would be placed if they were created now; nothing is changed."""
         return self._wire.change("POST", "/v1/plan", Plan, body=asked)
 
     def candidates(self, asked: CandidatesAsked) -> Candidates:
-        """Say which hosts would take a VM, and why others would not; nothing is changed."""
+        """Return which hosts would take a VM, and why others would not; nothing is changed."""
         return self._wire.change("POST", "/v1/candidates", Candidates, body=asked)
 
     def queue(self, *, project: str = "") -> Iterator[Waiting]:
-        """Return the VMs that wait for a place, and why."""
+        """Return the waiting VMs, and why they wait."""
         after = ""
         while True:
             page = self._wire.read("/v1/queue", Queue, {"project": project, "limit": self._wire.page, "after": after})

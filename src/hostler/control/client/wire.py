@@ -1,37 +1,39 @@
-"""Requests to one control plane, and what comes back: decoded answers, or errors of ours.
+"""HTTP requests to one control plane: decoded responses, or exceptions.
 
-What never reached the server is sent again; so is what it put off (429, 503 with Retry-After). An answer that got lost
-is asked for again where that changes nothing: reading, and changes that carry an idempotency key, which the server
-answers the second time as it did the first.
+A request that never reached the server is repeated, and so is one that the server put off (429, 503 with Retry-After).
+A lost response is requested again if that changes nothing: for reads, and for changes with an idempotency key, which
+the server answers the second time as the first. If http was used instead of https or the other way round, the error
+says so.
 """
 
 from __future__ import annotations
 
+import socket
+import ssl
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 import msgspec
 
 from hostler._version import __version__
-from hostler.control.client.bounded import UNENCODED, read_body
+from hostler.control.client.answer_bounds import UNENCODED, read_body
 from hostler.control.client.errors import (
     UNREADABLE,
     AnswerError,
-    UnknownThereError,
+    ServerNotFoundError,
     UnreachableError,
+    error_for_problem,
     read_problem,
-    refusal,
 )
-from hostler.control.client.reach import Reach, trusted
-from hostler.control.client.schemes import is_not_tls, other_scheme, speaks_tls
+from hostler.control.client.server_target import ServerTarget, tls_context
 
-__all__ = ["IDEMPOTENCY_HEADER", "Answer", "Query", "Wire", "path_of"]
+__all__ = ["IDEMPOTENCY_HEADER", "HttpAnswer", "Query", "Wire", "is_not_tls", "other_scheme", "path_of", "speaks_tls"]
 
 T = TypeVar("T")
 Query = Mapping[str, str | int | Sequence[str] | None]
@@ -45,14 +47,14 @@ _PAUSES_S = (0.1, 0.4, 1.5)
 _CONNECT_S = 5.0
 _ANSWER_S = 30.0
 _WHOLE = 4  # times as long may an answer take that has begun
-_LONGEST_PAUSE_S = 30.0  # whom a server puts off for longer, he is told so instead
+_LONGEST_PAUSE_S = 30.0  # a longer Retry-After is reported to the caller instead
 _PUT_OFF = (429, 503)
 _FINAL = ("no_available_agents",)  # a 503 that is the answer to a question, and no reason to ask again
 _READING = ("GET", "HEAD")
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """An answer as it came."""
+class HttpAnswer(msgspec.Struct, frozen=True):
+    """A response."""
 
     status: int
     body: bytes
@@ -60,11 +62,11 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def is_success(self) -> bool:
-        """Say whether it is what was asked for."""
+        """Return whether the status is a success."""
         return 200 <= self.status < 300
 
     def decode(self, into: type[T]) -> T:
-        """Read the body as one of our shapes."""
+        """Decode the body to a struct."""
         try:
             return msgspec.json.decode(self.body, type=into)
         except UNREADABLE as error:
@@ -73,34 +75,34 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Wire:
-    """One control plane; holds connections until it is closed. For one thread."""
+    """A connection to one control plane until it is closed. Not thread-safe."""
 
     def __init__(
         self,
-        reach: Reach,
+        target: ServerTarget,
         *,
         sleep: Callable[[float], None] = time.sleep,
         answer_s: float = _ANSWER_S,
         page: int = PAGE,
     ) -> None:
-        self.reach = reach
+        self.target = target
         self.page = page
         self._sleep = sleep
         self._answer_s = answer_s
         self._was_lost = False  # of the request under way, an answer: the server may have done it
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": UNENCODED}
-        if reach.key:
-            headers["Authorization"] = f"Bearer {reach.key}"
+        if target.key:
+            headers["Authorization"] = f"Bearer {target.key}"
         self._http = httpx.Client(
-            base_url=reach.server,
+            base_url=target.server,
             headers=headers,
-            verify=trusted(reach.ca_file) if reach.server.startswith("https:") else True,
+            verify=tls_context(target.ca_file) if target.server.startswith("https:") else True,
             follow_redirects=False,  # a key is shown to the server that it is for, and to no other
             trust_env=False,
         )
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._http.close()
 
     def __enter__(self) -> Wire:
@@ -112,32 +114,32 @@ class Wire:
         self.close()
 
     def read(self, path: str, into: type[T], query: Query | None = None, *, wait_s: float = 0.0) -> T:
-        """Read something; ``wait_s`` is how long the server may take beyond the usual."""
+        """Send a GET; ``wait_s`` is how long the server may take in addition to the usual time-out."""
         return self.send("GET", path, query=query, wait_s=wait_s).decode(into)
 
     def change(
         self, method: str, path: str, into: type[T], *, body: object = None, query: Query | None = None,
         version: str = "", wait_s: float = 0.0, is_once: bool = False,
     ) -> T:  # fmt: skip
-        """Change something; where ``version`` is given, only if it is still that one."""
+        """Send a change; if ``version`` is given, only at that version."""
         answer = self.send(method, path, body=body, query=query, version=version, wait_s=wait_s, is_once=is_once)
         return answer.decode(into)
 
     def remove(self, path: str, query: Query | None = None) -> None:
-        """Remove something; whoever asks again because no answer came may find it gone."""
+        """Send a DELETE. A repetition after a lost response accepts that the object is gone."""
         try:
             self.send("DELETE", path, query=query)
-        except UnknownThereError:
+        except ServerNotFoundError:
             if not self._was_lost:
                 raise
 
     def send(
         self, method: str, path: str, *, body: object = None, query: Query | None = None, version: str = "",
         wait_s: float = 0.0, is_once: bool = False,
-    ) -> Answer:  # fmt: skip
-        """Send a request, again where that is safe, and return the answer; errors of ours for everything else.
+    ) -> HttpAnswer:  # fmt: skip
+        """Send a request, again if that is safe, and return the response; exceptions for everything else.
 
-        ``is_once``: an answer that got lost is not asked for again, since no server keeps secrets to repeat them.
+        ``is_once``: a lost response is not requested again, because servers do not store secrets to repeat them.
         """
         self._was_lost = False
         request = self._request(method, path, body=body, query=query, version=version, wait_s=wait_s, is_once=is_once)
@@ -155,12 +157,12 @@ class Wire:
                 problem = read_problem(answer.status, answer.body)
                 asked_s = _retry_after_s(answer)
                 if asked_s is None or asked_s > _LONGEST_PAUSE_S or problem.code in _FINAL:
-                    raise refusal(problem)
+                    raise error_for_problem(problem)
                 pause_s = asked_s
             self._sleep(max(pause_s, _PAUSES_S[tries - 1]))
         return self._last(request)
 
-    def _last(self, request: httpx.Request) -> Answer:
+    def _last(self, request: httpx.Request) -> HttpAnswer:
         """Send a request for the last time."""
         try:
             answer = self._exchange(request)
@@ -168,23 +170,23 @@ class Wire:
             raise self.failure(error, is_change=request.method not in _READING) from error
         if answer.is_success:
             return answer
-        raise refusal(read_problem(answer.status, answer.body))
+        raise error_for_problem(read_problem(answer.status, answer.body))
 
-    def _exchange(self, request: httpx.Request) -> Answer:
-        """Send a request once, and read all of its answer."""
+    def _exchange(self, request: httpx.Request) -> HttpAnswer:
+        """Send a request once, and read the whole response."""
         response = self._http.send(request, stream=True)
         try:
-            return Answer(response.status_code, read_body(response, self._answer_s * _WHOLE), response.headers)
+            return HttpAnswer(response.status_code, read_body(response, self._answer_s * _WHOLE), response.headers)
         finally:
             response.close()
 
     @contextmanager
     def stream(self, path: str, query: Query | None, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
-        """Open an answer that goes on; the caller reads it, and translates what goes wrong by ``failure``."""
+        """Open a streamed response. The caller reads it, and translates errors with ``failure``."""
         timeout = httpx.Timeout(_CONNECT_S, read=self._answer_s * 2)
         with self._http.stream("GET", path, params=_params(query), headers=dict(headers), timeout=timeout) as answer:
             if not answer.is_success:
-                raise refusal(read_problem(answer.status_code, read_body(answer, self._answer_s * _WHOLE)))
+                raise error_for_problem(read_problem(answer.status_code, read_body(answer, self._answer_s * _WHOLE)))
             yield answer
 
     def _request(
@@ -205,8 +207,8 @@ class Wire:
         )
 
     def failure(self, error: httpx.TransportError, *, is_change: bool = False) -> UnreachableError:
-        """Return our error for one of the network's; a change whose answer got lost may have been made."""
-        server = self.reach.server
+        """Return the exception for a network error. A change whose response was lost may have been applied."""
+        server = self.target.server
         if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
             return UnreachableError(f"{server} does not answer", hint="check the address, and that the service runs")
         if isinstance(error, httpx.TimeoutException):
@@ -229,7 +231,7 @@ class Wire:
 
 
 def _params(query: Query | None) -> tuple[tuple[str, str], ...]:
-    """Return a query as pairs, without what is empty; what has several values is there several times."""
+    """Return a query as pairs, without empty values; a parameter with several values is repeated."""
     pairs: list[tuple[str, str]] = []
     for name, value in (query or {}).items():
         values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
@@ -238,7 +240,7 @@ def _params(query: Query | None) -> tuple[tuple[str, str], ...]:
 
 
 def _is_repeatable(request: httpx.Request, error: httpx.TransportError, tries: int) -> bool:
-    """Say whether sending it again cannot do a thing twice, and may help."""
+    """Return whether a repetition cannot apply a change twice, and may help."""
     if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
         return False
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
@@ -248,12 +250,44 @@ def _is_repeatable(request: httpx.Request, error: httpx.TransportError, tries: i
     return request.method in _READING or IDEMPOTENCY_HEADER in request.headers
 
 
-def _retry_after_s(answer: Answer) -> float | None:
-    """Return for how long a server puts a request off; None where it does not."""
+def _retry_after_s(answer: HttpAnswer) -> float | None:
+    """Return how long a server puts a request off; None if it does not."""
     asked = answer.headers.get("Retry-After", "")
     return float(asked) if answer.status in _PUT_OFF and asked.isdecimal() else None
 
 
 def path_of(*parts: str) -> str:
-    """Return a path below /v1 of parts that may hold anything."""
+    """Return a path below /v1, with its parts quoted."""
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")  # versions of OpenSSL differ
+_ASK_S = 2.0
+
+
+def is_not_tls(error: Exception) -> bool:
+    """Return whether a handshake failed because the response is not TLS."""
+    text = str(error).upper().replace(" ", "_")
+    return any(word in text for word in _NOT_TLS)
+
+
+def other_scheme(server: str) -> str:
+    """Return an address with http instead of https, or the other way round."""
+    scheme, _, rest = server.partition("://")
+    return f"{'http' if scheme == 'https' else 'https'}://{rest}"
+
+
+def speaks_tls(server: str) -> bool:
+    """Return whether a server answers a TLS handshake. Nothing else is sent, so any server may answer."""
+    address = urlsplit(server)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((address.hostname or "", address.port or 80), timeout=_ASK_S) as plain,
+            context.wrap_socket(plain),
+        ):
+            return True
+    except OSError:
+        return False

@@ -1,5 +1,6 @@
-"""Hosts and their agents: who joins, what they report, what they are ordered, who is silent, and what follows from it.
+"""Hosts and their agents: joining, reports, orders, silence, and what follows from it.
 
-``fleet.Fleet`` is what the agents' side of REST calls, ``operating`` what operators do to hosts, ``duties.Duties`` what
-the holder of the lease does about hosts by itself. Everything that writes is a work of the store.
+``agent_service.AgentService`` is what the agents' routes of REST call, ``operator_actions`` is what operators do to
+hosts, and ``duties.Duties`` is what the leader does about hosts by itself. Everything that writes is a work of the
+store. ``agents`` handles messages of agents, ``hosts`` the stored hosts; neither imports the three above.
 """

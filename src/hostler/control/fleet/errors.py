@@ -1,4 +1,4 @@
-"""Refusals of this package, with codes that never change. ``status`` is the HTTP answer that belongs to each."""
+"""Errors of this package, with stable codes. ``status`` is the HTTP status."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = [
 
 
 class StaleReportError(ConflictError):
-    """A message of an agent that is older than what we know, or of a registration that does not count any more."""
+    """A message of an agent that is out of date, or belongs to a registration that is over."""
 
     code = "stale_report"
     status: ClassVar[int] = 409
 
 
 class AgentInUseError(ConflictError):
-    """A registration by the id of an agent that works for another host."""
+    """A registration with the id of an agent that works for another host."""
 
     code = "agent_in_use"
     retryable = False
@@ -28,16 +28,16 @@ class AgentInUseError(ConflictError):
 
 
 class MessageBoundsError(InputError):
-    """A message of an agent with names that are too long, or with more of something than any host has."""
+    """A message of an agent with names that are too long, or with too many entries."""
 
     code = "message_out_of_bounds"
     status: ClassVar[int] = 422
 
 
 class DeviceNamesFullError(UnavailableError):
-    """A host that registers for the first time with kinds or models of devices while others use up all room for them.
+    """A new host with device kinds or models for which the engine has no room.
 
-    Agents try again: there is room as soon as some of those hosts are deleted.
+    Agents try again: deleting other hosts with such devices makes room.
     """
 
     code = "device_names_full"
@@ -45,7 +45,7 @@ class DeviceNamesFullError(UnavailableError):
 
 
 class HostDeletedError(HostlerError):
-    """The credential of a host that was deleted: it never comes back by itself."""
+    """The credential of a deleted host: it never comes back by itself."""
 
     code = "host_deleted"
     exit_code = 2
@@ -61,14 +61,14 @@ class UnsupportedProtocolError(HostlerError):
 
 
 class ConfirmationError(InputError):
-    """What was typed to confirm something is not what it is about."""
+    """The confirmation does not match."""
 
     code = "not_confirmed"
     status: ClassVar[int] = 400
 
 
 class HostAliveError(ConflictError):
-    """The host reports, so it cannot be taken for dead."""
+    """The host reports, so it cannot be declared dead."""
 
     code = "host_is_alive"
     retryable = False
@@ -84,7 +84,7 @@ class StillNeededError(ConflictError):
 
 
 class TeardownChangedError(ConflictError):
-    """Another number of VMs is to be torn down than was confirmed."""
+    """The number of VMs to remove differs from the confirmed number."""
 
     code = "teardown_changed"
     status: ClassVar[int] = 409

@@ -1,13 +1,18 @@
-"""Times and numbers of the fleet that follow from the settings, or that nobody needs to set. Tests make them short."""
+"""Times and numbers of the fleet, derived from the settings or fixed. Tests make them short.
+
+``wait`` is a pause that ends early when the service stops.
+"""
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
-from hostler.agent.deadlines import PROOF_S
+from hostler.agent.watchdog.deadlines import PROOF_S
 from hostler.control.settings import ControlSettings
 
-__all__ = ["LONGEST_ROLL_S", "SECOND", "FleetTimes", "times_for"]
+__all__ = ["LONGEST_ROLL_S", "SECOND", "FleetTimes", "times_for", "wait"]
 
 SECOND = 1_000_000_000
 LONGEST_ROLL_S = 5.0  # of any replica, whatever its settings are
@@ -36,7 +41,7 @@ _PAUSE_TO_SILENCE = 2.6  # 39 s for the default of 15 s
 
 
 def times_for(settings: ControlSettings) -> FleetTimes:
-    """Return times that go with how soon a host is silent: what replicas tell each other must be newer than that."""
+    """Return times that fit how soon a host is silent: replicas must exchange news faster than that."""
     usual = FleetTimes()
     third = settings.silent_after_s / 3
     return msgspec.structs.replace(
@@ -47,3 +52,12 @@ def times_for(settings: ControlSettings) -> FleetTimes:
         # Agents pause for less than a silence; where that is short, an old agent's pause is not worth waiting for.
         longest_pause_s=min(usual.longest_pause_s, _PAUSE_TO_SILENCE * settings.silent_after_s),
     )
+
+
+async def wait(stopping: asyncio.Event, seconds: float) -> None:
+    """Wait that long, or until told to stop."""
+    try:
+        async with asyncio.timeout(seconds):
+            await stopping.wait()
+    except TimeoutError:
+        return

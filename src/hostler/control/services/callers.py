@@ -1,21 +1,22 @@
-"""Who asks, and the trace that every change leaves in the log."""
+"""The caller of a service, and the audit entry that every change writes."""
 
 from __future__ import annotations
 
 import msgspec
 
 from hostler.control.access.principals import Principal
-from hostler.control.books.ledger import NEWS, News
-from hostler.control.store import Connection, log
+from hostler.control.books.ledger import NEWS, ChangeNotice
+from hostler.control.store import Connection
+from hostler.control.store.history import log
 from hostler.model import Event
 
-__all__ = ["Caller", "Noted", "note", "tell_engine"]
+__all__ = ["AuditNote", "Caller", "log_fact", "write_audit_note"]
 
 _ENCODER = msgspec.json.Encoder()
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks for something, by which request, and when."""
+    """Who calls, in which request, and when."""
 
     principal: Principal
     now_ns: int
@@ -23,30 +24,31 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def actor(self) -> str:
-        """Return how the audit names it."""
+        """Return its name in the audit log."""
         return self.principal.actor
 
 
-class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The body of an audit entry: what was done (``vm.create``), to what by its name, and by which request."""
+class AuditNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The body of an audit entry: the action (``vm.create``), the name of its object, and the request."""
 
     what: str = ""
     text: str = ""
     name: str = ""
     request: str = ""
+    host: str = ""  # notes about a host name it instead, and have neither what nor name
 
 
-def note(
+def write_audit_note(
     connection: Connection, caller: Caller, what: str, *, subject: str, name: str, project: str = "", text: str = ""
 ) -> None:
-    """Write down for the audit that somebody changed something."""
-    body = Noted(what=what, text=text or f"{what} {name}", name=name, request=caller.request_id)
+    """Write an audit entry for a change."""
+    body = AuditNote(what=what, text=text or f"{what} {name}", name=name, request=caller.request_id)
     log.append(connection, [_entry(caller, "note", _ENCODER.encode(body), project, subject)])
 
 
-def tell_engine(connection: Connection, caller: Caller, fact: Event, *, subject: str, project: str = "") -> None:
-    """Tell the engine of a change that is no VM's, and wake those who wait for anything."""
-    news = log.NewEntry(at_ns=caller.now_ns, kind="note", body=_ENCODER.encode(News()), subject=NEWS)
+def log_fact(connection: Connection, caller: Caller, fact: Event, *, subject: str, project: str = "") -> None:
+    """Log a fact for the engine that is not about a VM, and wake all watchers."""
+    news = log.NewEntry(at_ns=caller.now_ns, kind="note", body=_ENCODER.encode(ChangeNotice()), subject=NEWS)
     log.append(connection, [_entry(caller, "fact", _ENCODER.encode(fact), project, subject), news])
 
 

@@ -1,17 +1,13 @@
-"""Why the service cannot do what was asked, with stable codes."""
+"""Errors of services, with codes that never change."""
 
 from __future__ import annotations
 
 from hostler.errors import ConflictError, UnavailableError
 
 __all__ = [
-    "InsufficientResourcesError",
-    "NoAgentsError",
-    "NoVerdictError",
-    "TooManyInProjectError",
-    "TooManyInServiceError",
+    "InsufficientResourcesError", "NoAgentsError", "NoDecisionError", "TooManyInProjectError", "TooManyInServiceError",
     "TooManyVmsError",
-]
+]  # fmt: skip
 
 
 class NoAgentsError(UnavailableError):
@@ -20,35 +16,35 @@ class NoAgentsError(UnavailableError):
     code = "no_available_agents"
 
 
-class NoVerdictError(UnavailableError):
-    """Nobody decided about a VM in time."""
+class NoDecisionError(UnavailableError):
+    """A VM was not decided in time."""
 
     code = "agent_service_unavailable"
 
 
 class TooManyVmsError(ConflictError):
-    """A project has as many VMs as one may have, placed or not."""
+    """A project has the maximum number of VMs, placed or not."""
 
     code = "too_many_vms"
     retryable = False
 
 
 class TooManyInProjectError(ConflictError):
-    """A project has as many gangs, keys or reservations as one may have."""
+    """A project has the maximum number of gangs, keys or reservations."""
 
     code = "too_many_in_project"
     retryable = False
 
 
 class TooManyInServiceError(ConflictError):
-    """All projects together have as many of something as the service holds."""
+    """All projects together have the maximum number that the service holds."""
 
     code = "too_many_in_service"
     retryable = False
 
 
 class InsufficientResourcesError(ConflictError):
-    """No host has room for a VM that was to be placed at once or not at all; ``decision`` says why, host by host."""
+    """No host has room for a VM that had to be placed at once; ``decision`` has the reason of each host."""
 
     code = "insufficient_resources"
     retryable = False

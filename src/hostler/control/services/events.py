@@ -1,4 +1,4 @@
-"""What happened, for people: entries of the log that mean something to them, in order."""
+"""Events for users: log entries that concern them, in order."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from hostler.control.api.shapes import Event
 from hostler.control.books.ledger import NEWS
-from hostler.control.books.parts import Arrived, Bound, Left, Part
-from hostler.control.services.callers import Caller, Noted
-from hostler.control.services.deeds import deed_text, fact_kind, note_kind
-from hostler.control.services.times import at
-from hostler.control.store import Connection, hosts, keys, log, vms
+from hostler.control.books.vm_parts import Part, PartArrival, PartChange, PartDeparture, PartPlacement
+from hostler.control.schemas import Event
+from hostler.control.services.callers import AuditNote, Caller
+from hostler.control.services.event_texts import action_text, fact_kind, note_kind
+from hostler.control.services.times import format_time
+from hostler.control.store import Connection
 from hostler.control.store.errors import NotFoundError
+from hostler.control.store.history import log
+from hostler.control.store.rows import hosts, keys, vms
 from hostler.model import (
     STORAGE,
     BindFailed,
@@ -30,64 +32,121 @@ from hostler.model import (
 from hostler.model import Event as Fact
 from hostler.model.resources import format_resource
 
-__all__ = ["Events", "find_host", "named", "names_of_actors", "read", "show", "show_all"]
+__all__ = [
+    "EventFilter", "Events", "find_host", "names_of_actors", "read", "read_last", "show", "show_all", "with_names",
+]  # fmt: skip
 
 _FACT = msgspec.json.Decoder(Fact)
-_ARRIVED = msgspec.json.Decoder(Arrived)
-_BOUND = msgspec.json.Decoder(Bound)
-_LEFT = msgspec.json.Decoder(Left)
-_NOTE = msgspec.json.Decoder(Noted)
+_ARRIVED = msgspec.json.Decoder(PartArrival)
+_BOUND = msgspec.json.Decoder(PartPlacement)
+_CHANGED = msgspec.json.Decoder(PartChange)
+_LEFT = msgspec.json.Decoder(PartDeparture)
+_NOTE = msgspec.json.Decoder(AuditNote)
 _AGENT, _KEY = "agent:", "key:"
 _KEPT = "vm.kept"
 _GROWN = "vm.grown"
 _WITHDRAWN = "vm.withdrawn"
+_INTERNAL = "vm.internal"
+_HIDDEN = (_GROWN, _INTERNAL)  # the events of the resize and of its room say the same
+_LAST = 2**62  # above every number of the log
+_PAGE, _MOST_PAGES = 500, 20  # entries, and how many times as many are read for events of a rare kind
 _ASKED: dict[Part, str] = {"grow": "more room on its host", "move": "a place on another host"}
 _FREED: dict[Part, str] = {"disk": "room for disks", "move": "room on the other host"}
 
 
 class Events(msgspec.Struct, frozen=True, kw_only=True):
-    """Some events, and the number after which to go on."""
+    """Some events, and the number after which to continue."""
 
     items: list[Event]
     after: int
     is_last: bool
 
 
-def read(
-    connection: Connection, caller: Caller, *, after: int, limit: int, project: str = "", subject: str = ""
-) -> Events:
-    """Return the next events that the caller may see; LogForgottenError when some of them are gone.
+class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events: of a project, about one thing by its id, of some kinds, since a time."""
 
-    After 0 come the oldest that are still there.
+    project: str = ""
+    subject: str = ""
+    kinds: tuple[str, ...] = ()  # vm.placed, or vm for all kinds of VMs; nothing: all
+    since_ns: int = 0
+
+    def has(self, event: Event) -> bool:
+        """Say whether an event is of one of the kinds."""
+        return not self.kinds or event.kind in self.kinds or event.kind.partition(".")[0] in self.kinds
+
+
+_ALL = EventFilter()
+
+
+def read(connection: Connection, caller: Caller, *, after: int, limit: int, wanted: EventFilter = _ALL) -> Events:
+    """Return the next events that the caller may see; LogForgottenError if some of them are deleted.
+
+    After 0 come the oldest that are kept. So many entries of the log are read; fewer may be of the wanted kinds.
     """
-    project = caller.principal.narrowed(project)
+    project = caller.principal.limit_project(wanted.project)
     caller.principal.check("event.read", project)
     head = log.head(connection)
     if not after:
         first = log.oldest(connection, 1)
         after = first[0][0] - 1 if first else head
-    entries = log.read_after(
-        connection, after, limit, kinds=("fact", "note"), project=project or None, subject=subject or None
-    )
-    shown = named(connection, show_all([entry for entry in entries if entry.subject != NEWS]), caller)
-    is_last = len(entries) < limit
-    # All that is behind the last one concerns somebody else: it need not be looked through again.
-    return Events(items=shown, after=max(head, after) if is_last else entries[-1].seq, is_last=is_last)
+    if wanted.since_ns:
+        after = max(after, log.last_before(connection, wanted.since_ns))
+    shown: list[Event] = []
+    is_last = False
+    for _ in range(_MOST_PAGES if wanted.kinds else 1):  # a page without any of a rare kind tells a client little
+        entries = log.read_after(
+            connection, after, limit, kinds=("fact", "note"), project=project or None, subject=wanted.subject or None
+        )
+        every = show_all([entry for entry in entries if entry.subject != NEWS])
+        shown = [event for event in every if wanted.has(event)]
+        is_last = len(entries) < limit
+        # All that is behind the last one concerns other projects or subjects: it need not be read again.
+        after = max(head, after) if is_last else entries[-1].seq
+        if shown or is_last:
+            break
+    return Events(items=with_names(connection, shown, caller), after=after, is_last=is_last)
+
+
+def read_last(connection: Connection, caller: Caller, *, count: int, wanted: EventFilter = _ALL) -> Events:
+    """Return the last events that the caller may see, oldest first, out of the newest entries of the log."""
+    project = caller.principal.limit_project(wanted.project)
+    caller.principal.check("event.read", project)
+    head = log.head(connection)
+    first = log.last_before(connection, wanted.since_ns) if wanted.since_ns else 0
+    found: list[Event] = []
+    before = _LAST
+    for _ in range(_MOST_PAGES if count else 0):
+        entries = log.read_before(
+            connection,
+            before,
+            _PAGE,
+            kinds=("fact", "note"),
+            project=project or None,
+            subject=wanted.subject or None,
+            without_subject=NEWS,
+        )
+        newer = show_all([entry for entry in reversed(entries) if entry.seq > first])
+        found = [*(event for event in newer if wanted.has(event)), *found]
+        if len(found) >= count or len(entries) < _PAGE or entries[-1].seq <= first:
+            break
+        before = entries[-1].seq
+    last = found[-count:] if count else []
+    return Events(items=with_names(connection, last, caller), after=head, is_last=True)
 
 
 def find_host(connection: Connection, word: str, caller: Caller) -> str:
-    """Return the id of a host by its name or id, also of one that is gone: what happened to it is still known."""
+    """Return the id of a host by its name or id. Deleted hosts are found too, because their events are kept."""
     caller.principal.check("host.read")
     row = hosts.find_by_name(connection, word) or hosts.find(connection, word) or hosts.find_last_gone(connection, word)
     if row is None:
-        raise NotFoundError(f"host {word[:100]} does not exist", hint="list what there is")
+        raise NotFoundError.of("host", word[:100])
     return row.id
 
 
-def named(connection: Connection, events: list[Event], caller: Caller) -> list[Event]:
-    """Return events that name who did something, and to what: nobody knows VMs, hosts and keys by their ids.
+def with_names(connection: Connection, events: list[Event], caller: Caller) -> list[Event]:
+    """Return events with the names of actors and subjects, because users do not know ids.
 
-    A key is named in its own project, and to those who may list it.
+    A key is named within its own project, and to callers who may list keys.
     """
     about = _subjects(connection, events)
     called = names_of_actors(connection, [(event.actor, event.project) for event in events], caller)
@@ -102,7 +161,7 @@ def named(connection: Connection, events: list[Event], caller: Caller) -> list[E
 def names_of_actors(
     connection: Connection, did: Collection[tuple[str, str]], caller: Caller
 ) -> dict[tuple[str, str], str]:
-    """Return what those are called who did something, by actor and project; see ``named``. Others are left out."""
+    """Return the names of actors by actor and project, as far as the caller may see them; see ``with_names``."""
     agents = hosts.find_some(connection, _ids(did, _AGENT))
     names = {f"{_AGENT}{row.id}": f"agent of {row.name}" for row in agents.values()}
     used = keys.find_keys(connection, _ids(did, _KEY))
@@ -130,25 +189,27 @@ def _may_name(key: keys.ApiKeyRow, project: str, caller: Caller) -> bool:
     return is_own or caller.principal.why_not("key.read", key.project) is None
 
 
-def show_all(entries: Sequence[log.Entry]) -> list[Event]:
-    """Return entries in words, in the order of their numbers, with times that never go back.
+def show_all(entries: Sequence[log.StoredEntry]) -> list[Event]:
+    """Return entries as events, without internal ones, in the order of their numbers, with times that never go back.
 
-    Who asked first may be written last, since a time is that of the request. Nobody wants to read it like that.
+    The time of an event is that of its request, and a later request may be written first. So times are adjusted.
     """
     found: list[Event] = []
     at_ns = 0
     for entry in entries:
         at_ns = max(at_ns, entry.at_ns)
-        found.append(show(msgspec.structs.replace(entry, at_ns=at_ns)))
+        event = show(msgspec.structs.replace(entry, at_ns=at_ns))
+        if event.kind not in _HIDDEN:
+            found.append(event)
     return found
 
 
-def show(entry: log.Entry) -> Event:
-    """Return an entry of the log in words."""
-    kind, text, request = _words(entry)
+def show(entry: log.StoredEntry) -> Event:
+    """Return a log entry as an event."""
+    kind, text, request = _kind_and_text(entry)
     return Event(
         seq=entry.seq,
-        at=at(entry.at_ns),
+        at=format_time(entry.at_ns),
         kind=kind,
         actor=entry.actor,
         by=entry.actor,
@@ -159,28 +220,31 @@ def show(entry: log.Entry) -> Event:
     )
 
 
-def _words(entry: log.Entry) -> tuple[str, str, str]:
+def _kind_and_text(entry: log.StoredEntry) -> tuple[str, str, str]:
     if entry.kind == "note":
         noted = _NOTE.decode(entry.body)
         is_plain = noted.text == f"{noted.what} {noted.name}"
-        text = deed_text(noted.what, noted.name) if is_plain else noted.text
-        return noted.what or note_kind(noted.text), text, noted.request
+        text = action_text(noted.what, noted.name) if is_plain else noted.text
+        return noted.what or note_kind(noted.text, of_host=bool(noted.host)), text, noted.request
     fact = _FACT.decode(entry.body)
     kind = fact_kind(str(type(fact).__struct_config__.tag))
     match fact:
         case GuestArrived():
-            return (_KEPT if fact.guest.host else kind), _arrived(_ARRIVED.decode(entry.body)), ""
+            return (_KEPT if fact.guest.host else kind), _arrival_text(_ARRIVED.decode(entry.body)), ""
         case GuestBound():
             bound = _BOUND.decode(entry.body)
             return kind, f"has more room on {bound.host}" if bound.part == "grow" else f"placed on {bound.host}", ""
+        case GuestChanged():
+            is_internal = _CHANGED.decode(entry.body).is_internal
+            return (_INTERNAL if is_internal else kind), _change_text(fact.guest), ""
         case GuestLeft():
             left = _LEFT.decode(entry.body)
-            return (_GROWN if left.is_merged else kind if left.had_room else _WITHDRAWN), _left(left), ""
+            return (_GROWN if left.is_merged else kind if left.had_room else _WITHDRAWN), _departure_text(left), ""
         case _:
             return kind, _text(fact) or kind.replace(".", " ").replace("_", " "), ""
 
 
-def _arrived(fact: Arrived) -> str:
+def _arrival_text(fact: PartArrival) -> str:
     guest = fact.guest
     if not guest.host:
         return f"{guest.name} asks for {_ASKED.get(fact.part, 'a place')}"
@@ -188,7 +252,7 @@ def _arrived(fact: Arrived) -> str:
     return f"{guest.name} keeps {'its disks' if is_disk else 'room'} on {guest.host}"
 
 
-def _left(fact: Left) -> str:
+def _departure_text(fact: PartDeparture) -> str:
     if fact.is_merged:
         return "has all that it grew by"
     if not fact.had_room:
@@ -198,8 +262,6 @@ def _left(fact: Left) -> str:
 
 def _text(fact: Fact) -> str:
     match fact:
-        case GuestChanged(guest=guest):
-            return _changed(guest)
         case BindFailed(host=host, reason=reason):
             return f"not placed on {host}: {reason}"
         case EvictFailed(reason=reason):
@@ -214,7 +276,7 @@ def _text(fact: Fact) -> str:
             return ""
 
 
-def _changed(guest: Guest) -> str:
+def _change_text(guest: Guest) -> str:
     if guest.spec.is_leaving:
         return f"{guest.name} is to leave {guest.host}"
     amounts = ", ".join(f"{name} {format_resource(name, amount)}" for name, amount in guest.spec.requests if amount)

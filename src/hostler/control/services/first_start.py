@@ -1,11 +1,12 @@
-"""What a new database needs before anybody can use it."""
+"""What a new database needs before it can be used."""
 
 from __future__ import annotations
 
 from hostler.control.access.keys import first_admin_key
 from hostler.control.access.secrets import Random
-from hostler.control.store import Connection, projects
-from hostler.control.store.projects import ProjectRow
+from hostler.control.store import Connection
+from hostler.control.store.rows import projects
+from hostler.control.store.rows.projects import ProjectRow
 
 __all__ = ["DEFAULT_PROJECT", "prepare"]
 
@@ -13,9 +14,9 @@ DEFAULT_PROJECT = "default"
 
 
 def prepare(connection: Connection, now_ns: int, random: Random) -> str | None:
-    """Make the default project and, the very first time, an administrator's key; return its secret, else None.
+    """Create the default project and, the first time, an administrator's key; return its secret, else None.
 
-    The project comes with the first key and not later: one that an administrator deleted stays deleted.
+    The project is created with the first key only: if an administrator deletes it, it stays deleted.
     """
     secret = first_admin_key(connection, now_ns, random)
     if secret is not None and projects.find(connection, DEFAULT_PROJECT) is None:

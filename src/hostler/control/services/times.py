@@ -1,4 +1,4 @@
-"""Times as the outside writes them: RFC 3339 in UTC, and nanoseconds since 1970 inside."""
+"""Times: RFC 3339 in UTC outside, nanoseconds since 1970 inside."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from hostler.errors import InputError
 
-__all__ = ["at", "maybe_at", "parse_time"]
+__all__ = ["format_optional_time", "format_time", "parse_time"]
 
 _NS = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -14,20 +14,20 @@ _ENGINE_END_NS = 2**62  # the engine's clock ends here
 _LAST_NS = 253_402_300_799 * _NS  # the end of the year 9999
 
 
-def at(time_ns: int) -> str:
-    """Write a time."""
+def format_time(time_ns: int) -> str:
+    """Format a time."""
     seconds, rest = divmod(min(max(time_ns, 0), _LAST_NS), _NS)
     shown = _EPOCH + timedelta(seconds=seconds, microseconds=rest // 1000)
     return shown.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def maybe_at(time_ns: int | None) -> str | None:
-    """Write a time that may not have come; 0 means never."""
-    return at(time_ns) if time_ns else None
+def format_optional_time(time_ns: int | None) -> str | None:
+    """Format a time that may be unset; 0 means never."""
+    return format_time(time_ns) if time_ns else None
 
 
 def parse_time(place: str, text: str) -> int:
-    """Read a time; empty means 0. InputError."""
+    """Parse a time; empty means 0. InputError."""
     if not text:
         return 0
     hint = "write it like 2030-01-31T12:00:00Z"

@@ -1,16 +1,18 @@
-"""Everything that lasts, in SQLite or PostgreSQL. Only here are SQLAlchemy, alembic and psycopg imported.
+"""All persistent data, in SQLite or PostgreSQL. Only this package imports SQLAlchemy, alembic and psycopg.
 
-``open_database(url)`` gives a :class:`Database`; ``await db.write(work)`` runs ``work(connection)`` in a transaction
-that it shares with other works (one COMMIT for all), ``await db.read(work)`` runs it on a snapshot. ``log``, ``lease``,
-``vms``, ``hosts``, ``placements``, ``keys``, ``projects``, ``operations``, ``idempotency`` and ``documents`` are plain
-functions over such a connection; nobody outside looks at tables.
+``open_database(url)`` returns a :class:`Database`. ``await db.write(work)`` runs ``work(connection)`` in a transaction
+that it shares with other works (one COMMIT for all). ``await db.read(work)`` runs it on a snapshot. The modules of
+``rows`` (VMs, hosts, keys and others, by table) and of ``history`` (log, lease) are plain functions over such a
+connection. No other package sees tables.
+
+Layers: ``backup`` above ``database``, ``writes``, ``history``, ``rows``, ``schema``, ``backends`` and ``tables``.
 """
 
 from sqlalchemy import Connection
 
+from hostler.control.store.backends.limits import DatabaseLimits
+from hostler.control.store.backends.notifier import Notifier
 from hostler.control.store.database import Database, open_database
 from hostler.control.store.errors import OutcomeUnknownError
-from hostler.control.store.limits import Limits
-from hostler.control.store.notifier import Notifier
 
-__all__ = ["Connection", "Database", "Limits", "Notifier", "OutcomeUnknownError", "open_database"]
+__all__ = ["Connection", "Database", "DatabaseLimits", "Notifier", "OutcomeUnknownError", "open_database"]

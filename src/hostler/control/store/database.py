@@ -1,7 +1,7 @@
-"""The database as the rest of the service sees it: ``write`` and ``read`` of small works, a notifier, an end.
+"""The database for the rest of the service: ``write`` and ``read`` of small works, a notifier, and ``close``.
 
-Works are plain functions over a connection and run in threads: writes in the writer's, which commits many at once,
-reads on snapshots beside it. Works that come often are joint ones (``joint``): many of them cost what one does.
+Works are plain functions over a connection and run in threads: writes in the writer's thread, which commits many at
+once, reads on snapshots beside it. Frequent works are joint works (``writes.jobs``): many of them cost as much as one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -18,18 +19,25 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from hostler.config.folders import state_folder
 from hostler.control.store import schema
-from hostler.control.store.backend import Backend
+from hostler.control.store.backends.backend import Backend
+from hostler.control.store.backends.limits import DatabaseLimits
+from hostler.control.store.backends.notifier import Notifier
+from hostler.control.store.backends.sqlite import SqliteBackend
 from hostler.control.store.errors import DatabaseClosedError, translate
-from hostler.control.store.history import History
-from hostler.control.store.jobs import Job
-from hostler.control.store.joint import Gatherer, JointWork, alone
-from hostler.control.store.known_heads import HeadFile, HeadKeeper, make_identity, read_identity, warn_unwritten
-from hostler.control.store.limits import Limits
-from hostler.control.store.log import Entry
-from hostler.control.store.notifier import Notifier
-from hostler.control.store.sqlite import SqliteBackend
-from hostler.control.store.traffic import Traffic
-from hostler.control.store.writer import Work, Writer
+from hostler.control.store.history import log
+from hostler.control.store.history.continuity import LogContinuity
+from hostler.control.store.history.known_heads import (
+    HeadFile,
+    HeadKeeper,
+    heads_at,
+    make_identity,
+    read_identity,
+    warn_unwritten,
+)
+from hostler.control.store.history.log import StoredEntry
+from hostler.control.store.writes.jobs import JointReads, JointWork, WriteJob, bind_item
+from hostler.control.store.writes.traffic import Traffic
+from hostler.control.store.writes.writer import Work, Writer
 from hostler.errors import InputError
 
 __all__ = ["Database", "database_url", "default_url", "open_backend", "open_database"]
@@ -42,23 +50,23 @@ _PORT_HINT = "write postgresql://user@host:5432/database, with a port between 1 
 
 
 def default_url() -> str:
-    """Return the database for those who name none: a file in the user's state folder."""
+    """Return the default database: a file in the user's state folder."""
     return URL.create("sqlite", database=str(state_folder() / "control.db")).render_as_string()
 
 
 def open_database(
     url: str = "",
     *,
-    limits: Limits | None = None,
+    limits: DatabaseLimits | None = None,
     state: Path | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Database:
-    """Open a database and bring it to this program's tables; blocks until that is done.
+    """Open a database and migrate it to this program's tables; blocks until that is done.
 
-    With a folder ``state``, what this machine knows of the log is compared and kept there: LogWentBackError if the
-    database lost it since. ``tell`` gets a line if the folder is of no use.
+    With a folder ``state``, compare the log with what this machine knows of it, and keep that there: LogWentBackError
+    if the database lost entries. ``tell`` gets a line if the folder cannot be used.
     """
-    limits = limits or Limits()
+    limits = limits or DatabaseLimits()
     backend = open_backend(url, limits)
     try:
         schema.migrate(backend)
@@ -75,13 +83,13 @@ def open_database(
     return database
 
 
-def open_backend(url: str, limits: Limits) -> Backend:
-    """Open what a URL names, as it is."""
+def open_backend(url: str, limits: DatabaseLimits) -> Backend:
+    """Open the database of a URL, unchanged."""
     found = database_url(url)
     if found.get_backend_name() == "sqlite":
         return SqliteBackend(found, limits)
     try:
-        from hostler.control.store.postgres import PostgresBackend
+        from hostler.control.store.backends.postgres import PostgresBackend
     except ImportError as error:
         hint = "install it: pip install 'hostler[postgres]'"
         raise InputError("the driver for PostgreSQL is not installed", hint=hint) from error
@@ -89,7 +97,7 @@ def open_backend(url: str, limits: Limits) -> Backend:
 
 
 def database_url(url: str) -> URL:
-    """Return a URL of one of our two kinds, the default's if it is empty."""
+    """Parse a URL of a supported database; the default if it is empty."""
     hint = "write sqlite:////path/to/file.db or postgresql://user@host/database"
     try:
         # `postgres://` is what many providers print.
@@ -106,19 +114,19 @@ def database_url(url: str) -> URL:
 
 
 class Database:
-    """An open database; use ``open_database``. Closing finishes what was queued."""
+    """An open database; use ``open_database``. Closing it finishes queued works."""
 
-    def __init__(self, backend: Backend, limits: Limits) -> None:
+    def __init__(self, backend: Backend, limits: DatabaseLimits) -> None:
         self._backend = backend
         self._readers = ThreadPoolExecutor(limits.readers, thread_name_prefix="hostler-reader")
         self._writer = Writer(backend, limits)
-        self._gatherer = Gatherer(self.read)
+        self._gatherer = JointReads(self.read)
         self._keeper: HeadKeeper | None = None
         self._is_closed = False
 
     @property
     def name(self) -> str:
-        """Say where the database is, without a password."""
+        """Return where the database is, without a password."""
         return self._backend.name
 
     @property
@@ -128,7 +136,7 @@ class Database:
 
     @property
     def notifier(self) -> Notifier:
-        """Return what wakes up when the log grows, whoever wrote to it."""
+        """Return the notifier that wakes up when the log grows."""
         return self._backend.notifier
 
     @property
@@ -138,22 +146,22 @@ class Database:
 
     @property
     def commits(self) -> int:
-        """Return how many transactions were committed; with the count of writes, how well they share."""
+        """Return the number of committed transactions; compare it with the number of writes."""
         return self._writer.commits
 
     @property
     def failures(self) -> Mapping[str, int]:
-        """Return how many writes failed by the database, not by what they asked for, by the code of the error."""
+        """Return how many writes failed because of the database, by error code."""
         return self._writer.failures
 
     @property
     def traffic(self) -> Traffic:
-        """Return whether writes are under way, for those who stand back then."""
+        """Return whether writes run, for computations that pause then."""
         return self._writer.traffic
 
     @property
-    def history(self) -> History:
-        """Return what this process knows of the log, and whether the log went back behind it."""
+    def history(self) -> LogContinuity:
+        """Return what this process knows of the log, and whether the log went back."""
         return self._writer.history
 
     def remember(self, folder: Path, tell: Callable[[str], None]) -> None:
@@ -163,6 +171,7 @@ class Database:
         if identity:
             self._resume(HeadFile(folder, identity, place), tell)
         else:
+            self._compare_place(folder, place)
             identity = self.submit(make_identity).result()
         self._keeper = HeadKeeper(HeadFile(folder, identity, place), self.history, tell)
 
@@ -174,26 +183,32 @@ class Database:
             return
         self.read_now(lambda connection: self.history.resume(connection, tip, f"known from {file.path}"))
 
-    def written_after(self, seq: int) -> list[Entry]:
-        """Return entries of the log that follow a number, as far as this process wrote them lately and nobody between.
+    def _compare_place(self, folder: Path, place: str) -> None:
+        """Compare a log without an identity with all that is known of its place, unless the log is new."""
+        if self.read_now(log.head):
+            for path, tip in heads_at(folder, place):
+                self.read_now(partial(self.history.resume, tip=tip, source=f"known from {path}"))
 
-        Nothing says nothing: others may have written.
+    def written_after(self, seq: int) -> list[StoredEntry]:
+        """Return the entries after a number that this process wrote lately without others in between.
+
+        An empty list says nothing: others may have written.
         """
         return self._writer.recent.after(seq)
 
     async def write(self, work: Work[T]) -> T:
-        """Run a work that may write; returns when it is on disk. Cancelled before its turn, it is not run.
+        """Run a work that may write; returns when it is on disk. If canceled before its turn, it does not run.
 
         A work must not commit or roll back. OutcomeUnknownError: it may be written or not.
         """
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._writer.queue(Job(work, answer))
+        self._writer.queue(WriteJob(work, answer))
         return await answer
 
     async def write_jointly(self, work: JointWork[Item, T], item: Item) -> T:
-        """Write an item of a joint work, together with others that wait for the same work."""
+        """Write an item of a joint work, together with other items that wait for the same work."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._writer.queue(Job(alone(work, item), answer, work, item))
+        self._writer.queue(WriteJob(bind_item(work, item), answer, work, item))
         return await answer
 
     async def read_jointly(self, work: JointWork[Item, T], item: Item) -> T:
@@ -210,7 +225,7 @@ class Database:
         return self._writer.submit(work)
 
     def read_now(self, work: Work[T]) -> T:
-        """Run a work that only reads, in this thread; a connection that broke while it was idle is opened again."""
+        """Run a work that only reads, in this thread; reopen a connection that broke while it was idle."""
         self._check_open()
         try:
             return self._read_once(work)
@@ -231,7 +246,7 @@ class Database:
             return work(connection)
 
     def close(self) -> None:
-        """Finish what is queued and close; blocks. Nothing happens the second time."""
+        """Finish queued works and close; blocks. A second call does nothing."""
         if self._is_closed:
             return
         self._writer.close()

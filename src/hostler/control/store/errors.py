@@ -1,6 +1,6 @@
-"""What can go wrong with the database, in words that other packages may catch: none of them sees SQLAlchemy.
+"""Errors of the database that other packages may catch without importing SQLAlchemy.
 
-``translate`` is the only place where an error of a driver becomes one of ours.
+Only ``translate`` turns a driver's error into one of ours.
 """
 
 from __future__ import annotations
@@ -15,14 +15,22 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from hostler.errors import ConflictError, HostlerError, InputError, InternalError, UnavailableError, UnknownNameError
+from hostler.errors import (
+    Cause,
+    ConflictError,
+    HostlerError,
+    InputError,
+    InternalError,
+    UnavailableError,
+    UnknownNameError,
+)
 
 __all__ = [
     "FAILURES", "BackupError", "DamagedDatabaseError", "DatabaseClosedError", "DatabaseFullError", "DatabaseInUseError",
     "DatabaseUnavailableError", "ForeignDatabaseError", "IdempotencyMismatchError", "InvalidCursorError",
     "LeaseLostError", "LogForgottenError", "LogWentBackError", "NameTakenError", "NewerDatabaseError", "NotFoundError",
-    "OutcomeUnknownError", "OverloadedError", "StaleVersionError", "StillUsedError", "cause_of", "is_full",
-    "own_copy", "translate",
+    "OutcomeUnknownError", "OverloadedError", "StaleVersionError", "StillUsedError", "TargetExistsError", "cause_of",
+    "is_full", "own_copy", "translate",
 ]  # fmt: skip
 
 # PostgreSQL's codes
@@ -39,39 +47,39 @@ class DatabaseUnavailableError(UnavailableError):
 
 
 class DatabaseFullError(UnavailableError):
-    """The database has no room on its disk, and nothing was written."""
+    """The disk of the database is full, and nothing was written."""
 
     code = "database_full"
 
 
 class DamagedDatabaseError(UnavailableError):
-    """The file of the database is not as it was written."""
+    """The database file is damaged."""
 
     code = "database_damaged"
     retryable = False
 
 
 class DatabaseClosedError(UnavailableError):
-    """The service is ending: nothing was written."""
+    """The service is stopping: nothing was written."""
 
     code = "database_closed"
 
 
 class OverloadedError(UnavailableError):
-    """More writes wait than the database can take in reasonable time; nothing was written."""
+    """Too many writes wait for the database; nothing was written."""
 
     code = "database_overloaded"
 
 
 class OutcomeUnknownError(UnavailableError):
-    """COMMIT was sent and not answered: what it held is written, or not. Read to find out; never repeat blindly."""
+    """COMMIT was sent and not answered: the change is written or not. Read to find out; do not repeat it."""
 
     code = "outcome_unknown"
     retryable = False
 
 
 class LogWentBackError(UnavailableError):
-    """The log lacks entries that were committed: a server took over that did not have them. Nothing is written."""
+    """The log lacks committed entries, because a server without them took over. Nothing is written."""
 
     code = "log_went_back"
     retryable = False
@@ -90,20 +98,20 @@ FAILURES = (
 
 
 class DatabaseInUseError(ConflictError):
-    """Another process has this SQLite file."""
+    """Another process uses this SQLite file."""
 
     code = "database_in_use"
     retryable = False
 
 
 class NewerDatabaseError(InputError):
-    """The database was migrated by a newer program than this one."""
+    """A newer program migrated the database."""
 
     code = "newer_database"
 
 
 class ForeignDatabaseError(InputError):
-    """What is there is not a database of ours."""
+    """The database is not one of ours."""
 
     code = "foreign_database"
 
@@ -114,27 +122,38 @@ class BackupError(InputError):
     code = "backup"
 
 
+class TargetExistsError(BackupError):
+    """A restore would replace a database without ``--force``."""
+
+
 class NotFoundError(UnknownNameError):
     """There is no such row."""
 
     code = "not_found"
 
+    @classmethod
+    def of(cls, kind: str, name: str, *, place: str = "", hint: str = "list what there is") -> NotFoundError:
+        """Return the error for a missing thing; ``place`` says where it was looked for."""
+        word = "VM" if kind == "vm" else kind
+        message = f"{word} {name} does not exist{f' in {place}' if place else ''}"
+        return cls(message, hint=hint, cause=Cause("missing", kind, name))
+
 
 class InvalidCursorError(InputError):
-    """A cursor that no page of ours gave out."""
+    """A cursor that does not come from one of our pages."""
 
     code = "invalid_cursor"
 
 
 class NameTakenError(ConflictError):
-    """Something of that name exists already."""
+    """The name is already in use."""
 
     code = "name_taken"
     retryable = False
 
 
 class StillUsedError(ConflictError):
-    """Something else depends on it, so it cannot go."""
+    """It is still in use, so it cannot be deleted."""
 
     code = "still_used"
     retryable = False
@@ -147,28 +166,28 @@ class StaleVersionError(ConflictError):
 
 
 class IdempotencyMismatchError(ConflictError):
-    """An idempotency key was used before, for another request."""
+    """An idempotency key was used for another request."""
 
     code = "idempotency_mismatch"
     retryable = False
 
 
 class LeaseLostError(ConflictError):
-    """Somebody else holds the lease now, or nobody does."""
+    """This replica no longer holds the lease."""
 
     code = "lease_lost"
     retryable = False
 
 
 class LogForgottenError(ConflictError):
-    """Entries that were asked for are gone."""
+    """The requested log entries were removed."""
 
     code = "log_forgotten"
     retryable = False
 
 
 def translate(error: BaseException) -> BaseException:
-    """Return an error of ours for one of the driver's; others as they are."""
+    """Return our error for a driver's error; other errors unchanged."""
     if not isinstance(error, SQLAlchemyError):
         return error
     what = cause_of(error)
@@ -190,28 +209,28 @@ def translate(error: BaseException) -> BaseException:
     elif isinstance(error, DataError):
         found = InputError(f"the database cannot keep such a value: {what}", hint="check texts and amounts")
     elif isinstance(error, OperationalError | InterfaceError | PoolTimeoutError):
-        found = DatabaseUnavailableError(f"the database cannot do it now: {what}", hint="try again in a moment")
+        found = DatabaseUnavailableError(f"the database is unavailable: {what}", hint="try again in a moment")
     else:
-        found = InternalError(f"the database refused a statement of ours: {what}", hint="please report it")
+        found = InternalError(f"the database rejected a statement of ours: {what}", hint="please report it")
     found.__cause__ = error
     return found
 
 
 def cause_of(error: SQLAlchemyError) -> str:
-    """Return what the driver says, in one line."""
+    """Return the driver's message in one line."""
     text = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
     return text[0] if text else type(error).__name__
 
 
 def is_full(error: BaseException) -> bool:
-    """Say whether there was no room: both databases then take back what was not committed."""
+    """Say whether the disk was full: both databases then undo what was not committed."""
     return isinstance(error, DBAPIError) and (
         getattr(error.orig, "sqlite_errorname", "") == "SQLITE_FULL" or _state_of(error) == _DISK_FULL
     )
 
 
 def _state_of(error: BaseException) -> str:
-    """Return PostgreSQL's code for what went wrong, if it is PostgreSQL's."""
+    """Return PostgreSQL's error code, if it is PostgreSQL's error."""
     return str(getattr(error.orig, "sqlstate", "") or "") if isinstance(error, DBAPIError) else ""
 
 
@@ -227,9 +246,10 @@ def _is_damaged(error: SQLAlchemyError) -> bool:
 
 
 def own_copy(error: BaseException) -> BaseException:
-    """Return an error for one waiter: raised in several tasks, one object would collect all their tracebacks."""
+    """Return a copy of an error for one waiter: one object raised in several tasks would collect all tracebacks."""
     if not isinstance(error, HostlerError):
         return error
     copy = type(error)(error.message, hint=error.hint)
+    copy.cause = error.cause
     copy.__cause__ = error.__cause__
     return copy

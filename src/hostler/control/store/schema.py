@@ -1,18 +1,16 @@
-"""Bringing a database to the tables of this program, at every start.
+"""Migrates a database to the tables of this program, at every start.
 
 Several replicas may start at once: the first migrates, the others wait and find it done. All steps are one transaction.
-A database that a newer program migrated is refused; replicas of the old program that run already are not disturbed,
-as long as migrations first add and only a release later remove.
+A database that a newer program migrated is rejected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
@@ -21,17 +19,16 @@ from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from hostler.control.store import migrations
-from hostler.control.store.backend import Backend
+from hostler.control.store.backends.backend import Backend
 from hostler.control.store.errors import ForeignDatabaseError, NewerDatabaseError, translate
-from hostler.control.store.tables import METADATA
 
-__all__ = ["check_revision", "current_revision", "differences", "is_known", "latest_revision", "migrate", "upgrade"]
+__all__ = ["check_revision", "current_revision", "foreign_tables", "is_known", "migrate", "upgrade"]
 
 _TABLE = "alembic_version"
 
 
 def migrate(backend: Backend, target: str = "head") -> str:
-    """Bring the database to a revision, the newest if not told otherwise, and return it."""
+    """Migrate the database to a revision (default: the newest), and return it."""
     _scripts()  # before the transaction: loading may take seconds on a busy machine, and PostgreSQL ends who idles
     try:
         with backend.writing.connect() as connection, connection.begin():
@@ -47,37 +44,33 @@ def migrate(backend: Backend, target: str = "head") -> str:
 
 
 def upgrade(connection: Connection, target: str = "head") -> None:
-    """Bring tables that only this transaction uses up to a revision."""
+    """Migrate tables that only this transaction uses."""
     _move(connection, target)
 
 
 def check_revision(connection: Connection, where: str) -> None:
-    """Refuse a database that a newer program made, or somebody else."""
+    """Reject a database of a newer program, or one with foreign tables."""
     revision = current_revision(connection)
     if revision and not is_known(revision):
         hint = "use the program that migrated it, or a newer one; or restore a backup that this program made"
         raise NewerDatabaseError(f"{where} is at revision {revision}, which is newer than this program", hint=hint)
     if not revision:
-        others = sorted(set(inspect(connection).get_table_names()) & set(METADATA.tables))
+        others = set(inspect(connection).get_table_names()) - {_TABLE}
         if others:
-            hint = "give Hostler a database of its own"
-            raise ForeignDatabaseError(f"{where} holds tables that are not ours: {', '.join(others)}", hint=hint)
+            raise foreign_tables(where, others)
+
+
+def foreign_tables(where: str, names: Iterable[str]) -> ForeignDatabaseError:
+    """Return the error for a database with foreign tables, whatever their names."""
+    first, *more = sorted(names)
+    shown = f"{first} and {len(more)} more" if more else first
+    hint = "give Hostler a database of its own"
+    return ForeignDatabaseError(f"{where} holds tables that are not ours: {shown}", hint=hint)
 
 
 def current_revision(connection: Connection) -> str:
     """Return the revision of a database, empty if it has none."""
     return MigrationContext.configure(connection, opts={"version_table": _TABLE}).get_current_revision() or ""
-
-
-def latest_revision() -> str:
-    """Return the revision that this program needs."""
-    return _scripts().get_current_head() or ""
-
-
-def differences(connection: Connection) -> list[Any]:
-    """Return what differs between a database and the tables of this program; nothing after ``migrate``."""
-    options = {"compare_type": True, "compare_server_default": True, "version_table": _TABLE}
-    return list(compare_metadata(MigrationContext.configure(connection, opts=options), METADATA))
 
 
 def is_known(revision: str) -> bool:

@@ -1,7 +1,7 @@
 """All tables, for SQLite and PostgreSQL alike. The migrations make them; a test checks that both say the same.
 
-What is filtered, summed or unique is a column. The rest of a thing (its spec, its conditions) is ``body`` or the like:
-bytes of msgspec JSON that the store never looks into. Amounts and times are 64-bit integers (bytes, milli-units,
+What is filtered, summed or unique is a column. The rest (the spec of a VM, conditions) is ``body`` or similar:
+bytes of msgspec JSON that the store never decodes. Amounts and times are 64-bit integers (bytes, milli-units,
 nanoseconds since 1970). ``version`` grows with every change of a row and is its ETag.
 """
 
@@ -137,7 +137,6 @@ vms = Table(
     _number("created_ns"),
     _number("updated_ns"),
     _maybe("deleted_ns"),
-    _bytes("spec"),
     _bytes("status"),
     Index("uq_vms_project_name", "project", "name", unique=True, sqlite_where=_ALIVE, postgresql_where=_ALIVE),
     Index("ix_vms_created_ns_id", "created_ns", "id"),
@@ -288,7 +287,7 @@ idempotency_keys = Table(
     Index("ix_idempotency_keys_expires_ns", "expires_ns"),
 )
 
-# ------------------------------------------------------------------- what the engine is told as whole, named documents
+# ------------------------------------------------------------------- whole, named documents for the engine
 
 
 def _documents(table: str) -> Table:

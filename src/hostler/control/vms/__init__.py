@@ -1,1 +1,1 @@
-"""What a VM is and how it goes on, pure: specs, states, guests for the engine, orders for agents. No I/O, no clock."""
+"""The state machine of VMs: specs, states, guests for the engine, orders for agents. Pure: no I/O, no clock."""

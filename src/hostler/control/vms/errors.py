@@ -1,4 +1,4 @@
-"""Why a wish about a VM is refused: typed, with stable codes that REST answers with."""
+"""Why a request about a VM is rejected: typed errors with stable codes for REST."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["HostsMissingError", "MigratingError", "NotMovableError", "ProtectedE
 
 
 class WrongStateError(ConflictError):
-    """The VM is not in a state in which that can be done."""
+    """The state of the VM does not allow that."""
 
     code = "wrong_state"
     retryable = False
 
 
 class MigratingError(ConflictError):
-    """The VM is moving: that must wait."""
+    """The VM is moving: try again after that."""
 
     code = "migrating"
 
@@ -34,6 +34,6 @@ class ProtectedError(ConflictError):
 
 
 class NotMovableError(InputError):
-    """The VM cannot leave its host: a disk of it lies there."""
+    """The VM cannot leave its host, because it has a local disk."""
 
     code = "not_movable"

@@ -1,7 +1,7 @@
-"""VMs as guests of the engine: the facts that a VM's claims are. Pure.
+"""VMs as guests of the engine: a VM's claims become facts. Pure.
 
-A guest's uid is the VM's id, with a number from the second claim on; its namespace and tenant are the project, so
-that affinity, quotas and gangs work within projects.
+A guest's uid is the VM's id, with a number from the second claim on. Its namespace and tenant are the project, so
+affinity, quotas and gangs work within projects.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import msgspec
 
 from hostler.config.documents import Document
-from hostler.config.fleet_entries import read_guests
-from hostler.config.fleet_file import GuestEntry
+from hostler.config.fleet.entries import read_guests
+from hostler.config.fleet.file import GuestEntry
 from hostler.control.vms.spec import Size, VmSpec, size_of
 from hostler.control.vms.state import Claim, Vm
-from hostler.engine.shapes import check_spec
+from hostler.engine.cluster.shapes import check_spec
 from hostler.model import (
     CPU,
     MEMORY,
@@ -30,8 +30,8 @@ from hostler.model import (
 )
 
 __all__ = [
-    "CAN_MIGRATE", "HAS_BRIDGE", "HAS_STORAGE", "YES", "arrival", "check_guest", "departure", "departures", "guest_of",
-    "guest_spec", "new_claim", "regrown", "vm_of_uid", "with_run",
+    "CAN_MIGRATE", "HAS_BRIDGE", "HAS_STORAGE", "YES", "arrival", "check_guest", "claim_update", "departure",
+    "departures", "guest_of", "guest_spec", "new_claim", "vm_of_uid", "with_run",
 ]  # fmt: skip
 
 HAS_STORAGE = "hostler/storage."
@@ -39,19 +39,19 @@ HAS_BRIDGE = "hostler/bridge."
 CAN_MIGRATE = "hostler/can-migrate"
 YES = "yes"
 
-_STEADY = 2**31 - 1  # nobody is evicted from a disk: what it holds is no room for running
+_STEADY = 2**31 - 1  # disks are never evicted: their room is no room for running
 _SOURCE = "the request"
 _NAME_FIELD = "metadata.name"
 _SEPARATOR = "."
 
 
 def vm_of_uid(uid: str) -> str:
-    """Return the id of the VM that a guest stands for."""
+    """Return the id of a guest's VM."""
     return uid.partition(_SEPARATOR)[0]
 
 
 def new_claim(vm: Vm, size: Size) -> tuple[Vm, Claim]:
-    """Return the VM with its next number, and a claim by that number; one with a home is placed without its gang."""
+    """Return the VM with its next number, and a claim with it; a VM with a home is placed without its gang."""
     number = vm.number + 1
     uid = vm.id if number == 1 else f"{vm.id}{_SEPARATOR}{number}"
     gang = f"{vm.project}/{vm.spec.gang}" if vm.spec.gang and vm.home is None else ""
@@ -59,14 +59,14 @@ def new_claim(vm: Vm, size: Size) -> tuple[Vm, Claim]:
 
 
 def with_run(vm: Vm) -> tuple[Vm, GuestArrived]:
-    """Return the VM with a claim for all that it lacks to run, and what the engine is told of it."""
+    """Return the VM with a claim for all that it lacks to run, and the fact for the engine."""
     vm, run = new_claim(vm, vm.unbooked)
     vm = msgspec.structs.replace(vm, run=run)
     return vm, arrival(vm, run)
 
 
 def guest_spec(spec: VmSpec, project: str, size: Size) -> GuestSpec:
-    """Return the shape of a VM of some size; InputError where its constraints make no sense."""
+    """Return the shape of a VM of some size; InputError if its constraints are invalid."""
     entry = GuestEntry(
         name="vm",
         devices=spec.devices,
@@ -91,12 +91,12 @@ def guest_spec(spec: VmSpec, project: str, size: Size) -> GuestSpec:
 
 
 def check_guest(spec: VmSpec, project: str) -> None:
-    """Reject a VM whose constraints make no sense, or that the engine would reject; InputError, FactError."""
+    """Reject a VM with invalid constraints, or one that the engine would reject; InputError, FactError."""
     check_spec(guest_spec(spec, project, size_of(spec)))
 
 
 def guest_of(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> Guest:
-    """Return the guest that a claim is, as the engine shall know it now."""
+    """Return the guest for a claim, as the engine should know it now."""
     home = vm.home.name if vm.home is not None else ""
     if vm.disk is not None and claim.uid == vm.disk.uid:
         spec = GuestSpec(requests=_amounts(claim.size), priority=_STEADY, namespace=vm.project, tenant=vm.project)
@@ -108,7 +108,7 @@ def guest_of(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> Guest:
         here = Term((), (Expression(_NAME_FIELD, "NotIn", (home,)),))
         terms = tuple(Term(term.expressions, (*term.names, *here.names)) for term in spec.host_affinity)
         spec = msgspec.structs.replace(spec, host_affinity=terms or (here,))
-        if vm.power == "stopped":  # nobody is stopped for one that does not run
+        if vm.power == "stopped":  # no VM is stopped for one that does not run
             spec = msgspec.structs.replace(spec, may_preempt=False)
         else:
             needs = tuple(sorted({*spec.host_selector, (CAN_MIGRATE, YES)}))
@@ -130,27 +130,27 @@ def guest_of(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> Guest:
 
 
 def arrival(vm: Vm, claim: Claim) -> GuestArrived:
-    """Tell the engine of a new claim."""
+    """Return the fact of a new claim."""
     return GuestArrived(guest=guest_of(vm, claim))
 
 
-def regrown(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> GuestChanged:
-    """Tell the engine that a claim changed, in size or otherwise; its version must be a new one."""
+def claim_update(vm: Vm, claim: Claim, *, is_leaving: bool = False) -> GuestChanged:
+    """Return the fact that a claim changed; its version must be a new one."""
     return GuestChanged(guest=guest_of(vm, claim, is_leaving=is_leaving))
 
 
 def departure(claim: Claim) -> GuestLeft:
-    """Tell the engine that a claim is over."""
+    """Return the fact that a claim is over."""
     return GuestLeft(uid=claim.uid)
 
 
 def departures(*claims: Claim | None) -> tuple[GuestLeft, ...]:
-    """Tell the engine that claims are over, those that there are."""
+    """Return the facts that claims are over; None is skipped."""
     return tuple(departure(claim) for claim in claims if claim is not None)
 
 
 def _needs(spec: VmSpec) -> dict[str, str]:
-    """Return the labels by which hosts say that they have what the disks and the network of a VM need."""
+    """Return the labels that a host must have for the disks and the network of a VM."""
     needs = {f"{HAS_STORAGE}{disk.storage}": YES for disk in spec.disks if disk.storage}
     if spec.network.bridge:
         needs[f"{HAS_BRIDGE}{spec.network.bridge}"] = YES
@@ -162,7 +162,7 @@ def _amounts(size: Size) -> Amounts:
 
 
 def _alone(spec: GuestSpec) -> GuestSpec:
-    """Return a shape without wishes about other guests: they were kept when the VM itself was placed."""
+    """Return a shape without terms about other guests: they were checked when the VM itself was placed."""
     return msgspec.structs.replace(
         spec, affinity=(), anti_affinity=(), preferred_affinity=(), preferred_anti_affinity=(), spread=(), labels=()
     )

@@ -1,4 +1,4 @@
-"""What a name is, and the one sentence for words that are none: of REST, of files and of commands. Pure."""
+"""What a valid name is, and the one error for other words, for REST, files and commands. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from hostler.errors import InputError
 
-__all__ = ["NAME_PATTERN", "check_name", "not_a_name", "refused_name"]
+__all__ = ["NAME_PATTERN", "check_name", "find_name_error", "name_error"]
 
 _LONGEST = 63
 # By itself $ would let a line end follow; \Z, which would not, is unknown to those who read the description.
 NAME_PATTERN = r"^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9_])?$(?!\n)"
 _NAME = re.compile(NAME_PATTERN)
-_HINT = "letters, digits, '-', '_', '.'; at most 63, of which the first and the last are neither '-' nor '.'"
+_HINT = "at most 63 letters, digits, '-', '_' and '.'; the first and the last are neither '-' nor '.'"
 _REFUSED = re.compile(
     rf"Expected `str` (?:matching regex .*|of length (?:<= {_LONGEST}|>= 1)) - at `\$\.(?P<place>.*)`", re.DOTALL
 )
@@ -21,24 +21,24 @@ _STEP = re.compile(r"(?P<key>[A-Za-z_][A-Za-z0-9_]*)|\[(?P<index>[0-9]+)\]")
 
 
 def check_name(place: str, word: str) -> None:
-    """Refuse a word that is no name; InputError."""
+    """Reject an invalid name; InputError."""
     if _NAME.match(word) is None:
-        raise not_a_name(place, word)
+        raise name_error(place, word)
 
 
-def not_a_name(place: str, word: str) -> InputError:
-    """Return the error for a word that is no name."""
+def name_error(place: str, word: str) -> InputError:
+    """Return the error for an invalid name."""
     return InputError(f"{place}: {word[:60]!r} is not a name", hint=_HINT)
 
 
-def refused_name(problem: str, data: object) -> InputError | None:
-    """Return that error where a decoder, in its own words, refused a name somewhere in ``data``; None for the rest."""
+def find_name_error(problem: str, data: object) -> InputError | None:
+    """Return that error if a decoder rejected a name somewhere in ``data``; otherwise None."""
     found = _REFUSED.fullmatch(problem)
     if found is None:
         return None
     place = found["place"]
     word = _value_at(data, place)
-    return not_a_name(place, word) if isinstance(word, str) and _NAME.match(word) is None else None
+    return name_error(place, word) if isinstance(word, str) and _NAME.match(word) is None else None
 
 
 def _value_at(data: object, place: str) -> object:

@@ -1,10 +1,10 @@
-"""What a host is ordered to make of a VM; the same for every replica, from what is booked. Pure."""
+"""What a host is ordered to do with a VM, from what is booked; every replica computes the same. Pure."""
 
 from __future__ import annotations
 
 import msgspec
 
-from hostler.agent.messages import Disk, Image, Migration, Network, Order
+from hostler.agent.messages import Disk, Image, Migration, Order, VmNetwork
 from hostler.control.vms.spec import DiskSpec, Size
 from hostler.control.vms.state import Booking, Claim, Power, Vm
 from hostler.model.resources import STORAGE, parse_resource
@@ -16,9 +16,10 @@ _MADE = ("stopped", "running", "paused")  # what a host reports of a VM that it 
 
 
 def power_at_home(vm: Vm) -> Power:
-    """Return how the VM is to be at its host: only what is booked may run.
+    """Return the power state that is ordered at home: only what is booked may run.
 
-    A VM without disks that makes way may start anywhere; with disks it stays: whoever has it removes them in the end.
+    A VM without disks that makes room may start anywhere. With disks it stays, since some host must remove them in the
+    end.
     """
     if vm.power == "absent":
         return "absent"
@@ -30,9 +31,9 @@ def power_at_home(vm: Vm) -> Power:
 
 
 def order_for(vm: Vm, host: str) -> Order | None:
-    """Return the order for a host by its id, or None where the VM is none of its business.
+    """Return the order for a host by its id, or None if the VM does not concern that host.
 
-    None too for what is known from a backup alone: a host that is ordered nothing leaves what it has as it is.
+    Also None if the booking is only known from a backup: a host without an order leaves the VM as it is.
     """
     if any(one is not None and one.host == host and is_of_a_backup(one) for one in (vm.home, vm.other)):
         return None
@@ -55,10 +56,10 @@ def is_of_a_backup(booking: Booking) -> bool:
 
 
 def order_for_remains(vm: Vm, host: str) -> Order:
-    """Return the order for a host that has something of a VM although nothing is booked there: it must not run.
+    """Return the order for a host with remains of a VM that is not booked there: it must not run.
 
-    Disks of a VM that exists stay. Local ones are all that is left of it; by those on shared storage some host must
-    know the VM, to remove them in the end: that is this one until the VM's own host has said that it has it.
+    Disks of an existing VM stay. Local disks are all that is left of it. For disks on shared storage, some host must
+    know the VM to remove them in the end: this host, until the VM's own host reports that it has the VM.
     """
     if vm.is_gone or not vm.spec.disks:
         return _order(vm, None, vm.generation, "absent", None)
@@ -69,7 +70,7 @@ def order_for_remains(vm: Vm, host: str) -> Order:
 
 
 def _kept(order: Order) -> Order:
-    """Return an order that leaves disks on shared storage to another host; where there are none, the order as it is."""
+    """Return an order that leaves disks on shared storage to another host; unchanged if there are none."""
     return _replace(order, keeps_shared=any(disk.storage for disk in order.disks))
 
 
@@ -93,7 +94,7 @@ def _order(vm: Vm, claim: Claim | None, generation: int, power: Power, migration
         cpu_millis=size.cpu_millis,
         memory_bytes=size.memory_bytes,
         disks=tuple(_disk(disk) for disk in spec.disks),
-        network=Network(kind=spec.network.kind, bridge=spec.network.bridge),
+        network=VmNetwork(kind=spec.network.kind, bridge=spec.network.bridge),
         devices=tuple(f"{kind}:{index}" for kind, index in zip(kinds, devices, strict=False)),
         restarts=vm.restarts,
         migration=migration,
@@ -106,7 +107,7 @@ def _order(vm: Vm, claim: Claim | None, generation: int, power: Power, migration
 
 
 def _ordered_size(vm: Vm, claim: Claim | None) -> Size:
-    """Return the cpu and memory that are ordered: those of the spec, but not more than is booked for a VM that runs."""
+    """Return the ordered cpu and memory: those of the spec, but at most what is booked if the VM runs."""
     return vm.wanted if claim is None or not claim.is_bound else vm.wanted.at_most(claim.size)
 
 

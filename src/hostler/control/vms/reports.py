@@ -1,7 +1,7 @@
-"""What agents report of a VM, carried into its books. Pure; any replica does it, in the transaction of the report.
+"""Applies agents' reports to a VM's bookings. Pure; any replica does it, in the transaction of the report.
 
-Room returns to the engine here and only here: when the host says that the VM has stopped, shrunk, left or gone.
-Reports of a generation that was never ordered from that host change nothing.
+Room returns to the engine only here: when the host reports that the VM has stopped, shrunk, left or gone. A report of a
+generation that was never ordered from that host changes nothing. Owners get one event for each change of a VM's state.
 """
 
 from __future__ import annotations
@@ -10,16 +10,25 @@ import re
 
 import msgspec
 
-from hostler.agent.drivers.driver import DiskMissingError, StorageUnavailableError
+from hostler.agent.driver import DiskMissingError, StorageUnavailableError
 from hostler.agent.messages import VmReport
 from hostler.control.vms.guests import departures, with_run
-from hostler.control.vms.moving import given_up, has_failed, other_gone, other_lost, other_reported, source_lost
+from hostler.control.vms.moves import (
+    abort_move,
+    apply_target_report,
+    has_failed,
+    leave_second_host,
+    lose_second_host,
+    lose_source,
+)
 from hostler.control.vms.orders import is_of_a_backup, order_for, power_at_home
-from hostler.control.vms.settling import DISK_GONE, HOST_GONE, ended, homeless, settled
-from hostler.control.vms.state import Change, Vm
-from hostler.control.vms.words import with_word
+from hostler.control.vms.settlement import DISK_GONE, HOST_GONE, leave_last_host, mark_gone, settle_vm
+from hostler.control.vms.state import Vm, VmChange, state_of
 
-__all__ = ["gone", "had_disk", "heard", "is_old_news", "lost", "missing", "reported", "silent"]
+__all__ = [
+    "apply_absence", "apply_missing", "apply_report", "had_disk", "is_old_news", "lose_host", "mark_heard",
+    "mark_unknown", "with_status_notice",
+]  # fmt: skip
 
 _replace = msgspec.structs.replace
 _NEVER_MADE = ("", "absent", "creating")
@@ -27,15 +36,15 @@ _MADE = ("stopped", "starting", "running", "paused", "stopping")
 _CAME_WITHOUT = "its host came back without it: its disk is gone"
 
 
-def reported(vm: Vm, host: str, report: VmReport) -> Change:
-    """Take in how a host found a VM; absent by an order of its age is gone."""
-    return with_word(vm, _reported(vm, host, _by_name(vm, report)))
+def apply_report(vm: Vm, host: str, report: VmReport) -> VmChange:
+    """Apply how a host found a VM; absent by its current order means gone."""
+    return with_status_notice(vm, _reported(vm, host, _by_name(vm, report)), host)
 
 
 def _by_name(vm: Vm, report: VmReport) -> VmReport:
-    """Return a report whose trouble calls the VM by its name: hosts know it by its id, and its owner does not.
+    """Return a report whose problem calls the VM by its name: hosts only know its id, owners only its name.
 
-    Paths and names on the host that only contain the id stay, and so do hints: they may hold commands.
+    Paths and names on the host that merely contain the id stay, and so do hints: they may hold commands.
     """
     trouble = report.trouble
     if trouble is None or vm.id not in trouble.message:
@@ -44,12 +53,12 @@ def _by_name(vm: Vm, report: VmReport) -> VmReport:
     return _replace(report, trouble=_replace(trouble, message=message))
 
 
-def gone(vm: Vm, host: str, generation: int = 0) -> Change:
-    """Take in that a host has nothing of the VM any more, by an order of that generation where it tells (not 0)."""
-    return with_word(vm, _gone(vm, host, generation))
+def apply_absence(vm: Vm, host: str, generation: int = 0) -> VmChange:
+    """Record that a host has nothing of the VM any more, by an order of that generation (0: unknown)."""
+    return with_status_notice(vm, _gone(vm, host, generation), host)
 
 
-def _reported(vm: Vm, host: str, report: VmReport) -> Change:
+def _reported(vm: Vm, host: str, report: VmReport) -> VmChange:
     if report.state == "absent" and report.generation:
         order = order_for(vm, host)
         if order is not None and order.power == "absent" and order.generation == report.generation:
@@ -57,100 +66,102 @@ def _reported(vm: Vm, host: str, report: VmReport) -> Change:
     if vm.home is not None and vm.home.host == host:
         return _at_home(vm, report)
     if vm.other is not None and vm.other.host == host:
-        return other_reported(vm, report)
-    return Change(vm=vm)
+        return apply_target_report(vm, report)
+    return VmChange(vm=vm)
 
 
-def _gone(vm: Vm, host: str, generation: int = 0) -> Change:
+def _gone(vm: Vm, host: str, generation: int = 0) -> VmChange:
     if is_old_news(vm, host, generation):
-        return Change(vm=vm)
+        return VmChange(vm=vm)
     if vm.other is not None and vm.other.host == host:
-        return other_gone(vm)
+        return leave_second_host(vm)
     if vm.home is None or vm.home.host != host or power_at_home(vm) != "absent":
-        return Change(vm=vm)
+        return VmChange(vm=vm)
     facts = departures(vm.run, vm.disk)
     vm = _without_home(vm)
     if vm.power == "absent":
-        return Change(vm=ended(vm) if vm.other is None else vm, facts=facts)
+        return VmChange(vm=mark_gone(vm) if vm.other is None else vm, facts=facts)
     if vm.power == "stopped":
-        return Change(vm=_replace(vm, observed_generation=vm.generation), facts=facts)
+        return VmChange(vm=_replace(vm, observed_generation=vm.generation), facts=facts)
     vm, fact = with_run(vm)
-    return Change(vm=vm, facts=(*facts, fact))
+    return VmChange(vm=vm, facts=(*facts, fact))
 
 
 def is_old_news(vm: Vm, host: str, generation: int) -> bool:
-    """Say whether a host that has nothing of a VM by an order of that age has another one now: it may be back."""
+    """Say whether an absence belongs to an older order than the host's current one: the VM may be back."""
     order = order_for(vm, host)
     return bool(generation) and order is not None and generation != order.generation
 
 
-def silent(vm: Vm) -> Change:
-    """Note that nobody hears from its host: how it is is not known, and nothing else follows from that."""
-    return Change(vm=vm if vm.is_unknown or vm.home is None else _replace(vm, is_unknown=True))
+def mark_unknown(vm: Vm) -> VmChange:
+    """Note that its host is silent: the VM's state is unknown, and nothing else follows."""
+    return VmChange(vm=vm if vm.is_unknown or vm.home is None else _replace(vm, is_unknown=True))
 
 
-def heard(vm: Vm) -> Change:
+def mark_heard(vm: Vm) -> VmChange:
     """Note that its host is heard again."""
-    return Change(vm=_replace(vm, is_unknown=False) if vm.is_unknown else vm)
+    return VmChange(vm=_replace(vm, is_unknown=False) if vm.is_unknown else vm)
 
 
-def lost(vm: Vm, host: str, disk_gone: str = DISK_GONE) -> Change:
-    """Take in proof that a host runs nothing any more. Without such proof this must not be called.
+def lose_host(vm: Vm, host: str, disk_gone: str = DISK_GONE) -> VmChange:
+    """Record proof that a host runs nothing any more. Never call this without such proof.
 
-    A VM that may start elsewhere does, as soon as no other host has anything of it; one whose disk lay there is lost
-    with it, until it is deleted. ``disk_gone``: what its owner is told then.
+    A VM that may start elsewhere does, as soon as no other host has anything of it. A VM with a local disk there is
+    lost, until it is deleted. ``disk_gone``: the text for its owner.
     """
     if vm.other is not None and vm.other.host == host:
-        return other_lost(vm)
+        return lose_second_host(vm)
     if vm.home is None or vm.home.host != host:
-        return Change(vm=vm)
+        return VmChange(vm=vm)
     if is_of_a_backup(vm.home) and vm.spec.is_movable:
-        return Change(vm=vm)  # another host may have it by now: once all have said what they have, this is asked again
+        return VmChange(
+            vm=vm
+        )  # another host may have it by now: once all have said what they have, this is asked again
     move = vm.move if vm.other is None else None  # a move that has no target yet
     facts = departures(vm.run, vm.disk, vm.grow, move)
     vm = _replace(vm, grow=None, generation=vm.generation + 1)
     if vm.other is not None:
-        change = source_lost(vm)
+        change = lose_source(vm)
         change = _replace(change, vm=_without_home(change.vm))
     else:
         unmoved = "" if vm.moving is None else f"the move is given up: {HOST_GONE}"
-        change = homeless(_without_home(_replace(vm, move=None, moving=None)), disk_gone)
+        change = leave_last_host(_without_home(_replace(vm, move=None, moving=None)), disk_gone)
         change = _replace(change, unmoved=unmoved or change.unmoved)
     return _replace(change, facts=(*facts, *change.facts))
 
 
 def had_disk(vm: Vm, host: str) -> bool:
-    """Say whether a VM that is to be on a host had a disk there, by what the host reported last."""
+    """Say whether a VM that belongs on a host had a disk there, by the host's last report."""
     is_at_home = vm.home is not None and vm.home.host == host and vm.power != "absent"
     return is_at_home and not vm.spec.is_movable and vm.reported not in _NEVER_MADE
 
 
-def missing(vm: Vm, host: str) -> Change:
-    """Take in that a host which told all that it has does not have the VM, nor an order to make it.
+def apply_missing(vm: Vm, host: str) -> VmChange:
+    """Record that a complete list of a host has neither the VM nor an order to create it.
 
-    That is proof for this VM. A disk that lay there is lost: made anew, it would look as if nothing had happened. A VM
-    without one is made there again, by its order.
+    For this VM, that is proof. A local disk is lost: a new one would hide the loss. A VM without one is created there
+    again, by its order.
     """
     order = order_for(vm, host)
     if order is not None and order.power == "absent":
-        return gone(vm, host)
+        return apply_absence(vm, host)
     if had_disk(vm, host):
-        return lost(vm, host, _CAME_WITHOUT)
+        return lose_host(vm, host, _CAME_WITHOUT)
     if vm.home is not None and vm.home.host == host and vm.reported not in ("", "absent"):
-        return reported(vm, host, VmReport(vm=vm.id, state="absent"))
-    return Change(vm=vm)
+        return apply_report(vm, host, VmReport(vm=vm.id, state="absent"))
+    return VmChange(vm=vm)
 
 
-def _at_home(vm: Vm, report: VmReport) -> Change:
+def _at_home(vm: Vm, report: VmReport) -> VmChange:
     home = vm.home
     assert home is not None
     if report.generation > home.generation:
-        return Change(vm=vm)  # of an order that we never gave
+        return VmChange(vm=vm)  # of an order that we never gave
     if _is_disk_missing(vm, report):
-        return lost(vm, home.host, f"its disk is no longer on {home.name}")
+        return lose_host(vm, home.host, f"its disk is no longer on {home.name}")
     if _is_out_of_reach(report):
         vm = _replace(vm, trouble=report.trouble, failed_generation=report.failed_generation, is_unknown=False)
-        return Change(vm=vm)
+        return VmChange(vm=vm)
     vm = _replace(
         vm,
         reported=report.state,
@@ -162,14 +173,14 @@ def _at_home(vm: Vm, report: VmReport) -> Change:
         is_unknown=False,
     )
     if vm.moving is not None and vm.moving.phase == "copying" and has_failed(report, home.generation):
-        return given_up(vm, report.trouble.message if report.trouble is not None else "")
-    return settled(vm)
+        return abort_move(vm, report.trouble.message if report.trouble is not None else "")
+    return settle_vm(vm)
 
 
 def _is_disk_missing(vm: Vm, report: VmReport) -> bool:
-    """Say whether a host has found, by its newest order, that a disk which it made once is gone.
+    """Say whether a host found, by its newest order, that a disk which it once created is gone.
 
-    One on shared storage may only be out of its reach: the VM stays blocked there.
+    A disk on shared storage may only be out of reach: the VM stays blocked there.
     """
     assert vm.home is not None
     is_missing = report.trouble is not None and report.trouble.code == DiskMissingError.code
@@ -178,13 +189,13 @@ def _is_disk_missing(vm: Vm, report: VmReport) -> bool:
 
 
 def _is_out_of_reach(report: VmReport) -> bool:
-    """Say whether a host cannot see a VM because its storage is unavailable: it is as it was."""
+    """Say whether a host cannot see a VM because its storage is unavailable: the VM is as it was."""
     is_unavailable = report.trouble is not None and report.trouble.code == StorageUnavailableError.code
     return is_unavailable and report.state == "absent"
 
 
 def _without_home(vm: Vm) -> Vm:
-    """Return a VM that is on no host; what it claimed there has left."""
+    """Return a VM that is on no host; its claims there have left."""
     return _replace(
         vm,
         run=None,
@@ -197,3 +208,31 @@ def _without_home(vm: Vm) -> Vm:
         is_unknown=False,
         is_evicted=False,
     )
+
+
+_SOMEWHERE = ("running", "paused")
+
+
+def with_status_notice(before: Vm, change: VmChange, host: str) -> VmChange:
+    """Return a change with a note about the VM's new state, if that differs from the old one."""
+    word, home = _word(change.vm), change.vm.home
+    is_elsewhere = home is not None and home.host != host
+    if not word or word == _word(before) or is_elsewhere:
+        return change
+    return msgspec.structs.replace(change, notes=(*change.notes, word))
+
+
+def _word(vm: Vm) -> str:
+    """Describe a VM's state once it is reached; empty while it is on the way."""
+    if vm.is_gone:
+        return "deleted"
+    state = state_of(vm)
+    if state == "resizing":
+        state = "paused" if vm.reported == "paused" else "running"
+    if vm.home is None:
+        return "stopped" if state == "stopped" else ""
+    if state in _SOMEWHERE:
+        return f"{state} on {vm.home.name}"
+    if state == "failed" and vm.trouble is not None:
+        return f"failed on {vm.home.name}: {vm.trouble.message}"
+    return "stopped" if state == "stopped" else ""

@@ -1,7 +1,7 @@
-"""What a user asks for when creating or resizing a VM: one struct for REST, for the database and for answers.
+"""What a user asks for when creating or resizing a VM: one struct for REST, the database and answers.
 
-Amounts are text as everywhere ("2", "500m", "4Gi"); ``checked`` refuses what can never be right and writes amounts in
-their shortest form, so equal wishes are equal bytes. Constraints have the words of a fleet file.
+Amounts are text as everywhere ("2", "500m", "4Gi"). ``check_vm_spec`` rejects invalid specs and writes amounts in their
+shortest form, so equal specs are equal bytes. Constraints use the words of a fleet file.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Meta
 
 from hostler.config.entries import Int32, Quantity, means
-from hostler.config.fleet_file import DeviceRequestEntry
-from hostler.config.fleet_file_terms import (
+from hostler.config.fleet.file import DeviceRequestEntry
+from hostler.config.fleet.file_terms import (
     GuestTermEntry,
     SpreadEntry,
     TermEntry,
@@ -22,15 +22,16 @@ from hostler.config.fleet_file_terms import (
     WeightedGuestTermEntry,
     WeightedTermEntry,
 )
-from hostler.control.vms.names import not_a_name
-from hostler.control.vms.units import guess
+from hostler.control.vms.names import name_error
+from hostler.control.vms.units import guess_unit
 from hostler.errors import InputError, QuantityError
 from hostler.model import CPU, MEMORY
+from hostler.model.hosts import HOSTNAME
 from hostler.model.resources import STORAGE, format_resource, parse_resource
 
 __all__ = [
     "HOST_NAME", "DiskSpec", "ImageSpec", "NetworkSpec", "Size", "VmSpec", "check_labels", "check_selector",
-    "check_texts", "check_word", "checked", "size_of",
+    "check_texts", "check_vm_spec", "check_word", "size_of",
 ]  # fmt: skip
 
 _MOST_CPU = 1_000_000
@@ -47,7 +48,7 @@ _LISTS = (
     "preferred_anti_affinity", "spread",
 )  # fmt: skip
 _OURS = "hostler/"  # what keys begin with that only the service gives, to hosts
-HOST_NAME = "kubernetes.io/hostname"  # the topology of a single host; the service gives it, too
+HOST_NAME = HOSTNAME  # the service gives it to each host, too
 _MAX_LABELS = 64
 _MAX_LABEL = 253
 _HEX = frozenset("0123456789abcdef")
@@ -72,7 +73,7 @@ class DiskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is behind a VM's network card."""
+    """What a VM's network card is connected to."""
 
     kind: Annotated[
         Literal["none", "user", "bridge"],
@@ -82,7 +83,7 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class VmSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a VM needs, and where it may be."""
+    """What a VM needs, and where it may run."""
 
     cpu: Annotated[Quantity, means("Processors, such as 2 or 500m.")]
     memory: Annotated[Quantity, means("Memory, such as 4Gi.")]
@@ -90,7 +91,7 @@ class VmSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     devices: Annotated[list[DeviceRequestEntry], means("Devices, or shares of them, that it needs.")] = []
     kernel: Annotated[Path, means("A kernel under an image root, to boot directly.")] = ""
     initrd: Annotated[Path, means("An initial file system under an image root.")] = ""
-    kernel_arguments: Annotated[str, Meta(max_length=2048), means("What the kernel is told.")] = ""
+    kernel_arguments: Annotated[str, Meta(max_length=2048), means("The kernel's command line.")] = ""
     network: Annotated[NetworkSpec, means("Its network.")] = NetworkSpec()
     labels: Annotated[dict[str, str], means("Names with values by which others may choose it.")] = {}
     priority: Annotated[Int32, means("Higher ones are placed first, and may take the room of lower ones.")] = 0
@@ -103,7 +104,7 @@ class VmSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = "keep"
     host_name: Annotated[str, means("The only host that will do.")] = ""
     host_selector: Annotated[dict[str, str], means("Labels that its host must have, with these values.")] = {}
-    host_affinity: Annotated[list[TermEntry], means("Terms of which its host must match at least one.")] = []
+    host_affinity: Annotated[list[TermEntry], means("Its host must match at least one of these terms.")] = []
     preferred_hosts: Annotated[list[WeightedTermEntry], means("Terms that it would like its host to match.")] = []
     tolerations: Annotated[list[TolerationEntry], means("Taints that do not keep it away.")] = []
     affinity: Annotated[list[GuestTermEntry], means("VMs that it must be near to.")] = []
@@ -162,7 +163,7 @@ def size_of(spec: VmSpec) -> Size:
 _parsed = lru_cache(maxsize=4096)(parse_resource)
 
 
-def checked(spec: VmSpec) -> VmSpec:
+def check_vm_spec(spec: VmSpec) -> VmSpec:
     """Return a spec with its amounts in their shortest form, disks rounded up to whole sectors of 512 bytes.
 
     InputError for what can never be right; it names the field.
@@ -215,7 +216,7 @@ def _check_devices(spec: VmSpec) -> None:
 
 
 def check_labels(place: str, labels: dict[str, str]) -> None:
-    """Refuse labels that nobody could write down again, and those that the service itself gives to hosts."""
+    """Reject labels that cannot be written in a file, and those that the service itself gives to hosts."""
     check_selector(place, labels)
     for key in labels:
         if key.startswith(_OURS) or key == HOST_NAME:
@@ -224,7 +225,7 @@ def check_labels(place: str, labels: dict[str, str]) -> None:
 
 
 def check_selector(place: str, labels: dict[str, str]) -> None:
-    """Refuse labels to select by that nobody could write down again."""
+    """Reject selector labels that cannot be written in a file."""
     if len(labels) > _MAX_LABELS:
         raise InputError(f"{place}: {len(labels)} of them", hint=f"there are at most {_MAX_LABELS}")
     for key, value in labels.items():
@@ -238,10 +239,10 @@ def _amount(place: str, resource: str, value: Quantity, *, least: int, most: int
     try:
         amount = parse_resource(resource, value)
     except QuantityError as error:
-        raise QuantityError(f"{place}: {error.message}", hint=f"{guess(resource, value)}{error.hint}") from None
+        raise QuantityError(f"{place}: {error.message}", hint=f"{guess_unit(resource, value)}{error.hint}") from None
     if not least <= amount <= most:
         low, high = format_resource(resource, least), format_resource(resource, most)
-        hint = f"{guess(resource, value) if amount < least else ''}{low} to {high}"
+        hint = f"{guess_unit(resource, value) if amount < least else ''}{low} to {high}"
         raise QuantityError(f"{place}: {format_resource(resource, amount)} is out of range", hint=hint)
     return format_resource(resource, amount)
 
@@ -300,4 +301,4 @@ def check_word(place: str, word: str) -> None:
     """Refuse a name that is not a plain word; none at all is fine."""
     is_plain = all(letter.isalnum() or letter in "-_." for letter in word) and word.isascii()
     if len(word) > 63 or not is_plain or word[:1] in ("-", "."):
-        raise not_a_name(place, word)
+        raise name_error(place, word)

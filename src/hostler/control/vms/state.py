@@ -15,7 +15,10 @@ from hostler.agent.messages import Trouble
 from hostler.control.vms.spec import Size, VmSpec, size_of
 from hostler.model import Event
 
-__all__ = ["Booking", "Change", "Claim", "Leaving", "Move", "Power", "State", "Vm", "is_settled", "state_of"]
+__all__ = [
+    "Booking", "Claim", "Leaving", "Move", "Power", "State", "Vm", "VmChange", "is_settled", "merge_changes",
+    "state_of",
+]  # fmt: skip
 
 Power = Literal["running", "stopped", "paused", "absent"]
 State = Literal[
@@ -80,7 +83,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     restarts: int = 0
     resized: int = 0  # the generation in which another size was ordered
     is_protected: bool = False
-    fails_unplaced: bool = False  # on_unplaceable=fail: it goes when nobody has room for it, nor makes any
+    fails_unplaced: bool = False  # on_unplaceable=fail: it is dropped if there is no room, and none is being made
     home: Booking | None = None
     other: Booking | None = None
     run: Claim | None = None
@@ -102,7 +105,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed_generation: int = 0
     why: str = ""  # why it waits for a place
     waits_since_ns: int = 0  # since when it waits for a place again; 0: it does not, or has since it was created
-    is_gone: bool = False  # nobody has anything of it any more
+    is_gone: bool = False  # no host has anything of it any more
 
     @property
     def wanted(self) -> Size:
@@ -121,7 +124,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_undecided(self) -> bool:
-        """Say whether it is to be placed at once or not at all, and nobody has said yet which."""
+        """Say whether it must be placed at once, and that is not decided yet."""
         return self.fails_unplaced and not self.is_gone and not self.why
 
     @property
@@ -136,8 +139,8 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What a transition makes of a VM: how it is then, what the engine is told, and whose orders are new."""
+class VmChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a transition: the new VM, facts for the engine, and hosts with new orders."""
 
     vm: Vm
     facts: tuple[Event, ...] = ()
@@ -145,6 +148,18 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()  # for people
     failed: str = ""  # why nothing of what is still wanted will ever come true
     unmoved: str = ""  # why a move will never come true; what else is wanted may
+
+
+def merge_changes(first: VmChange, second: VmChange) -> VmChange:
+    """Return two changes of one VM as one; the second was made from the VM that the first left."""
+    return VmChange(
+        vm=second.vm,
+        facts=(*first.facts, *second.facts),
+        hosts=tuple(dict.fromkeys((*first.hosts, *second.hosts))),
+        notes=(*first.notes, *second.notes),
+        failed=first.failed or second.failed,
+        unmoved=first.unmoved or second.unmoved,
+    )
 
 
 def is_settled(vm: Vm, generation: int) -> bool:

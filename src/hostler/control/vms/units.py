@@ -1,4 +1,4 @@
-"""Guesses which amount of memory or disk was meant, for hints: other programs write 4GB, or a bare 4."""
+"""Guesses which amount of memory or disk was meant, for hints: other programs write 4GB, or just 4."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from hostler.config.entries import Quantity
 from hostler.model import CPU, MEMORY
 
-__all__ = ["guess"]
+__all__ = ["guess_unit"]
 
 _BARE = re.compile(r"[1-9][0-9]{0,5}")  # more digits are bytes, and meant so
 _FOREIGN = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<suffix> ?(?P<letter>[kmgtp])i?b?)", re.IGNORECASE)
@@ -15,8 +15,8 @@ _OWN = frozenset(("k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi"))
 _MANY_GIB = 128  # a bare number from here on is rather one of MiB
 
 
-def guess(resource: str, value: Quantity) -> str:
-    """Return a question about an amount that was refused; empty where nothing can be guessed."""
+def guess_unit(resource: str, value: Quantity) -> str:
+    """Return a question about a rejected amount; empty if there is no good guess."""
     text = str(value).strip()
     if resource == CPU:
         return ""

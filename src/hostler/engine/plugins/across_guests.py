@@ -1,7 +1,7 @@
-"""Filters ``ports``, ``spread``, ``guest_affinity``, scorers ``near_guests``, ``even_spread``: other guests matter.
+"""Filters ``ports``, ``spread``, ``guest_affinity`` and scorers ``near_guests``, ``even_spread``: rules about peers.
 
-They run inside the kernels on counters per domain (``engine.asks``, ``engine.kernels_guests``); these classes name
-them, say what cures their refusals, and read their arguments.
+They run inside the kernels on counters per domain (``policy.peer_rules``, ``kernels.guests``). The classes here name
+them, declare what cures their rejections, and read their arguments.
 """
 
 from __future__ import annotations
@@ -10,42 +10,96 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from hostler.engine.framework import Wake
-from hostler.engine.kernels_layout import OP_GUEST_AFFINITY, OP_GUEST_SPREAD
-from hostler.engine.tables import Table
+from hostler.engine.cluster.tables import Table
+from hostler.engine.kernels.layout import OP_GUEST_AFFINITY, OP_GUEST_SPREAD
 from hostler.engine.view import ClusterView
 from hostler.errors import InputError
 from hostler.model import GuestSpec, Spread
 from hostler.model.policies import Normalizer
+from hostler.model.reasons import ReasonKind, Wake, join_cures
 
 _CURES = frozenset(
     {Wake.ROOM_FREED, Wake.GUEST_PLACED, Wake.HOST_JOINED, Wake.MARKS_CHANGED, Wake.GUEST_CHANGED}
 )  # fmt: skip
 
 
-class Ports:
-    """Keep a guest off hosts where somebody has one of its ports."""
+class PortsFilter:
+    """Keep a guest off hosts where another guest uses one of its ports."""
 
     name = "ports"
-    cures = frozenset({Wake.ROOM_FREED, Wake.HOST_JOINED, Wake.GUEST_CHANGED})
+    reasons = (
+        ReasonKind(
+            plugin="ports",
+            code="port_taken",
+            meaning="Another guest on the host uses the port.",
+            subject="port",
+            is_resolvable=True,
+            cures=frozenset({Wake.ROOM_FREED, Wake.HOST_JOINED, Wake.GUEST_CHANGED}),
+        ),
+    )
+    cures = join_cures(reasons)
 
 
 class SpreadFilter:
-    """Keep a guest off domains that are too far ahead of the least."""
+    """Keep a guest off domains that are too far ahead of the domain with the fewest guests."""
 
     name = "spread"
-    cures = _CURES
+    reasons = (
+        ReasonKind(
+            plugin="spread",
+            code="skew_too_large",
+            meaning="The domain of the host already has too many of the counted guests for this spread.",
+            subject="term",
+            is_resolvable=True,
+            cures=_CURES,
+        ),
+        ReasonKind(
+            plugin="spread",
+            code="no_topology_label",
+            meaning="The host lacks the label that a spread counts by.",
+            subject="name",
+            is_resolvable=False,
+            cures=_CURES,
+        ),
+    )
+    cures = join_cures(reasons)
 
 
 class GuestAffinity:
-    """Keep a guest near to those it needs, and apart from those that one side does not want near."""
+    """Keep a guest near the guests it requires, and apart from guests if either side requires that."""
 
     name = "guest_affinity"
-    cures = _CURES
+    reasons = (
+        ReasonKind(
+            plugin="guest_affinity",
+            code="affinity_unmet",
+            meaning="No guest that this one must be near runs in the domain of the host.",
+            subject="term",
+            is_resolvable=False,
+            cures=_CURES,
+        ),
+        ReasonKind(
+            plugin="guest_affinity",
+            code="anti_affinity",
+            meaning="A guest that this one must be apart from runs in the domain of the host.",
+            subject="term",
+            is_resolvable=True,
+            cures=_CURES,
+        ),
+        ReasonKind(
+            plugin="guest_affinity",
+            code="existing_anti_affinity",
+            meaning="A guest in the domain of the host must be apart from this one.",
+            subject="term",
+            is_resolvable=True,
+            cures=_CURES,
+        ),
+    )
+    cures = join_cures(reasons)
 
 
 class NearGuests:
-    """Prefer hosts near the guests that somebody wants near, away from those somebody does not."""
+    """Prefer hosts near preferred guests, and away from guests to avoid, by the terms of both sides."""
 
     name = "near_guests"
     operation = OP_GUEST_AFFINITY
@@ -57,16 +111,16 @@ class NearGuests:
         pass
 
     def parameters(self, resources: Table[str]) -> Sequence[int]:
-        """Return nothing: shapes bring what it needs."""
+        """Return no parameters: shapes have the terms."""
         return ()
 
     def applies(self, spec: GuestSpec) -> bool:
-        """Say no: the cache knows, from what guests ask about each other."""
+        """Return False: the cache decides this from the peer rules."""
         return False
 
 
 class EvenSpread:
-    """Prefer domains with fewer of the guests to be spread; ``defaults`` spreads those of one owner."""
+    """Prefer domains with fewer of the guests to spread; ``defaults`` spreads the guests of one owner."""
 
     name = "even_spread"
     operation = OP_GUEST_SPREAD
@@ -81,9 +135,9 @@ class EvenSpread:
             raise InputError(f"even_spread: defaults: {error}") from error
 
     def parameters(self, resources: Table[str]) -> Sequence[int]:
-        """Return nothing: shapes bring what it needs."""
+        """Return no parameters: shapes have the constraints."""
         return ()
 
     def applies(self, spec: GuestSpec) -> bool:
-        """Say no: the cache knows, from what guests ask about each other."""
+        """Return False: the cache decides this from the peer rules."""
         return False

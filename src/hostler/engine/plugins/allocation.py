@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hostler.engine.kernels_layout import (
+from hostler.engine.cluster.tables import Table
+from hostler.engine.kernels.layout import (
     OP_BALANCED,
     OP_CAPACITY_RATIO,
     OP_LEAST_ALLOCATED,
     OP_MOST_ALLOCATED,
     PARAMS,
 )
-from hostler.engine.tables import Table
 from hostler.engine.view import ClusterView
 from hostler.errors import InputError
 from hostler.model import CPU, MEMORY, GuestSpec, amount_of
@@ -28,7 +28,7 @@ _MAX_POINTS = 11
 
 
 class _Allocation:
-    """What the four share: weighted resources."""
+    """The common part: weighted resources."""
 
     name = "allocation"
     operation = OP_LEAST_ALLOCATED
@@ -50,7 +50,7 @@ class _Allocation:
         return encoded
 
     def applies(self, spec: GuestSpec) -> bool:
-        """Say yes: every guest has a size."""
+        """Return True: every guest has a size."""
         return True
 
     def _more_arguments(self) -> tuple[str, ...]:
@@ -58,27 +58,27 @@ class _Allocation:
 
 
 class LeastAllocated(_Allocation):
-    """Prefer hosts of which more stays free."""
+    """Prefer hosts with a larger share of free resources."""
 
     name = "least_allocated"
     operation = OP_LEAST_ALLOCATED
 
 
 class MostAllocated(_Allocation):
-    """Prefer hosts of which less stays free."""
+    """Prefer hosts with a smaller share of free resources."""
 
     name = "most_allocated"
     operation = OP_MOST_ALLOCATED
 
 
 class Balanced(_Allocation):
-    """Prefer hosts whose resources become more evenly used; guests without any request are not scored."""
+    """Prefer hosts whose resources become more evenly used; guests without requests are not scored."""
 
     name = "balanced"
     operation = OP_BALANCED
 
     def applies(self, spec: GuestSpec) -> bool:
-        """Say whether the guest asks for any of the resources."""
+        """Say whether the guest requests any of the resources."""
         return any(amount_of(spec.requests, name) for name, _ in self._weights)
 
 

@@ -1,4 +1,4 @@
-"""Filter ``cordon``: a cordoned host takes nobody, except those who tolerate it."""
+"""Filter ``cordon``: a cordoned host takes only guests that tolerate it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hostler.engine.framework import Wake
-from hostler.engine.kernels_layout import Int16s, Int64s
+from hostler.engine.kernels.layout import Int16s, Int64s
 from hostler.engine.view import ClusterView
 from hostler.model import GuestSpec, Reason, Taint
+from hostler.model.reasons import ReasonKind, Wake, join_cures
 
 # The taint that Kubernetes lets daemons tolerate a cordon by.
 _CORDON_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -19,7 +19,16 @@ class Cordon:
     """Keep guests off cordoned hosts."""
 
     name = "cordon"
-    cures = frozenset({Wake.MARKS_CHANGED, Wake.HOST_JOINED})
+    reasons = (
+        ReasonKind(
+            plugin="cordon",
+            code="cordoned",
+            meaning="The host takes no new guests until it is uncordoned.",
+            is_resolvable=False,
+            cures=frozenset({Wake.MARKS_CHANGED, Wake.HOST_JOINED}),
+        ),
+    )
+    cures = join_cures(reasons)
     is_static = True
 
     def __init__(self, view: ClusterView, args: Mapping[str, object]) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hostler.engine.framework import Wake
-from hostler.engine.kernels_layout import Bools, Int16s, Int64s
+from hostler.engine.kernels.layout import Bools, Int16s, Int64s
 from hostler.engine.view import ClusterView
 from hostler.model import Expression, GuestSpec, Reason
 from hostler.model.policies import Normalizer
+from hostler.model.reasons import ReasonKind, Wake, join_cures
 
 AFFINITY_MISMATCH = "affinity_mismatch"
 SELECTOR_MISMATCH = "selector_mismatch"
@@ -20,7 +20,7 @@ _MAX_TEXT = 200
 
 
 def about(reason: Reason, spec: GuestSpec) -> Reason:
-    """Return a reason of this filter with what the guest asked for as its subject."""
+    """Return a reason of this filter with the guest's selector or terms as its subject."""
     if reason.code == SELECTOR_MISMATCH:
         if not reason.subject:  # very many reasons: positions are no longer told apart
             return reason
@@ -37,7 +37,25 @@ class HostAffinity:
     """Keep a guest to hosts that its selector and at least one of its required terms match."""
 
     name = "host_affinity"
-    cures = frozenset({Wake.MARKS_CHANGED, Wake.HOST_JOINED})
+    reasons = (
+        ReasonKind(
+            plugin="host_affinity",
+            code="selector_mismatch",
+            meaning="The host lacks labels that the guest selects.",
+            subject="labels",
+            is_resolvable=False,
+            cures=frozenset({Wake.MARKS_CHANGED, Wake.HOST_JOINED}),
+        ),
+        ReasonKind(
+            plugin="host_affinity",
+            code="affinity_mismatch",
+            meaning="The host matches no term of the guest's host affinity.",
+            subject="term",
+            is_resolvable=False,
+            cures=frozenset({Wake.MARKS_CHANGED, Wake.HOST_JOINED}),
+        ),
+    )
+    cures = join_cures(reasons)
     is_static = True
 
     def __init__(self, view: ClusterView, args: Mapping[str, object]) -> None:
@@ -45,7 +63,7 @@ class HostAffinity:
         self._reasons = view.reasons
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int16s | None:
-        """Return a code for the terms, or for the first selector that does not match (by position, see ``about``)."""
+        """Return a code for the terms, or for the first selector that does not match, by position (see ``about``)."""
         if not spec.host_selector and not spec.host_affinity:
             return None
         codes = np.zeros(len(rows), dtype=np.int16)
@@ -72,7 +90,7 @@ class PreferredHosts:
         self._marks = view.cluster.marks
 
     def applies(self, spec: GuestSpec) -> bool:
-        """Say whether the guest prefers anything."""
+        """Say whether the guest has preferences."""
         return bool(spec.preferred_hosts)
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:

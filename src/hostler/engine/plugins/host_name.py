@@ -1,4 +1,4 @@
-"""Filter ``host_name``: a guest that names its host goes there or nowhere."""
+"""Filter ``host_name``: a guest that names its host goes only there."""
 
 from __future__ import annotations
 
@@ -6,17 +6,26 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hostler.engine.framework import Wake
-from hostler.engine.kernels_layout import Int16s, Int64s
+from hostler.engine.kernels.layout import Int16s, Int64s
 from hostler.engine.view import ClusterView
 from hostler.model import GuestSpec, Reason
+from hostler.model.reasons import ReasonKind, Wake, join_cures
 
 
 class HostName:
     """Keep a guest off all hosts but the one it names."""
 
     name = "host_name"
-    cures = frozenset({Wake.HOST_JOINED})
+    reasons = (
+        ReasonKind(
+            plugin="host_name",
+            code="not_the_named_host",
+            meaning="The guest names another host.",
+            is_resolvable=False,
+            cures=frozenset({Wake.HOST_JOINED}),
+        ),
+    )
+    cures = join_cures(reasons)
     is_static = True
 
     def __init__(self, view: ClusterView, args: Mapping[str, object]) -> None:

@@ -1,7 +1,7 @@
-"""Scorer ``image_locality``: hosts that have a guest's images already need not fetch them.
+"""Scorer ``image_locality``: prefer hosts that already have a guest's images.
 
-kube-scheduler's ImageLocality: the size of every image that is there, scaled by how many hosts have it (so that one
-host with a rare image does not draw everybody), between 23 MB and 1000 MB per container, as 0 to 100.
+kube-scheduler's ImageLocality: the sum of the sizes of present images, each scaled by the share of hosts that have it
+(so that one host with a rare image does not attract all guests), between 23 MB and 1000 MB per container, as 0 to 100.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hostler.engine.kernels_layout import Int64s
+from hostler.engine.kernels.layout import Int64s
 from hostler.engine.view import ClusterView
 from hostler.model import GuestSpec
 from hostler.model.policies import Normalizer
@@ -36,7 +36,7 @@ class ImageLocality:
         return bool(spec.images)
 
     def evaluate(self, spec: GuestSpec, rows: Int64s) -> Int64s:
-        """Return 0 to 100 by the images that are there."""
+        """Return 0 to 100 by the present images."""
         marks = self._cluster.marks
         hosts = len(self._cluster)
         sums = np.zeros(len(rows), dtype=np.int64)

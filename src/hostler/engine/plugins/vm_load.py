@@ -1,15 +1,15 @@
-"""Scorers ``utilization`` and ``free_capacity``: what the VM strategies least_loaded and best_fit minimise.
+"""Scorers ``utilization`` and ``free_capacity``, which the VM strategies least_loaded and best_fit minimize.
 
-Both look at the host before the placement and give their scores as they are: a fraction, and an unbounded integer in
-which one core, 1000 MiB and 1000 GiB weigh the same (the reference's units; ``pack`` has comparable ones).
+Both score the host before the placement, without scaling: a fraction, and an unbounded integer in which one core, 1000
+MiB and 1000 GiB weigh the same (the units of the original service; ``pack`` has comparable ones).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hostler.engine.kernels_layout import OP_FREE_CAPACITY, OP_UTILIZATION
-from hostler.engine.tables import Table
+from hostler.engine.cluster.tables import Table
+from hostler.engine.kernels.layout import OP_FREE_CAPACITY, OP_UTILIZATION
 from hostler.engine.view import ClusterView
 from hostler.model import CPU, MEMORY, STORAGE, GuestSpec
 from hostler.model.policies import Normalizer
@@ -32,7 +32,7 @@ class Utilization:
         return [resources.number(name) for name in (CPU, MEMORY, STORAGE)]
 
     def applies(self, spec: GuestSpec) -> bool:
-        """Say yes: it looks at the host alone."""
+        """Return True: only the host counts."""
         return True
 
 

@@ -1,1 +1,1 @@
-"""The Kubernetes API: transport, credentials, typed errors, and list and watch that recover from everything."""
+"""The Kubernetes API: transport, credentials, typed errors, and lists and watches that recover from failures."""

@@ -1,8 +1,8 @@
 """How to reach an API server: from a kubeconfig, or from inside a pod.
 
-Looked for in the order of kubectl: the file that is named, those in KUBECONFIG, ``~/.kube/config``, the service account
-of the pod we run in. What we do not support is refused with a reason instead of failing later.
-Used by ``connect`` and by commands that show where they would go.
+The order is that of kubectl: the named file, the files in KUBECONFIG, ``~/.kube/config``, then the service account of
+the pod. Unsupported settings are rejected with a reason instead of failing later. Used by ``http`` and by commands that
+show where they would connect.
 """
 
 from __future__ import annotations
@@ -15,11 +15,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hostler.config.wording import quote
+from hostler.config.key_paths import quote
 from hostler.errors import HostlerError, InputError
-from hostler.kube.api.credentials import Credential, FileCredential, FixedCredential, Identity, TokenFile, read_token
-from hostler.kube.api.exec_plugin import ExecPlugin
-from hostler.kube.api.kubeconfig import Choice, Cluster, User, choose, read_kubeconfig
+from hostler.kube.api.credentials import (
+    ClientIdentity,
+    Credential,
+    ExecPlugin,
+    FileCredential,
+    FixedCredential,
+    TokenFile,
+    read_token,
+)
+from hostler.kube.api.kubeconfig import ChosenContext, KubeconfigCluster, KubeconfigUser, choose, read_kubeconfig
 from hostler.kube.api.tls import load_certificate, make_tls, read_pem
 
 __all__ = ["Access", "read_access"]
@@ -29,17 +36,17 @@ _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.
 
 
 class Access(msgspec.Struct, kw_only=True):
-    """A server, whom it must prove to be, and who we are to it."""
+    """The address of a server, how it must identify itself, and our own credentials."""
 
     server: str  # https://host:port, perhaps with a path; no slash at the end
     credential: Credential
     authority: bytes = b""  # PEM; empty: the system's
-    authority_file: Path | None = None  # that it stands in, where it does: it may change
+    authority_file: Path | None = None  # the file that holds the authority, if any: it may change
     is_insecure: bool = False
-    server_name: str = ""  # that its certificate must have; empty: the host of ``server``
+    server_name: str = ""  # the name in its certificate; empty: the host of ``server``
     namespace: str = "default"
     source: str = ""
-    notes: tuple[str, ...] = ()  # what a person should know
+    notes: tuple[str, ...] = ()  # notes for the user
 
     def __repr__(self) -> str:
         return f"Access({self.server!r}, source={self.source!r}, credential={type(self.credential).__name__})"
@@ -71,7 +78,7 @@ def _kubeconfig_paths(kubeconfig: Path | None, environment: Mapping[str, str], h
     named = [Path(word) for word in environment.get("KUBECONFIG", "").split(os.pathsep) if word]
     existing = [path for path in named if path.exists()]
     if named:
-        # Some may be missing, as with kubectl; if all are, reading the first says so.
+        # Some may be missing, as with kubectl; if all are, reading the first one reports it.
         return existing or named[:1]
     default = (home or Path.home()) / ".kube" / "config"
     return [default] if default.exists() else []
@@ -90,7 +97,7 @@ def _access_in_pod(environment: Mapping[str, str], folder: Path) -> Access:
     )
 
 
-def _access_of(choice: Choice, source: str) -> Access:
+def _access_of(choice: ChosenContext, source: str) -> Access:
     cluster, where = choice.cluster, f"{source}: context {quote(choice.context)}"
     is_in_file = bool(cluster.certificate_authority) and not cluster.certificate_authority_data
     try:
@@ -99,7 +106,7 @@ def _access_of(choice: Choice, source: str) -> Access:
             cluster.certificate_authority_data, cluster.certificate_authority, cluster.folder, "certificate-authority"
         )
         credential = _credential_of(choice.user, cluster, server)
-        # Now rather than at the first call: a certificate that cannot be used is an error of the file.
+        # Checked now and not at the first call: an unusable certificate is an error of the file.
         make_tls(authority, credential.identity, is_insecure=cluster.insecure_skip_tls_verify)
     except HostlerError as error:
         raise InputError(f"{where}: {error.message}", hint=error.hint) from None
@@ -117,7 +124,7 @@ def _access_of(choice: Choice, source: str) -> Access:
     )
 
 
-def _checked_server(cluster: Cluster) -> str:
+def _checked_server(cluster: KubeconfigCluster) -> str:
     if cluster.proxy_url:
         raise InputError("proxy-url is not supported", hint="reach the server directly, or through a tunnel")
     server = cluster.server.rstrip("/")
@@ -128,11 +135,11 @@ def _checked_server(cluster: Cluster) -> str:
     except ValueError:
         is_good = False
     if not is_good:
-        raise InputError("the cluster's server is no address", hint="it looks like https://HOST:6443")
+        raise InputError("the cluster's server is not a valid address", hint="it looks like https://HOST:6443")
     return server
 
 
-def _credential_of(user: User, cluster: Cluster, server: str) -> Credential:
+def _credential_of(user: KubeconfigUser, cluster: KubeconfigCluster, server: str) -> Credential:
     if why := _why_not(user):
         raise InputError(why, hint="use a token, a client certificate or an exec plugin")
     identity = _identity_of(user)
@@ -142,24 +149,24 @@ def _credential_of(user: User, cluster: Cluster, server: str) -> Credential:
     return FileCredential(lambda: _identity_of(user)) if has_files else FixedCredential(identity)
 
 
-def _identity_of(user: User) -> Identity:
-    """Read what a user shows; certificate and key must belong together, also while somebody replaces them."""
+def _identity_of(user: KubeconfigUser) -> ClientIdentity:
+    """Read a user's credentials. Certificate and key must match, also while their files are being replaced."""
     certificate = read_pem(user.client_certificate_data, user.client_certificate, user.folder, "client-certificate")
     key = read_pem(user.client_key_data, user.client_key, user.folder, "client-key")
     if bool(certificate) != bool(key):
-        raise InputError("a client certificate and its key go together, but one is missing", hint="check the user")
+        raise InputError("a client certificate needs its key, and one of the two is missing", hint="check the user")
     token = user.token.strip()
     if user.token_file and user.exec is None:
         token = read_token(Path(user.folder) / user.token_file)
-    identity = Identity(token=token, certificate=certificate, key=key)
+    identity = ClientIdentity(token=token, certificate=certificate, key=key)
     if certificate:
         load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity)
     return identity
 
 
-def _why_not(user: User) -> str:
+def _why_not(user: KubeconfigUser) -> str:
     if user.username or user.password:
-        return "user name and password are not supported: API servers have not taken them since 1.19"
+        return "user name and password are not supported: Kubernetes removed them in 1.19"
     if user.auth_provider is not None:
         return "auth-provider is not supported: it was removed from Kubernetes in 1.26"
     if user.impersonate:
@@ -167,18 +174,18 @@ def _why_not(user: User) -> str:
     if user.exec is None:
         return ""
     if user.exec.api_version not in _EXEC_VERSIONS:
-        return f"the exec plugin wants {quote(user.exec.api_version)}, which is not one of {', '.join(_EXEC_VERSIONS)}"
+        return f"the exec plugin needs {quote(user.exec.api_version)}, which is not one of {', '.join(_EXEC_VERSIONS)}"
     if user.exec.interactive_mode == "Always":
-        return "the exec plugin must ask a person (interactiveMode: Always), and there is none"
+        return "the exec plugin needs a terminal (interactiveMode: Always), and there is none"
     return ""
 
 
-def _cluster_info(cluster: Cluster, server: str) -> dict[str, object]:
-    """Return what a plugin is told about the cluster when it asks for it."""
+def _cluster_info(cluster: KubeconfigCluster, server: str) -> dict[str, object]:
+    """Return what a credential plugin receives about the cluster if it asks for it."""
     authority = read_pem(
         cluster.certificate_authority_data, cluster.certificate_authority, cluster.folder, "certificate-authority"
     )
-    info: dict[str, object] = {"server": server, "certificate-authority-data": authority}  # bytes become base64
+    info: dict[str, object] = {"server": server, "certificate-authority-data": authority}  # bytes are written as base64
     if cluster.tls_server_name:
         info["tls-server-name"] = cluster.tls_server_name
     if cluster.insecure_skip_tls_verify:

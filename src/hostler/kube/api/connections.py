@@ -1,8 +1,8 @@
-"""Kept connections for writes: one request, one answer, and never a second try.
+"""Kept-alive connections for writes: one request, one response, and never a second attempt.
 
 Binds are most of what a scheduler sends. aiohttp spends twice the processor time on each of them and repeats PUT and
-DELETE on its own when a kept connection breaks; here a write goes out once, and it is known whether it went out.
-Reads and watches, where answers are large or have no end, stay with aiohttp. Used by ``http``.
+DELETE on its own when a kept connection breaks. Here a write is sent once, and it is known whether it was sent. Reads
+and watches, with large or endless responses, stay with aiohttp. Used by ``http``.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from hostler.kube.api.answers import BufferedResponse, parse_answer
 
 __all__ = ["Connections", "NotSentError"]
 
-_MAX_IDLE_S = 15.0  # a server may drop what was idle for long, just when we use it
+_MAX_IDLE_S = 15.0  # a server may drop a connection that was idle for long, just when we use it
 _MAX_CONNECT_S = 10.0
 _CLOSE_S = 2.0
 
 
 class NotSentError(Exception):
-    """No connection, so nothing was sent; the cause says why."""
+    """No connection was made, so nothing was sent; the cause says why."""
 
 
 class _Connection(asyncio.Protocol):
-    """One connection; has at most one request on the way."""
+    """One connection with at most one request in flight."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> None:
         self.tls = tls
@@ -40,14 +40,14 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def exchange(self, request: bytes) -> asyncio.Future[BufferedResponse]:
-        """Send a request; the future is the answer."""
+        """Send a request; the future is the response."""
         self._received, self.is_reusable = b"", False
         self._waiter = self._loop.create_future()
         self._transport.write(request)
         return self._waiter
 
     def expire(self) -> None:
-        """The time is up."""
+        """Fail the request: its time is up."""
         self._fail(TimeoutError())
 
     def abort(self) -> None:
@@ -56,12 +56,12 @@ class _Connection(asyncio.Protocol):
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember the way out."""
+        """Keep the transport."""
         self._transport = transport  # type: ignore[assignment]  # of TCP and of TLS it is a Transport
         self.is_open = True
 
     def data_received(self, data: bytes) -> None:
-        """Finish when the answer is whole; bytes that nobody asked for make the connection useless."""
+        """Finish when the response is complete. Unexpected bytes make the connection unusable."""
         if self._waiter is None or self._waiter.done():
             self.abort()
             return
@@ -69,7 +69,7 @@ class _Connection(asyncio.Protocol):
         self._finish_if_whole()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail what is on the way, unless its end is the end of the connection."""
+        """Fail the request in flight, unless the end of the connection ends its response."""
         self.is_open = self.is_reusable = False
         if not self.closed.done():
             self.closed.set_result(None)
@@ -99,7 +99,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Connections:
-    """A pool of connections to one server; the freshest is used first."""
+    """A pool of connections to one server; the most recently used one is taken first."""
 
     def __init__(self, host: str, port: int, limit: int) -> None:
         self._host = host
@@ -111,7 +111,7 @@ class Connections:
     async def exchange(
         self, request: bytes, timeout_s: float, tls: ssl.SSLContext | None, server_name: str
     ) -> BufferedResponse:
-        """Send a request and return its answer; NotSentError where it never went out."""
+        """Send a request and return its response; NotSentError if it was never sent."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_s
         await self._take_slot(timeout_s)
@@ -137,7 +137,7 @@ class Connections:
             self._slots.release()
 
     async def close(self) -> None:
-        """End all connections and wait until they are gone."""
+        """End all connections and wait until they are closed."""
         self._idle.clear()
         connections = list(self._all)
         for connection in connections:

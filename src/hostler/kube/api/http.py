@@ -1,8 +1,10 @@
-"""The Transport to real API servers: HTTP/1.1, keep-alive, verified TLS; reads on aiohttp, writes on ``connections``.
+"""The transport to real API servers: HTTP/1.1, keep-alive, verified TLS. Reads use aiohttp, writes ``connections``.
 
-Every millisecond spent here is taken from the API server when both share a machine, so headers and time limits are made
-once and nothing happens per call that need not. Each write is tried once, whatever its method, because only the caller
-knows whether a second try would do harm; a refused credential is renewed and shown once more.
+Every millisecond spent here is taken from the API server if both share a machine. So headers and time limits are built
+once, and each call does only what it must. Each write is sent once, whatever its method, because only the caller knows
+whether repeating it is safe. A rejected credential is renewed and presented once more.
+
+``client_for`` makes a client from a kubeconfig in one call; most callers need only that.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import asyncio
 import functools
 import ssl
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -18,25 +21,25 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from hostler.errors import HostlerError
-from hostler.kube.api.access import Access
-from hostler.kube.api.answers import BufferedResponse
+from hostler.kube.api.access import Access, read_access
+from hostler.kube.api.answers import BufferedResponse, LineSplitter
+from hostler.kube.api.client import KubeClient
 from hostler.kube.api.connections import Connections, NotSentError
-from hostler.kube.api.credentials import Identity
-from hostler.kube.api.lines import LineSplitter
-from hostler.kube.api.network_failures import lost_answer, unsent
+from hostler.kube.api.credentials import ClientIdentity
+from hostler.kube.api.failures import lost_answer, unsent
 from hostler.kube.api.tls import Authority, make_tls
-from hostler.kube.api.transport import Request, TransportError
+from hostler.runtime.transport import Request, TransportError
 
-__all__ = ["AiohttpTransport"]
+__all__ = ["AiohttpTransport", "client_for"]
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MAX_CONNECT_S = 10.0
-_RENEW_PAUSE_S = 10.0  # between renewals that refusals cause: a plugin is slow, and a wrong user stays wrong
-_BUFFER_BYTES = 2**20  # received before the sender is told to wait; a list page is larger than aiohttp's default
+_RENEW_PAUSE_S = 10.0  # between renewals after rejections: a plugin is slow, and a wrong user stays wrong
+_BUFFER_BYTES = 2**20  # received before back-pressure; a list page is larger than aiohttp's default
 
 
 class AiohttpTransport:
-    """Carries requests to one server; made before or inside an event loop, used in one."""
+    """Sends requests to one server. May be made before or inside an event loop; used in one."""
 
     def __init__(self, access: Access, *, max_connections: int = 128) -> None:
         self._access = access
@@ -45,16 +48,16 @@ class AiohttpTransport:
         self._is_loopback = self._address.hostname in _LOOPBACK
         self._reads: aiohttp.ClientSession | None = None
         self._writes: Connections | None = None
-        self._identity: Identity | None = None
+        self._identity: ClientIdentity | None = None
         self._authority = Authority(access.authority, access.authority_file)
         self._tls: ssl.SSLContext | None = None
         self._headers: dict[tuple[str, str, bool], CIMultiDict[str]] = {}
-        self._heads: dict[tuple[str, str, str], str] = {}  # of writes, from the version to the length of the body
+        self._heads: dict[tuple[str, str, str], str] = {}  # for writes, from the HTTP version to the length of the body
         self._renewing = asyncio.Lock()
         self._renewed_at = float("-inf")
 
     async def send(self, request: Request) -> HttpResponse | BufferedResponse:
-        """Send a request and wait for the answer's headers."""
+        """Send a request and wait for the response headers."""
         identity = await self._current_identity()
         send_once = self._read if request.method == "GET" else self._write
         response = await send_once(request)
@@ -77,7 +80,7 @@ class AiohttpTransport:
             self._writes = Connections(self._address.hostname or "", port, self._max_connections)
         path = self._address.path + request.path
         if not (path.isascii() and path.isprintable() and " " not in path):
-            raise TransportError("a path that no server could have", may_have_acted=False)
+            raise TransportError("not a valid path", may_have_acted=False)
         head = f"{request.method} {path}{self._head_for(request)}{len(request.body)}\r\n\r\n"
         try:
             return await self._writes.exchange(
@@ -115,7 +118,7 @@ class AiohttpTransport:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=0, ttl_dns_cache=60
-            ),  # watches keep theirs: a limit could starve lists
+            ),  # watches keep their connections: a limit could starve lists
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("Accept-Encoding", "User-Agent"),
             trust_env=False,
@@ -145,8 +148,8 @@ class AiohttpTransport:
             self._headers[key] = headers
         return headers
 
-    async def _current_identity(self) -> Identity:
-        """Renew the credential if it is due, and take over an identity that changed."""
+    async def _current_identity(self) -> ClientIdentity:
+        """Renew the credential if it is due, and switch to an identity that changed."""
         credential = self._access.credential
         if credential.is_due():
             async with self._renewing:
@@ -158,8 +161,8 @@ class AiohttpTransport:
             self._take(identity, is_new_authority=is_new_authority)
         return identity
 
-    async def _renew_after_refusal(self, refused: Identity) -> bool:
-        """Say whether there is another identity to try than the one that was refused."""
+    async def _renew_after_refusal(self, refused: ClientIdentity) -> bool:
+        """Return whether there is another identity to try than the rejected one."""
         async with self._renewing:
             now = asyncio.get_running_loop().time()
             if self._access.credential.identity is refused and now - self._renewed_at >= _RENEW_PAUSE_S:
@@ -174,7 +177,7 @@ class AiohttpTransport:
         except HostlerError as error:
             raise TransportError(error.message, may_have_acted=False, hint=error.hint) from error
 
-    def _take(self, identity: Identity, *, is_new_authority: bool) -> None:
+    def _take(self, identity: ClientIdentity, *, is_new_authority: bool) -> None:
         is_new_certificate = self._identity is None or (
             (identity.certificate, identity.key) != (self._identity.certificate, self._identity.key)
         )
@@ -189,11 +192,11 @@ class AiohttpTransport:
 
 
 class HttpResponse:
-    """An answer of a real server."""
+    """A response of a real server."""
 
     def __init__(self, response: aiohttp.ClientResponse, access: Access, timeout_s: float) -> None:
         self.status = response.status
-        self.headers: Mapping[str, str] = response.headers  # takes names in any letters
+        self.headers: Mapping[str, str] = response.headers  # accepts names in any case
         self._response = response
         self._access = access
         self._timeout_s = timeout_s
@@ -206,7 +209,7 @@ class HttpResponse:
             raise lost_answer(self._access, error, self._timeout_s) from error
 
     async def line_batches(self) -> AsyncIterator[list[bytes]]:
-        """Iterate over a stream: the lines that each received piece completed."""
+        """Iterate over a stream: for each received piece, the lines that it completed."""
         splitter, content = LineSplitter(), self._response.content
         while True:
             try:
@@ -221,13 +224,13 @@ class HttpResponse:
                 yield lines
 
     async def close(self) -> None:
-        """Give the connection back, or end it where the body was not read."""
+        """Return the connection to the pool, or end it if the body was not read."""
         if self._response.content.at_eof():
             self._response.release()
         else:
             connection = self._response.connection
             if connection is not None and connection.transport is not None:
-                # A farewell of TLS waits for the server's, which may come after the loop ended; nobody waits for that.
+                # A TLS shutdown waits for the server's, which may come after the loop has ended, so abort instead.
                 connection.transport.abort()
             self._response.close()
 
@@ -236,3 +239,11 @@ class HttpResponse:
 def _time_limit(timeout_s: float) -> aiohttp.ClientTimeout:
     connect_s = min(timeout_s, _MAX_CONNECT_S) if timeout_s else _MAX_CONNECT_S
     return aiohttp.ClientTimeout(total=timeout_s or None, sock_connect=connect_s)
+
+
+def client_for(
+    kubeconfig: Path | None = None, context: str = "", *, user_agent: str = "hostler", max_connections: int = 128
+) -> KubeClient:
+    """Make a client; nothing is sent yet. Close it after use."""
+    transport = AiohttpTransport(read_access(kubeconfig, context), max_connections=max_connections)
+    return KubeClient(transport, user_agent=user_agent)

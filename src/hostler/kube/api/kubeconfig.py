@@ -1,7 +1,7 @@
-"""Kubeconfig files: read, merged as kubectl does, and one context of them picked.
+"""Read kubeconfig files, merge them as kubectl does, and choose one context.
 
-With several files the first that says something wins, entry by entry; paths in a file are relative to its folder.
-Nothing that these files say is shown in errors except names. Used by ``access``.
+If several files define an entry, the first one counts. Paths in a file are relative to its folder. Errors show names
+only, never other contents of these files. Used by ``access``.
 """
 
 from __future__ import annotations
@@ -13,21 +13,29 @@ from typing import TypeVar
 import msgspec
 
 from hostler.config.documents import parse_documents
-from hostler.config.wording import did_you_mean, quote
+from hostler.config.key_paths import did_you_mean, quote
 from hostler.errors import InputError
 
-__all__ = ["Choice", "Cluster", "ExecSettings", "Kubeconfig", "User", "choose", "read_kubeconfig"]
+__all__ = [
+    "ChosenContext",
+    "ExecSettings",
+    "Kubeconfig",
+    "KubeconfigCluster",
+    "KubeconfigUser",
+    "choose",
+    "read_kubeconfig",
+]
 
 
-class Part(msgspec.Struct, frozen=True, rename="kebab"):
-    """Base of what stands in a kubeconfig; fields that are not known are skipped. It holds secrets."""
+class KubeconfigPart(msgspec.Struct, frozen=True, rename="kebab"):
+    """Base of all parts of a kubeconfig. Unknown fields are skipped. It holds secrets."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(…)"
 
 
-class Cluster(Part, frozen=True, rename="kebab"):
-    """Where a server is and how it is recognised."""
+class KubeconfigCluster(KubeconfigPart, frozen=True, rename="kebab"):
+    """The address of a server and how it identifies itself."""
 
     server: str = ""
     certificate_authority: str = ""
@@ -35,18 +43,18 @@ class Cluster(Part, frozen=True, rename="kebab"):
     insecure_skip_tls_verify: bool = False
     tls_server_name: str = ""
     proxy_url: str = ""
-    folder: str = ""  # of the file that it stood in
+    folder: str = ""  # the folder of its file
 
 
-class EnvironmentEntry(Part, frozen=True):
+class EnvironmentEntry(KubeconfigPart, frozen=True):
     """A variable for a credential plugin."""
 
     name: str
     value: str = ""
 
 
-class ExecSettings(Part, frozen=True, rename="camel"):
-    """A program that gives credentials."""
+class ExecSettings(KubeconfigPart, frozen=True, rename="camel"):
+    """A program that prints credentials."""
 
     command: str
     api_version: str = ""
@@ -57,8 +65,8 @@ class ExecSettings(Part, frozen=True, rename="camel"):
     interactive_mode: str = ""
 
 
-class User(Part, frozen=True, rename="kebab"):
-    """Who one is."""
+class KubeconfigUser(KubeconfigPart, frozen=True, rename="kebab"):
+    """The credentials of a user."""
 
     client_certificate: str = ""
     client_certificate_data: str = ""
@@ -74,7 +82,7 @@ class User(Part, frozen=True, rename="kebab"):
     folder: str = ""
 
 
-class Context(Part, frozen=True):
+class KubeconfigContext(KubeconfigPart, frozen=True):
     """A cluster, a user and a namespace."""
 
     cluster: str = ""
@@ -82,55 +90,55 @@ class Context(Part, frozen=True):
     namespace: str = ""
 
 
-class NamedCluster(Part, frozen=True):
+class NamedCluster(KubeconfigPart, frozen=True):
     """An entry of the list of clusters."""
 
     name: str
-    cluster: Cluster | None = None
+    cluster: KubeconfigCluster | None = None
 
 
-class NamedUser(Part, frozen=True):
+class NamedUser(KubeconfigPart, frozen=True):
     """An entry of the list of users."""
 
     name: str
-    user: User | None = None
+    user: KubeconfigUser | None = None
 
 
-class NamedContext(Part, frozen=True):
+class NamedContext(KubeconfigPart, frozen=True):
     """An entry of the list of contexts."""
 
     name: str
-    context: Context | None = None
+    context: KubeconfigContext | None = None
 
 
-class _File(Part, frozen=True, rename="kebab"):
+class _File(KubeconfigPart, frozen=True, rename="kebab"):
     current_context: str = ""
     clusters: tuple[NamedCluster, ...] | None = None
     users: tuple[NamedUser, ...] | None = None
     contexts: tuple[NamedContext, ...] | None = None
 
 
-class Kubeconfig(Part, frozen=True):
+class Kubeconfig(KubeconfigPart, frozen=True):
     """All files together."""
 
-    source: str  # names the files in errors
+    source: str  # the names of the files, for errors
     current_context: str
-    clusters: dict[str, Cluster]
-    users: dict[str, User]
-    contexts: dict[str, Context]
+    clusters: dict[str, KubeconfigCluster]
+    users: dict[str, KubeconfigUser]
+    contexts: dict[str, KubeconfigContext]
 
 
-class Choice(Part, frozen=True):
-    """What a context stands for."""
+class ChosenContext(KubeconfigPart, frozen=True):
+    """The cluster, user and namespace that a context names."""
 
     context: str
-    cluster: Cluster
-    user: User
+    cluster: KubeconfigCluster
+    user: KubeconfigUser
     namespace: str
 
 
 def read_kubeconfig(paths: Sequence[Path]) -> Kubeconfig:
-    """Read and merge files; the first one that says something wins."""
+    """Read and merge files. The first file that defines an entry counts."""
     config = Kubeconfig(", ".join(map(str, paths)), "", {}, {}, {})
     for path in paths:
         file, folder = _read_file(path), str(path.absolute().parent)
@@ -138,7 +146,7 @@ def read_kubeconfig(paths: Sequence[Path]) -> Kubeconfig:
             if cluster.cluster is not None:
                 config.clusters.setdefault(cluster.name, msgspec.structs.replace(cluster.cluster, folder=folder))
         for user in file.users or ():
-            entry = msgspec.structs.replace(user.user or User(), folder=folder)
+            entry = msgspec.structs.replace(user.user or KubeconfigUser(), folder=folder)
             config.users.setdefault(user.name, entry)
         for context in file.contexts or ():
             if context.context is not None:
@@ -148,21 +156,23 @@ def read_kubeconfig(paths: Sequence[Path]) -> Kubeconfig:
     return config
 
 
-def choose(config: Kubeconfig, name: str = "") -> Choice:
-    """Pick a context, the current one unless another is named."""
+def choose(config: Kubeconfig, name: str = "") -> ChosenContext:
+    """Choose a context: the current one, unless another is named."""
     name = name or config.current_context
     if not name and len(config.contexts) == 1:
         name = next(iter(config.contexts))
     if not name:
         hint = "name one with --context, or run 'kubectl config use-context NAME'"
-        raise InputError(f"{config.source}: no context is chosen", hint=hint)
+        raise InputError(f"{config.source}: no current context is set", hint=hint)
     context = _find(config.contexts, name, "context", config.source)
     cluster = _find(config.clusters, context.cluster, "cluster", f"{config.source}: context {quote(name)}")
-    # A context without a user is one without credentials.
+    # A context without a user has no credentials.
     user = (
-        _find(config.users, context.user, "user", f"{config.source}: context {quote(name)}") if context.user else User()
+        _find(config.users, context.user, "user", f"{config.source}: context {quote(name)}")
+        if context.user
+        else KubeconfigUser()
     )
-    return Choice(name, cluster, user, context.namespace or "default")
+    return ChosenContext(name, cluster, user, context.namespace or "default")
 
 
 Entry = TypeVar("Entry")
@@ -171,7 +181,7 @@ Entry = TypeVar("Entry")
 def _find(entries: dict[str, Entry], name: str, kind: str, where: str) -> Entry:
     if name in entries:
         return entries[name]
-    hint = did_you_mean(name, entries) or f"the kubeconfig has no {kind}s at all"
+    hint = did_you_mean(name, entries) or f"the kubeconfig has no {kind}s"
     raise InputError(f"{where}: there is no {kind} {quote(name)}", hint=hint)
 
 
@@ -187,5 +197,5 @@ def _read_file(path: Path) -> _File:
     try:
         return msgspec.convert(data, _File)
     except msgspec.ValidationError as error:
-        # msgspec names the path and the kinds of values, never a value.
-        raise InputError(f"{path}: {error}", hint="is this a kubeconfig at all?") from None
+        # msgspec names the path and the types of values, never a value.
+        raise InputError(f"{path}: {error}", hint="is this a kubeconfig?") from None

@@ -1,8 +1,8 @@
 """A copy of one collection that stays current whatever happens to the connection.
 
-List, then watch from the list's version; a watch that ends is taken up where it was; a version that the server no
-longer has means a new list, compared with the copy, so that nobody misses a deletion. There is one loop and one
-watch at a time, and every way round the loop either made progress or waits. Used by the scheduler for each kind.
+List, then watch from the list's version. A watch that ends is resumed at its last version. If the server no longer has
+that version, list again and compare with the copy, so that no deletion is missed. There is one loop and one watch at a
+time, and every round of the loop either makes progress or waits. The scheduler runs one for each kind.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from contextlib import aclosing
 from typing import Generic
 
 from hostler.errors import HostlerError
-from hostler.kube.api.client import Broken, Client, SilentError
-from hostler.kube.api.clock import NANOSECONDS, Clock
+from hostler.kube.api.client import KubeClient, SilentError, UndecodableObject
 from hostler.kube.api.failures import ApiError
-from hostler.kube.api.patience import Backoff, Patience
 from hostler.kube.api.resources import Item, Resource
-from hostler.kube.api.store import Store, Update, is_newer
+from hostler.kube.api.store import CollectionStore, ObjectUpdate, is_newer
+from hostler.runtime.backoff import Backoff, BackoffRules
+from hostler.runtime.clock import NANOSECONDS, Clock
 
-__all__ = ["Reflector", "Update"]
+__all__ = ["ObjectUpdate", "Reflector"]
 
-_WAITS = Patience(first_s=1.0, limit_s=30.0)
+_WAITS = BackoffRules(first_s=1.0, limit_s=30.0)
 _ABSENT_WAIT_S = 30.0
-_LONG_NS = 30 * NANOSECONDS  # a watch that lasted so long counts as one that worked
-_MAX_MUTE = 2  # long watches in a row without a word, not even a bookmark, before the version itself is doubted
+_LONG_NS = 30 * NANOSECONDS  # a watch that lasted this long counts as successful
+_MAX_MUTE = 2  # silent long watches in a row, without even a bookmark, before the version itself is doubted
 
 
 class Reflector(Generic[Item]):
-    """Keeps ``store`` equal to a collection and tells of every difference, in order.
+    """Keeps ``store`` equal to a collection and reports every difference, in order.
 
-    ``synced`` is set when the first list is there (or the API is absent and may be). ``heard_at`` is when the
-    server was last heard: a view that is old must not be acted on rashly.
+    ``synced`` is set when the first list has arrived (or an optional API is absent). ``heard_at`` is when the server
+    last sent something: evictions must not rely on an old view.
     """
 
     def __init__(
         self,
-        client: Client,
+        client: KubeClient,
         resource: Resource[Item],
-        on_updates: Callable[[Resource[Item], list[Update[Item]]], None],
+        on_updates: Callable[[Resource[Item], list[ObjectUpdate[Item]]], None],
         *,
         clock: Clock,
         random: random.Random,
@@ -51,7 +51,7 @@ class Reflector(Generic[Item]):
         silence_s: float = 90.0,
     ) -> None:
         self.resource = resource
-        self.version = ""  # up to which all is known; empty: a list is needed
+        self.version = ""  # everything up to this version is known; empty: a list is needed
         self.synced = asyncio.Event()
         self.heard_at = 0
         self.relists = 0
@@ -67,20 +67,20 @@ class Reflector(Generic[Item]):
         self._fields = fields
         self._timeout_s = timeout_s
         self._silence_s = silence_s
-        self._content: Store[Item] = Store()
+        self._content: CollectionStore[Item] = CollectionStore()
         self._backoff = Backoff(_WAITS, random)
         self._has_listed = False
-        self._is_list_proven = True  # a watch from the last list's version told something, or lasted
+        self._is_list_proven = True  # a watch from the last list's version sent something, or lasted
         self._mute_watches = 0
         self._is_running = False
 
     @property
-    def store(self) -> dict[tuple[str, str], Item | Broken]:
-        """Return the objects by namespace and name; to be read only."""
+    def store(self) -> dict[tuple[str, str], Item | UndecodableObject]:
+        """Return the objects by namespace and name; read-only."""
         return self._content.objects
 
     async def run(self) -> None:
-        """List and watch for ever; cancel it to end."""
+        """List and watch forever; cancel it to end."""
         if self._is_running:
             raise RuntimeError("a reflector runs once")
         self._is_running = True
@@ -119,9 +119,9 @@ class Reflector(Generic[Item]):
         self.synced.set()
 
     async def _watch(self) -> bool:
-        """Follow the collection until the stream ends; say whether that led anywhere."""
+        """Follow the collection until the stream ends; return whether anything was received."""
         start, start_version = self._clock.now(), self.version
-        # Not all watches of all clients end at the same time.
+        # Random, so that watches of many clients do not end at the same time.
         timeout_s = self._timeout_s * (1 + self._random.random())
         stream = self._client.watch(
             self.resource,
@@ -130,7 +130,7 @@ class Reflector(Generic[Item]):
             fields=self._fields,
             timeout_s=timeout_s,
             silence_s=self._silence_s,
-            opened=self._hear,  # it tells all that is newer from now on, or breaks
+            opened=self._hear,  # it sends everything newer from now on, or breaks
         )
         is_mute = True
         try:
@@ -138,15 +138,15 @@ class Reflector(Generic[Item]):
                 async for batch in batches:
                     is_mute = False
                     self._hear()
-                    updates: list[Update[Item]] = []
+                    updates: list[ObjectUpdate[Item]] = []
                     for change in batch:
                         self._content.take_change(change, self.version, updates)
                         if is_newer(change.version, self.version):
                             self.version = change.version
                     self._tell(updates)
         except SilentError:
-            # Of a collection where nothing happens a server need not say a word: it sends no bookmark that is not newer
-            # than where the watch began. One that has spoken sends them each minute, and its silence is odd.
+            # A server need not send bookmarks for a collection without changes: none is newer than the start of the
+            # watch. After the first bookmark they come each minute, and silence is suspicious.
             if not is_mute:
                 raise
         finally:
@@ -159,7 +159,7 @@ class Reflector(Generic[Item]):
         return has_worked
 
     def _doubt_version(self, *, is_mute: bool, is_long: bool) -> None:
-        """List anew after watches without a word: a server that was set back says nothing until it is as far as we."""
+        """List again after silent watches: a server that was restored is silent until it reaches our version."""
         if not is_mute:
             self._mute_watches = 0
         elif is_long:
@@ -171,7 +171,7 @@ class Reflector(Generic[Item]):
         if verb == "watch" and (error.is_expired or error.is_too_new):
             self.version = ""
             self._note(error.message)
-            # A server that lists but lets nobody watch from there must not be listed all the time.
+            # A server that lists but denies watches from that version must not be listed in a tight loop.
             return 0.0 if self._is_list_proven else self._backoff.next_wait_s(error.retry_after_s)
         if error.is_gone and self._is_optional:
             self._mark_absent()
@@ -198,6 +198,6 @@ class Reflector(Generic[Item]):
         self.failures += 1
         self.last_error = text
 
-    def _tell(self, updates: list[Update[Item]]) -> None:
+    def _tell(self, updates: list[ObjectUpdate[Item]]) -> None:
         if updates:
             self._on_updates(self.resource, updates)

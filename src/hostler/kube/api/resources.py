@@ -1,7 +1,7 @@
-"""Which resources of the API are used, where they live, and how their objects are read.
+"""The resources of the API that are used: their paths, and the structs of their objects.
 
-Only the fields that we read are decoded (never ``managedFields``). Used by ``client`` and ``reflector``, and by
-everything that names a resource.
+Only fields that are used are decoded (never ``managedFields``). Used by ``client``, ``reflector`` and every module that
+names a resource.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from hostler.manifests.metadata import Metadata, Read
-from hostler.manifests.objects import Node, Pod
-from hostler.manifests.policy_objects import (
+from hostler.manifests.objects.core import Node, Pod
+from hostler.manifests.objects.metadata import Metadata, ObjectStruct
+from hostler.manifests.objects.policies import (
     CrdPodGroup,
     Namespace,
     PodDisruptionBudget,
@@ -21,48 +21,32 @@ from hostler.manifests.policy_objects import (
     PriorityClass,
     Service,
 )
-from hostler.manifests.workload_objects import ReplicaSet, ReplicationController, StatefulSet
+from hostler.manifests.objects.workloads import ReplicaSet, ReplicationController, StatefulSet
 
 __all__ = [
-    "BUDGETS",
-    "CRD_POD_GROUPS",
-    "EVENTS",
-    "LEASES",
-    "NAMESPACES",
-    "NODES",
-    "PODS",
-    "POD_GROUPS",
-    "PRIORITY_CLASSES",
-    "REPLICATION_CONTROLLERS",
-    "REPLICA_SETS",
-    "SERVICES",
-    "STATEFUL_SETS",
-    "Item",
-    "Lease",
-    "LeaseSpec",
-    "Named",
-    "Object",
-    "Resource",
-]
+    "BUDGETS", "CRD_POD_GROUPS", "EVENTS", "LEASES", "NAMESPACES", "NODES", "PODS", "POD_GROUPS", "PRIORITY_CLASSES",
+    "REPLICATION_CONTROLLERS", "REPLICA_SETS", "SERVICES", "STATEFUL_SETS", "Item", "LeaseObject", "LeaseSpec", "Named",
+    "Object", "Resource",
+]  # fmt: skip
 
 
 class Object(Protocol):
-    """What can be read from the API: whatever says who it is."""
+    """Any object that can be read from the API: it has metadata."""
 
     @property
     def metadata(self) -> Metadata:
-        """Return who it is."""
+        """Return its metadata."""
         ...
 
 
-class Named(Read, frozen=True):
+class Named(ObjectStruct, frozen=True):
     """The part that all objects share."""
 
     metadata: Metadata = Metadata()
 
 
-class LeaseSpec(Read, frozen=True):
-    """Who holds a lease and since when; times stay as they were written (RFC 3339 with microseconds)."""
+class LeaseSpec(ObjectStruct, frozen=True):
+    """The holder of a lease and since when. Times stay as they were written (RFC 3339 with microseconds)."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -71,8 +55,8 @@ class LeaseSpec(Read, frozen=True):
     lease_transitions: int | None = None
 
 
-class Lease(Read, frozen=True):
-    """A lease: who may act."""
+class LeaseObject(ObjectStruct, frozen=True):
+    """A Lease of coordination.k8s.io; its holder is the leader."""
 
     metadata: Metadata = Metadata()
     spec: LeaseSpec = LeaseSpec()
@@ -82,7 +66,7 @@ Item = TypeVar("Item", bound=Object)
 
 
 class Resource(msgspec.Struct, Generic[Item], frozen=True, kw_only=True):
-    """One resource of the API: its group (empty for the core), version, plural, kind, and how its objects are read."""
+    """One resource of the API: group (empty for core), version, plural, kind, and the struct of its objects."""
 
     struct: type[Item]
     kind: str
@@ -93,12 +77,12 @@ class Resource(msgspec.Struct, Generic[Item], frozen=True, kw_only=True):
 
     @property
     def api_version(self) -> str:
-        """Return what objects call their version."""
+        """Return the apiVersion of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", part: str = "") -> str:
-        """Return the path of a collection, of an object, or of a part of it (a subresource)."""
-        # Names come from users too: none may lead to another path.
+        """Return the path of a collection, of an object, or of a subresource."""
+        # Names may be user input: none may lead to another path.
         namespace, name = quote(namespace, safe=":"), quote(name, safe=":")
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         space = f"/namespaces/{namespace}" if namespace and self.is_namespaced else ""
@@ -127,5 +111,5 @@ POD_GROUPS = Resource(
 CRD_POD_GROUPS = Resource(
     struct=CrdPodGroup, kind="PodGroup", plural="podgroups", group="scheduling.x-k8s.io", version="v1alpha1"
 )
-LEASES = Resource(struct=Lease, kind="Lease", plural="leases", group="coordination.k8s.io")
+LEASES = Resource(struct=LeaseObject, kind="Lease", plural="leases", group="coordination.k8s.io")
 EVENTS = Resource(struct=Named, kind="Event", plural="events", group="events.k8s.io")

@@ -1,7 +1,7 @@
-"""What a reflector knows of a collection, and what each list or event changes about it; pure.
+"""A reflector's copy of a collection, and what each list or event changes in it; pure.
 
-An event may come twice, and an old one after a newer: neither changes anything. A list is the truth at its time:
-what it lacks is gone, even where no event said so. Used by ``reflector``.
+An event may come twice, and an old one after a newer one: neither changes anything. A list is the truth at its time:
+objects that it lacks are gone, even if no event said so. Used by ``reflector``.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from typing import Generic
 
 import msgspec
 
-from hostler.kube.api.client import Broken, Change
+from hostler.kube.api.client import UndecodableObject, WatchEvent
 from hostler.kube.api.decoding import key_of, uid_of, version_of
 from hostler.kube.api.resources import Item
 
-__all__ = ["Store", "Update", "is_newer"]
+__all__ = ["CollectionStore", "ObjectUpdate", "is_newer"]
 
 
-class Update(msgspec.Struct, Generic[Item]):
-    """One object changed: ``old`` None means that it is new, ``new`` None that it is gone."""
+class ObjectUpdate(msgspec.Struct, Generic[Item]):
+    """One object changed. ``old`` is None if it is new, ``new`` is None if it is gone."""
 
     key: tuple[str, str]
-    old: Item | Broken | None
-    new: Item | Broken | None
+    old: Item | UndecodableObject | None
+    new: Item | UndecodableObject | None
 
 
-class Store(Generic[Item]):
+class CollectionStore(Generic[Item]):
     """The objects by namespace and name."""
 
     def __init__(self) -> None:
-        self.objects: dict[tuple[str, str], Item | Broken] = {}
+        self.objects: dict[tuple[str, str], Item | UndecodableObject] = {}
 
-    def take_list(self, items: Iterable[Item | Broken]) -> list[Update[Item]]:
-        """Make the objects those of a list; return what that changed, deletions first."""
+    def take_list(self, items: Iterable[Item | UndecodableObject]) -> list[ObjectUpdate[Item]]:
+        """Replace all objects by those of a list; return the differences, deletions first."""
         listed = {key_of(item): item for item in items}
-        updates: list[Update[Item]] = []
+        updates: list[ObjectUpdate[Item]] = []
         for key in [key for key in self.objects if key not in listed]:
             self._remove(key, updates)
         for key, new in listed.items():
             old = self.objects.get(key)
-            # A list is taken even where it looks older: the server's data may have been set back.
+            # A list is applied even if it looks older: the server may have been restored from a backup.
             if old is None or uid_of(old) != uid_of(new) or version_of(old) != version_of(new):
                 self._put(key, new, updates)
         return updates
 
-    def take_change(self, change: Change[Item], known: str, updates: list[Update[Item]]) -> None:
-        """Apply an event and append what it changed, if it is news; up to the version ``known`` all was told."""
+    def take_change(self, change: WatchEvent[Item], known: str, updates: list[ObjectUpdate[Item]]) -> None:
+        """Apply an event and append the difference, if it is new; all up to version ``known`` was seen."""
         item = change.item
         if item is None:
             return
@@ -55,25 +55,25 @@ class Store(Generic[Item]):
         if change.kind == "deleted":
             if old is not None and uid_of(old) == uid_of(item):
                 self._remove(key, updates)
-        # An old event about an object that is not here is about one that went since.
+        # An old event about an unknown object is about one that is gone since.
         elif is_newer(version_of(item), known if old is None else version_of(old)):
             self._put(key, item, updates)
 
-    def _put(self, key: tuple[str, str], new: Item | Broken, updates: list[Update[Item]]) -> None:
-        """Put an object; one with another uid under the same name went first."""
+    def _put(self, key: tuple[str, str], new: Item | UndecodableObject, updates: list[ObjectUpdate[Item]]) -> None:
+        """Put an object. If it replaces one with another uid, that one is deleted first."""
         old = self.objects.get(key)
         if old is not None and uid_of(old) != uid_of(new):
             self._remove(key, updates)
             old = None
         self.objects[key] = new
-        updates.append(Update(key, old, new))
+        updates.append(ObjectUpdate(key, old, new))
 
-    def _remove(self, key: tuple[str, str], updates: list[Update[Item]]) -> None:
-        updates.append(Update(key, self.objects.pop(key), None))
+    def _remove(self, key: tuple[str, str], updates: list[ObjectUpdate[Item]]) -> None:
+        updates.append(ObjectUpdate(key, self.objects.pop(key), None))
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Compare resource versions as numbers; what is no number counts as newer when it differs."""
+    """Compare resource versions as numbers. A version that is no number counts as newer if it differs."""
     if version.isdecimal() and than.isdecimal():
         return int(version) > int(than)
     return version != than

@@ -1,7 +1,7 @@
-"""TLS contexts: whom we believe, and what we show.
+"""TLS contexts: the authorities that we trust, and the certificate that we present.
 
-Python takes a client certificate from files only, so one that was given as data lies in a private file for the moment
-of loading. Used by ``access`` for reading and by ``http`` for connecting.
+Python reads a client certificate only from files, so one that was given as data is written to a private file while it
+is loaded. Used by ``access`` for reading and by ``http`` for connecting.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from hostler.errors import InputError
-from hostler.kube.api.credentials import REREAD_S, Identity
+from hostler.kube.api.credentials import REREAD_S, ClientIdentity
 
 __all__ = ["Authority", "load_certificate", "make_tls", "read_pem"]
 
 
 def read_pem(data: str, path: str, folder: str, what: str) -> bytes:
-    """Read PEM from base64 data or from a file; data counts more, as with kubectl. Empty where neither is given."""
+    """Read PEM from base64 data or from a file. Data takes precedence, as with kubectl. Empty if neither is given."""
     if data:
         try:
             pem = base64.b64decode("".join(data.split()), validate=True)
@@ -41,7 +41,7 @@ def read_pem(data: str, path: str, folder: str, what: str) -> bytes:
 
 
 class Authority:
-    """Whom we believe; where that stands in a file, it is read again each minute."""
+    """The authorities that we trust. If they are in a file, it is read again each minute."""
 
     def __init__(self, pem: bytes, file: Path | None) -> None:
         self.pem = pem
@@ -49,7 +49,7 @@ class Authority:
         self._due_at = 0.0
 
     def renew(self, now_s: float) -> bool:
-        """Read the file if it is time; say whether there is something new. What cannot be used is left aside."""
+        """Read the file if it is due; return whether it changed. An unusable file is ignored."""
         if self._file is None or now_s < self._due_at:
             return False
         self._due_at = now_s + REREAD_S
@@ -57,15 +57,15 @@ class Authority:
             pem = read_pem("", str(self._file), "", "certificate-authority")
             if not pem or pem == self.pem:
                 return False
-            make_tls(pem, Identity())
+            make_tls(pem, ClientIdentity())
         except InputError:
             return False
         self.pem = pem
         return True
 
 
-def make_tls(authority: bytes, identity: Identity, *, is_insecure: bool = False) -> ssl.SSLContext:
-    """Make a context that believes the authority, or the system's where none is given, and shows the identity."""
+def make_tls(authority: bytes, identity: ClientIdentity, *, is_insecure: bool = False) -> ssl.SSLContext:
+    """Make a context that trusts the authority, or the system's if none is given, and presents the identity."""
     if not authority:
         context = ssl.create_default_context()
     else:
@@ -74,9 +74,9 @@ def make_tls(authority: bytes, identity: Identity, *, is_insecure: bool = False)
             context.load_verify_locations(cadata=authority.decode("ascii", "replace"))
         except (ssl.SSLError, ValueError):
             raise InputError(
-                "certificate-authority holds no certificate that can be read", hint="copy the kubeconfig again"
+                "certificate-authority has no readable certificate", hint="copy the kubeconfig again"
             ) from None
-    # As Go does: a certificate that is trusted by itself needs no authority above it, and old forms are taken.
+    # As in Go: a certificate that is trusted directly needs no authority above it, and old formats are accepted.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if is_insecure:
@@ -87,22 +87,22 @@ def make_tls(authority: bytes, identity: Identity, *, is_insecure: bool = False)
     return context
 
 
-def load_certificate(context: ssl.SSLContext, identity: Identity) -> None:
-    """Let a context show a certificate; InputError where it and its key are not a pair that can be used."""
-    # A temporary file is readable by its owner only.
+def load_certificate(context: ssl.SSLContext, identity: ClientIdentity) -> None:
+    """Load a certificate into a context; InputError if it and its key do not match."""
+    # A temporary file can be read by its owner only.
     with tempfile.NamedTemporaryFile(suffix=".pem") as file:
         file.write(identity.certificate.rstrip() + b"\n" + identity.key)
         file.flush()
         try:
-            context.load_cert_chain(file.name, password=_refuse_password)
+            context.load_cert_chain(file.name, password=_reject_password)
         except (ssl.SSLError, ValueError, OSError) as error:
             problem = getattr(error, "reason", None) or "it cannot be read"
             raise InputError(
-                f"the certificate or its key is not usable: {str(problem).replace('_', ' ').lower()}",
-                hint="they must belong together and be PEM",
+                f"the certificate or its key is invalid: {str(problem).replace('_', ' ').lower()}",
+                hint="they must match and be PEM",
             ) from None
 
 
-def _refuse_password() -> NoReturn:
+def _reject_password() -> NoReturn:
     """Keep OpenSSL from asking at the terminal."""
     raise InputError("the client key is encrypted", hint="give a key without a password")

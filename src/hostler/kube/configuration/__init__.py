@@ -1,7 +1,6 @@
-"""Configuration of the scheduler: our own file, or a KubeSchedulerConfiguration; both become ``SchedulerSettings``."""
+"""Configuration of the scheduler: a ``Scheduler`` file or a KubeSchedulerConfiguration; as ``SchedulerSettings``."""
 
-from hostler.engine.mixes import with_mixes
-from hostler.kube.configuration.reading import default_settings, is_scheduler_file, read_document, read_settings
 from hostler.kube.configuration.scheduler_file import SchedulerFile
+from hostler.kube.configuration.sources import default_settings, is_scheduler_file, read_document, read_settings
 
-__all__ = ["SchedulerFile", "default_settings", "is_scheduler_file", "read_document", "read_settings", "with_mixes"]
+__all__ = ["SchedulerFile", "default_settings", "is_scheduler_file", "read_document", "read_settings"]

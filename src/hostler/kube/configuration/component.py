@@ -1,6 +1,7 @@
-"""A KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) to settings of ours.
+"""Convert a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) to scheduler settings.
 
-What is not done here is named in the notes; what would place pods differently is refused, see ``problems``.
+Features that Hostler lacks are listed in the notes. Settings that would place pods differently are rejected, see
+``problems``.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ import binascii
 
 from hostler.config import Document, convert, invalid, kind_of, quote
 from hostler.config.entries import check_name
-from hostler.config.wording import Path
+from hostler.config.key_paths import Path
 from hostler.errors import DuplicateNameError
 from hostler.kube.configuration.component_file import ComponentFile, Extender, LeaderElection, TlsConfig
 from hostler.kube.configuration.component_profiles import ReadProfile, read_profile
 from hostler.kube.configuration.election import check_election_entry
 from hostler.kube.configuration.extenders import NS_PER_S, check_extenders, extender_timeout, seconds_of
-from hostler.kube.configuration.own import bind_timeout
-from hostler.kube.configuration.problems import Problems
-from hostler.kube.settings import Election, ExtenderSettings, Limits, Profile, SchedulerSettings
+from hostler.kube.configuration.problems import ConfigurationProblems
+from hostler.kube.configuration.scheduler_settings import bind_timeout
+from hostler.kube.settings import ApiLimits, Election, ExtenderSettings, SchedulerProfile, SchedulerSettings
 from hostler.model import QueueRules
 
 __all__ = ["COMPONENT_GROUP", "COMPONENT_KIND", "read_component"]
@@ -34,17 +35,17 @@ _ELECTION_KEYS = {
     "retry": "retryPeriod",
 }
 _IDLE = {
-    "parallelism": "does not count: decisions are vectorised, not spread over threads",
-    "healthzBindAddress": "does not count: 'listen' says where probes are served",
-    "metricsBindAddress": "does not count: 'listen' says where metrics are served",
-    "enableProfiling": "does not count: there is no Go profile",
-    "enableContentionProfiling": "does not count: there is no Go profile",
-    "delayCacheUntilActive": "does not count: those who wait for the lease follow the cluster",
+    "parallelism": "is ignored: decisions are vectorized, not spread over threads",
+    "healthzBindAddress": "is ignored: 'listen' sets the address of the probes",
+    "metricsBindAddress": "is ignored: 'listen' sets the address of the metrics",
+    "enableProfiling": "is ignored: there is no Go profiler",
+    "enableContentionProfiling": "is ignored: there is no Go profiler",
+    "delayCacheUntilActive": "is ignored: a standby does not list or watch the cluster",
 }
 
 
 def read_component(document: Document, *, lenient: bool = False) -> SchedulerSettings:
-    """Return the settings that a KubeSchedulerConfiguration means."""
+    """Return the settings that a KubeSchedulerConfiguration describes."""
     version, kind = kind_of(document)
     if kind != COMPONENT_KIND:
         raise invalid(document, ("kind",), f"is {quote(kind)}", hint=f"write {COMPONENT_KIND}")
@@ -52,21 +53,21 @@ def read_component(document: Document, *, lenient: bool = False) -> SchedulerSet
         raise invalid(document, ("apiVersion",), f"is {quote(version)}", hint=f"convert it to {_VERSION}")
     data = _without_nulls(document.data)
     file = convert(document, data, ComponentFile)
-    problems = Problems(document, is_lenient=lenient)
+    problems = ConfigurationProblems(document, is_lenient=lenient)
     for key, text in _IDLE.items():
         if isinstance(data, dict) and data.get(key) not in (None, False, ""):
             problems.note((key,), text)
     if file.percentage_of_nodes_to_score not in (None, 100):
-        problems.note(("percentageOfNodesToScore",), "does not count: all nodes are looked at")
+        problems.note(("percentageOfNodesToScore",), "is ignored: all nodes are evaluated")
     profiles = _profiles(problems, file)
     election = _election(document, file.leader_election)
-    _tell_client(problems, file)
+    _note_client_settings(problems, file)
     return SchedulerSettings(
-        profiles=tuple(Profile(one.policy.name, one.policy.name) for one in profiles),
+        profiles=tuple(SchedulerProfile(one.policy.name, one.policy.name) for one in profiles),
         policies=tuple(one.policy for one in profiles),
         queue=_queue(problems, file, profiles),
         election=election,
-        limits=Limits(bind_timeout_s=bind_timeout(election)),
+        limits=ApiLimits(bind_timeout_s=bind_timeout(election)),
         extenders=_extenders(problems, file.extenders, election),
         kubeconfig=file.client_connection.kubeconfig,
         notes=problems.notes,
@@ -74,13 +75,13 @@ def read_component(document: Document, *, lenient: bool = False) -> SchedulerSet
 
 
 def _without_nulls(value: object) -> object:
-    """Drop keys without a value, which Kubernetes takes for keys that are not there; lists keep their places."""
+    """Drop keys without a value, which Kubernetes treats as absent. Lists keep their positions."""
     if isinstance(value, dict):
         return {key: _without_nulls(one) for key, one in value.items() if one is not None}
     return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
-def _profiles(problems: Problems, file: ComponentFile) -> list[ReadProfile]:
+def _profiles(problems: ConfigurationProblems, file: ComponentFile) -> list[ReadProfile]:
     document = problems.document
     if not file.profiles:
         raise invalid(document, ("profiles",), "is empty", hint="give one profile, or leave it out")
@@ -97,7 +98,7 @@ def _profiles(problems: Problems, file: ComponentFile) -> list[ReadProfile]:
     return list(found.values())
 
 
-def _queue(problems: Problems, file: ComponentFile, profiles: list[ReadProfile]) -> QueueRules:
+def _queue(problems: ConfigurationProblems, file: ComponentFile, profiles: list[ReadProfile]) -> QueueRules:
     if file.pod_max_backoff_seconds < file.pod_initial_backoff_seconds:
         hint = "raise it"
         raise invalid(problems.document, ("podMaxBackoffSeconds",), "is below podInitialBackoffSeconds", hint=hint)
@@ -130,27 +131,31 @@ def _election(document: Document, entry: LeaderElection) -> Election:
     return election
 
 
-def _tell_client(problems: Problems, file: ComponentFile) -> None:
+def _note_client_settings(problems: ConfigurationProblems, file: ComponentFile) -> None:
     client = file.client_connection
     if client.qps is not None:
-        problems.note(("clientConnection", "qps"), "does not count: the API server's fairness sets the pace")
+        problems.note(("clientConnection", "qps"), "is ignored: the API server's fairness limits the rate")
     if client.burst is not None:
-        problems.note(("clientConnection", "burst"), "does not count: the API server's fairness sets the pace")
+        problems.note(("clientConnection", "burst"), "is ignored: the API server's fairness limits the rate")
     for key, value in (("contentType", client.content_type), ("acceptContentTypes", client.accept_content_types)):
         if value and value != "application/json":
-            problems.note(("clientConnection", key), "does not count: JSON is spoken")
+            problems.note(("clientConnection", key), "is ignored: JSON is used")
 
 
-def _extenders(problems: Problems, entries: tuple[Extender, ...], election: Election) -> tuple[ExtenderSettings, ...]:
+def _extenders(
+    problems: ConfigurationProblems, entries: tuple[Extender, ...], election: Election
+) -> tuple[ExtenderSettings, ...]:
     document = problems.document
     found = []
     for index, entry in enumerate(entries):
         path: Path = ("extenders", index)
         tls = entry.tls_config or TlsConfig()
         if tls.insecure and (tls.ca_file or tls.ca_data):
-            raise invalid(document, (*path, "tlsConfig"), "is insecure and has authorities", hint="keep one of both")
+            raise invalid(
+                document, (*path, "tlsConfig"), "is insecure and has a certificate authority", hint="keep one of them"
+            )
         if entry.enable_https and not (tls.insecure or tls.ca_file or tls.ca_data):
-            text = "without tlsConfig trusts any certificate in kube-scheduler; here the system's authorities check it"
+            text = "without tlsConfig trusts any certificate in kube-scheduler; here the system's authorities verify it"
             problems.note((*path, "enableHTTPS"), text)
         found.append(
             ExtenderSettings(
@@ -189,4 +194,4 @@ def _pem(document: Document, path: Path, text: str) -> str:
     try:
         return base64.b64decode(text, validate=True).decode("ascii")
     except (binascii.Error, ValueError):
-        raise invalid(document, path, "is not a PEM in base64", hint="encode the file with base64") from None
+        raise invalid(document, path, "is not PEM in base64", hint="encode the file with base64") from None

@@ -1,4 +1,4 @@
-"""Arguments of kube-scheduler's own plugins (kubescheduler.config.k8s.io/v1), key by key; unknown keys are refused."""
+"""Arguments of kube-scheduler's plugins (kubescheduler.config.k8s.io/v1), key by key. Unknown keys are rejected."""
 
 from __future__ import annotations
 
@@ -7,53 +7,45 @@ from typing import Annotated, Literal, TypeVar
 from msgspec import Meta
 
 from hostler.config import Document, convert, invalid, quote
-from hostler.config.wording import Path
-from hostler.kube.configuration.component_file import Part
+from hostler.config.key_paths import Path
+from hostler.kube.configuration.component_file import ComponentPart
 
 __all__ = [
-    "BalancedArgs",
-    "FitArgs",
-    "InterPodAffinityArgs",
-    "NodeAffinityArgs",
-    "PreemptionArgs",
-    "ShapePoint",
-    "SpreadArgs",
-    "VolumeBindingArgs",
-    "WeightedResource",
-    "read_args",
-]
+    "BalancedArgs", "FitArgs", "InterPodAffinityArgs", "NodeAffinityArgs", "PreemptionArgs", "ShapePoint", "SpreadArgs",
+    "VolumeBindingArgs", "WeightedResource", "read_args",
+]  # fmt: skip
 
 Weight = Annotated[int, Meta(ge=0, le=100)]
 
 
-class Args(Part, frozen=True):
-    """Base of all arguments: they may name their own kind."""
+class Args(ComponentPart, frozen=True):
+    """Base of all arguments; they may name their kind."""
 
     api_version: str = ""
     kind: str = ""
 
 
-class WeightedResource(Part, frozen=True):
+class WeightedResource(ComponentPart, frozen=True):
     """A resource and its weight; 0 means 1."""
 
     name: Annotated[str, Meta(min_length=1)]
     weight: Weight = 1
 
 
-class ShapePoint(Part, frozen=True):
-    """A point of a line over the use of a node."""
+class ShapePoint(ComponentPart, frozen=True):
+    """A point of the scoring function over a node's utilization."""
 
     utilization: Annotated[int, Meta(ge=0, le=100)]
     score: Annotated[int, Meta(ge=0, le=10)]
 
 
-class RatioParameters(Part, frozen=True):
-    """The line of RequestedToCapacityRatio."""
+class RatioParameters(ComponentPart, frozen=True):
+    """The scoring function of RequestedToCapacityRatio."""
 
     shape: tuple[ShapePoint, ...] = ()
 
 
-class ScoringStrategy(Part, frozen=True):
+class ScoringStrategy(ComponentPart, frozen=True):
     """How NodeResourcesFit scores."""
 
     type: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"] = "LeastAllocated"
@@ -62,7 +54,7 @@ class ScoringStrategy(Part, frozen=True):
 
 
 class FitArgs(Args, frozen=True):
-    """Of NodeResourcesFit."""
+    """Arguments of NodeResourcesFit."""
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
@@ -70,19 +62,19 @@ class FitArgs(Args, frozen=True):
 
 
 class BalancedArgs(Args, frozen=True):
-    """Of NodeResourcesBalancedAllocation."""
+    """Arguments of NodeResourcesBalancedAllocation."""
 
     resources: tuple[WeightedResource, ...] = ()
 
 
 class NodeAffinityArgs(Args, frozen=True):
-    """Of NodeAffinity."""
+    """Arguments of NodeAffinity."""
 
     added_affinity: dict[str, object] | None = None
 
 
-class DefaultConstraint(Part, frozen=True):
-    """How pods of one owner are spread that say nothing themselves; it has no selector of its own."""
+class DefaultConstraint(ComponentPart, frozen=True):
+    """A spread constraint for pods without their own. It has no selector: pods of one owner are spread."""
 
     max_skew: Annotated[int, Meta(ge=1, le=2**31 - 1)]
     topology_key: Annotated[str, Meta(min_length=1)]
@@ -93,28 +85,28 @@ class DefaultConstraint(Part, frozen=True):
 
 
 class SpreadArgs(Args, frozen=True):
-    """Of PodTopologySpread."""
+    """Arguments of PodTopologySpread."""
 
     default_constraints: tuple[DefaultConstraint, ...] = ()
     defaulting_type: Literal["System", "List"] = "System"
 
 
 class InterPodAffinityArgs(Args, frozen=True):
-    """Of InterPodAffinity."""
+    """Arguments of InterPodAffinity."""
 
     hard_pod_affinity_weight: Weight = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
 class PreemptionArgs(Args, frozen=True):
-    """Of DefaultPreemption."""
+    """Arguments of DefaultPreemption."""
 
     min_candidate_nodes_percentage: Annotated[int, Meta(ge=0, le=100)] | None = None
     min_candidate_nodes_absolute: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
 
 
 class VolumeBindingArgs(Args, frozen=True):
-    """Of VolumeBinding."""
+    """Arguments of VolumeBinding."""
 
     bind_timeout_seconds: Annotated[int, Meta(ge=0, le=10**9)] = 600
     shape: tuple[ShapePoint, ...] = ()
@@ -124,7 +116,7 @@ A = TypeVar("A", bound=Args)
 
 
 def read_args(document: Document, path: Path, plugin: str, data: dict[str, object], into: type[A]) -> A:
-    """Read a plugin's arguments; where they name a kind, it must be that plugin's."""
+    """Read a plugin's arguments. If they name a kind, it must be that plugin's."""
     found = convert(document, data, into, path)
     if found.kind not in ("", f"{plugin}Args"):
         raise invalid(document, (*path, "kind"), f"is {quote(found.kind)}", hint=f"write {plugin}Args")

@@ -1,7 +1,7 @@
 """The structs that describe a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), key by key.
 
 Field names and defaults are those of kubernetes/kubernetes staging/src/k8s.io/kube-scheduler/config/v1. Unknown keys
-are refused, as kube-scheduler does. Arguments of plugins stand in ``component_args``.
+are rejected, as kube-scheduler does. Arguments of plugins are in ``component_args``.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ __all__ = [
     "ClientConnection",
     "ComponentFile",
     "ComponentProfile",
+    "EnabledPlugin",
     "Extender",
     "LeaderElection",
-    "Plugin",
     "PluginArgs",
     "PluginSet",
     "Plugins",
-]
+]  # fmt: skip
 
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Seconds = Annotated[int, Meta(ge=1, le=10**9)]
 Percent = Annotated[int, Meta(ge=0, le=100)]
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class ComponentPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Base of all parts."""
 
 
-class Plugin(Part, frozen=True):
+class EnabledPlugin(ComponentPart, frozen=True):
     """A plugin by name; a weight of 0 means 1."""
 
     name: str
     weight: Annotated[int, Meta(ge=0, le=10_000)] = 0
 
 
-class PluginSet(Part, frozen=True):
-    """What is turned on and off at one extension point."""
+class PluginSet(ComponentPart, frozen=True):
+    """Plugins enabled and disabled at one extension point."""
 
-    enabled: tuple[Plugin, ...] = ()
-    disabled: tuple[Plugin, ...] = ()
+    enabled: tuple[EnabledPlugin, ...] = ()
+    disabled: tuple[EnabledPlugin, ...] = ()
 
 
-class Plugins(Part, frozen=True):
+class Plugins(ComponentPart, frozen=True):
     """The extension points."""
 
     pre_enqueue: PluginSet = PluginSet()
@@ -67,14 +67,14 @@ class Plugins(Part, frozen=True):
     multi_point: PluginSet = PluginSet()
 
 
-class PluginArgs(Part, frozen=True):
-    """A plugin's arguments, not looked at yet."""
+class PluginArgs(ComponentPart, frozen=True):
+    """The arguments of a plugin, not decoded yet."""
 
     name: str
     args: dict[str, object] = msgspec.field(default_factory=dict)
 
 
-class ComponentProfile(Part, frozen=True):
+class ComponentProfile(ComponentPart, frozen=True):
     """The pods of one scheduler name."""
 
     scheduler_name: str = "default-scheduler"
@@ -83,8 +83,8 @@ class ComponentProfile(Part, frozen=True):
     plugin_config: tuple[PluginArgs, ...] = ()
 
 
-class LeaderElection(Part, frozen=True):
-    """Who may bind."""
+class LeaderElection(ComponentPart, frozen=True):
+    """Leader election: the lease and its times."""
 
     leader_elect: bool = True
     lease_duration: str = "15s"
@@ -95,7 +95,7 @@ class LeaderElection(Part, frozen=True):
     resource_namespace: str = "kube-system"
 
 
-class ClientConnection(Part, frozen=True):
+class ClientConnection(ComponentPart, frozen=True):
     """How the API server is reached."""
 
     kubeconfig: str = ""
@@ -105,8 +105,8 @@ class ClientConnection(Part, frozen=True):
     burst: Int32 | None = None
 
 
-class TlsConfig(Part, frozen=True):
-    """How an extender is trusted, and what it is shown; data are base64."""
+class TlsConfig(ComponentPart, frozen=True):
+    """TLS to an extender: the trusted authority and our certificate; data are base64."""
 
     insecure: bool = False
     server_name: str = ""
@@ -118,15 +118,15 @@ class TlsConfig(Part, frozen=True):
     ca_data: str = ""
 
 
-class ManagedResource(Part, frozen=True):
-    """A resource that an extender looks after."""
+class ManagedResource(ComponentPart, frozen=True):
+    """A resource that an extender manages."""
 
     name: str
     ignored_by_scheduler: bool = False
 
 
-class Extender(Part, frozen=True):
-    """A service that is asked about nodes."""
+class Extender(ComponentPart, frozen=True):
+    """A service that filters and scores nodes."""
 
     url_prefix: str
     filter_verb: str = ""
@@ -136,14 +136,14 @@ class Extender(Part, frozen=True):
     bind_verb: str = ""
     enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
     tls_config: TlsConfig | None = None
-    http_timeout: str | None = msgspec.field(default=None, name="httpTimeout")  # 5s, or less where it binds
+    http_timeout: str | None = msgspec.field(default=None, name="httpTimeout")  # 5s, or less if it binds
     node_cache_capable: bool = False
     managed_resources: tuple[ManagedResource, ...] = ()
     ignorable: bool = False
 
 
-class ComponentFile(Part, frozen=True):
-    """All of it."""
+class ComponentFile(ComponentPart, frozen=True):
+    """The whole file."""
 
     api_version: str
     kind: str

@@ -9,10 +9,10 @@ from msgspec import UNSET
 
 from hostler.config import Document, invalid, quote
 from hostler.config.entries import read_duration
-from hostler.config.wording import Path
+from hostler.config.key_paths import Path
 from hostler.errors import InputError
 from hostler.kube.configuration.election import SAFE_SHARE, longest_safe_bind_s
-from hostler.kube.configuration.problems import Problems
+from hostler.kube.configuration.problems import ConfigurationProblems
 from hostler.kube.configuration.scheduler_file import ExtenderEntry, ManagedEntry
 from hostler.kube.settings import Election, ExtenderSettings
 
@@ -20,21 +20,21 @@ __all__ = ["NS_PER_S", "check_extenders", "extender_timeout", "read_extenders", 
 
 NS_PER_S = 1_000_000_000
 _USUAL_TIMEOUT_S = 5.0
-_NOT_PREEMPTING = "is not asked: evictions are decided here, extenders see where the pod then goes"
+_NOT_PREEMPTING = "is not called: the scheduler chooses victims, and extenders then filter the pod's node"
 
 
 def seconds_of(document: Document, path: Path, text: str) -> float:
     """Read a duration that must not be zero, in seconds."""
     found = read_duration(document, path, text)
     if not found:
-        raise invalid(document, path, "is zero", hint="give it some time")
+        raise invalid(document, path, "is zero", hint="set a positive duration")
     return found / NS_PER_S
 
 
 def extender_timeout(
     document: Document, path: Path, text: str | None, binds_under: Election | None, lease_key: str
 ) -> float:
-    """Read how long an extender may take; one that binds must be done before another leader can be there."""
+    """Read an extender's time limit. A binding extender must be done before another leader can exist."""
     limit = longest_safe_bind_s(binds_under) if binds_under is not None and binds_under.is_on else None
     if text is None:
         return _USUAL_TIMEOUT_S if limit is None else min(_USUAL_TIMEOUT_S, SAFE_SHARE * limit)
@@ -43,14 +43,14 @@ def extender_timeout(
         raise invalid(
             document,
             path,
-            "is not shorter than the lease less its renewal: a bind of this extender could come after another leader's",
+            "must be shorter than the lease minus the renewal deadline: a late bind could follow another leader's",
             hint=f"less than {limit:g}s, or a longer {lease_key}",
         )
     return found
 
 
 def read_extenders(
-    problems: Problems, entries: Sequence[ExtenderEntry], election: Election
+    problems: ConfigurationProblems, entries: Sequence[ExtenderEntry], election: Election
 ) -> tuple[ExtenderSettings, ...]:
     """Read the extenders of a file of kind ``Scheduler``."""
     document = problems.document
@@ -89,9 +89,9 @@ def read_extenders(
 
 
 def check_extenders(
-    problems: Problems, found: Sequence[ExtenderSettings], keys: tuple[str, str, str, str, str]
+    problems: ConfigurationProblems, found: Sequence[ExtenderSettings], keys: tuple[str, str, str, str, str]
 ) -> None:
-    """Refuse what no scheduler could use; ``keys`` are the names that the format has for what is complained about."""
+    """Reject settings that no scheduler could use; ``keys`` are the key names of the format, for messages."""
     document = problems.document
     url, weight, preempt, bind, managed = keys
     for index, extender in enumerate(found):
@@ -104,21 +104,21 @@ def check_extenders(
                 hint="write it as http://127.0.0.1:8888/scheduler",
             )
         if extender.prioritize_verb and extender.weight < 1:
-            raise invalid(document, (*path, weight), "is 0: its scores count nothing", hint="give it 1 or more")
+            raise invalid(document, (*path, weight), "is 0: its scores have no effect", hint="give it 1 or more")
         if len(set(extender.managed_resources)) < len(extender.managed_resources):
             raise invalid(document, (*path, managed), "names a resource twice", hint="keep one of them")
         if "" in extender.managed_resources:
             raise invalid(document, (*path, managed), "has a resource without a name", hint="name it")
         if extender.ignored_resources:
             text = f"leaves {quote(extender.ignored_resources[0])} to the extender; here it is counted as well"
-            problems.refuse((*path, managed), text, hint="let nodes advertise it")
+            problems.reject((*path, managed), text, hint="let nodes advertise it")
         if extender.preempt_verb:
             problems.note((*path, preempt), _NOT_PREEMPTING)
     binders = [index for index, extender in enumerate(found) if extender.bind_verb]
     if len(binders) > 1:
         raise InputError(
             f"{document.where(('extenders', binders[1], bind))}: two extenders have a verb to bind",
-            hint="only one may bind",
+            hint="only one extender may bind",
         )
 
 

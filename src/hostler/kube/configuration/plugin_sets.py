@@ -1,7 +1,7 @@
-"""Which of kube-scheduler's plugins a profile has on, by its rules of merging.
+"""Which of kube-scheduler's plugins a profile enables, by its merge rules.
 
-The defaults stand at ``multiPoint``. A profile's own ``multiPoint`` replaces or drops some of them; a set at one
-extension point then beats what ``multiPoint`` says for it (kubernetes/kubernetes pkg/scheduler/apis/config/v1 and
+The defaults are at ``multiPoint``. A profile's own ``multiPoint`` replaces or disables some of them. A set at one
+extension point takes precedence over ``multiPoint`` (kubernetes/kubernetes pkg/scheduler/apis/config/v1 and
 framework/runtime).
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Final
 
 from hostler.config import invalid, quote
-from hostler.config.wording import Path
+from hostler.config.key_paths import Path
 from hostler.kube.configuration.component_file import Plugins, PluginSet
-from hostler.kube.configuration.problems import Problems
+from hostler.kube.configuration.problems import ConfigurationProblems
 
 __all__ = ["KNOWN", "VOLUMES", "ActivePlugins"]
 
 EVERYTHING: Final = "*"
-# The default profile, with the weights of those that score; a weight of 0 means 1.
+# The default profile, with the weights of score plugins; a weight of 0 means 1.
 DEFAULTS: Final = {
     "SchedulingGates": 0,
     "PrioritySort": 0,
@@ -38,14 +38,14 @@ DEFAULTS: Final = {
     "ImageLocality": 1,
     "DefaultBinder": 0,
 }
-# On only with feature gates, or gone since; in the tree of kube-scheduler all the same.
+# Behind feature gates, or removed since; still in the tree of kube-scheduler.
 _OTHERS: Final = ("GangScheduling", "EBSLimits", "GCEPDLimits", "AzureDiskLimits")
 _NOT_DONE: Final = {
-    "DynamicResources": "is not done here: pods with resource claims are refused with a reason",
-    "NodeDeclaredFeatures": "is not done here: what nodes declare is not looked at",
-    "DeferredPodScheduling": "is not done here: pods are not deferred",
-    "TopologyPlacementGenerator": "is not done here: a gang's topology is looked for by the engine itself",
-    "PodGroupPodsCount": "is not done here: a gang's topology is looked for by the engine itself",
+    "DynamicResources": "is not supported: pods with resource claims are unschedulable, with a reason",
+    "NodeDeclaredFeatures": "is not supported: declared features of nodes are ignored",
+    "DeferredPodScheduling": "is not supported: pods are not deferred",
+    "TopologyPlacementGenerator": "is not needed: the engine chooses a gang's topology itself",
+    "PodGroupPodsCount": "is not needed: the engine chooses a gang's topology itself",
 }
 KNOWN: Final = frozenset({*DEFAULTS, *_OTHERS, *_NOT_DONE})
 VOLUMES: Final = frozenset(
@@ -85,16 +85,16 @@ _FIELDS: Final = {
 class ActivePlugins:
     """The plugins of one profile."""
 
-    def __init__(self, problems: Problems, path: Path, plugins: Plugins) -> None:
+    def __init__(self, problems: ConfigurationProblems, path: Path, plugins: Plugins) -> None:
         self._problems = problems
         self._path = (*path, "plugins")
         self._sets: dict[str, PluginSet] = {point: getattr(plugins, name) for point, name in _FIELDS.items()}
         for point, one in self._sets.items():
             self._check(point, one)
-        self._multi = self._merged()
+        self._multi = self._merge_sets()
 
     def at(self, point: str) -> dict[str, int]:
-        """Return the plugins that are on at an extension point, with their weights as written (0 means 1)."""
+        """Return the enabled plugins at an extension point, with their weights as written (0 means 1)."""
         own = self._sets[point]
         found = {plugin.name: plugin.weight for plugin in own.enabled if plugin.name in KNOWN}
         off = {plugin.name for plugin in own.disabled}
@@ -105,21 +105,21 @@ class ActivePlugins:
         return found
 
     def turned_off_at(self, point: str, name: str) -> Path:
-        """Return the place that turns a plugin off at an extension point."""
+        """Return the place in the file that disables a plugin at an extension point."""
         for place in (point, "multiPoint"):
             for index, plugin in enumerate(self._sets[place].disabled):
                 if plugin.name in (name, EVERYTHING):
                     return (*self._path, place, "disabled", index)
         return self._path
 
-    def _merged(self) -> dict[str, int]:
+    def _merge_sets(self) -> dict[str, int]:
         own = self._sets["multiPoint"]
         off = {plugin.name for plugin in own.disabled}
         found = {} if EVERYTHING in off else {name: w for name, w in DEFAULTS.items() if name not in off}
         return found | {plugin.name: plugin.weight for plugin in own.enabled if plugin.name in KNOWN}
 
     def _check(self, point: str, one: PluginSet) -> None:
-        """Refuse what kube-scheduler refuses, and plugins that are not in its tree: nobody here does their work."""
+        """Reject what kube-scheduler rejects, and out-of-tree plugins: Hostler has no counterpart of them."""
         problems, path = self._problems, (*self._path, point)
         seen: set[str] = set()
         for index, plugin in enumerate(one.enabled):
@@ -129,7 +129,7 @@ class ActivePlugins:
             seen.add(plugin.name)
             if plugin.name not in KNOWN:
                 hint = "take it out; placements then differ from before"
-                problems.refuse(where, f"is {quote(plugin.name)}, a plugin that does not exist here", hint=hint)
+                problems.reject(where, f"is {quote(plugin.name)}, an unknown plugin", hint=hint)
             elif point in _AT and plugin.name not in _AT[point]:
                 raise invalid(problems.document, where, f"is {quote(plugin.name)}, which does nothing at {point}")
             elif plugin.name in _NOT_DONE:
@@ -137,6 +137,6 @@ class ActivePlugins:
         for index, plugin in enumerate(one.disabled):
             where = (*path, "disabled", index)
             if point not in _AT and point != "multiPoint":
-                problems.note(where, "does not count: plugins are on or off here by filter, score and postFilter")
+                problems.note(where, "is ignored: only filter, score and postFilter enable plugins here")
             elif plugin.name not in KNOWN and plugin.name != EVERYTHING:
-                problems.note(where, f"names {quote(plugin.name)}, which is not on anyway")
+                problems.note(where, f"names {quote(plugin.name)}, which is not enabled")

@@ -1,20 +1,19 @@
-"""What a configuration asks for that is not done: told as a note where it changes nothing, else refused.
+"""Unsupported settings of a configuration: a note if placements stay the same, otherwise an error.
 
-Used by the readers of both formats. With ``is_lenient`` a person has said that other placements will do: then what
-would be refused becomes a note too.
+Used by the readers of both formats. With ``is_lenient`` the user accepts other placements, so errors become notes.
 """
 
 from __future__ import annotations
 
-from hostler.config import Document, describe, invalid
-from hostler.config.wording import Path
+from hostler.config import Document, describe_path, invalid
+from hostler.config.key_paths import Path
 
-__all__ = ["Problems"]
+__all__ = ["ConfigurationProblems"]
 
-_LENIENT = "--lenient to go on without"
+_LENIENT = "--lenient to continue without it"
 
 
-class Problems:
+class ConfigurationProblems:
     """Collects notes about one document."""
 
     def __init__(self, document: Document, *, is_lenient: bool = False) -> None:
@@ -24,15 +23,15 @@ class Problems:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return the notes in the order in which they were made, each once."""
+        """Return the notes in the order of their creation, each once."""
         return tuple(self._notes)
 
     def note(self, path: Path, text: str) -> None:
-        """Tell something about a value that changes no placement."""
-        self._notes[f"{self.document.where(path)}: {describe(path)} {text}"] = None
+        """Add a note about a value that changes no placement."""
+        self._notes[f"{self.document.where(path)}: {describe_path(path)} {text}"] = None
 
-    def refuse(self, path: Path, text: str, *, hint: str = "") -> None:
-        """Refuse a value that would change placements, unless the reader is lenient."""
+    def reject(self, path: Path, text: str, *, hint: str = "") -> None:
+        """Reject a value that would change placements, unless the reader is lenient."""
         if not self.is_lenient:
             raise invalid(self.document, path, text, hint=f"{hint}, or {_LENIENT}" if hint else _LENIENT)
         self.note(path, text)

@@ -1,4 +1,4 @@
-"""The structs that describe a file of kind ``Scheduler``, key by key; unknown keys are refused.
+"""The structs that describe a file of kind ``Scheduler``, key by key; unknown keys are rejected.
 
 The JSON schema is made from them, so their docstrings and descriptions are for users.
 """
@@ -16,21 +16,15 @@ from hostler.config.settings import QueueEntry
 from hostler.kube.settings import DEFAULT_SCHEDULER_NAME
 
 __all__ = [
-    "ElectionEntry",
-    "ExtenderEntry",
-    "GangsEntry",
-    "LimitsEntry",
-    "ManagedEntry",
-    "ProfileEntry",
-    "SchedulerFile",
-]
+    "ElectionEntry", "ExtenderEntry", "GangsEntry", "LimitsEntry", "ManagedEntry", "ProfileEntry", "SchedulerFile",
+]  # fmt: skip
 
 Many = Annotated[int, Meta(ge=1, le=10_000)]
 Weight = Annotated[int, Meta(ge=0, le=10_000)]
 
 
 class ProfileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Pods that name this scheduler, and the policy that places them."""
+    """The policy that places pods with this scheduler name."""
 
     scheduler_name: Annotated[str, means("What pods have in spec.schedulerName.")] = DEFAULT_SCHEDULER_NAME
     policy: Annotated[
@@ -39,100 +33,101 @@ class ProfileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ElectionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of several schedulers of the same name only the holder of a Lease binds."""
+    """Leader election: of several schedulers of the same name, only the holder of a Lease binds."""
 
-    enabled: Annotated[bool, means("False: it is never asked who may bind; for one process alone.")] = True
-    namespace: Annotated[str, means("Where the Lease is.")] = "kube-system"
-    name: Annotated[str, means("What the Lease is called.")] = DEFAULT_SCHEDULER_NAME
-    lease: Annotated[str, means("How long others wait after the last renewal before they take over; 1s to 1h.")] = "15s"
-    renew: Annotated[str, means("A holder that could not renew for so long stops writing; shorter than lease.")] = "10s"
-    retry: Annotated[str, means("The pause between two tries; 1.2 times it is less than renew.")] = "2s"
+    enabled: Annotated[bool, means("False: no election; for a single process only.")] = True
+    namespace: Annotated[str, means("The namespace of the Lease.")] = "kube-system"
+    name: Annotated[str, means("The name of the Lease.")] = DEFAULT_SCHEDULER_NAME
+    lease: Annotated[str, means("Time after the last renewal until another scheduler takes over; 1s to 1h.")] = "15s"
+    renew: Annotated[str, means("A leader that could not renew for this long stops writing; shorter than lease.")] = (
+        "10s"
+    )
+    retry: Annotated[str, means("Pause between two attempts; 1.2 times it must be less than renew.")] = "2s"
 
 
 class LimitsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How hard the API server may be pressed, and how long is waited for it."""
+    """How many calls may be sent to the API server at once, and how long to wait for it."""
 
-    max_in_flight: Annotated[
-        Many, means("How many binds may be under way at once; fewer while the server is slow.")
-    ] = 64
+    max_in_flight: Annotated[Many, means("How many binds may be in flight; fewer while the server is slow.")] = 64
     bind_timeout: Annotated[
         str | UnsetType,
-        means("How long a bind may take; shorter than the lease less its renewal. 4s if unset, or less where needed."),
+        means("Time limit of a bind; shorter than lease minus renew. 4s if unset, or less if needed."),
     ] = UNSET
-    call_timeout: Annotated[str, means("How long any other call may take.")] = "30s"
+    call_timeout: Annotated[str, means("Time limit of any other call.")] = "30s"
 
 
 class GangsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What PodGroups do not say themselves."""
+    """Rules for gangs that their PodGroups do not define."""
 
     when_broken: Annotated[
         Literal["keep", "prefer_repair", "release_after"],
-        means("A running gang below its minimum: left alone, repaired before others are placed, or ended in time."),
+        means("A running gang below its minimum: keep it, repair it before others are placed, or release it in time."),
     ] = "keep"
-    release_after: Annotated[str, means("How long a broken gang is left to be repaired before it is ended.")] = "1m"
+    release_after: Annotated[str, means("How long a broken gang may be repaired before it is released.")] = "1m"
     head_of_line: Annotated[
-        Literal["skip", "reserve"], means("A gang without room: others pass it, or it keeps what it waits for.")
+        Literal["skip", "reserve"],
+        means("A gang without room: others pass it, or it reserves the room that it waits for."),
     ] = "skip"
 
 
 class ManagedEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A resource that an extender looks after."""
+    """A resource that an extender manages."""
 
     name: Annotated[str, means("The resource's name.")]
     ignored_by_scheduler: Annotated[bool, means("True: only the extender counts it.")] = False
 
 
 class ExtenderEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A service that is asked by HTTP about the nodes that fit, as kube-scheduler asks its extenders."""
+    """An HTTP service that filters and scores nodes, as kube-scheduler's extenders do."""
 
-    url_prefix: Annotated[str, means("Its address; verbs are appended to it.")]
-    filter_verb: Annotated[str, means("The verb that drops nodes. Empty: not asked.")] = ""
-    prioritize_verb: Annotated[str, means("The verb that scores nodes. Empty: not asked.")] = ""
-    preempt_verb: Annotated[str, means("Known, and not asked: evictions are decided here.")] = ""
-    bind_verb: Annotated[str, means("The verb that binds in our place. Empty: we bind. Only one extender has it.")] = ""
-    weight: Annotated[Weight, means("What its scores are multiplied by.")] = 1
+    url_prefix: Annotated[str, means("Its URL; verbs are appended to it.")]
+    filter_verb: Annotated[str, means("The filter verb. Empty: not called.")] = ""
+    prioritize_verb: Annotated[str, means("The score verb. Empty: not called.")] = ""
+    preempt_verb: Annotated[str, means("Accepted and never called: the scheduler chooses victims.")] = ""
+    bind_verb: Annotated[str, means("The bind verb. Empty: the scheduler binds. Only one extender may have it.")] = ""
+    weight: Annotated[Weight, means("The weight of its scores.")] = 1
     timeout: Annotated[
         str | UnsetType,
-        means("How long an answer may take. 5s if unset; shorter than the lease less its renewal where it binds."),
+        means("Time limit of a call. 5s if unset; shorter than lease minus renew if it binds."),
     ] = UNSET
-    node_cache_capable: Annotated[bool, means("True: it is sent the names of nodes, not whole nodes.")] = False
+    node_cache_capable: Annotated[bool, means("True: it gets the names of nodes, not whole nodes.")] = False
     managed_resources: Annotated[
-        list[str | ManagedEntry], means("It is asked only about pods that request one of these. Empty: about all.")
+        list[str | ManagedEntry], means("It is called only for pods that request one of these. Empty: for all.")
     ] = []
     ignorable: Annotated[bool, means("True: when it fails, decide without it. False: try again later.")] = False
-    ca_file: Annotated[str, means("The authorities that its certificate is checked by. Empty: the system's.")] = ""
-    cert_file: Annotated[str, means("The certificate that we show it.")] = ""
-    key_file: Annotated[str, means("The key of that certificate.")] = ""
-    server_name: Annotated[str, means("The name in its certificate, where it is not that of the address.")] = ""
-    insecure: Annotated[bool, means("True: its certificate is not checked.")] = False
+    ca_file: Annotated[str, means("The authorities that verify its certificate. Empty: the system's.")] = ""
+    cert_file: Annotated[str, means("The client certificate.")] = ""
+    key_file: Annotated[str, means("The key of the certificate.")] = ""
+    server_name: Annotated[str, means("The name in its certificate, if it differs from the address.")] = ""
+    insecure: Annotated[bool, means("True: its certificate is not verified.")] = False
 
 
 class SchedulerFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How 'hostler kube schedule' places the pods of a cluster."""
 
     apiVersion: Annotated[Literal["hostler/v1"], means("The version of the format.")]
-    kind: Annotated[Literal["Scheduler"], means("What the file holds.")]
+    kind: Annotated[Literal["Scheduler"], means("The kind of the file.")]
     profiles: Annotated[
         list[ProfileEntry] | UnsetType,
-        means(f"Which pods are placed by which policy. Unset: those of {DEFAULT_SCHEDULER_NAME}, by kubernetes."),
+        means(f"The policy of each scheduler name. Unset: {DEFAULT_SCHEDULER_NAME}, by kubernetes."),
     ] = UNSET
-    policies: Annotated[list[PolicyEntry], means("Policies of your own, beside the built-in ones.")] = []
+    policies: Annotated[list[PolicyEntry], means("Custom policies, beside the built-in ones.")] = []
     preemption: Annotated[
         PreemptionEntry | UnsetType | None,
         means("How pods of lower priority are evicted, for all profiles. Unset: as each policy says, else the usual "
         "rules. null: never."),
     ] = UNSET  # fmt: skip
     one_pod_per_node: Annotated[bool, means("True: a node takes one pod, whatever its size.")] = False
-    queue: Annotated[QueueEntry, means("How often refused pods are tried again.")] = QueueEntry()
-    election: Annotated[ElectionEntry, means("Who may bind, of several schedulers.")] = ElectionEntry()
-    limits: Annotated[LimitsEntry, means("How the API server is treated.")] = LimitsEntry()
+    queue: Annotated[QueueEntry, means("How often unschedulable pods are tried again.")] = QueueEntry()
+    election: Annotated[ElectionEntry, means("Leader election between several schedulers.")] = ElectionEntry()
+    limits: Annotated[LimitsEntry, means("Limits of calls to the API server.")] = LimitsEntry()
     gangs: Annotated[GangsEntry, means("Rules for all gangs.")] = GangsEntry()
-    extenders: Annotated[list[ExtenderEntry], means("Who else is asked about nodes, in this order.")] = []
+    extenders: Annotated[list[ExtenderEntry], means("Extenders, in the order of their calls.")] = []
     seed_annotations: Annotated[
-        bool, means("True: the annotations 'priority' and 'pod-group' count. Anyone can then promote himself.")
+        bool, means("True: the annotations 'priority' and 'pod-group' count. Any user can then raise a pod's priority.")
     ] = False
-    listen: Annotated[str, means("Where probes, metrics and explanations are served. none, or empty: nowhere.")] = (
+    listen: Annotated[str, means("Address of probes, metrics and explanations. none, or empty: do not serve them.")] = (
         "127.0.0.1:10359"
     )
-    kubeconfig: Annotated[str, means("The cluster; a flag beats it. Empty: the usual places.")] = ""
-    seed: Annotated[int, Meta(ge=0, le=2**32 - 1), means("Where random choices between equal nodes come from.")] = 0
+    kubeconfig: Annotated[str, means("The kubeconfig; --kubeconfig takes precedence. Empty: the usual places.")] = ""
+    seed: Annotated[int, Meta(ge=0, le=2**32 - 1), means("The seed of random choices between equal nodes.")] = 0

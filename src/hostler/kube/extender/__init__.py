@@ -1,5 +1,5 @@
-"""kube-scheduler's HTTP extender protocol, from both sides.
+"""kube-scheduler's HTTP extender protocol, both sides.
 
-``asking`` asks other people's extenders before our scheduler decides. ``serving`` answers an unmodified kube-scheduler,
-so that it places pods by a policy of ours; ``advising`` is what it knows.
+``extenders`` calls third-party extenders before our scheduler decides. ``server`` answers an unmodified kube-scheduler,
+so that it places pods by a Hostler policy; ``adviser`` computes its answers.
 """

@@ -1,7 +1,7 @@
 """The verbs of an extender: a message in, a message out.
 
-Bad input never raises: it becomes the ``Error`` of the answer, which kube-scheduler shows at the pod. ``bind`` is the
-only verb that writes.
+Bad input never raises: it becomes the ``Error`` of the answer, which kube-scheduler shows at the pod. Only ``bind``
+writes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hostler.errors import HostlerError, InputError
-from hostler.kube.api.clock import NANOSECONDS, Clock
 from hostler.kube.api.failures import ApiError
-from hostler.kube.extender.advising import Adviser, Ranking
+from hostler.kube.extender.adviser import Adviser, Ranking
 from hostler.kube.extender.protocol import (
     ExtenderArgs,
     ExtenderBindingArgs,
@@ -29,26 +28,27 @@ from hostler.kube.extender.protocol import (
     name_of,
 )
 from hostler.manifests import Pod, Surroundings, read_pod
-from hostler.manifests.gpus import GPU_INDEX
 from hostler.manifests.places import DEFAULT_NAMESPACE, pod_place
-from hostler.manifests.pods import read_spec
+from hostler.manifests.pods.gpus import GPU_INDEX
+from hostler.manifests.pods.guests import read_spec
 from hostler.model import GuestSpec
+from hostler.runtime.clock import NANOSECONDS, Clock
 
-__all__ = ["Bind", "FindPod", "Service"]
+__all__ = ["Bind", "ExtenderService", "FindPod"]
 
 # Namespace, name, uid, node and annotations of a bind; namespace and name of a pod to find.
 Bind: TypeAlias = Callable[[str, str, str, str, Mapping[str, str]], Awaitable[None]]
 FindPod: TypeAlias = Callable[[str, str], Awaitable[Pod]]
 
-NOT_READY = "the cluster is not known yet: try again"
-_BEST = 10  # the highest score that an extender can give
+NOT_READY = "the cluster is not synced yet: try again"
+_BEST = 10  # the highest score of the protocol
 _ASSUMED_S = 30.0  # between the choice of a node and the watch that shows the pod there
-_REMEMBERED = 4096  # pods whose shape is known from the last question, for the bind that follows
+_REMEMBERED = 4096  # pods whose shape is known from the last query, for the bind that follows
 _STUMBLES = (HostlerError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
-class Service:
-    """Answers by what an adviser says; until there is one, it says so."""
+class ExtenderService:
+    """Answers with an adviser's results; until there is one, it answers with an error."""
 
     def __init__(self, clock: Clock, bind: Bind, find_pod: FindPod, *, nodes_per_filter: int = 1) -> None:
         self.adviser: Adviser | None = None
@@ -59,7 +59,7 @@ class Service:
         self._specs: dict[str, GuestSpec] = {}
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
-        """Keep the best nodes; say of the others what is wrong with them, or that they are not the best."""
+        """Keep the best nodes; for each of the others, say why it does not fit or that it is not among the best."""
         try:
             uid, spec, ranking = self._judge(args)
             kept = [name for name, _ in ranking.order[: self._most]]
@@ -76,7 +76,7 @@ class Service:
         return result
 
     def prioritize(self, args: ExtenderArgs) -> list[HostPriority]:
-        """Score the nodes from 0 to 10: the best that fits has 10, what does not fit 0."""
+        """Score the nodes from 0 to 10: the best that fits gets 10, nodes that do not fit get 0."""
         try:
             _, _, ranking = self._judge(args)
         except _STUMBLES:
@@ -89,7 +89,7 @@ class Service:
         return [HostPriority(name, score) for name, score in found.items()]
 
     def preempt(self, args: ExtenderPreemptionArgs) -> ExtenderPreemptionResult:
-        """Agree with every candidate: whom to evict is kube-scheduler's choice."""
+        """Accept every candidate: kube-scheduler chooses the victims."""
         found = dict(args.NodeNameToMetaVictims or {})
         for node, victims in (args.NodeNameToVictims or {}).items():
             uids = [_uid_of(pod) for pod in victims.Pods or []]
@@ -97,7 +97,7 @@ class Service:
         return ExtenderPreemptionResult(found)
 
     async def bind(self, args: ExtenderBindingArgs) -> ExtenderBindingResult:
-        """Bind a pod to a node, and write into its annotations which gpus it gets."""
+        """Bind a pod to a node, and write its GPUs into its annotations."""
         try:
             adviser = self._ready()
             spec = self._specs.get(args.PodUID) or await self._spec_of(args)
@@ -113,7 +113,7 @@ class Service:
         return ExtenderBindingResult()
 
     def forget(self, uid: str) -> None:
-        """A pod is where it is, or gone: what was expected of it does not count any more."""
+        """Drop the assumption about a pod that has its node or is gone."""
         self._specs.pop(uid, None)
         if self.adviser is not None:
             self.adviser.forget(uid)
@@ -121,7 +121,7 @@ class Service:
     def _judge(self, args: ExtenderArgs) -> tuple[str, GuestSpec, Ranking]:
         adviser = self._ready()
         if args.Pod is None:
-            raise InputError("the message has no Pod")
+            raise InputError("the request has no Pod")
         pod = read_pod(args.Pod)
         uid = pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
         spec = _spec(pod)
@@ -132,7 +132,7 @@ class Service:
         return uid, spec, adviser.rank(uid, spec, args.names())
 
     def _expect(self, uid: str, spec: GuestSpec, kept: list[str]) -> None:
-        """Count a pod that has one node left as being there; without any, or with a choice, it is nowhere."""
+        """Assume a pod on its node if exactly one is left; otherwise assume it nowhere."""
         adviser = self._ready()
         adviser.forget(uid)
         if len(kept) == 1:
@@ -155,7 +155,7 @@ class Service:
 
 
 def _spec(pod: Pod) -> GuestSpec:
-    """Return the shape of a pod; volumes and claims are kube-scheduler's business."""
+    """Return the shape of a pod. kube-scheduler handles volumes and claims."""
     namespace = pod.metadata.namespace or DEFAULT_NAMESPACE
     place = pod_place(namespace, pod.metadata.name)
     spec, _ = read_spec(pod, namespace, place, Surroundings(), None, is_live=True)
@@ -163,7 +163,7 @@ def _spec(pod: Pod) -> GuestSpec:
 
 
 def _failures(ranking: Ranking, kept: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the nodes that do not stay: those that an eviction may help, and those that none does."""
+    """Return the rejected nodes: those where an eviction may help, and those where none does."""
     failed = {name: why for name, why in ranking.refused.items() if name not in ranking.unresolvable}
     if ranking.order:
         best, score = ranking.order[0]

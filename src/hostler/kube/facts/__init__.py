@@ -1,7 +1,7 @@
-"""The way in: watched Kubernetes objects become facts for the engine. Pure: no I/O, no clock, no waiting."""
+"""Watched Kubernetes objects become facts for the engine. Pure: no I/O, no clock, no waiting."""
 
-from hostler.kube.facts.kinds import KINDS, Kind
+from hostler.kube.facts.kinds import KINDS, WatchedKind
 from hostler.kube.facts.views import Counts, PodView
-from hostler.kube.facts.world import World
+from hostler.kube.facts.watched_cluster import WatchedCluster
 
-__all__ = ["KINDS", "Counts", "Kind", "PodView", "World"]
+__all__ = ["KINDS", "Counts", "PodView", "WatchedCluster", "WatchedKind"]

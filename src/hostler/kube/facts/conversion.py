@@ -1,7 +1,7 @@
-"""One pod to a guest, beside everything that its meaning depends on on a live cluster.
+"""Convert one pod to a guest, with everything that its meaning depends on in a live cluster.
 
-A pending pod is converted whole or refused; one that runs holds its room whatever else is wrong with it, so of a pod
-that makes no sense at least the requests are counted. Used by ``pods``.
+A pending pod is converted completely or rejected. A running pod holds its room in any case, so of an invalid one at
+least the requests are counted. Used by ``pods``.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import Mapping
 import msgspec
 
 from hostler.errors import InputError
-from hostler.kube.facts.bounds import Names, check_spec, clip_spec
+from hostler.kube.facts.bounds import NameShares, check_spec, clip_spec
 from hostler.kube.facts.groups import GroupBook, Member
 from hostler.kube.facts.hosts import HostBook
 from hostler.kube.facts.problems import CONVERSION_ERRORS, text_of
 from hostler.kube.facts.views import scheduler_of
 from hostler.kube.facts.volume_terms import both
 from hostler.kube.facts.volumes import Needs, Volumes
-from hostler.manifests.gangs import gang_named_by, has_seed_group, seed_group_min
-from hostler.manifests.gpus import gpu_indices
-from hostler.manifests.objects import Pod
+from hostler.manifests.objects.core import Pod
 from hostler.manifests.places import DEFAULT_NAMESPACE, check_name
-from hostler.manifests.pods import read_spec
-from hostler.manifests.priorities import check_priority
-from hostler.manifests.requests import pod_requests
-from hostler.manifests.surroundings import Surroundings
+from hostler.manifests.pods.gangs import gang_named_by, has_seed_group, seed_group_min
+from hostler.manifests.pods.gpus import gpu_indices
+from hostler.manifests.pods.guests import read_spec
+from hostler.manifests.pods.priorities import check_priority
+from hostler.manifests.pods.requests import pod_requests
+from hostler.manifests.pods.surroundings import Surroundings
 from hostler.manifests.times import nanoseconds
 from hostler.model import Amounts, Guest, GuestSpec, Selector, add_amounts, labels
 
@@ -44,7 +44,7 @@ class Conversion:
         volumes: Volumes,
         hosts: HostBook,
         groups: GroupBook,
-        names: Names,
+        names: NameShares,
         *,
         seed_annotations: bool,
     ) -> None:
@@ -57,7 +57,7 @@ class Conversion:
         self._seed_annotations = seed_annotations
 
     def group_of(self, pod: Pod) -> str:
-        """Return the key of the group that a pod names; one that cannot be a name is none."""
+        """Return the key of the group that a pod names; an invalid name means no group."""
         try:
             return gang_named_by(pod, _namespace(pod), seed_annotations=self._seed_annotations)
         except InputError:
@@ -69,11 +69,11 @@ class Conversion:
         try:
             minimum = (seed_group_min(pod) or 0) if is_seed else 0
         except InputError:
-            minimum = 0  # of a pod that runs; one that waits was refused for it
+            minimum = 0  # of a running pod; a pending one was rejected
         return Member(scheduler_of(pod), is_seed, minimum)
 
     def pending(self, uid: str, pod: Pod) -> Guest:
-        """Convert a pod that waits for a place; raise where it makes no sense."""
+        """Convert a pending pod; raise if it is invalid."""
         self._check_names(pod)
         group = gang_named_by(pod, _namespace(pod), seed_annotations=self._seed_annotations)
         if self._seed_annotations and has_seed_group(pod):
@@ -90,13 +90,13 @@ class Conversion:
         self._names.forget_pod(uid)
 
     def late(self) -> list[str]:
-        """Return pods that were rejected because others of their namespace named too much, and do so no longer."""
+        """Return pods that were rejected because their namespace used too many names, and fit now."""
         return self._names.late_pods()
 
     def running(self, uid: str, pod: Pod, siblings: Selector | None) -> tuple[Guest, str]:
-        """Convert a pod that runs, and say what of it could not be taken as it is.
+        """Convert a running pod; also return which parts could not be converted.
 
-        ``siblings`` are those of before: they do not matter any more, but the shape need not change for them.
+        ``siblings`` are those of its last conversion. They no longer matter, but keeping them keeps the shape equal.
         """
         problem, started = "", 0
         devices: tuple[int, ...] = ()
@@ -106,7 +106,7 @@ class Conversion:
             started = nanoseconds(pod.status.start_time, "status.startTime")
             devices = gpu_indices(pod.metadata.annotations, spec.devices)
             if devices and not self._hosts.has_devices(pod.spec.node_name, spec.devices, devices):
-                problem, devices = "it names devices that its node does not have", ()
+                problem, devices = "its annotations name devices that its node does not have", ()
         except CONVERSION_ERRORS as error:
             spec, problem, devices = self._remains(pod), text_of(error), ()
         spec, cut = clip_spec(spec, self._names, uid)
@@ -154,7 +154,7 @@ class Conversion:
         )
 
     def _remains(self, pod: Pod) -> GuestSpec:
-        """Return what can be made of a running pod that makes no sense: its requests, or nothing but itself."""
+        """Return what can be converted of an invalid running pod: its requests, or a guest without any."""
         requests: Amounts
         try:
             requests = pod_requests(pod)

@@ -1,7 +1,7 @@
-"""What pods depend on: a change of it is taken in, and the pods that it concerns are looked at again.
+"""Objects that pods depend on. A change is stored, and only the affected pods are converted again.
 
-Only those: a service concerns the waiting pods of its namespace that it selects, a claim the pods that use it. Used by
-``world``.
+A service affects the waiting pods of its namespace that it selects, a claim affects the pods that use it. Used by
+``watched_cluster``.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from hostler.errors import InputError
-from hostler.kube.api.client import Broken
+from hostler.kube.api.client import UndecodableObject
 from hostler.kube.api.resources import Resource
 from hostler.kube.facts.groups import GroupBook
 from hostler.kube.facts.index import ClaimKey
 from hostler.kube.facts.pods import PodBook
-from hostler.kube.facts.problems import CONVERSION_ERRORS, Problems, text_of
+from hostler.kube.facts.problems import CONVERSION_ERRORS, ObjectProblems, text_of
 from hostler.kube.facts.volumes import Volumes
 from hostler.manifests.places import DEFAULT_NAMESPACE, object_place
-from hostler.manifests.replicas import selector_of
-from hostler.manifests.surroundings import Surroundings
+from hostler.manifests.pods.surroundings import Surroundings
+from hostler.manifests.workloads.replicas import selector_of
 from hostler.model import Event
 
 __all__ = ["Dependencies", "Key", "Watched"]
 
 Key: TypeAlias = tuple[str, str]
-Watched: TypeAlias = Any  # an object of the kind in question, Broken, or None where it is gone
+Watched: TypeAlias = Any  # an object of the resource, an undecodable one, or None if it is gone
 
 
 class Dependencies:
     """Services, controllers, priority classes, groups, claims and volumes."""
 
     def __init__(
-        self, around: Surroundings, groups: GroupBook, volumes: Volumes, pods: PodBook, problems: Problems
+        self, around: Surroundings, groups: GroupBook, volumes: Volumes, pods: PodBook, problems: ObjectProblems
     ) -> None:
         self._around = around
         self._groups = groups
@@ -41,10 +41,10 @@ class Dependencies:
         self._problems = problems
 
     def take_priority_class(self, _: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
-        """Take a priority class in, or forget it: groups and pods without a number of their own may mean another."""
+        """Store or delete a priority class; groups and pods without a priority value may get another."""
         name = key[1]
         place = object_place("PriorityClass", "", name)
-        item = self._noting(place, new)
+        item = self._without_broken(place, new)
         self._around.priorities.remove(name)
         if item is not None:
             self._try(place, lambda: self._around.add_priority_class(item))
@@ -54,9 +54,9 @@ class Dependencies:
         return events + self._pods.refresh(self._pods.index.at("unpriced"), now)
 
     def take_service(self, _: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
-        """Take a service in, or forget it: waiting pods that it selects, or selected, have other siblings."""
+        """Store or delete a service; waiting pods that match, or matched, get other siblings."""
         namespace, name = key[0] or DEFAULT_NAMESPACE, key[1]
-        service = self._noting(object_place("Service", namespace, name), new)
+        service = self._without_broken(object_place("Service", namespace, name), new)
         before = self._around.service_selector(namespace, name)
         if service is None:
             self._around.remove_service(namespace, name)
@@ -74,10 +74,10 @@ class Dependencies:
         return self._pods.refresh(found, now)
 
     def take_controller(self, resource: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
-        """Take a controller of pods in, or forget it: its waiting pods have other siblings."""
+        """Store or delete a controller of pods; its waiting pods get other siblings."""
         namespace, name = key[0] or DEFAULT_NAMESPACE, key[1]
         place = object_place(resource.kind, namespace, name)
-        item = self._noting(place, new)
+        item = self._without_broken(place, new)
         before = self._around.selector_named(namespace, resource.kind, name)
         self._around.remove_controller(namespace, resource.kind, name)
         if item is not None:
@@ -87,8 +87,8 @@ class Dependencies:
         return self._pods.refresh(self._pods.index.at("owner", namespace, resource.kind, name), now)
 
     def take_volume_object(self, resource: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
-        """Take a claim, a volume or a storage class in, or forget it."""
-        item = self._noting(object_place(resource.kind, *key), new)
+        """Store or delete a claim, a volume or a storage class."""
+        item = self._without_broken(object_place(resource.kind, *key), new)
         store = self._volumes.store
         match resource.kind:
             case "StorageClass":
@@ -100,7 +100,7 @@ class Dependencies:
         return self._refresh_claims(concerned, now)
 
     def take_group(self, resource: Resource[Any], key: Key, new: Watched, now: int) -> list[Event]:
-        """Take a PodGroup in, or forget it: its waiting members may fit now, or no longer."""
+        """Store or delete a PodGroup; its waiting members may fit now, or no longer."""
         events = self._groups.take(resource.group, key, new, now)
         return events + self._pods.refresh_members("/".join(key), now)
 
@@ -110,9 +110,9 @@ class Dependencies:
             uids |= dict.fromkeys(self._pods.index.at("claim", *claim))
         return self._pods.refresh(sorted(uids, key=self._pods.age), now)
 
-    def _noting(self, place: str, new: Watched) -> Watched:
-        """Return an object, or None where it is gone or does not decode; note the latter."""
-        is_broken = isinstance(new, Broken)
+    def _without_broken(self, place: str, new: Watched) -> Watched:
+        """Return an object, or None if it is gone or does not decode; the latter is noted as a problem."""
+        is_broken = isinstance(new, UndecodableObject)
         self._problems.note(place, text_of(InputError(new.error)) if is_broken else "")
         return None if is_broken else new
 

@@ -1,8 +1,8 @@
-"""Gangs: PodGroups of both forms, and groups that only annotations name; who belongs to them, and who does not fit.
+"""Gangs: PodGroups of both APIs and groups that only annotations name; who belongs to them, and which pods are unfit.
 
-A group of annotations (the first scheduler's) has no object that says how many members it needs. One of them may say so
-by an annotation of ours; otherwise the group is told when no member has come for a second, with those that are there.
-Used by ``pods`` and ``world``.
+A group of annotations (those of the first scheduler) has no object that gives its minimum. A member may give it by an
+annotation of ours. Otherwise the group is complete when no member has come for a second. Used by ``pods`` and
+``watched_cluster``.
 """
 
 from __future__ import annotations
@@ -12,54 +12,54 @@ from collections.abc import Iterable
 import msgspec
 
 from hostler.errors import InputError
-from hostler.kube.api.client import Broken
-from hostler.kube.facts.problems import CONVERSION_ERRORS, Problems, text_of
+from hostler.kube.api.client import UndecodableObject
+from hostler.kube.facts.problems import CONVERSION_ERRORS, ObjectProblems, text_of
 from hostler.kube.settings import GangRules
-from hostler.manifests.gangs import read_crd_pod_group, read_pod_group
+from hostler.manifests.objects.policies import CrdPodGroup, PodGroup
 from hostler.manifests.places import check_name, object_place
-from hostler.manifests.policy_objects import CrdPodGroup, PodGroup
-from hostler.manifests.priorities import PriorityClasses
+from hostler.manifests.pods.gangs import read_crd_pod_group, read_pod_group
+from hostler.manifests.pods.priorities import PriorityClasses
 from hostler.model import Event, Gang, GangChanged, GangLeft, GuestSpec
 
 __all__ = ["QUIET_NS", "GroupBook"]
 
-QUIET_NS = 1_000_000_000  # so long no member has come before a group without a number is taken for complete
+QUIET_NS = 1_000_000_000  # a group without a minimum is complete when no member has come for this long
 _SECOND = 1_000_000_000
 _BUILT_IN, _CRD = "scheduling.k8s.io", "scheduling.x-k8s.io"
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A member that the engine knows: its scheduler, and the number it gives for a group of annotations."""
+    """A member known to the engine: its scheduler, and the minimum that it gives for a group of annotations."""
 
     scheduler: str
     is_seed: bool = False
-    minimum: int = 0  # 0: it gives none
+    minimum: int = 0  # 0: none given
 
 
 class GroupBook:
     """Gangs by namespace and name."""
 
-    def __init__(self, problems: Problems, classes: PriorityClasses, rules: GangRules) -> None:
+    def __init__(self, problems: ObjectProblems, classes: PriorityClasses, rules: GangRules) -> None:
         self._rules = rules
         self._problems = problems
         self._classes = classes
         self._objects: dict[tuple[str, str], PodGroup | CrdPodGroup] = {}  # by API group and key
         self._read: dict[tuple[str, str], Gang] = {}
         self._members: dict[str, dict[str, Member]] = {}
-        self._quiet: dict[str, int] = {}  # groups of annotations that wait for members, and until when
-        self._counted: dict[str, int] = {}  # those that were taken for complete, and how many they were
+        self._quiet: dict[str, int] = {}  # groups of annotations that wait for members, and their deadlines
+        self._counted: dict[str, int] = {}  # completed groups of annotations, with their sizes
         self.told: dict[str, Gang] = {}
 
     def take(
-        self, group: str, key: tuple[str, str], new: PodGroup | CrdPodGroup | Broken | None, now: int
+        self, group: str, key: tuple[str, str], new: PodGroup | CrdPodGroup | UndecodableObject | None, now: int
     ) -> list[Event]:
-        """Take a PodGroup of one of the forms in, or forget it; one that makes no sense is as good as gone."""
+        """Store or delete a PodGroup of either API. An invalid one counts as deleted."""
         at = (group, "/".join(key))
         self._objects.pop(at, None)
         self._read.pop(at, None)
         place = object_place(f"PodGroup.{group}", *key)
         self._problems.note(place, "")
-        if isinstance(new, Broken):
+        if isinstance(new, UndecodableObject):
             self._problems.note(place, text_of(InputError(new.error)))
         elif new is not None:
             self._objects[at] = new
@@ -67,7 +67,7 @@ class GroupBook:
         return self._tell(at[1], now)
 
     def reclass(self, now: int) -> dict[str, list[Event]]:
-        """Look at all groups again, because a priority class changed; return the facts by group."""
+        """Check all groups again because a priority class changed; return the facts by group."""
         changed: dict[str, list[Event]] = {}
         for at in list(self._objects):
             self._convert(at, object_place(f"PodGroup.{at[0]}", *at[1].split("/", 1)))
@@ -77,7 +77,7 @@ class GroupBook:
         return changed
 
     def why_unfit(self, key: str, uid: str, spec: GuestSpec, scheduler: str) -> str:
-        """Say why a pod cannot be a member of its group, or nothing."""
+        """Return why a pod cannot be a member of its group, or an empty string."""
         members = self._members.get(key, {})
         first = next((member for other, member in members.items() if other != uid), None)
         if uid in members:
@@ -94,7 +94,7 @@ class GroupBook:
         return ""
 
     def enter(self, key: str, uid: str, member: Member, now: int) -> list[Event]:
-        """Count a member that the engine is told of, or what it says now."""
+        """Add or update a member that the engine knows."""
         members = self._members.setdefault(key, {})
         is_new = uid not in members
         if not is_new and members[uid] == member:
@@ -105,7 +105,7 @@ class GroupBook:
         return self._tell(key, now)
 
     def leave(self, key: str, uid: str, now: int) -> list[Event]:
-        """Count a member no longer."""
+        """Remove a member."""
         members = self._members.get(key, {})
         if members.pop(uid, None) is None:
             return []
@@ -120,15 +120,15 @@ class GroupBook:
         return self._members.get(key, {}).keys()
 
     def is_built_in(self, key: str) -> bool:
-        """Say whether there is an object of the built-in form."""
+        """Return whether a PodGroup of the built-in API exists."""
         return (_BUILT_IN, key) in self._objects
 
     def due(self) -> int | None:
-        """Return when a group of annotations has been quiet for long enough."""
+        """Return when the next group of annotations will have been quiet for long enough."""
         return min(self._quiet.values(), default=None)
 
     def tick(self, now: int) -> list[Event]:
-        """Take groups for complete that nobody has joined for a while."""
+        """Complete the groups that no member has joined for a while."""
         events: list[Event] = []
         for key in [key for key, until in self._quiet.items() if until <= now]:
             del self._quiet[key]
@@ -150,8 +150,8 @@ class GroupBook:
             self._read.pop(at, None)
             self._problems.note(place, text_of(error))
 
-    def _wanted(self, key: str) -> Gang | None:
-        """Return the gang that a name means now: an object's, else that of annotations."""
+    def _find_gang(self, key: str) -> Gang | None:
+        """Return the gang of a name: that of an object, otherwise that of annotations."""
         found = self._read.get((_BUILT_IN, key)) or self._read.get((_CRD, key))
         if found is not None:
             return found
@@ -162,8 +162,8 @@ class GroupBook:
         namespace, _, name = key.partition("/")
         return Gang(name=name, namespace=namespace, min_count=minimum)
 
-    def _ruled(self, gang: Gang | None) -> Gang | None:
-        """Add what the configuration says for all gangs."""
+    def _with_rules(self, gang: Gang | None) -> Gang | None:
+        """Add the rules that the configuration sets for all gangs."""
         rules = self._rules
         return gang and msgspec.structs.replace(
             gang,
@@ -173,7 +173,7 @@ class GroupBook:
         )
 
     def _tell(self, key: str, now: int) -> list[Event]:
-        gang, told = self._ruled(self._wanted(key)), self.told.get(key)
+        gang, told = self._with_rules(self._find_gang(key)), self.told.get(key)
         if gang == told:
             return []
         if gang is None:

@@ -1,7 +1,8 @@
-"""Nodes as hosts: told when something that counts has changed, and not at every heartbeat.
+"""Nodes as hosts. A fact is sent only if something relevant changed, not at every heartbeat.
 
-How many volumes a node attaches is said by another object, the CSINode. It becomes an amount of a resource; a node
-that says nothing about a driver that others limit gets as good as no limit. Used by ``world``.
+The number of attachable volumes of a node is in another object, the CSINode. It becomes an amount of a resource. A node
+that gives no limit for a driver, while other nodes do, gets a practically unlimited amount. Used by
+``watched_cluster``.
 """
 
 from __future__ import annotations
@@ -11,37 +12,37 @@ from collections import Counter
 import msgspec
 
 from hostler.errors import InputError
-from hostler.kube.api.client import Broken
-from hostler.kube.facts.bounds import Names, check_host
-from hostler.kube.facts.problems import CONVERSION_ERRORS, Problems, text_of
+from hostler.kube.api.client import UndecodableObject
+from hostler.kube.facts.bounds import NameShares, check_host
+from hostler.kube.facts.problems import CONVERSION_ERRORS, ObjectProblems, text_of
 from hostler.kube.facts.volumes import ATTACHABLE
 from hostler.manifests.nodes import node_to_host
-from hostler.manifests.objects import Node
+from hostler.manifests.objects.core import Node
+from hostler.manifests.objects.volumes import CSINode
 from hostler.manifests.places import check_keys, check_name, node_place, object_place
-from hostler.manifests.volume_objects import CSINode
 from hostler.model import DeviceRequest, Event, Host, HostChanged, HostJoined, HostLeft
 
 __all__ = ["HostBook"]
 
-_NO_LIMIT = 2**31  # volumes of a driver that a node says nothing about
-_CSI = "CSINode/"  # before the name of a node: whose names its drivers are
+_NO_LIMIT = 2**31  # attachable volumes of a driver for which a node gives no limit
+_CSI = "CSINode/"  # prefix of a node's name: the owner of its drivers' names
 
 
 class HostBook:
-    """The hosts that the engine was told of."""
+    """The hosts that the engine knows."""
 
-    def __init__(self, problems: Problems, names: Names) -> None:
+    def __init__(self, problems: ObjectProblems, names: NameShares) -> None:
         self._problems = problems
         self._names = names
         self._nodes: dict[str, Node] = {}
-        self._plain: dict[str, Host] = {}  # without what CSINodes say
+        self._plain: dict[str, Host] = {}  # without the limits of CSINodes
         self._limits: dict[str, dict[str, int]] = {}
-        self.drivers: Counter[str] = Counter()  # drivers that nodes limit, and how many do
+        self.drivers: Counter[str] = Counter()  # drivers that nodes limit, with the number of such nodes
         self.told: dict[str, Host] = {}
-        self._cut: dict[str, None] = {}  # nodes of which some names are left out
+        self._cut: dict[str, None] = {}  # nodes with some names left out
 
-    def take_node(self, name: str, new: Node | Broken | None, now: int) -> list[Event]:
-        """Take a node in, or forget it."""
+    def take_node(self, name: str, new: Node | UndecodableObject | None, now: int) -> list[Event]:
+        """Store or delete a node."""
         old = self._nodes.pop(name, None)
         place = node_place(name)
         if isinstance(new, Node):
@@ -66,14 +67,14 @@ class HostBook:
         return self._tell(name, now)
 
     def late(self) -> list[tuple[str, Node]]:
-        """Return nodes that were rejected because others had too many names, and have them no longer."""
+        """Return nodes that were rejected because others had too many names, and fit now."""
         return [(name, self._nodes[name]) for name in self._names.late_nodes() if name in self._nodes]
 
-    def take_csi_node(self, name: str, new: CSINode | Broken | None, now: int) -> tuple[list[Event], bool]:
-        """Take the limits of a node in; say also whether another set of drivers is limited now."""
+    def take_csi_node(self, name: str, new: CSINode | UndecodableObject | None, now: int) -> tuple[list[Event], bool]:
+        """Store the limits of a node; also return whether the set of limited drivers changed."""
         before, limits = set(self.drivers), {}
         place = object_place("CSINode", "", name)
-        self._problems.note(place, text_of(InputError(new.error)) if isinstance(new, Broken) else "")
+        self._problems.note(place, text_of(InputError(new.error)) if isinstance(new, UndecodableObject) else "")
         for driver in new.spec.drivers if isinstance(new, CSINode) else ():
             count = driver.allocatable.count if driver.allocatable is not None else None
             if count is not None and driver.name:
@@ -93,7 +94,7 @@ class HostBook:
         return [event for one in names for event in self._tell(one, now)], has_moved
 
     def has_devices(self, host: str, wanted: tuple[DeviceRequest, ...], devices: tuple[int, ...]) -> bool:
-        """Say whether a host has these devices, of the kinds that were asked for; one that is not there may have."""
+        """Return whether a host has these devices of the requested kinds; an unknown host may have them."""
         known = self.told.get(host)
         if known is None:
             return True
@@ -102,11 +103,11 @@ class HostBook:
             at < len(known.devices) and known.devices[at].kind == kind for at, kind in zip(devices, kinds, strict=True)
         )
 
-    def _read(self, new: Node | Broken | None, name: str) -> tuple[Host | None, str]:
+    def _read(self, new: Node | UndecodableObject | None, name: str) -> tuple[Host | None, str]:
         """Return a node as a host, and what is left out of it."""
         if new is None:
             return None, ""
-        if isinstance(new, Broken):
+        if isinstance(new, UndecodableObject):
             raise InputError(new.error)
         check_name(name, "metadata.name")
         check_keys(new.metadata.labels, "metadata.labels")
@@ -131,13 +132,13 @@ class HostBook:
             return plain
         own = self._limits.get(plain.name, {})
         limits = {ATTACHABLE + driver: own.get(driver, _NO_LIMIT) for driver in self.drivers}
-        # A limit of zero is kept: an amount that is not there would be one too, but say less.
+        # A limit of zero is kept: a missing amount would be zero too, but less explicit.
         capacity = {**dict(plain.capacity), **limits}
         return msgspec.structs.replace(plain, capacity=tuple(sorted(capacity.items())))
 
 
 def _is_same(old: Node, new: Node) -> bool:
-    """Say whether nothing changed that counts: most updates of a node are heartbeats."""
+    """Return whether nothing relevant changed: most updates of a node are heartbeats."""
     return (
         old.metadata.uid == new.metadata.uid
         and old.metadata.labels == new.metadata.labels

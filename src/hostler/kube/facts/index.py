@@ -1,17 +1,17 @@
-"""Which pods something concerns: by namespace, owner, group, claim, node with devices. Used by ``pods``.
+"""Indexes of pods: by namespace, owner, group, claim, and node with devices. Used by ``pods``.
 
-A change of a service or a claim must not look at ten thousand pods, and the order in which pods are looked at must be
-the same in every run, so dicts are used where sets would do.
+A change of a service or a claim must not scan ten thousand pods, and the order of pods must be the same in every run.
+So dicts are used in place of sets.
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from hostler.manifests.gpus import GPU_INDEX
-from hostler.manifests.metadata import controller_of
-from hostler.manifests.objects import Pod
+from hostler.manifests.objects.core import Pod
+from hostler.manifests.objects.metadata import controller_of
 from hostler.manifests.places import DEFAULT_NAMESPACE
+from hostler.manifests.pods.gpus import GPU_INDEX
 
 __all__ = ["Index", "Mark", "claims_of", "marks_of"]
 
@@ -20,14 +20,14 @@ ClaimKey: TypeAlias = tuple[str, str]  # namespace and name
 
 
 class Index:
-    """Pods by their marks."""
+    """Pods by their keys."""
 
     def __init__(self) -> None:
         self._pods: dict[Mark, dict[str, None]] = {}
         self._marks: dict[str, tuple[Mark, ...]] = {}
 
     def put(self, uid: str, marks: tuple[Mark, ...]) -> None:
-        """Give a pod these marks and no others."""
+        """Give a pod these keys and no others."""
         before = self._marks.get(uid, ())
         if before == marks:
             return
@@ -44,12 +44,12 @@ class Index:
             self._pods.setdefault(mark, {})[uid] = None
 
     def at(self, *mark: str) -> tuple[str, ...]:
-        """Return the pods that have a mark, in the order in which they got it."""
+        """Return the pods that have a key, in the order in which they got it."""
         return tuple(self._pods.get(mark, ()))
 
 
 def claims_of(pod: Pod) -> dict[ClaimKey, bool]:
-    """Name the claims of a pod, with whether each is made for it alone."""
+    """Name the claims of a pod, with whether each is ephemeral (made for this pod)."""
     namespace = pod.metadata.namespace or DEFAULT_NAMESPACE
     found: dict[ClaimKey, bool] = {}
     for volume in pod.spec.volumes:
@@ -61,7 +61,7 @@ def claims_of(pod: Pod) -> dict[ClaimKey, bool]:
 
 
 def marks_of(pod: Pod, group: str, *, is_pending: bool) -> tuple[Mark, ...]:
-    """Return the marks of a pod; ``is_pending``: it waits for us, so its surroundings still matter."""
+    """Return the keys of a pod; ``is_pending``: it waits for us, so its dependencies still matter."""
     namespace = pod.metadata.namespace or DEFAULT_NAMESPACE
     marks: dict[Mark, None] = {}
     if is_pending:

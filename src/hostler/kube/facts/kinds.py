@@ -20,9 +20,9 @@ from hostler.kube.api.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from hostler.manifests.volume_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from hostler.manifests.objects.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 
-__all__ = ["CSI_NODES", "KINDS", "STORAGE_CLASSES", "VOLUMES", "VOLUME_CLAIMS", "Kind"]
+__all__ = ["CSI_NODES", "KINDS", "STORAGE_CLASSES", "VOLUMES", "VOLUME_CLAIMS", "WatchedKind"]
 
 VOLUME_CLAIMS = Resource(struct=PersistentVolumeClaim, kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
 VOLUMES = Resource(struct=PersistentVolume, kind="PersistentVolume", plural="persistentvolumes", is_namespaced=False)
@@ -32,28 +32,28 @@ STORAGE_CLASSES = Resource(
 CSI_NODES = Resource(struct=CSINode, kind="CSINode", plural="csinodes", group="storage.k8s.io", is_namespaced=False)
 
 
-class Kind(msgspec.Struct, frozen=True):
-    """A resource to watch; an optional one is not served by every cluster, and nothing waits for it."""
+class WatchedKind(msgspec.Struct, frozen=True):
+    """A resource to watch. An optional one is not served by every cluster, and the start does not wait for it."""
 
     resource: Resource[Any]
     is_optional: bool = False
 
 
-# In the order in which they are taken in when the world opens: pods mean something only beside all the others.
+# In the order in which they are sent at opening: pods can be converted only beside all others.
 KINDS = (
-    Kind(NAMESPACES),
-    Kind(PRIORITY_CLASSES),
-    Kind(SERVICES),
-    Kind(REPLICATION_CONTROLLERS),
-    Kind(REPLICA_SETS),
-    Kind(STATEFUL_SETS),
-    Kind(STORAGE_CLASSES),
-    Kind(VOLUMES),
-    Kind(VOLUME_CLAIMS),
-    Kind(CRD_POD_GROUPS, is_optional=True),
-    Kind(POD_GROUPS, is_optional=True),
-    Kind(BUDGETS),
-    Kind(CSI_NODES),
-    Kind(NODES),
-    Kind(PODS),
+    WatchedKind(NAMESPACES),
+    WatchedKind(PRIORITY_CLASSES),
+    WatchedKind(SERVICES),
+    WatchedKind(REPLICATION_CONTROLLERS),
+    WatchedKind(REPLICA_SETS),
+    WatchedKind(STATEFUL_SETS),
+    WatchedKind(STORAGE_CLASSES),
+    WatchedKind(VOLUMES),
+    WatchedKind(VOLUME_CLAIMS),
+    WatchedKind(CRD_POD_GROUPS, is_optional=True),
+    WatchedKind(POD_GROUPS, is_optional=True),
+    WatchedKind(BUDGETS),
+    WatchedKind(CSI_NODES),
+    WatchedKind(NODES),
+    WatchedKind(PODS),
 )

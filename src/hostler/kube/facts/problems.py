@@ -1,24 +1,24 @@
-"""Objects that cannot be taken as they are, by name, and what is wrong with each. Used by every module here."""
+"""Objects that cannot be converted, by name, and why. Used by every module of this package."""
 
 from __future__ import annotations
 
 from hostler.errors import HostlerError
 
-__all__ = ["CONVERSION_ERRORS", "Problems", "text_of"]
+__all__ = ["CONVERSION_ERRORS", "ObjectProblems", "text_of"]
 
-# One odd object must never stop the others, so what a conversion may stumble over is caught, ours or not.
+# One odd object must never stop the others, so all errors of conversions are caught, even bugs.
 CONVERSION_ERRORS = (HostlerError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-_MAX_TEXT = 500  # an event's note has room for about twice as much
+_MAX_TEXT = 500  # an event's note can hold about twice as much
 
 
-class Problems:
-    """What is wrong with which object."""
+class ObjectProblems:
+    """The problem of each such object."""
 
     def __init__(self) -> None:
         self.by_place: dict[str, str] = {}
 
     def note(self, place: str, text: str) -> None:
-        """Remember what is wrong with an object; nothing: all is well again."""
+        """Record an object's problem; an empty text clears it."""
         if text:
             self.by_place[place] = text
         else:
@@ -26,7 +26,7 @@ class Problems:
 
 
 def text_of(error: Exception) -> str:
-    """Say what went wrong in one line that fits an event."""
+    """Describe an error in one line that fits into an event."""
     if isinstance(error, HostlerError):
         text = f"{error.message}; {error.hint}" if error.hint else error.message
     else:

@@ -1,4 +1,4 @@
-"""What whoever acts on a pod needs to know of it, beside its shape."""
+"""What the code that acts on a pod needs to know of it, beside its shape."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import datetime
 
 import msgspec
 
-from hostler.manifests.objects import Node, Pod
+from hostler.manifests.objects.core import Node, Pod
 from hostler.manifests.places import DEFAULT_NAMESPACE
 from hostler.manifests.times import nanoseconds
 
 __all__ = ["DEFAULT_SCHEDULER", "Counts", "PodView", "created_at", "has_ended", "scheduler_of", "view_of"]
 
-DEFAULT_SCHEDULER = "default-scheduler"  # what the API server writes where a pod names none
+DEFAULT_SCHEDULER = "default-scheduler"  # the API server's default scheduler name
 _SCHEDULED = "PodScheduled"
 
 
@@ -26,24 +26,24 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     node: str = ""
     scheduler_name: str = ""
     priority: int = 0
-    is_ours: bool = False  # it names one of our profiles
+    is_ours: bool = False  # its scheduler name is one of ours
     is_gated: bool = False
     is_leaving: bool = False
     has_ended: bool = False
     nominated: str = ""
     condition: tuple[str, str] = ("", "")  # reason and message of PodScheduled
     group: str = ""  # namespace/name
-    created: int = 0  # nanoseconds; 0 where it does not say
-    problem: str = ""  # why it could not be taken as it is
+    created: int = 0  # nanoseconds; 0 if unknown
+    problem: str = ""  # why it could not be converted
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many there are of what."""
+    """Numbers of pods and problems."""
 
     hosts: int = 0
     pods: int = 0
     running: int = 0  # with a node, and not ended
-    pending: int = 0  # ours, told to the engine and without a node
+    pending: int = 0  # ours, known to the engine, without a node
     gated: int = 0
     others_pending: int = 0  # pending pods of other schedulers
     poison_pods: int = 0
@@ -51,7 +51,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def has_ended(pod: Pod) -> bool:
-    """Say whether a pod holds nothing any more."""
+    """Return whether a pod no longer holds resources."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 
@@ -61,7 +61,7 @@ def scheduler_of(pod: Pod) -> str:
 
 
 def created_at(item: Pod | Node) -> int:
-    """Return when a pod or node was created; 0 where it does not say, or not readably."""
+    """Return when a pod or node was created; 0 if it is missing or unreadable."""
     written = item.metadata.creation_timestamp
     try:
         return nanoseconds(datetime.datetime.fromisoformat(written), "") if isinstance(written, str) else 0

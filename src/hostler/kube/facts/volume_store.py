@@ -1,4 +1,4 @@
-"""Claims, volumes and storage classes of a live cluster, and which claims a change of one of them concerns.
+"""Claims, volumes and storage classes of a live cluster, and which claims a change of one of them affects.
 
 Used by ``volumes``, which says what they mean for a pod.
 """
@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 from hostler.kube.facts.index import ClaimKey
-from hostler.manifests.volume_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from hostler.manifests.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 __all__ = ["VolumeStore", "class_of", "is_bound", "is_free"]
 
@@ -20,24 +20,24 @@ _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Say whether a claim has got its volume for good; one that only names a volume is still to be bound."""
+    """Return whether a claim is bound to its volume; one that only names a volume is not bound yet."""
     return bool(claim.spec.volume_name) and _BIND_COMPLETED in claim.metadata.annotations
 
 
 def class_of(claim: PersistentVolumeClaim) -> str:
-    """Return the storage class that a claim names, or nothing."""
+    """Return the storage class that a claim names, or an empty string."""
     return claim.metadata.annotations.get(_OLD_CLASS) or claim.spec.storage_class_name or ""
 
 
 def is_free(volume: PersistentVolume) -> bool:
-    """Say whether a volume waits for a claim, perhaps for a certain one."""
+    """Return whether a volume is unbound; it may be reserved for a certain claim."""
     claimed = volume.spec.claim_ref
     is_taken = claimed is not None and bool(claimed.uid)
     return not is_taken and volume.status.phase in ("", "Available") and volume.metadata.deletion_timestamp is None
 
 
 class VolumeStore:
-    """What is known, by name."""
+    """The known objects, by name."""
 
     def __init__(self) -> None:
         self.claims: dict[ClaimKey, PersistentVolumeClaim] = {}
@@ -48,7 +48,7 @@ class VolumeStore:
         self._free: dict[str, dict[str, None]] = {}  # volumes by class
 
     def put_claim(self, key: ClaimKey, new: PersistentVolumeClaim | None) -> tuple[ClaimKey, ...]:
-        """Take a claim in, or forget it; return the claims that this concerns."""
+        """Store or delete a claim; return the affected claims."""
         old = self.claims.pop(key, None)
         if old is not None:
             _drop(self._unbound, class_of(old), key)
@@ -62,7 +62,7 @@ class VolumeStore:
         return () if old == new else (key,)
 
     def put_volume(self, name: str, new: PersistentVolume | None) -> tuple[ClaimKey, ...]:
-        """Take a volume in, or forget it; return the claims that this concerns."""
+        """Store or delete a volume; return the affected claims."""
         old = self.volumes.pop(name, None)
         concerned = dict.fromkeys(self._claims_of.get(name, ()))
         for volume in (old, new):
@@ -71,7 +71,7 @@ class VolumeStore:
             named, claimed = volume.spec.storage_class_name, volume.spec.claim_ref
             if claimed is not None and (claimed.namespace, claimed.name) in self.claims:
                 concerned[claimed.namespace, claimed.name] = None
-            if is_free(volume):  # only who still looks for a volume may find it
+            if is_free(volume):  # only claims that still need a volume may get it
                 concerned |= self._unbound.get(named, {})
         if old is not None:
             _drop(self._free, old.spec.storage_class_name, name)
@@ -82,14 +82,14 @@ class VolumeStore:
         return tuple(concerned)
 
     def put_class(self, name: str, new: StorageClass | None) -> tuple[ClaimKey, ...]:
-        """Take a class in, or forget it; return the claims that this concerns."""
+        """Store or delete a class; return the affected claims."""
         old = self.classes.pop(name, None)
         if new is not None:
             self.classes[name] = new
         return () if old == new else tuple(self._unbound.get(name, ()))
 
     def free_volumes(self, named: str) -> Iterable[PersistentVolume]:
-        """Return the volumes of a class that wait for a claim."""
+        """Return the unbound volumes of a class."""
         return (self.volumes[name] for name in self._free.get(named, ()))
 
 

@@ -1,11 +1,11 @@
-"""What the volumes of a pod mean for where it can run.
+"""Where a pod can run because of its volumes.
 
-A claim that is bound ties its pod to where the volume is; one that waits for its first consumer is bound by ``Prepare``
-when the pod has a place; others must be bound before. What is missing refuses the pod, with a reason that goes away
-when the claim, the volume or the class changes. Reasons are in kube-scheduler's words where it has some.
+A bound claim ties its pod to where the volume is. A claim that waits for its first consumer is bound by ``Prepare``
+when the pod has a place. Other claims must be bound before. A missing object makes the pod unschedulable, with a reason
+that goes away when the claim, the volume or the class changes. Reasons use kube-scheduler's words if it has some.
 
 Two deviations: a volume that several pods of a node share counts once for each of them against the node's limit, and of
-two pods that want one ReadWriteOncePod volume the first keeps the others out even before it has a node.
+two pods that request one ReadWriteOncePod volume the first keeps the others out even before it has a node.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hostler.kube.facts.index import ClaimKey, claims_of
 from hostler.kube.facts.problems import CONVERSION_ERRORS, text_of
 from hostler.kube.facts.volume_store import VolumeStore, class_of, is_bound
 from hostler.kube.facts.volume_terms import both, either, serves, topology_terms, volume_terms, zone_terms
-from hostler.manifests.objects import Pod
-from hostler.manifests.volume_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from hostler.manifests.objects.core import Pod
+from hostler.manifests.objects.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from hostler.model import Expression, Term
 
 __all__ = ["ATTACHABLE", "UNBOUND", "Needs", "Volumes"]
@@ -45,16 +45,16 @@ class Needs(msgspec.Struct, frozen=True):
 
 
 class Volumes:
-    """Claims, volumes, classes, and who holds what only one pod may have."""
+    """Claims, volumes, classes, and which pods hold single-pod volumes."""
 
     def __init__(self, drivers: Mapping[str, int]) -> None:
         self.store = VolumeStore()
         self._drivers = drivers  # those that some node limits
         self._holders: dict[ClaimKey, tuple[str, bool]] = {}  # of ReadWriteOncePod claims; whether it runs
-        self.moved: dict[ClaimKey, None] = {}  # claims whose holder changed since somebody looked
+        self.moved: dict[ClaimKey, None] = {}  # claims whose holder changed since they were last read
 
     def needs(self, uid: str, pod: Pod) -> Needs:
-        """Work out what the volumes of a pod ask for; of one that runs only what it attaches counts."""
+        """Return what the volumes of a pod require; for a running pod only its attachments count."""
         claims = claims_of(pod)
         if not claims:
             return Needs()
@@ -68,7 +68,7 @@ class Volumes:
         return Needs(terms, prepare, counts)
 
     def hold(self, uid: str, claims: Iterable[ClaimKey], *, runs: bool) -> None:
-        """Let a pod keep others from the claims that are for one pod, if it is the first; one that runs comes first."""
+        """Let a pod hold its single-pod claims if it is the first; a running pod comes first."""
         for key in claims:
             claim = self.store.claims.get(key)
             if claim is None or _ONCE_POD not in claim.spec.access_modes:
@@ -81,7 +81,7 @@ class Volumes:
                     self.moved[key] = None
 
     def release(self, uid: str, claims: Iterable[ClaimKey]) -> None:
-        """Let a pod hold its claims no longer: it is gone, or cannot be placed for another reason."""
+        """Release a pod's claims: it is gone, or unplaceable for another reason."""
         for key in claims:
             if self._holders.get(key, ("", False))[0] == uid:
                 del self._holders[key]
@@ -98,7 +98,7 @@ class Volumes:
             if is_bound(claim):
                 volume = self.store.volumes.get(claim.spec.volume_name)
                 if volume is None:
-                    raise InputError(_lost(key, claim))
+                    raise InputError(_missing_volume(key, claim))
                 bound.append(volume)
                 terms = both(terms, volume_terms(volume))
             else:
@@ -117,11 +117,11 @@ class Volumes:
         if claim.metadata.deletion_timestamp is not None:
             raise InputError(f'persistentvolumeclaim "{key[1]}" is being deleted')
         if claim.status.phase == "Lost":
-            raise InputError(_lost(key, claim))
+            raise InputError(_missing_volume(key, claim))
         return claim
 
     def _unbound_terms(self, claim: PersistentVolumeClaim) -> tuple[Term, ...]:
-        """Return where a claim could be bound; refuse one that waits for nobody."""
+        """Return where a claim could be bound; reject one that should be bound already."""
         named = class_of(claim)
         if claim.spec.volume_name or not named:
             raise InputError(UNBOUND)
@@ -149,13 +149,13 @@ class Volumes:
         """Count the volumes of each limited driver; one claim of a pod is one volume."""
         found: dict[str, set[str]] = {}
         for key in claims:
-            driver, handle = self._attached(key)
+            driver, handle = self._attachment_of(key)
             if driver in self._drivers:
                 found.setdefault(ATTACHABLE + driver, set()).add(handle)
         return tuple(sorted((name, len(handles)) for name, handles in found.items()))
 
-    def _attached(self, key: ClaimKey) -> tuple[str, str]:
-        """Return the driver of a claim's volume, the one there is or the one to come, and which volume it is."""
+    def _attachment_of(self, key: ClaimKey) -> tuple[str, str]:
+        """Return the driver of a claim's volume, existing or future, and the id of the volume."""
         claim = self.store.claims.get(key)
         if claim is None:
             return "", ""
@@ -167,5 +167,5 @@ class Volumes:
         return (found.provisioner, "/".join(key)) if found is not None else ("", "")
 
 
-def _lost(key: ClaimKey, claim: PersistentVolumeClaim) -> str:
+def _missing_volume(key: ClaimKey, claim: PersistentVolumeClaim) -> str:
     return f'persistentvolumeclaim "{key[1]}" bound to non-existent persistentvolume "{claim.spec.volume_name}"'

@@ -1,1 +1,1 @@
-"""A live cluster looked at without a write: listed once and asked questions, or followed and recorded."""
+"""Read-only use of a live cluster: listed once to answer a question, or followed and recorded."""

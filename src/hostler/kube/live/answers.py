@@ -12,12 +12,12 @@ from hostler.model.plain_data import without_minus_zero
 
 __all__ = ["candidates_as_data", "notes_on", "queue_row"]
 
-BEING_DELETED = "the pod is being deleted: it holds its room until it has ended"
+BEING_DELETED = "the pod is being deleted; it holds its room until it ends"
 _SECOND = 1_000_000_000
 
 
 def candidates_as_data(explanation: Explanation, namespace: str) -> dict[str, object]:
-    """Return the nodes that would take a pod, best first, and those that would not, with all reasons."""
+    """Return the nodes that would take a pod, best first, and the others with all reasons."""
     verdicts = [without_minus_zero(verdict) for verdict in explanation.verdicts]
     return {
         "pod": explanation.decision.guest,
@@ -30,23 +30,23 @@ def candidates_as_data(explanation: Explanation, namespace: str) -> dict[str, ob
 
 
 def notes_on(pod: Pod, settings: SchedulerSettings) -> list[str]:
-    """Say what of a pod is explained otherwise than it is, and what else to know."""
+    """Return notes about a pod whose explanation makes assumptions, and other remarks."""
     if pod.spec.node_name:
         return [BEING_DELETED] if pod.metadata.deletion_timestamp is not None else []
     notes = []
     ours, name = [profile.scheduler_name for profile in settings.profiles], scheduler_of(pod)
     if name not in ours:
-        notes.append(f"the pod names scheduler {name}: it is explained as if it named {ours[0]}")
+        notes.append(f"the pod names scheduler {name}; it is explained as if it named {ours[0]}")
     if pod.spec.scheduling_gates:
         gates = ", ".join(str(gate.get("name", "?")) for gate in pod.spec.scheduling_gates)
-        notes.append(f"the pod waits for its scheduling gates ({gates}): it is explained as if they were gone")
+        notes.append(f"the pod has scheduling gates ({gates}); it is explained as if they were removed")
     return notes
 
 
 def queue_row(
     pod: PodView, now: int, state: str, reason: str, *, next_try: str | None = None, attempts: int | None = None
 ) -> dict[str, object]:
-    """Return one pod that waits; what the scheduler wrote into its condition is why, unless it wrote nothing yet."""
+    """Return one waiting pod; its reason is the condition that the scheduler wrote, if there is one yet."""
     return {
         "namespace": pod.namespace,
         "name": pod.name,

@@ -1,7 +1,7 @@
-"""A live cluster as it is at one moment: listed, opened as a world, told to an engine of our own. Nothing is written.
+"""A snapshot of a live cluster: listed, converted to facts, and applied to an engine of our own. Nothing is written.
 
-What a running scheduler has beside this are its plans (assumed pods, nominations, pauses); whoever wants those asks its
-service. Used by the commands ``explain``, ``candidates``, ``plan`` and ``capacity``.
+A running scheduler knows more: its assumed pods, nominations and backoffs. To include those, ask its service. Used by
+the commands ``explain``, ``candidates``, ``plan`` and ``capacity``.
 """
 
 from __future__ import annotations
@@ -13,83 +13,85 @@ import msgspec
 
 from hostler.engine import Engine, Registry
 from hostler.errors import HostlerError
-from hostler.kube.api.client import Broken, Client
+from hostler.kube.api.client import KubeClient, UndecodableObject
 from hostler.kube.api.decoding import key_of
-from hostler.kube.api.store import Update
-from hostler.kube.configuration import with_mixes
+from hostler.kube.api.store import ObjectUpdate
 from hostler.kube.facts.kinds import KINDS
-from hostler.kube.facts.world import World
-from hostler.kube.live.listing import Listings, list_all
+from hostler.kube.facts.watched_cluster import WatchedCluster
+from hostler.kube.live.listings import Listings, list_all
 from hostler.kube.settings import SchedulerSettings
 from hostler.manifests import Pod
-from hostler.model import Event, GuestArrived, GuestsArrived, GuestSpec, Policy
+from hostler.model import Event, Policy
+from hostler.queries import MixRenewal, with_mixes
 
-__all__ = ["Change", "View", "apply_all", "as_ours", "look", "open_view", "open_world", "specs_of"]
+__all__ = ["Change", "ClusterSnapshot", "apply_all", "as_ours", "open_cluster", "open_snapshot", "take_snapshot"]
 
 Change = Callable[[Pod], Pod]
 
 
-class View(NamedTuple):
-    """A cluster at one moment; ``facts`` is what the engine was told, ``refused`` what of it it did not take."""
+class ClusterSnapshot(NamedTuple):
+    """A cluster at one moment; ``facts`` were sent to the engine, ``refused`` are those that it rejected."""
 
-    world: World
+    cluster: WatchedCluster
     engine: Engine
     facts: Sequence[Event]
     policies: tuple[Policy, ...]
     refused: Sequence[str] = ()
 
 
-async def look(
-    client: Client,
+async def take_snapshot(
+    client: KubeClient,
     settings: SchedulerSettings,
     now: int,
     *,
     change: Change | None = None,
     registry: Registry | None = None,
-) -> View:
-    """List the cluster and make a view of it; ``change`` may make other pods of some, for questions that begin with if.
+) -> ClusterSnapshot:
+    """List the cluster and make a snapshot of it. ``change`` may modify pods, for what-if questions.
 
-    Raises UnavailableError where the cluster is not reachable or a right is missing.
+    Raises UnavailableError if the cluster is not reachable or a right is missing.
     """
-    return open_view(await list_all(client), settings, now, change=change, registry=registry)
+    return open_snapshot(await list_all(client), settings, now, change=change, registry=registry)
 
 
-def open_view(
+def open_snapshot(
     listings: Listings,
     settings: SchedulerSettings,
     now: int,
     *,
     change: Change | None = None,
     registry: Registry | None = None,
-) -> View:
-    """Make a view of what was listed."""
-    world, facts = open_world(listings, settings, now, change=change)
-    policies = with_mixes(settings.policies, list(specs_of(facts)))
-    engine = Engine(policies, now, settings.seed, rules=settings.queue, registry=registry)
-    return View(world, engine, facts, policies, apply_all(engine, facts))
+) -> ClusterSnapshot:
+    """Make a snapshot of a listing."""
+    cluster, facts = open_cluster(listings, settings, now, change=change)
+    engine = Engine(with_mixes(settings.policies), now, settings.seed, rules=settings.queue, registry=registry)
+    refused = apply_all(engine, facts)
+    if change_of_mix := MixRenewal(settings.policies).renew(engine, now):
+        engine.apply(change_of_mix)
+    return ClusterSnapshot(cluster, engine, facts, engine.policies, refused)
 
 
-def open_world(
+def open_cluster(
     listings: Listings | Mapping[tuple[str, str], Sequence[Any]],
     settings: SchedulerSettings,
     now: int,
     *,
     change: Change | None = None,
-) -> tuple[World, list[Event]]:
-    """Open a world of what was listed, and return it with the facts that follow."""
+) -> tuple[WatchedCluster, list[Event]]:
+    """Make a watched cluster of a listing, and return it with the resulting facts."""
     profiles = {profile.scheduler_name: profile.policy for profile in settings.profiles}
-    world = World(profiles, seed_annotations=settings.seed_annotations)
+    cluster = WatchedCluster(profiles, seed_annotations=settings.seed_annotations)
     for kind in KINDS:
         resource = kind.resource
         items = listings.get((resource.group, resource.plural), ())
         if change is not None and resource.kind == "Pod":
-            items = [item if isinstance(item, Broken) else change(item) for item in items]
-        world.take(resource, [Update(key_of(item), None, item) for item in items], now)
-    return world, world.open(now)
+            items = [item if isinstance(item, UndecodableObject) else change(item) for item in items]
+        cluster.take(resource, [ObjectUpdate(key_of(item), None, item) for item in items], now)
+    return cluster, cluster.open(now)
 
 
 def apply_all(engine: Engine, facts: Iterable[Event]) -> list[str]:
-    """Tell an engine all facts; return why it did not take some."""
+    """Apply all facts to an engine; return why it rejected some."""
     refused: list[str] = []
     for fact in facts:
         try:
@@ -100,7 +102,7 @@ def apply_all(engine: Engine, facts: Iterable[Event]) -> list[str]:
 
 
 def as_ours(settings: SchedulerSettings, uid: str) -> Change:
-    """Return a change by which one pod names a scheduler of ours and waits for no gates."""
+    """Return a change that gives one pod a scheduler name of ours and removes its gates."""
     names = {profile.scheduler_name for profile in settings.profiles}
 
     def change(pod: Pod) -> Pod:
@@ -111,12 +113,3 @@ def as_ours(settings: SchedulerSettings, uid: str) -> Change:
         return msgspec.structs.replace(pod, spec=spec)
 
     return change
-
-
-def specs_of(facts: Iterable[Event]) -> Iterable[GuestSpec]:
-    """Return the shapes of all guests that facts bring."""
-    for fact in facts:
-        if isinstance(fact, GuestArrived):
-            yield fact.guest.spec
-        elif isinstance(fact, GuestsArrived):
-            yield from (fact.specs[number] for number in fact.spec_of)

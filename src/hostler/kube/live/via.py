@@ -1,9 +1,12 @@
-"""Asks a running scheduler: at its own address, or through the API server's service proxy.
+"""Query a running scheduler: at its own address, or through the API server's service proxy.
 
-The proxy takes the Authorization header for itself, so the token is repeated in a header that it passes on; the
-scheduler asks the API server whose it is. Whoever may change the service or its pods could read the token there, as
-with any webhook: use one that is short-lived and may do little. It goes where it was sent and nowhere else: redirects
-are not followed. Used by commands with ``--via``.
+The proxy consumes the Authorization header, so the token is repeated in a header that it passes on; the scheduler asks
+the API server who the token belongs to. A person who may change the service or its pods could read the token there, as
+with any webhook: use a token that is short-lived and has few rights. The token is sent to the given address only:
+redirects are not followed. Used by commands with ``--via``.
+
+Responses are validated, since the address is user input. Only what the commands need is required, so that older and
+newer schedulers are understood too.
 """
 
 from __future__ import annotations
@@ -19,37 +22,39 @@ from yarl import URL
 
 from hostler.errors import HostlerError, InputError, UnavailableError, UnknownNameError
 from hostler.kube.api.access import Access
-from hostler.kube.api.network_failures import lost_answer, unsent
+from hostler.kube.api.failures import lost_answer, unsent
 from hostler.kube.api.tls import make_tls
-from hostler.kube.live.told import read_told
-from hostler.kube.service.guard import TOKEN_HEADER
+from hostler.kube.live.plan import PodPlan
+from hostler.model import Explanation
 
-__all__ = ["ask_scheduler"]
+__all__ = ["TOKEN_HEADER", "ask_scheduler"]
+
+TOKEN_HEADER = "Hostler-Authorization"  # repeats the token, since the proxy consumes the usual header
 
 _TIMEOUT_S = 30.0
 _HINT = "write NAMESPACE/SERVICE[:PORT], NAMESPACE/https:SERVICE[:PORT] or http://127.0.0.1:10359"
 _SCHEMES = ("http", "https")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # of namespaces, services and ports
 _MAX_ANSWER = 64 * 2**20  # kilobytes for each of tens of thousands of nodes
-_NOT_THERE = "does a scheduler run there? 'hostler kube schedule --listen' says at which address it is asked"
+_NOT_THERE = "does a scheduler run there? 'hostler kube schedule --listen' sets its address"
 
 
 class _Problem(msgspec.Struct):
     detail: str = ""
     hint: str = ""
-    message: str = ""  # of the API server's own refusals
+    message: str = ""  # of the API server's own errors
 
 
 async def ask_scheduler(
     access: Access, via: str, path: str, *, query: Mapping[str, str] | None = None, body: bytes = b""
 ) -> Any:  # noqa: ANN401 - plain JSON
-    """Ask one page of a scheduler and return what it answers; with a body, post it."""
+    """Request one page of a scheduler and return its content; with a body, post it."""
     if access.credential.is_due():
         await access.credential.renew()
     identity = access.credential.identity
     if not identity.token:
         raise InputError(
-            "the scheduler knows people by their tokens, and the kubeconfig has none",
+            "the scheduler authenticates by token, and the kubeconfig has none",
             hint="use a context with a token; 'kubectl create token NAME' makes one for a service account",
         )
     bearer = f"Bearer {identity.token}"
@@ -70,36 +75,36 @@ async def ask_scheduler(
             status, answer = response.status, await _read(response, via)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         failure = unsent(msgspec.structs.replace(access, server=base), error)
-        if tls is True:  # nobody's kubeconfig leads there
+        if tls is True:  # a plain address: no kubeconfig applies
             failure.hint = _NOT_THERE
         raise failure from error
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise lost_answer(msgspec.structs.replace(access, server=base), error, _TIMEOUT_S) from error
     if status != 200:
         raise _refusal(status, answer, via)
-    told = read_told(path, answer)
+    told = read_answer(path, answer)
     if told is None:
-        raise UnavailableError(f"{via}: what answers is no scheduler of ours", hint=_NOT_THERE)
+        raise UnavailableError(f"{via}: the server is not a Hostler scheduler", hint=_NOT_THERE)
     return told
 
 
 async def _read(response: aiohttp.ClientResponse, via: str) -> bytes:
-    """Read an answer that is not longer than any scheduler's."""
+    """Read a response that is not longer than any scheduler's."""
     read = bytearray()
     async for chunk in response.content.iter_any():
         read += chunk
         if len(read) > _MAX_ANSWER:
-            raise UnavailableError(f"{via}: the answer is longer than any scheduler's", hint=_NOT_THERE)
+            raise UnavailableError(f"{via}: the response is too long for a Hostler scheduler", hint=_NOT_THERE)
     return bytes(read)
 
 
 def _own_address(via: str) -> str:
     if "@" in via:
-        raise InputError("--via: no user and password belong there", hint="the kubeconfig's token says who asks")
+        raise InputError("--via: user and password are not allowed", hint="the kubeconfig's token authenticates you")
     try:
         parts = urlsplit(via)
         is_whole = bool(parts.hostname) and parts.port != 0 and not parts.query and not parts.fragment
-    except ValueError:  # half an IPv6 address, or a port that is none
+    except ValueError:  # half an IPv6 address, or an invalid port
         is_whole = False
     if not is_whole or not via.isascii() or not via.isprintable() or " " in via:
         raise InputError(f"--via {via[:80]!r} is not an address", hint=_HINT)
@@ -110,7 +115,7 @@ def _own_address(via: str) -> str:
 
 
 def _proxy_path(via: str) -> str:
-    """Return the path of a service's proxy; with a scheme, the proxy wants two colons, also where no port is named."""
+    """Return the path of a service's proxy. With a scheme, the proxy needs two colons, even without a port."""
     namespace, _, service = via.partition("/")
     parts = service.split(":")
     scheme = parts.pop(0) if len(parts) > 1 and parts[0] in _SCHEMES else ""
@@ -123,10 +128,10 @@ def _proxy_path(via: str) -> str:
 
 
 def _refusal(status: int, body: bytes, via: str) -> HostlerError:
-    """Return what a scheduler or the API server says instead of an answer."""
+    """Return the error that a scheduler or the API server sent."""
     if 300 <= status < 400:
         return UnavailableError(
-            f"{via}: {status}: it sends us elsewhere, and the token does not go there", hint=_NOT_THERE
+            f"{via}: {status}: it redirects, and the token is not sent to another address", hint=_NOT_THERE
         )
     try:
         told = msgspec.json.decode(body, type=_Problem)
@@ -137,15 +142,15 @@ def _refusal(status: int, body: bytes, via: str) -> HostlerError:
 
 
 def _plain(text: str) -> str:
-    """Replace what could move a terminal's cursor."""
+    """Replace control characters, which could move a terminal's cursor."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _proxy_hint(status: int, via: str) -> str:
-    """Say what helps where it is the API server that refuses: it does not reach the scheduler."""
+    """Return a hint if the API server rejected the call: it does not reach the scheduler."""
     namespace = via.partition("/")[0]
     if status == 404:
-        return f"'kubectl get services -n {namespace}' lists what there is to ask; {_HINT}"
+        return f"'kubectl get services -n {namespace}' lists the services;  {_HINT}"
     if status == 503:
         return f"no pod behind that service answers at that port: 'kubectl get pods,endpointslices -n {namespace}'"
     return f"ask for the right to use services/proxy in namespace {namespace}" if status == 403 else ""
@@ -153,3 +158,47 @@ def _proxy_hint(status: int, via: str) -> str:
 
 def _error(status: int) -> type[HostlerError]:
     return {400: InputError, 404: UnknownNameError}.get(status, UnavailableError)
+
+
+class _Row(msgspec.Struct):
+    namespace: str
+    name: str
+    state: str
+    priority: int
+    age_s: int | None
+    attempts: int | None
+    next_try: str | None
+    nominated: str | None
+    reason: str | None
+
+
+class _Queue(msgspec.Struct):
+    pods: list[_Row]
+    total: int
+
+
+class _Answer(msgspec.Struct):
+    decision: dict[str, Any]
+    notes: list[str] = []
+    message: str | None = None
+
+
+def read_answer(path: str, body: bytes) -> dict[str, Any] | None:
+    """Read the response of a page; None if no scheduler would send it."""
+    try:
+        data = msgspec.json.decode(body, type=dict[str, Any])
+        _check(path, data)
+    except (msgspec.MsgspecError, ValueError, KeyError, RecursionError):
+        return None
+    return data
+
+
+def _check(path: str, data: dict[str, Any]) -> None:
+    """Raise if a response does not have the structure of its page."""
+    if path == "/v1/queue":
+        msgspec.convert(data, _Queue)
+    elif path == "/v1/plan":
+        msgspec.convert(data, PodPlan)
+    elif path.startswith("/v1/explain/"):
+        decision = msgspec.convert(data, _Answer).decision
+        msgspec.convert({**data, "decision": {**decision, "host": decision["host"] or ""}}, Explanation)

@@ -1,4 +1,4 @@
-"""Real control planes on this machine: found or built, started, looked at and ended. See ``cluster``."""
+"""Real control planes on this machine: find or build the programs, start, inspect and stop them. See ``cluster``."""
 
 from hostler.kube.local.cluster import LocalCluster
 

@@ -1,7 +1,7 @@
-"""What the users of a local cluster may do: roles and bindings, beside those that every API server brings along.
+"""The rights of the users of a local cluster: roles and bindings, beside the default ones of every API server.
 
-``hostler`` has what kube-scheduler has, and what a scheduler does beyond that: evictions, gangs, its own lease.
-``nobody`` has nothing at all. Used by ``cluster``.
+``hostler`` has the rights of kube-scheduler and those that a Hostler scheduler needs beyond them: evictions, gangs, its
+own lease. The last user of ``USERS`` has no rights. Used by ``cluster``.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ _KWOK: tuple[Rule, ...] = (
     (("events.k8s.io", ""), ("events",), ("create", "patch", "update")),
 )
 
-# user of ours: roles that every API server has
+# user: the default roles of every API server
 _BUILT_IN = {
     "hostler": ("system:kube-scheduler", "system:volume-scheduler"),
-    "kube-scheduler": ("system:volume-scheduler",),  # it is bound to its own role from the start
+    "kube-scheduler": ("system:volume-scheduler",),  # bound to its role by default
 }
 
 
 def grant_access(api: Api) -> None:
-    """Write the roles and bindings; what is there already is brought up to date."""
+    """Create or update the roles and bindings."""
     for collection, content in _objects():
         api.apply(f"{_PATH}/{collection}", content)
 
 
 def wait_for_account(api: Api, patience_s: float) -> None:
-    """Wait until the controllers made the account that pods have by default: before, no pod can be created."""
+    """Wait until the controllers made the default service account: before, no pod can be created."""
     deadline = time.monotonic() + patience_s
     while api.send("GET", "/api/v1/namespaces/default/serviceaccounts/default")[0] == 404:
         if time.monotonic() > deadline:

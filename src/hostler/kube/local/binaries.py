@@ -1,7 +1,7 @@
-"""Finds the programs of a control plane: where the user has them, else among those that we built.
+"""Find the programs of a control plane: those that the user has, otherwise those that we built.
 
-``KUBEBUILDER_ASSETS`` (the convention of setup-envtest) comes first, then PATH; each is asked for its version, and
-one that is too old is left aside with a note. What is found nowhere is built (``build``). Used by ``cluster``.
+``KUBEBUILDER_ASSETS`` (the convention of setup-envtest) comes first, then PATH. Each program is asked for its version,
+and one that is too old is skipped with a note. Missing programs are built (``build``). Used by ``cluster``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from pathlib import Path
 
 import msgspec
 
-from hostler.kube.local.build import TESTS, build, recipe_for
-from hostler.kube.local.modules import build_folder
+from hostler.kube.local.build import TESTS, build, build_folder, recipe_for
 
 __all__ = ["ASSETS_VARIABLE", "Binary", "find_binaries", "version_of"]
 
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 
-_KUBERNETES = (1, 34)  # the gang API and the scheduling of today begin there
+_KUBERNETES = (1, 34)  # the first version with the gang API and current scheduling
 _OLDEST = {
     "etcd": (3, 5),  # progress requests on watches, which current API servers send
     "kube-apiserver": _KUBERNETES,
@@ -37,7 +36,7 @@ _VERSION = re.compile(r"\bv?(\d+)\.(\d+)\.(\d+)")
 
 
 class Binary(msgspec.Struct, frozen=True):
-    """A program that was found: its version in numbers, and where it was found (the variable, PATH, or built)."""
+    """A program that was found: its version as numbers, and where it was found (the variable, PATH, or built)."""
 
     name: str
     path: Path
@@ -46,30 +45,30 @@ class Binary(msgspec.Struct, frozen=True):
 
     @property
     def version_text(self) -> str:
-        """Return the version as people write it."""
+        """Return the version as text."""
         return ".".join(map(str, self.version))
 
 
 def find_binaries(names: Iterable[str], report: Callable[[str], None]) -> dict[str, Binary]:
-    """Find these programs, and build those that are nowhere; ``report`` takes notes and progress."""
+    """Find these programs and build the missing ones; ``report`` takes notes and progress."""
     wanted = list(dict.fromkeys(names))
     found = {name: binary for name in wanted if (binary := _first_usable(name, report)) is not None}
-    # A server newer than its API server asks for what that one does not have.
+    # A server newer than its API server requests features that the latter lacks.
     servers = [name for name in wanted if name in _SERVERS]
-    minors = {found[name].version[:2] if name in found else _pinned(name)[:2] for name in servers}
+    minors = {found[name].version[:2] if name in found else _pinned_version(name)[:2] for name in servers}
     if len(minors) > 1:
-        report("the servers found are of several versions; all of them are taken from our own build")
+        report("the servers found have different versions; all of them are replaced by our own build")
         found = {name: binary for name, binary in found.items() if name not in _SERVERS or binary.origin == "built"}
     missing = [name for name in wanted if name not in found]
     built = [name for name in missing if not (build_folder() / name).exists()]
     if built:
         build(built, report)
-    found |= {name: Binary(name, build_folder() / name, _pinned(name), "built") for name in missing}
+    found |= {name: Binary(name, build_folder() / name, _pinned_version(name), "built") for name in missing}
     return {name: found[name] for name in wanted}
 
 
 def version_of(path: Path) -> tuple[int, int, int] | None:
-    """Ask a program for its version; None where it does not say."""
+    """Ask a program for its version; None if it gives none."""
     words = ["version", "--client"] if path.name == "kubectl" else ["--version"]
     try:
         ended = subprocess.run([str(path), *words], capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
@@ -84,9 +83,9 @@ def _first_usable(name: str, report: Callable[[str], None]) -> Binary | None:
         version = version_of(path)
         oldest = ".".join(map(str, _OLDEST[name]))
         if version is None:
-            report(f"{path} ({origin}) does not tell its version: left aside")
+            report(f"{path} ({origin}) does not report its version: skipped")
         elif version[:2] < _OLDEST[name]:
-            report(f"{path} ({origin}) is {'.'.join(map(str, version))}, older than {oldest}: left aside")
+            report(f"{path} ({origin}) is {'.'.join(map(str, version))}, older than {oldest}: skipped")
         else:
             return Binary(name, path, version, origin)
     return None
@@ -94,7 +93,7 @@ def _first_usable(name: str, report: Callable[[str], None]) -> Binary | None:
 
 def _places(name: str) -> Iterator[tuple[Path, str]]:
     if name == TESTS:
-        return  # it tells no version, and only those of our own server's version say anything about it
+        return  # it reports no version and must match the server's, so it always comes from our own build
     assets = os.environ.get(ASSETS_VARIABLE, "")
     if assets and (Path(assets) / name).is_file():
         yield Path(assets) / name, ASSETS_VARIABLE
@@ -102,7 +101,7 @@ def _places(name: str) -> Iterator[tuple[Path, str]]:
         yield Path(on_path), "PATH"
 
 
-def _pinned(name: str) -> tuple[int, int, int]:
+def _pinned_version(name: str) -> tuple[int, int, int]:
     match = _VERSION.search(recipe_for(name).version)
     assert match is not None
     return int(match[1]), int(match[2]), int(match[3])

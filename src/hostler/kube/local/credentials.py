@@ -1,10 +1,12 @@
-"""Who may talk to a local cluster and how it proves itself: a certificate authority, keys, one token for each user.
+"""Authentication in a local cluster: a certificate authority, keys, and one token for each user.
 
-All made when the cluster is made, kept in its folder, readable by its owner only. Used by ``cluster``.
+Each user gets a kubeconfig with the authority inside. All are made with the cluster, kept in its folder, and readable
+by its owner only. Used by ``cluster``.
 """
 
 from __future__ import annotations
 
+import base64
 import datetime
 import ipaddress
 import secrets
@@ -16,33 +18,43 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hostler.kube.local.state import write_private
+from hostler.config import did_you_mean, write_yaml
+from hostler.errors import UnknownNameError
+from hostler.runtime.files import write_private
 
-__all__ = ["CERTIFICATE_USER", "USERS", "User", "make_credentials", "token_of"]
+__all__ = [
+    "CERTIFICATE_USER",
+    "USERS",
+    "LocalUser",
+    "kubeconfig_path",
+    "make_credentials",
+    "token_of",
+    "write_kubeconfigs",
+]
 
 
-class User(msgspec.Struct, frozen=True):
+class LocalUser(msgspec.Struct, frozen=True):
     """A user of a local cluster: the name and the groups that the API server sees."""
 
     name: str
     groups: tuple[str, ...] = ()
 
 
-# by the name that we call them
+# by our names
 USERS = {
-    "admin": User("hostler-admin", ("system:masters",)),
-    "hostler": User("hostler"),
-    "kube-scheduler": User("system:kube-scheduler"),
-    "controllers": User("system:kube-controller-manager"),
-    "kwok": User("kwok"),
-    "nobody": User("nobody"),
+    "admin": LocalUser("hostler-admin", ("system:masters",)),
+    "hostler": LocalUser("hostler"),
+    "kube-scheduler": LocalUser("system:kube-scheduler"),
+    "controllers": LocalUser("system:kube-controller-manager"),
+    "kwok": LocalUser("kwok"),
+    "nobody": LocalUser("nobody"),
 }
-CERTIFICATE_USER = "certificate"  # one more administrator, who has a certificate and no token
+CERTIFICATE_USER = "certificate"  # another administrator, with a certificate and without a token
 
 _VALID = datetime.timedelta(days=3650)
-_BEFORE = datetime.timedelta(hours=1)  # for clocks that are set back
+_BEFORE = datetime.timedelta(hours=1)  # tolerance for clocks that are set back
 _HOSTS = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-_ADDRESSES = ("127.0.0.1", "10.0.0.1")  # the second is what pods would call
+_ADDRESSES = ("127.0.0.1", "10.0.0.1")  # the second one is the service address for pods
 
 Key = ec.EllipticCurvePrivateKey
 
@@ -96,7 +108,7 @@ def _certificate(
     usage: x509.ObjectIdentifier | None = None,
     organization: str = "",
 ) -> x509.Certificate:
-    """Make a certificate; one without an issuer is an authority of its own."""
+    """Make a certificate; one without an issuer is an authority."""
     parts = [x509.NameAttribute(NameOID.COMMON_NAME, subject)]
     if organization:
         parts.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
@@ -137,3 +149,41 @@ def _key_usage(*, is_authority: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def kubeconfig_path(folder: Path, user: str) -> Path:
+    """Return the kubeconfig of a user; the administrator's has the plain name."""
+    known = [*USERS, CERTIFICATE_USER]
+    if user not in known:
+        raise UnknownNameError(
+            f"no user of a local cluster is named {user!r}",
+            hint=did_you_mean(user, known),
+        )
+    return folder / ("kubeconfig" if user == "admin" else f"kubeconfig-{user}")
+
+
+def write_kubeconfigs(folder: Path, name: str, url: str) -> None:
+    """Write the kubeconfig of every user."""
+    for user in (*USERS, CERTIFICATE_USER):
+        if user == CERTIFICATE_USER:
+            proof = {
+                "client-certificate-data": _encode_file(folder / "client.crt"),
+                "client-key-data": _encode_file(folder / "client.key"),
+            }
+        else:
+            proof = {"token": token_of(folder, user)}
+        cluster = {"server": url, "certificate-authority-data": _encode_file(folder / "ca.crt")}
+        context = f"hostler-{name}"
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": context, "cluster": cluster}],
+            "users": [{"name": user, "user": proof}],
+            "contexts": [{"name": context, "context": {"cluster": context, "user": user}}],
+            "current-context": context,
+        }
+        write_private(kubeconfig_path(folder, user), write_yaml(content).encode())
+
+
+def _encode_file(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

@@ -1,7 +1,7 @@
 """The command line of each part, from the state of a cluster; the same state always gives the same line.
 
-So a part whose line differs from the one that it was started with is started again. Why each flag is there stands
-beside it where it is not plain.
+So a part whose line differs from the one it was started with is restarted. A comment gives the reason of each flag that
+is not obvious.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hostler.kube.local.binaries import Binary
-from hostler.kube.local.kubeconfigs import kubeconfig_path
-from hostler.kube.local.parts import PROGRAMS
-from hostler.kube.local.state import State
+from hostler.kube.local.credentials import kubeconfig_path
+from hostler.kube.local.state import PROGRAMS, LocalClusterState
 
 __all__ = ["STAGES", "command_of"]
 
@@ -23,14 +22,14 @@ _GANGS_GATE = "GenericWorkload"
 _GANGS_API = "scheduling.k8s.io/v1beta1=true"
 
 
-def command_of(part: str, folder: Path, state: State, binaries: dict[str, Binary]) -> list[str]:
-    """Return the words that start a part."""
+def command_of(part: str, folder: Path, state: LocalClusterState, binaries: dict[str, Binary]) -> list[str]:
+    """Return the command line that starts a part."""
     binary = binaries[PROGRAMS[part]]
     flags = _FLAGS[part](folder, state, binary)
     return [str(binary.path), *flags]
 
 
-def _etcd(folder: Path, state: State, binary: Binary) -> list[str]:
+def _etcd(folder: Path, state: LocalClusterState, binary: Binary) -> list[str]:
     client, peers = f"http://{_HERE}:{state.ports.etcd}", f"http://{_HERE}:{state.ports.etcd_peers}"
     return [
         "--name=local",
@@ -40,13 +39,13 @@ def _etcd(folder: Path, state: State, binary: Binary) -> list[str]:
         f"--listen-peer-urls={peers}",
         f"--initial-advertise-peer-urls={peers}",
         f"--initial-cluster=local={peers}",
-        "--unsafe-no-fsync",  # a test cluster: what a crash of the machine takes is no loss
+        "--unsafe-no-fsync",  # a test cluster: data may be lost when the machine crashes
         "--log-level=warn",
         *state.etcd_flags,
     ]
 
 
-def _apiserver(folder: Path, state: State, binary: Binary) -> list[str]:
+def _apiserver(folder: Path, state: LocalClusterState, binary: Binary) -> list[str]:
     disabled = _disabled_admission(state)
     return [
         f"--etcd-servers=http://{_HERE}:{state.ports.etcd}",
@@ -71,21 +70,21 @@ def _apiserver(folder: Path, state: State, binary: Binary) -> list[str]:
     ]
 
 
-def _disabled_admission(state: State) -> list[str]:
-    """Return the admission plugins that would wait for somebody who is not there."""
+def _disabled_admission(state: LocalClusterState) -> list[str]:
+    """Return the admission plugins that would wait for a controller that does not run."""
     has_controllers = "controllers" in state.parts and not state.is_bare
     disabled = []
     if not has_controllers:
-        disabled.append("ServiceAccount")  # nobody makes the account `default` of a namespace
+        disabled.append("ServiceAccount")  # no controller creates the account `default` of a namespace
     if not (has_controllers and "kwok" in state.parts):
-        disabled.append("TaintNodesByCondition")  # nobody would take the taint away again
+        disabled.append("TaintNodesByCondition")  # no controller would remove the taint
     if state.is_bare:
         disabled.append("Priority")
     return disabled
 
 
-def _controllers(folder: Path, state: State, binary: Binary) -> list[str]:
-    # Without kubelets no node sends heartbeats, and this controller would call all of them lost.
+def _controllers(folder: Path, state: LocalClusterState, binary: Binary) -> list[str]:
+    # Without kubelets no node sends heartbeats, and this controller would mark all of them as lost.
     off = ["-node-ipam-controller", *(["-node-lifecycle-controller"] if "kwok" not in state.parts else [])]
     return [
         *_component(folder, state.ports.controllers, "controllers"),
@@ -101,7 +100,7 @@ def _controllers(folder: Path, state: State, binary: Binary) -> list[str]:
     ]
 
 
-def _scheduler(folder: Path, state: State, binary: Binary) -> list[str]:
+def _scheduler(folder: Path, state: LocalClusterState, binary: Binary) -> list[str]:
     path = kubeconfig_path(folder, "kube-scheduler")
     configured = [f"--config={folder / state.scheduler_config}"]
     plain = [f"--kubeconfig={path}", "--leader-elect=false"]
@@ -112,7 +111,7 @@ def _scheduler(folder: Path, state: State, binary: Binary) -> list[str]:
     ]
 
 
-def _kwok(folder: Path, state: State, binary: Binary) -> list[str]:
+def _kwok(folder: Path, state: LocalClusterState, binary: Binary) -> list[str]:
     return [
         f"--kubeconfig={kubeconfig_path(folder, 'kwok')}",
         "--manage-all-nodes=true",
@@ -125,7 +124,7 @@ def _kwok(folder: Path, state: State, binary: Binary) -> list[str]:
 
 
 def _component(folder: Path, port: int, user: str) -> list[str]:
-    """Return how a component serves its probes and metrics, and whom it asks who may see the latter."""
+    """Return how a component serves its probes and metrics, and where it checks access to the latter."""
     path = kubeconfig_path(folder, user)
     return [
         f"--secure-port={port}",
@@ -140,15 +139,15 @@ def _certificate(folder: Path) -> list[str]:
     return [f"--tls-cert-file={folder / 'server.crt'}", f"--tls-private-key-file={folder / 'server.key'}"]
 
 
-def _gates(state: State, binary: Binary) -> list[str]:
+def _gates(state: LocalClusterState, binary: Binary) -> list[str]:
     gates = {_GANGS_GATE: True} if _has_gangs(state, binary) else {}
     gates |= state.feature_gates
     words = [f"{gate}={'true' if is_on else 'false'}" for gate, is_on in sorted(gates.items())]
     return [f"--feature-gates={','.join(words)}"] if words else []
 
 
-def _has_gangs(state: State, binary: Binary) -> bool:
-    """Say whether the built-in gang API is on: where it is wanted, known, and its gate is not closed by hand."""
+def _has_gangs(state: LocalClusterState, binary: Binary) -> bool:
+    """Return whether the built-in gang API is on: requested, known, and its gate not closed by hand."""
     return state.has_gangs_api and binary.version[:2] >= _GANGS_SINCE and state.feature_gates.get(_GANGS_GATE, True)
 
 

@@ -1,8 +1,8 @@
-"""Becomes a program, after having noted who that will be. Run as a script, by path, with the standard library alone.
+"""Write a note about this process, then become another program. A script that needs only the standard library.
 
-The note is written by the process itself, so there is no moment in which whoever started it could die and leave a
-process behind that nobody knows of; and the lock that is inherited as descriptor 3 is held until the note is there.
-Arguments: the note's file, ``die`` or ``live`` (with whoever started it), the program and its arguments.
+The process writes the note itself, so the parent cannot die between start and note and leave an unknown process behind.
+The lock, inherited as descriptor 3, is held until the note is written. Arguments: the file of the note, ``die`` or
+``live`` (with the parent), the program and its arguments.
 """
 
 import ctypes

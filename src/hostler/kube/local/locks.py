@@ -1,4 +1,4 @@
-"""One at a time: locks that end with the process that holds them. Used for builds and for each cluster."""
+"""File locks that end with the process that holds them. Used for builds and for each cluster."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from pathlib import Path
 
 from hostler.errors import ConflictError
 
-__all__ = ["locked"]
+__all__ = ["hold_lock"]
 
 _TICK_S = 0.05
 
 
 @contextmanager
-def locked(path: Path, *, patience_s: float, busy: str, report: Callable[[str], None]) -> Iterator[int]:
-    """Hold the lock; ``busy`` is reported where somebody else has it. Yields the file's descriptor.
+def hold_lock(path: Path, *, patience_s: float, busy: str, report: Callable[[str], None]) -> Iterator[int]:
+    """Hold the lock; ``busy`` is reported if another process has it. Yields the file's descriptor.
 
-    A process that is given the descriptor keeps the lock too, until it closes it.
+    A process that inherits the descriptor holds the lock too, until it closes it.
     """
-    handle = _taken(path)
+    handle = _try_lock(path)
     deadline = time.monotonic() + patience_s
     if handle is None:
         report(busy)
     while handle is None:
         if time.monotonic() > deadline:
             raise ConflictError(
-                f"{path} has been locked by somebody else for {patience_s:.0f} s", hint="wait for that, and try again"
+                f"{path} has been locked by another process for {patience_s:.0f} s", hint="wait for it, and try again"
             )
         time.sleep(_TICK_S)
-        handle = _taken(path)
+        handle = _try_lock(path)
     try:
         yield handle
     finally:
         os.close(handle)
 
 
-def _taken(path: Path) -> int | None:
+def _try_lock(path: Path) -> int | None:
     """Take the lock, or return None; a file that was removed meanwhile is no lock any more."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:

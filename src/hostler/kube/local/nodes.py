@@ -1,4 +1,4 @@
-"""Nodes without machines: Ready from the start, with addresses and zones, for kwok or nobody to look after."""
+"""Nodes without machines: Ready from the start, with addresses and zones; kwok may simulate them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def node_manifest(number: int) -> dict[str, Any]:
 
 
 def create_nodes(connect: Callable[[], Api], count: int) -> int:
-    """Create ``node-0`` and so on, those that are missing; return how many were."""
+    """Create the missing ones of ``node-0`` and so on; return how many were created."""
 
     def share(first: int) -> int:
         with connect() as api:
@@ -66,7 +66,7 @@ def create_nodes(connect: Callable[[], Api], count: int) -> int:
 
 
 def wait_until_usable(api: Api, count: int, patience_s: float) -> int:
-    """Wait until pods could run on our nodes: they are Ready, without taints that say no; return how many there are."""
+    """Wait until pods could run on our nodes: Ready and without blocking taints; return the number of nodes."""
     deadline = time.monotonic() + patience_s
     names = {f"node-{number}" for number in range(count)}
     while True:

@@ -1,8 +1,8 @@
-"""Starts programs that outlive us, finds them again, and ends them; never touches a process that is not ours.
+"""Start programs that outlive us, find them again, and end them; never signal a foreign process.
 
-Each has a note with its pid, its start time and the boot (``launch`` writes it). A pid alone means nothing: it may be
-somebody else's by now. Signals go through a pidfd that is opened before the start time is compared.
-Used by ``supervision``.
+Each has a note with its pid, its start time and the boot id (``launch`` writes it). A pid alone proves nothing: another
+process may have it by now. Signals go through a pidfd that is opened before the start time is compared. Used by
+``supervision``.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["Note", "end", "find", "is_alive", "note_of", "start", "started_at_s"]
+__all__ = ["ProcessNote", "end", "find", "is_alive", "note_of", "start", "started_at_s"]
 
 _LAUNCHER = Path(__file__).with_name("launch.py")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _LOCK_AT = 3  # the descriptor that the launcher expects
-_NEVER_S = 30.0  # within which the launcher has written its note, on any machine
+_NEVER_S = 30.0  # time for the launcher to write its note, on any machine
 
 
-class Note(msgspec.Struct, frozen=True):
-    """Who a process is: a pid is one only together with when it started, and in which run of the machine."""
+class ProcessNote(msgspec.Struct, frozen=True):
+    """The identity of a process: its pid, its start time, and the boot id of the machine."""
 
     pid: int
     start_ticks: int
@@ -40,7 +40,7 @@ def start(
 ) -> int:
     """Start a program in a session of its own, and return its pid when its note is written.
 
-    What it writes goes to ``log``; an earlier log is kept beside it.
+    Its output goes to ``log``; an earlier log is kept beside it.
     """
     if log.exists():
         log.rename(log.with_suffix(".previous.log"))
@@ -55,31 +55,31 @@ def start(
     # Not subprocess: its objects complain when they are dropped while the process lives, which is the purpose here.
     pid = os.posix_spawn(sys.executable, words, dict(environment), file_actions=actions, setsid=True)
     deadline = time.monotonic() + _NEVER_S
-    while not note.exists() and time.monotonic() < deadline and _reaped(pid) is False:
+    while not note.exists() and time.monotonic() < deadline and _reap_child(pid) is False:
         time.sleep(0.005)
     return pid
 
 
-def note_of(path: Path) -> Note | None:
-    """Read a note; None where there is none, or none that can be read."""
+def note_of(path: Path) -> ProcessNote | None:
+    """Read a note; None if it is missing or unreadable."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Note)
+        return msgspec.json.decode(path.read_bytes(), type=ProcessNote)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-def find(path: Path) -> Note | None:
-    """Return the note of a process that is still running; None where it is not."""
+def find(path: Path) -> ProcessNote | None:
+    """Return the note of a process that still runs, otherwise None."""
     note = note_of(path)
     return note if note is not None and is_alive(note) else None
 
 
-def is_alive(note: Note) -> bool:
-    """Say whether this very process is running; a zombie is not."""
+def is_alive(note: ProcessNote) -> bool:
+    """Return whether exactly this process runs; a zombie does not."""
     return note.boot == _boot() and _start_ticks(note.pid) == note.start_ticks
 
 
-def started_at_s(note: Note) -> float:
+def started_at_s(note: ProcessNote) -> float:
     """Return when the process was started, in seconds since 1970."""
     for line in Path("/proc/stat").read_text().splitlines():
         if line.startswith("btime "):
@@ -87,14 +87,14 @@ def started_at_s(note: Note) -> float:
     return 0.0
 
 
-def end(note: Note, *, patience_s: float) -> None:
-    """Ask a process to end, and make it end when it does not within this time; 0 asks nothing."""
+def end(note: ProcessNote, *, patience_s: float) -> None:
+    """Ask a process to end, and kill it after this time; 0 kills it at once."""
     try:
         handle = os.pidfd_open(note.pid)
     except ProcessLookupError:
         return
     try:
-        if not is_alive(note):  # looked at after opening: the handle stays this process's whatever happens to the pid
+        if not is_alive(note):  # checked after opening: the handle refers to this process even if the pid is reused
             return
         if patience_s > 0:
             _signal(handle, signal.SIGTERM)
@@ -104,7 +104,7 @@ def end(note: Note, *, patience_s: float) -> None:
         _has_ended(handle, _NEVER_S)
     finally:
         os.close(handle)
-        _reaped(note.pid)
+        _reap_child(note.pid)
 
 
 def _signal(handle: int, number: signal.Signals) -> None:
@@ -118,8 +118,8 @@ def _has_ended(handle: int, patience_s: float) -> bool:
     return bool(poll.poll(patience_s * 1000))
 
 
-def _reaped(pid: int) -> bool | None:
-    """Take the exit status of a child that ended, so that no zombie stays; None where it is no child of ours."""
+def _reap_child(pid: int) -> bool | None:
+    """Take the exit status of a child that ended, so that no zombie stays; None if it is not our child."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
     except ChildProcessError:
@@ -127,7 +127,7 @@ def _reaped(pid: int) -> bool | None:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Return when a process was started, in ticks since boot; None where there is none, or only a zombie."""
+    """Return when a process was started, in ticks since boot; None if there is none, or only a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""The few calls that set a cluster up, over the standard library: they need no loop and no client."""
+"""The few API calls that set up a cluster, with the standard library only: no event loop, no client."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class Api:
     def send(
         self, method: str, path: str, body: Object | None = None, content_type: str = "application/json"
     ) -> tuple[int, bytes]:
-        """Send a request and return the status and the body; raise OSError or HTTPException where no answer comes."""
+        """Send a request and return the status and the body; raise OSError or HTTPException without a response."""
         content = json.dumps(body).encode() if body is not None else None
         try:
             self._connection.request(method, path, content, {**self._headers, "Content-Type": content_type})
             answer = self._connection.getresponse()
             return answer.status, answer.read()
         except (OSError, http.client.HTTPException):
-            self._connection.close()  # the next request opens it anew
+            self._connection.close()  # the next request opens a new one
             raise
 
     def call(self, method: str, path: str, body: Object | None = None) -> Object:
-        """Send a request and return the object of the answer; raise ApiError where it is refused."""
+        """Send a request and return the object of the response; raise ApiError if it is rejected."""
         kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
         status, content = self.send(method, path, body, kind)
         if status >= 300:
@@ -71,7 +71,7 @@ class Api:
             raise error_of(status, {}, answer)
 
     def create(self, collection: str, content: Object) -> bool:
-        """Create an object; return False where there is one of that name already."""
+        """Create an object; return False if one of that name exists already."""
         status, answer = self.send("POST", collection, content)
         if status == 409:
             return False

@@ -1,21 +1,53 @@
-"""What is remembered of a local cluster: its name and folder, ports, parts and options; one JSON file each.
+"""The stored state of a local cluster: its name and folder, ports, parts and options; one JSON file each.
 
-Names become folders, so they are checked before anything is touched. Used by ``cluster`` and the commands.
+Each part has a name, a program, and a position in the start and stop order. Names become folders, so they are checked
+first. Used by ``cluster`` and the commands.
 """
 
 from __future__ import annotations
 
-import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-from hostler.config import state_folder
+from hostler.config import did_you_mean, state_folder
 from hostler.errors import InputError, UnknownNameError
+from hostler.runtime.files import write_private
 
-__all__ = ["DEFAULT_NAME", "Ports", "State", "check_name", "cluster_folder", "known_clusters", "read_state"]
-__all__ += ["the_cluster", "unknown_cluster", "write_private", "write_state"]
+__all__ = [
+    "ALWAYS", "DEFAULT_NAME", "OPTIONAL", "PARTS", "PROGRAMS", "STOP_ORDER", "ClusterPorts", "LocalClusterState",
+    "check_name", "check_parts", "cluster_folder", "known_clusters", "read_state", "the_cluster", "unknown_cluster",
+    "write_state",
+]  # fmt: skip
+
+# part: its program, in start order
+PROGRAMS = {
+    "etcd": "etcd",
+    "apiserver": "kube-apiserver",
+    "controllers": "kube-controller-manager",
+    "scheduler": "kube-scheduler",
+    "kwok": "kwok",
+}
+PARTS = tuple(PROGRAMS)
+ALWAYS = ("etcd", "apiserver")
+OPTIONAL = ("scheduler", "controllers", "kwok")
+
+# Clients stop before servers: an API server whose etcd is gone lingers.
+STOP_ORDER = ("kwok", "scheduler", "controllers", "apiserver", "etcd")
+
+
+def check_parts(parts: Iterable[str]) -> tuple[str, ...]:
+    """Return the optional parts in their order, each once; raise if one does not exist."""
+    wanted = set(parts) - set(ALWAYS)
+    for part in sorted(wanted - set(OPTIONAL)):
+        raise UnknownNameError(
+            f"no part of a local control plane is named {part!r}",
+            hint=did_you_mean(part, OPTIONAL),
+        )
+    return tuple(part for part in PARTS if part in wanted)
+
 
 DEFAULT_NAME = "local"
 FORMAT = 1
@@ -24,8 +56,8 @@ _FILE = "cluster.json"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
-class Ports(msgspec.Struct, frozen=True):
-    """Where the parts listen, all on 127.0.0.1."""
+class ClusterPorts(msgspec.Struct, frozen=True):
+    """The ports of the parts, all on 127.0.0.1."""
 
     etcd: int
     etcd_peers: int
@@ -35,11 +67,11 @@ class Ports(msgspec.Struct, frozen=True):
     kwok: int
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
-    """A local cluster as its files say. ``parts`` are those beside etcd and the API server."""
+class LocalClusterState(msgspec.Struct, frozen=True, kw_only=True):
+    """The stored state. ``parts`` are those beside etcd and the API server."""
 
     name: str
-    ports: Ports
+    ports: ClusterPorts
     format: int = FORMAT
     parts: tuple[str, ...] = ()
     feature_gates: dict[str, bool] = {}
@@ -53,7 +85,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_name(name: str) -> str:
-    """Return the name of a cluster, which is a folder's name too; raise where it cannot be one."""
+    """Return the name of a cluster, which is also a folder name; raise if it is not valid."""
     if not _NAME.fullmatch(name):
         raise InputError(
             f"{name!r} cannot be the name of a cluster",
@@ -73,24 +105,27 @@ def known_clusters() -> list[str]:
 
 
 def the_cluster() -> str:
-    """Return the cluster that is meant where none is named: the default one, or the only one that there is."""
+    """Return the default cluster, or the only existing one, if none is named."""
     names = known_clusters()
     return names[0] if len(names) == 1 else DEFAULT_NAME
 
 
-def read_state(folder: Path) -> State | None:
-    """Read the state of the cluster in this folder; None where there is none."""
+def read_state(folder: Path) -> LocalClusterState | None:
+    """Read the state of the cluster in this folder; None if there is none."""
     path = folder / _FILE
     try:
-        state = msgspec.json.decode(path.read_bytes(), type=State)
+        state = msgspec.json.decode(path.read_bytes(), type=LocalClusterState)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.MsgspecError) as error:
         raise InputError(
-            f"{path}: cannot be read: {error}", hint="see which processes use the folder, end them, and remove it"
+            f"{path}: cannot be read: {error}", hint="find the processes that use the folder, stop them, and remove it"
         ) from None
     if state.format != FORMAT:
-        raise InputError(f"{path}: is of format {state.format}, not {FORMAT}", hint="end it with the Hostler it is of")
+        raise InputError(
+            f"{path}: is of format {state.format}, not {FORMAT}",
+            hint="stop it with the version of Hostler that started it",
+        )
     return state
 
 
@@ -101,18 +136,9 @@ def unknown_cluster(name: str) -> UnknownNameError:
     return UnknownNameError(f"there is no local cluster {name!r}", hint=known)
 
 
-def write_state(folder: Path, state: State) -> None:
-    """Write the state; whoever reads meanwhile sees the old or the new one."""
+def write_state(folder: Path, state: LocalClusterState) -> None:
+    """Write the state atomically: readers see the old or the new one."""
     write_private(folder / _FILE, msgspec.json.format(msgspec.json.encode(state), indent=2))
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read, all of it or nothing."""
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    new.replace(path)
 
 
 def _root() -> Path:

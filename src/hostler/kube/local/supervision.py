@@ -1,10 +1,12 @@
-"""Brings the parts of one cluster up, in order, and down again; what it started and cannot finish it takes back.
+"""Start the parts of one cluster in order, and stop them again; a failed start is rolled back.
 
-The lock of the cluster is held by the caller. Used by ``cluster``.
+Each part is probed as a kubelet would. The caller holds the lock of the cluster. Used by ``cluster``.
 """
 
 from __future__ import annotations
 
+import http.client
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,12 +14,45 @@ from pathlib import Path
 from hostler.errors import UnavailableError
 from hostler.kube.local import processes
 from hostler.kube.local.binaries import Binary
+from hostler.kube.local.credentials import token_of
 from hostler.kube.local.flags import command_of
-from hostler.kube.local.health import is_healthy
-from hostler.kube.local.parts import PROGRAMS, STOP_ORDER
-from hostler.kube.local.state import State
+from hostler.kube.local.state import PROGRAMS, STOP_ORDER, LocalClusterState
 
-__all__ = ["PortTakenError", "Supervision", "end_parts", "log_of", "note_path"]
+__all__ = ["PortTakenError", "Supervision", "end_parts", "is_healthy", "log_of", "note_path"]
+
+# part: its probe
+_PATHS = {
+    "etcd": "/health",
+    "apiserver": "/readyz",
+    "controllers": "/healthz",
+    "scheduler": "/readyz",
+    "kwok": "/healthz",
+}
+_PLAIN = ("etcd", "kwok")  # without TLS
+
+
+def is_healthy(part: str, folder: Path, state: LocalClusterState, *, timeout_s: float = 5.0) -> bool:
+    """Return whether a part answers its probe with success."""
+    port = getattr(state.ports, part)
+    headers = {}
+    connection: http.client.HTTPConnection
+    if part in _PLAIN:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+    else:
+        trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=timeout_s, context=trust)
+    if part == "apiserver":
+        headers["Authorization"] = f"Bearer {token_of(folder, 'admin')}"
+    try:
+        connection.request("GET", _PATHS[part], headers=headers)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
 
 _START_PATIENCE_S = 180.0  # a second or two on a quiet machine
 _END_PATIENCE_S = 10.0
@@ -26,22 +61,27 @@ _LINES = 5
 
 
 class PortTakenError(UnavailableError):
-    """Somebody else took a port between our look and our use of it."""
+    """Another program took a port between our check and our use of it."""
 
     code = "port_taken"
 
 
 class Supervision:
-    """One round of starting; ``started`` are the parts that it started."""
+    """One start; ``started`` are the parts that it started."""
 
     def __init__(
-        self, folder: Path, state: State, binaries: dict[str, Binary], lock: int, report: Callable[[str], None]
+        self,
+        folder: Path,
+        state: LocalClusterState,
+        binaries: dict[str, Binary],
+        lock: int,
+        report: Callable[[str], None],
     ) -> None:
         self._folder, self._state, self._binaries, self._lock, self._report = folder, state, binaries, lock, report
         self.started: list[str] = []
 
     def ensure(self, parts: Sequence[str]) -> None:
-        """Start these parts where they do not run as they should, and wait until all of them are well."""
+        """Start these parts if they do not run with the right command line, and wait until all are healthy."""
         start = time.monotonic()
         for part in parts:
             self._ensure_running(part)
@@ -54,7 +94,7 @@ class Supervision:
                 self._report(f"{part} {version} is up (pid {pid.pid if pid else '?'}, {waited:.1f} s)")
 
     def take_back(self) -> None:
-        """End what this round started."""
+        """Stop what this start started."""
         end_parts(self._folder, self.started, patience_s=_END_PATIENCE_S)
 
     def _ensure_running(self, part: str) -> None:
@@ -64,7 +104,7 @@ class Supervision:
         if note is not None:
             if note.command == tuple(command):
                 return
-            self._report(f"{part} is started again, with other options")
+            self._report(f"{part} is restarted with new options")
             processes.end(note, patience_s=_END_PATIENCE_S)
         self.started.append(part)
         processes.start(
@@ -87,15 +127,15 @@ class Supervision:
     def _failure(self, part: str, *, has_ended: bool) -> UnavailableError:
         log = log_of(self._folder, part)
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        what = "ended while it started" if has_ended else f"is not well after {_START_PATIENCE_S:.0f} s"
-        said = "\n  ".join(line[:300] for line in _telling(lines)) or "it said nothing"
+        what = "exited during its start" if has_ended else f"is not healthy after {_START_PATIENCE_S:.0f} s"
+        said = "\n  ".join(line[:300] for line in _relevant_lines(lines)) or "no output"
         is_taken = any("address already in use" in line for line in lines)
         kind = PortTakenError if is_taken else UnavailableError
-        return kind(f"{PROGRAMS[part]} {what}; it said last:\n  {said}", hint=f"the whole log is {log}")
+        return kind(f"{PROGRAMS[part]} {what}; its last output:\n  {said}", hint=f"the whole log is {log}")
 
 
 def end_parts(folder: Path, parts: Sequence[str], *, patience_s: float = _END_PATIENCE_S) -> list[str]:
-    """End these parts, whoever asks before whoever answers; return those that were running."""
+    """Stop these parts, clients before servers; return those that were running."""
     ended = []
     for part in STOP_ORDER:
         path = note_path(folder, part)
@@ -110,7 +150,7 @@ def end_parts(folder: Path, parts: Sequence[str], *, patience_s: float = _END_PA
 
 
 def note_path(folder: Path, part: str) -> Path:
-    """Return where it is noted which process a part is."""
+    """Return the file that identifies the process of a part."""
     return folder / "run" / f"{part}.json"
 
 
@@ -120,12 +160,12 @@ def log_of(folder: Path, part: str) -> Path:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return what the parts see of the user's environment: nothing that could change them, such as proxies."""
+    """Return the environment of the parts: without variables that could change them, such as proxies."""
     return {"HOME": str(folder), "KWOK_WORKDIR": str(folder), "PATH": "/usr/bin:/bin", "TMPDIR": str(folder)}
 
 
-def _telling(lines: Sequence[str]) -> Sequence[str]:
-    """Return the lines that say why: errors if there are any, else the last ones; never a dump of goroutines."""
+def _relevant_lines(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines that show the cause: errors if there are any, else the last ones; no goroutine dumps."""
     own = [line for line in lines if line.strip() and not line.startswith(("goroutine ", "\t", "Flags:", "      --"))]
     errors = [line for line in own if line.startswith(("E", "F", "Error")) or '"level":"fatal"' in line]
     return (errors or own)[-_LINES:]

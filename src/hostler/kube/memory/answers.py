@@ -1,4 +1,4 @@
-"""The answers of the API server in memory: a whole body, or a stream of changes."""
+"""Responses of the API server in memory: a whole body, or a stream of changes."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import AsyncIterator, Mapping
 
 import msgspec
 
-from hostler.kube.api.transport import TransportError
-from hostler.kube.memory.calls import Call, LogEntry
-from hostler.kube.memory.kinds import Kind
-from hostler.kube.memory.reading import read_version, typed
-from hostler.kube.memory.refusals import expired
+from hostler.kube.memory.calls import LogEntry, ParsedCall
+from hostler.kube.memory.error_answers import expired
+from hostler.kube.memory.kinds import ServedKind
 from hostler.kube.memory.selectors import reads_selectors
-from hostler.kube.memory.store import Change, Entry, Store
+from hostler.kube.memory.store import ObjectStore, StoredChange, StoredObject
+from hostler.kube.memory.verbs.reads import read_version, with_type
+from hostler.runtime.transport import TransportError
 
-__all__ = ["Answer", "WatchAnswer"]
+__all__ = ["MemoryAnswer", "WatchAnswer"]
 
 _JSON = {"content-type": "application/json"}
-_LONGEST_S = 1800.0  # how long a watch lives that names no time
-_BEFORE_END_S = 2.0  # the last bookmark comes so long before the end
+_LONGEST_S = 1800.0  # lifetime of a watch without a time limit
+_BEFORE_END_S = 2.0  # the last bookmark comes this long before the end
 
 
-class Answer:
-    """A whole answer. ``entry`` is its line of the server's log."""
+class MemoryAnswer:
+    """A complete response. ``entry`` is its line of the server's log."""
 
     def __init__(self, status: int, body: bytes, headers: Mapping[str, str] = _JSON) -> None:
         self.status = status
@@ -36,17 +36,17 @@ class Answer:
         return self.body
 
     async def line_batches(self) -> AsyncIterator[list[bytes]]:
-        """Return the body's lines at once."""
+        """Yield the body's lines at once."""
         yield self.body.splitlines()
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
 
-class WatchAnswer(Answer):
-    """A watch: what happened since a version, then what happens, with bookmarks between."""
+class WatchAnswer(MemoryAnswer):
+    """A watch: the changes since a version, then the changes that follow, with bookmarks between."""
 
-    def __init__(self, store: Store, call: Call, *, bookmark_s: float, latency_s: float) -> None:
+    def __init__(self, store: ObjectStore, call: ParsedCall, *, bookmark_s: float, latency_s: float) -> None:
         super().__init__(200, b"")
         self._store = store
         self._call = call
@@ -92,7 +92,7 @@ class WatchAnswer(Answer):
         return next_at if next_at > now else float("inf")
 
     def _first_lines(self) -> list[bytes]:
-        """Begin with all objects where no version is named; refuse a version whose history is gone."""
+        """Begin with all objects if no version is named; reject a version whose history was compacted."""
         store, kind = self._store, self._call.kind
         if self._version == 0:
             self._version = store.version
@@ -107,17 +107,17 @@ class WatchAnswer(Answer):
         return []
 
     def _new_lines(self) -> list[bytes]:
-        """Return what happened since; an object that leaves the selection is told as deleted."""
+        """Return the changes since; an object that leaves the selection is sent as deleted."""
         store, kind = self._store, self._call.kind
         lines = []
         for change in store.changes_after(kind, self._version):
-            line = self._told(change)
+            line = self._line_of_change(change)
             if line:
                 lines.append(line)
         self._version = max(self._version, store.version)
         return lines
 
-    def _told(self, change: Change) -> bytes:
+    def _line_of_change(self, change: StoredChange) -> bytes:
         kind = self._call.kind
         was = change.previous is not None and self._sees(change.key, change.previous)
         if change.type == "DELETED":
@@ -130,7 +130,7 @@ class WatchAnswer(Answer):
         metadata = {**last["metadata"], "resourceVersion": str(change.version)}
         return _line("DELETED", kind, msgspec.json.encode({**last, "metadata": metadata}))
 
-    def _sees(self, key: tuple[str, str], entry: Entry) -> bool:
+    def _sees(self, key: tuple[str, str], entry: StoredObject) -> bool:
         if self._call.namespace and key[0] != self._call.namespace:
             return False
         if self._call.name and key[1] != self._call.name:
@@ -138,7 +138,7 @@ class WatchAnswer(Answer):
         return self._matches is None or self._matches(entry.item)
 
     def abort(self, message: str = "the connection was cut") -> None:
-        """End the stream as a broken connection does, also where its reader waits right now."""
+        """End the stream like a broken connection, also while its reader waits."""
         self._failure = TransportError(message, may_have_acted=False)
         self._store.wake(self._call.kind)
 
@@ -148,11 +148,11 @@ class WatchAnswer(Answer):
         self._store.wake(self._call.kind)
 
 
-def _line(word: str, kind: Kind, raw: bytes) -> bytes:
-    return b'{"type":"%s","object":%s}' % (word.encode(), typed(kind, raw))
+def _line(word: str, kind: ServedKind, raw: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}' % (word.encode(), with_type(kind, raw))
 
 
-def _bookmark(kind: Kind, version: int, *, is_first: bool = False) -> bytes:
+def _bookmark(kind: ServedKind, version: int, *, is_first: bool = False) -> bytes:
     mark = b',"annotations":{"k8s.io/initial-events-end":"true"}' if is_first else b""
     parts = b',"spec":{"containers":null},"status":{}' if kind.plural == "pods" else b""
     return b'{"metadata":{"resourceVersion":"%d"%s}%s}' % (version, mark, parts)

@@ -1,6 +1,6 @@
-"""Requests to the API server in memory: what a path means, and the log of all of them.
+"""Requests to the API server in memory: how a path is parsed, and the log of all requests.
 
-The log says of every request when it took effect and what its sender learned.
+The log contains, for every request, when it took effect and what its sender learned.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from hostler.kube.memory.kinds import Kind
-from hostler.kube.memory.refusals import bad_request, no_resource
+from hostler.kube.memory.error_answers import bad_request, no_resource
+from hostler.kube.memory.kinds import ServedKind
 
-__all__ = ["Call", "LogEntry", "Routes", "read_duration"]
+__all__ = ["LogEntry", "ParsedCall", "ResourceRoutes", "read_duration"]
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-class Call(msgspec.Struct, kw_only=True):
-    """A request as it was understood."""
+class ParsedCall(msgspec.Struct, kw_only=True):
+    """A parsed request."""
 
     method: str
-    kind: Kind
+    kind: ServedKind
     namespace: str
     name: str
     part: str
@@ -37,62 +37,62 @@ class Call(msgspec.Struct, kw_only=True):
 
     @property
     def is_watch(self) -> bool:
-        """Say whether a stream of changes is asked for."""
+        """Return whether this is a watch."""
         return self.method == "GET" and self.query.get("watch", "") in ("1", "true") and not self.name
 
     @property
     def verb(self) -> str:
-        """Return the word that permissions use."""
+        """Return the verb as permissions name it."""
         if self.method == "GET":
             return "watch" if self.is_watch else "get" if self.name else "list"
         return "deletecollection" if self.method == "DELETE" and not self.name else _VERBS[self.method]
 
     @property
     def resource(self) -> str:
-        """Return the name of the resource that permissions use."""
+        """Return the resource as permissions name it."""
         return f"{self.kind.plural}/{self.part}" if self.part else self.kind.plural
 
     def decoded(self) -> Any:  # noqa: ANN401 - JSON
-        """Return the body."""
+        """Return the decoded body."""
         try:
             return msgspec.json.decode(self.body) if self.body else {}
         except msgspec.DecodeError as error:
             raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
 
 
-class Routes:
-    """The resources that are served, by path."""
+class ResourceRoutes:
+    """The served resources, by path."""
 
-    def __init__(self, kinds: Iterable[Kind]) -> None:
-        self.kinds: dict[tuple[str, str], Kind] = {}  # by root and plural
+    def __init__(self, kinds: Iterable[ServedKind]) -> None:
+        self.kinds: dict[tuple[str, str], ServedKind] = {}  # by root and plural
         self._roots: set[str] = set()
         for kind in kinds:
             self.add(kind)
 
-    def add(self, kind: Kind) -> None:
+    def add(self, kind: ServedKind) -> None:
         """Serve a resource."""
         self.kinds[kind.root, kind.plural] = kind
         self._roots.add(kind.root)
 
-    def drop(self, kind: Kind) -> None:
-        """Serve it no more."""
+    def drop(self, kind: ServedKind) -> None:
+        """Stop serving a resource."""
         self.kinds.pop((kind.root, kind.plural), None)
         self._roots = {root for root, _ in self.kinds}
 
-    def served(self, root: str) -> list[Kind]:
-        """Return what a group and version offers."""
+    def served(self, root: str) -> list[ServedKind]:
+        """Return the resources of a group and version."""
         return [kind for (place, _), kind in self.kinds.items() if place == root]
 
-    def find(self, name: str) -> Kind:
-        """Return a resource by its plural, or by plural.group where that is not clear."""
+    def find(self, name: str) -> ServedKind:
+        """Return a resource by its plural, or by plural.group if the plural is ambiguous."""
         plural, _, group = name.partition(".")
         for kind in self.kinds.values():
             if kind.plural == plural and (not group or kind.group == group):
                 return kind
         raise KeyError(f"no resource {name} is served")
 
-    def read(self, method: str, path: str, body: bytes, content_type: str) -> Call | None:
-        """Return what a request means; None: a path outside of all groups that are served."""
+    def read(self, method: str, path: str, body: bytes, content_type: str) -> ParsedCall | None:
+        """Parse a request; None for a path outside of all served groups."""
         place, _, query_text = path.partition("?")
         words = (unquote(place) if "%" in place else place).split("/")[1:]
         root_length = 3 if words[0] == "apis" else 2
@@ -110,7 +110,7 @@ class Routes:
         if name and kind.is_namespaced and not namespace:
             raise no_resource()
         query = dict(parse_qsl(query_text, keep_blank_values=True)) if query_text else {}
-        return Call(
+        return ParsedCall(
             method=method,
             kind=kind,
             namespace=namespace,
@@ -124,7 +124,7 @@ class Routes:
 
 @lru_cache(maxsize=256)
 def read_duration(text: str) -> float:
-    """Return a duration as Go writes it, in seconds."""
+    """Parse a duration in Go's notation; return seconds."""
     if text == "0":
         return 0.0
     parts = _DURATION.findall(text)
@@ -134,7 +134,7 @@ def read_duration(text: str) -> float:
 
 
 class LogEntry(msgspec.Struct, kw_only=True):
-    """One request. Times are the clock's nanoseconds; None: it never came to that."""
+    """One request. Times are the clock's nanoseconds; None if the step was never reached."""
 
     number: int
     user: str
@@ -147,16 +147,16 @@ class LogEntry(msgspec.Struct, kw_only=True):
     deadline: int | None = None  # from here on the server does nothing more for it
     committed: int | None = None  # when it changed something
     version: int | None = None  # the version after that change
-    status: int | None = None  # what the server decided
-    told: int | None = None  # what the sender was told: a status, 0 for "it never arrived", None for nothing
+    status: int | None = None  # the server's decision
+    told: int | None = None  # what the sender learned: a status, 0 for "it never arrived", None for nothing
     told_at: int | None = None
-    call: Call | None = None
+    call: ParsedCall | None = None
 
     def decoded(self) -> Any:  # noqa: ANN401 - JSON
-        """Return the body."""
+        """Return the decoded body."""
         return msgspec.json.decode(self.body) if self.body else {}
 
     @property
     def is_bind(self) -> bool:
-        """Say whether it asks to bind a pod."""
+        """Return whether it is a binding of a pod."""
         return self.method == "POST" and self.path.partition("?")[0].endswith("/binding")

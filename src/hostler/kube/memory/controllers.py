@@ -1,31 +1,41 @@
-"""Controllers beside the API server in memory: a kubelet for all nodes, and the one of disruption budgets.
+"""Controllers for the API server in memory: a kubelet for all nodes, and the disruption controller.
 
-The kubelet starts bound pods, rejects those that do not fit, and ends deleted ones. The other one keeps the status of
-budgets as kube-controller-manager does.
+The kubelet starts bound pods, rejects those that do not fit, and ends deleted ones. The disruption controller maintains
+the status of budgets as kube-controller-manager does.
+
+Requests of pods and capacities of nodes are computed here independently, since checks of a scheduler must not use its
+own arithmetic.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Iterable
+from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
-from hostler.kube.memory.amounts import allocatable_of, has_ended, requests_of
 from hostler.kube.memory.selectors import matches_selector
 from hostler.kube.memory.server import ApiServer
-from hostler.kube.memory.store import Change, Key
-from hostler.kube.memory.writing import write_over
+from hostler.kube.memory.store import Key, StoredChange
+from hostler.kube.memory.verbs.writes import write_over
 
-__all__ = ["DisruptionController", "Kubelet"]
+__all__ = ["DisruptionController", "Kubelet", "allocatable_of", "has_ended", "requests_of"]
 
 Json = dict[str, Any]
+Amounts = dict[str, int]
+
+_BINARY = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", start=1)}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BILLION = 1_000_000_000
 
 
 class Kubelet:
-    """Acts on changes, after a while. Make it inside the loop; a node that does not exist has no kubelet.
+    """Reacts to changes after a delay. Create it inside the loop; a node that does not exist has no kubelet.
 
     A pod that does not fit fails as on a real node, so that a test sees that its scheduler overcommitted. With
-    ``collect_s``, pods of a node that is gone for so long are removed, as kube-controller-manager does.
+    ``collect_s``, pods of a node that has been gone for that long are deleted, as kube-controller-manager does.
     """
 
     def __init__(
@@ -44,8 +54,8 @@ class Kubelet:
         self._collect_s = collect_s
         self._pods = server.routes.find("pods")
         self._nodes = server.routes.find("nodes")
-        self._admitted: dict[str, tuple[str, dict[str, int]]] = {}  # uid: node and what it takes there
-        self._seen: set[tuple[str, str]] = set()  # uid and what is planned for it now
+        self._admitted: dict[str, tuple[str, dict[str, int]]] = {}  # uid: the node, and what it uses there
+        self._seen: set[tuple[str, str]] = set()  # uid: its next step
         self._loop = asyncio.get_running_loop()
         self.refused: list[str] = []  # names of pods that did not fit
         server.store.listen(self._notice)
@@ -55,7 +65,7 @@ class Kubelet:
         for key, entry in self._server.store.entries(self._pods).items():
             self._plan(key, entry.item)
 
-    def _notice(self, change: Change) -> None:
+    def _notice(self, change: StoredChange) -> None:
         if change.kind is self._nodes and change.type != "MODIFIED":
             self._plan_all()
         if change.kind is not self._pods:
@@ -105,7 +115,7 @@ class Kubelet:
         is_over = item["metadata"].get("deletionTimestamp") or item["status"].get("phase") != "Pending"
         if is_over or self._is_gone(item["spec"]["nodeName"]):
             return
-        lacking = self._lacking(item) if self._refuses else ""
+        lacking = self._missing_resource(item) if self._refuses else ""
         if lacking:
             self.refused.append(key[1])
             message = f"Pod was rejected: Node didn't have enough resource: {lacking}"
@@ -120,8 +130,8 @@ class Kubelet:
     def _write(self, key: Key, status: Json) -> None:
         self._server.change("pods", key[1], lambda item: {**item, "status": {**item["status"], **status}}, key[0])
 
-    def _lacking(self, item: Json) -> str:
-        """Return a resource that the node has not enough of for this pod beside those that it took, or nothing."""
+    def _missing_resource(self, item: Json) -> str:
+        """Return a resource that the node lacks for this pod beside the pods that run there, or an empty string."""
         name = item["spec"]["nodeName"]
         node = self._server.store.entries(self._nodes).get(("", name))
         room = allocatable_of(node.item) if node else {}
@@ -134,7 +144,7 @@ class Kubelet:
 
 
 class DisruptionController:
-    """Computes budgets a while after pods or budgets change. Make it inside the loop."""
+    """Computes budgets after a delay when pods or budgets change. Create it inside the loop."""
 
     def __init__(self, server: ApiServer, *, delay_s: float = 0.1) -> None:
         self._server = server
@@ -146,7 +156,7 @@ class DisruptionController:
         server.store.listen(self._notice)
         self._plan()
 
-    def _notice(self, change: Change) -> None:
+    def _notice(self, change: StoredChange) -> None:
         if change.kind in (self._pods, self._budgets):
             self._plan()
 
@@ -171,7 +181,7 @@ class DisruptionController:
             and matches_selector(spec.get("selector"), entry.item["metadata"].get("labels") or {})
             and entry.item["status"].get("phase") not in ("Succeeded", "Failed")
         ]
-        expected = self._expected(spec, pods)
+        expected = self._desired_count(spec, pods)
         if "maxUnavailable" in spec:
             desired = max(0, expected - _share(spec["maxUnavailable"], expected))
         else:
@@ -185,8 +195,8 @@ class DisruptionController:
         status |= {"desiredHealthy": desired, "expectedPods": expected}
         return status | ({"disruptedPods": disrupted} if disrupted else {})
 
-    def _expected(self, spec: Json, pods: list[Json]) -> int:
-        """Count as the owners of the pods do where the budget is relative; else what is there."""
+    def _desired_count(self, spec: Json, pods: list[Json]) -> int:
+        """Return the desired number of pods: from their owners if the budget is relative, else those that exist."""
         if isinstance(spec.get("minAvailable"), int):
             return len(pods)
         owners = {
@@ -209,3 +219,64 @@ def _is_healthy(pod: Json) -> bool:
         return False
     conditions = pod["status"].get("conditions") or ()
     return any(known.get("type") == "Ready" and known.get("status") == "True" for known in conditions)
+
+
+@lru_cache(maxsize=4096)
+def amount(quantity: str | float) -> int:
+    """Return a quantity in billionths of its unit."""
+    text = str(quantity)
+    number = text.rstrip("KMGTPEikmnu")
+    suffix = text[len(number) :]
+    factor = Decimal(_BINARY[suffix]) if suffix in _BINARY else Decimal(10) ** _DECIMAL[suffix]
+    return int(Decimal(number) * factor * _BILLION)
+
+
+def _read(quantities: Json | None) -> Amounts:
+    return {name: amount(value) for name, value in (quantities or {}).items()}
+
+
+def _add(*parts: Amounts) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = total.get(name, 0) + value
+    return total
+
+
+def _largest(parts: Iterable[Amounts]) -> Amounts:
+    total: Amounts = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = max(total.get(name, 0), value)
+    return total
+
+
+def _asks(container: Json) -> Amounts:
+    return _read((container.get("resources") or {}).get("requests"))
+
+
+def requests_of(pod: Json) -> Amounts:
+    """Return the resources that a pod uses on a node, with one of ``pods``."""
+    spec = pod["spec"]
+    sidecars: Amounts = {}
+    peaks: list[Amounts] = []
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            sidecars = _add(sidecars, _asks(container))
+            peaks.append(sidecars)
+        else:
+            peaks.append(_add(sidecars, _asks(container)))
+    running = _add(sidecars, *(_asks(container) for container in spec.get("containers") or ()))
+    total = _largest((running, *peaks))
+    total |= _read((spec.get("resources") or {}).get("requests"))
+    return _add(total, _read(spec.get("overhead")), {"pods": _BILLION})
+
+
+def allocatable_of(node: Json) -> Amounts:
+    """Return the allocatable resources of a node."""
+    return _read((node.get("status") or {}).get("allocatable"))
+
+
+def has_ended(pod: Json) -> bool:
+    """Return whether a pod no longer uses resources."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")

@@ -1,6 +1,6 @@
-"""What the API server in memory serves: its version, its health, its resources, and custom ones.
+"""Discovery of the API server in memory: version, health, resources, and custom resources.
 
-A definition of a custom resource that is created makes the server serve that resource.
+Creating a custom resource definition makes the server serve that resource.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from hostler.kube.memory.answers import Answer
-from hostler.kube.memory.calls import Routes
-from hostler.kube.memory.kinds import Kind
-from hostler.kube.memory.store import Change, Store
-from hostler.kube.memory.writing import write_over
+from hostler.kube.memory.answers import MemoryAnswer
+from hostler.kube.memory.calls import ResourceRoutes
+from hostler.kube.memory.kinds import ServedKind
+from hostler.kube.memory.store import ObjectStore, StoredChange
+from hostler.kube.memory.verbs.writes import write_over
 
 __all__ = ["answer_other_path", "follow_definitions"]
 
@@ -22,11 +22,11 @@ _TEXT = {"content-type": "text/plain; charset=utf-8"}
 _REVIEWS = ("/apis/authentication.k8s.io/v1", "/apis/authorization.k8s.io/v1")
 
 
-def answer_other_path(routes: Routes, path: str, git_version: str) -> Answer:
+def answer_other_path(routes: ResourceRoutes, path: str, git_version: str) -> MemoryAnswer:
     """Answer a path that belongs to no resource."""
     place = path.partition("?")[0].rstrip("/")
     if place in ("/livez", "/readyz", "/healthz"):
-        return Answer(200, b"ok", _TEXT)
+        return MemoryAnswer(200, b"ok", _TEXT)
     if place == "/version":
         return _json(_version(git_version))
     groups: dict[str, list[str]] = {}
@@ -42,14 +42,14 @@ def answer_other_path(routes: Routes, path: str, git_version: str) -> Answer:
         return _json({"kind": "APIGroup", "apiVersion": "v1"} | _group(name, groups[name]))
     kinds = routes.served(place)
     if not kinds and place not in _REVIEWS:
-        return Answer(404, b"404 page not found\n", _TEXT)
+        return MemoryAnswer(404, b"404 page not found\n", _TEXT)
     version = place.removeprefix("/apis/").removeprefix("/api/")
     resources = [entry for kind in kinds for entry in _resources(kind)]
     return _json({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources})
 
 
-def _json(body: object) -> Answer:
-    return Answer(200, msgspec.json.encode(body))
+def _json(body: object) -> MemoryAnswer:
+    return MemoryAnswer(200, msgspec.json.encode(body))
 
 
 def _version(git_version: str) -> dict[str, str]:
@@ -62,7 +62,7 @@ def _group(name: str, versions: list[str]) -> dict[str, object]:
     return {"name": name, "versions": known, "preferredVersion": known[0]}
 
 
-def _resources(kind: Kind) -> list[dict[str, object]]:
+def _resources(kind: ServedKind) -> list[dict[str, object]]:
     entry: dict[str, object] = {
         "name": kind.plural,
         "singularName": kind.kind.lower(),
@@ -75,13 +75,13 @@ def _resources(kind: Kind) -> list[dict[str, object]]:
     return [entry] + [entry | {"name": f"{kind.plural}/{part}", "singularName": ""} for part in parts]
 
 
-def follow_definitions(store: Store, routes: Routes) -> None:
-    """Serve what definitions define, from now on."""
+def follow_definitions(store: ObjectStore, routes: ResourceRoutes) -> None:
+    """Serve the resources of custom resource definitions from now on."""
 
-    def follow(change: Change) -> None:
+    def follow(change: StoredChange) -> None:
         if change.kind.plural != "customresourcedefinitions" or change.type == "MODIFIED":
             return
-        for kind in _defined(change.entry.item):
+        for kind in _kinds_of(change.entry.item):
             if change.type == "DELETED":
                 routes.drop(kind)
             else:
@@ -93,14 +93,14 @@ def follow_definitions(store: Store, routes: Routes) -> None:
     store.listen(follow)
 
 
-def _true(store: Store, word: str) -> dict[str, Any]:
+def _true(store: ObjectStore, word: str) -> dict[str, Any]:
     return {"type": word, "status": "True", "lastTransitionTime": store.timestamp(), "reason": word, "message": ""}
 
 
-def _defined(definition: dict[str, Any]) -> list[Kind]:
+def _kinds_of(definition: dict[str, Any]) -> list[ServedKind]:
     spec = definition["spec"]
     return [
-        Kind(
+        ServedKind(
             group=spec["group"],
             version=version["name"],
             plural=spec["names"]["plural"],

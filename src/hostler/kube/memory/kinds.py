@@ -1,14 +1,14 @@
-"""Which resources the API server in memory serves. Others are added at run time, as custom resources are."""
+"""The built-in resources of the API server in memory. Custom resources are added at run time."""
 
 from __future__ import annotations
 
 import msgspec
 
-__all__ = ["BUILT_IN", "Kind"]
+__all__ = ["BUILT_IN", "ServedKind"]
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One resource: where it lives and how its objects behave."""
+class ServedKind(msgspec.Struct, frozen=True, kw_only=True):
+    """One resource: its path and how its objects behave."""
 
     kind: str
     plural: str
@@ -23,12 +23,12 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def api_version(self) -> str:
-        """Return what objects call their version."""
+        """Return the apiVersion of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def full_name(self) -> str:
-        """Return the name that error messages use."""
+        """Return its name in error messages."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -37,15 +37,15 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
-def _core(kind: str, plural: str, *, is_namespaced: bool = True, has_status: bool = False) -> Kind:
-    return Kind(kind=kind, plural=plural, is_namespaced=is_namespaced, has_status=has_status)
+def _core(kind: str, plural: str, *, is_namespaced: bool = True, has_status: bool = False) -> ServedKind:
+    return ServedKind(kind=kind, plural=plural, is_namespaced=is_namespaced, has_status=has_status)
 
 
 _STORAGE = "storage.k8s.io"
 _SCHEDULING = "scheduling.k8s.io"
 
 BUILT_IN = (
-    Kind(kind="Pod", plural="pods", has_status=True, has_generation=True),
+    ServedKind(kind="Pod", plural="pods", has_status=True, has_generation=True),
     _core("Node", "nodes", is_namespaced=False, has_status=True),
     _core("Namespace", "namespaces", is_namespaced=False, has_status=True),
     _core("Service", "services", has_status=True),
@@ -54,10 +54,10 @@ BUILT_IN = (
     _core("PersistentVolumeClaim", "persistentvolumeclaims", has_status=True),
     _core("ConfigMap", "configmaps"),
     _core("ServiceAccount", "serviceaccounts"),
-    Kind(kind="Event", plural="events", group="events.k8s.io", may_create_by_put=True),
-    Kind(kind="ReplicaSet", plural="replicasets", group="apps", has_status=True, has_generation=True),
-    Kind(kind="StatefulSet", plural="statefulsets", group="apps", has_status=True, has_generation=True),
-    Kind(
+    ServedKind(kind="Event", plural="events", group="events.k8s.io", may_create_by_put=True),
+    ServedKind(kind="ReplicaSet", plural="replicasets", group="apps", has_status=True, has_generation=True),
+    ServedKind(kind="StatefulSet", plural="statefulsets", group="apps", has_status=True, has_generation=True),
+    ServedKind(
         kind="PodDisruptionBudget",
         plural="poddisruptionbudgets",
         group="policy",
@@ -65,22 +65,26 @@ BUILT_IN = (
         has_generation=True,
         needs_version=True,
     ),
-    Kind(
+    ServedKind(
         kind="Lease",
         plural="leases",
         group="coordination.k8s.io",
         needs_version=True,
         may_create_by_put=True,
     ),
-    Kind(kind="PriorityClass", plural="priorityclasses", group=_SCHEDULING, is_namespaced=False, has_generation=True),
-    Kind(kind="PodGroup", plural="podgroups", group=_SCHEDULING, version="v1beta1", has_status=True),
-    Kind(kind="Workload", plural="workloads", group=_SCHEDULING, version="v1beta1"),
-    Kind(kind="StorageClass", plural="storageclasses", group=_STORAGE, is_namespaced=False),
-    Kind(kind="CSINode", plural="csinodes", group=_STORAGE, is_namespaced=False),
-    Kind(kind="CSIDriver", plural="csidrivers", group=_STORAGE, is_namespaced=False),
-    Kind(kind="CSIStorageCapacity", plural="csistoragecapacities", group=_STORAGE),
-    Kind(kind="VolumeAttachment", plural="volumeattachments", group=_STORAGE, is_namespaced=False, has_status=True),
-    Kind(
+    ServedKind(
+        kind="PriorityClass", plural="priorityclasses", group=_SCHEDULING, is_namespaced=False, has_generation=True
+    ),
+    ServedKind(kind="PodGroup", plural="podgroups", group=_SCHEDULING, version="v1beta1", has_status=True),
+    ServedKind(kind="Workload", plural="workloads", group=_SCHEDULING, version="v1beta1"),
+    ServedKind(kind="StorageClass", plural="storageclasses", group=_STORAGE, is_namespaced=False),
+    ServedKind(kind="CSINode", plural="csinodes", group=_STORAGE, is_namespaced=False),
+    ServedKind(kind="CSIDriver", plural="csidrivers", group=_STORAGE, is_namespaced=False),
+    ServedKind(kind="CSIStorageCapacity", plural="csistoragecapacities", group=_STORAGE),
+    ServedKind(
+        kind="VolumeAttachment", plural="volumeattachments", group=_STORAGE, is_namespaced=False, has_status=True
+    ),
+    ServedKind(
         kind="CustomResourceDefinition",
         plural="customresourcedefinitions",
         group="apiextensions.k8s.io",

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from hostler.kube.memory.kinds import Kind
-from hostler.kube.memory.refusals import bad_request
+from hostler.kube.memory.error_answers import bad_request
+from hostler.kube.memory.kinds import ServedKind
 
 __all__ = ["Matcher", "matches_selector", "reads_selectors"]
 
@@ -22,8 +22,8 @@ _FIELDS = {
 _SETS = re.compile(r"^(\S+)\s+(in|notin)\s+\(([^)]*)\)$")
 
 
-def reads_selectors(kind: Kind, labels: str, fields: str) -> Matcher | None:
-    """Return a test of objects, or None where everything passes."""
+def reads_selectors(kind: ServedKind, labels: str, fields: str) -> Matcher | None:
+    """Return a predicate for objects, or None if every object matches."""
     tests = _label_tests(labels) + _field_tests(kind, fields)
     if not tests:
         return None
@@ -59,7 +59,7 @@ def _labels(item: dict[str, Any]) -> dict[str, str]:
     return labels
 
 
-def _field_tests(kind: Kind, text: str) -> list[Matcher]:
+def _field_tests(kind: ServedKind, text: str) -> list[Matcher]:
     tests = []
     for part in text.split(","):
         if part:
@@ -85,7 +85,7 @@ def _field_test(path: list[str], value: str, *, is_equal: bool) -> Matcher:
 
 
 def matches_selector(selector: dict[str, Any] | None, labels: dict[str, str]) -> bool:
-    """Say whether a LabelSelector of an object matches labels; none matches nothing, an empty one everything."""
+    """Return whether an object's LabelSelector matches labels; None matches nothing, an empty one everything."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):

@@ -1,8 +1,9 @@
 """An event loop in virtual time, and ``run_simulation``: the way to run a coroutine on it.
 
-The order of ready callbacks is drawn from a seed. Nothing waits: when nothing is ready, time jumps to the next timer.
-So an hour of a scheduler's life takes as long as its code does, and a run is the same for the same seed. A run fails if
-a task is left over or failed unseen. ``SimClock`` is the second implementation of ``hostler.kube.api.clock``.
+The order of ready callbacks is drawn from a seed. Nothing really waits: if nothing is ready, time jumps to the next
+timer. So an hour of a scheduler takes as long as its code does, and the same seed gives the same run. A run fails if a
+task is left over, or failed without being awaited. ``SimClock`` is the second implementation of
+``hostler.runtime.clock``.
 """
 
 from __future__ import annotations
@@ -17,15 +18,9 @@ from typing import Any, TypeVar
 from hostler.errors import HostlerError
 
 __all__ = [
-    "START_NS",
-    "DeadlockError",
-    "LeftoverError",
-    "LivelockError",
-    "SimClock",
-    "SimLoop",
-    "SimulationError",
+    "START_NS", "DeadlockError", "LeftoverError", "LivelockError", "SimClock", "SimLoop", "SimulationError",
     "run_simulation",
-]
+]  # fmt: skip
 
 T = TypeVar("T")
 START_NS = 1_767_603_600_000_000_000  # 2026-01-05T09:00:00Z, a Monday morning
@@ -34,25 +29,25 @@ STEPS_TO_END = 100_000
 
 
 class SimulationError(HostlerError):
-    """A simulated run that did not end as it should."""
+    """A simulated run that did not end properly."""
 
     code = "simulation"
 
 
 class DeadlockError(SimulationError):
-    """Nothing is ready, no timer runs, and the main coroutine still waits."""
+    """Nothing is ready, no timer is set, and the main coroutine still waits."""
 
 
 class LivelockError(SimulationError):
-    """More steps, or more virtual time, than the run was given."""
+    """The run exceeded its limit of steps or of virtual time."""
 
 
 class LeftoverError(SimulationError):
-    """A task failed and nobody looked, or did not end when it was cancelled."""
+    """A task failed without being awaited, or did not end when it was cancelled."""
 
 
 class SimTask(asyncio.Task[Any]):
-    """A task whose place in a set does not depend on its address, so that groups cancel in the same order again."""
+    """A task with a stable hash, so that task groups cancel in the same order in every run."""
 
     def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **options: Any) -> None:  # noqa: ANN401 - asyncio's
         self._number = number
@@ -63,7 +58,7 @@ class SimTask(asyncio.Task[Any]):
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """Runs callbacks in virtual time. ``shuffle`` off keeps asyncio's order: first come, first served."""
+    """Runs callbacks in virtual time. Without ``shuffle`` the order is asyncio's: first come, first served."""
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
@@ -85,19 +80,20 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._now
 
     def extend(self, steps: int) -> None:
-        """Allow more steps and any time from here: tasks that are cancelled must be able to end."""
+        """Allow more steps and unlimited time from here: cancelled tasks must be able to end."""
         self._limit_steps = self.steps + steps
         self._limit_s = float("inf")
 
     def _run_once(self) -> None:
-        """Run one callback; with none ready, jump to the next timer first."""
+        """Run one callback; if none is ready, jump to the next timer first."""
         ready = self._ready
         if not ready:
             self._jump()
         self.steps += 1
         if self.steps > self._limit_steps:
             raise LivelockError(
-                f"more than {self._limit_steps} steps, at {self._now:.3f} s of virtual time: {self._waiting()}",
+                f"more than {self._limit_steps} steps, at {self._now:.3f} s of virtual time: "
+                f"{self._describe_waiting()}",
                 hint="something spins without waiting, or the run needs a higher limit_steps",
             )
         count = len(ready)
@@ -111,19 +107,19 @@ class SimLoop(asyncio.BaseEventLoop):
             handle._run()
 
     def _jump(self) -> None:
-        """Move time to the next timer, and make all that are due ready."""
+        """Move time to the next timer, and make all due callbacks ready."""
         timers = self._scheduled
         while timers and timers[0]._cancelled:
             heapq.heappop(timers)._scheduled = False  # type: ignore[attr-defined]
         if not timers:
             raise DeadlockError(
-                f"nothing can happen any more, at {self._now:.3f} s of virtual time: {self._waiting()}",
+                f"nothing can happen any more, at {self._now:.3f} s of virtual time: {self._describe_waiting()}",
                 hint="each of these tasks waits for something that no other task or timer will do",
             )
         self._now = max(self._now, timers[0].when())
         if self._now > self._limit_s:
             raise LivelockError(
-                f"not done after {self._limit_s:g} s of virtual time: {self._waiting()}",
+                f"not done after {self._limit_s:g} s of virtual time: {self._describe_waiting()}",
                 hint="something is retried without end, or the run needs a higher limit_s",
             )
         while timers and timers[0].when() <= self._now:
@@ -131,8 +127,8 @@ class SimLoop(asyncio.BaseEventLoop):
             timer._scheduled = False  # type: ignore[attr-defined]
             self._ready.append(timer)
 
-    def _waiting(self) -> str:
-        """Say who waits where, for a person who looks for the reason."""
+    def _describe_waiting(self) -> str:
+        """Describe which task waits where, for error messages."""
         lines = []
         for task in self.tasks:
             if not task.done():
@@ -160,14 +156,14 @@ class SimLoop(asyncio.BaseEventLoop):
         return future
 
     def _process_events(self, event_list: object) -> None:
-        """No files and no sockets here."""
+        """Do nothing: there are no files and no sockets."""
 
     def _write_to_self(self) -> None:
-        """There is nobody to wake: the loop never sleeps."""
+        """Do nothing: the loop never sleeps."""
 
 
 class SimClock:
-    """A clock that shows a fixed date plus what the running loop counted."""
+    """A clock that shows a fixed date plus the loop's virtual time."""
 
     def __init__(self, start_ns: int = START_NS) -> None:
         self._start = start_ns
@@ -191,8 +187,8 @@ def run_simulation(
 ) -> T:
     """Run ``main()`` to its end in virtual time; the same seed gives the same run.
 
-    Tasks that main leaves behind are cancelled and awaited. The run fails when nothing can happen any more, when it
-    takes more steps or virtual seconds than allowed, and when a task failed and nobody looked.
+    Tasks that main leaves behind are cancelled and awaited. The run fails on a deadlock, on more steps or virtual
+    seconds than allowed, and on a task that failed without being awaited.
     """
     loop = SimLoop(seed, shuffle=shuffle, limit_steps=limit_steps, limit_s=limit_s)
     asyncio.set_event_loop(loop)
@@ -203,7 +199,7 @@ def run_simulation(
             _end_tasks(loop)
         failures = loop.complaints + _unseen(loop)
         if failures:
-            raise LeftoverError(f"{len(failures)} failures that nobody saw: {'; '.join(failures[:5])}")
+            raise LeftoverError(f"{len(failures)} failures that were never awaited: {'; '.join(failures[:5])}")
         return result
     finally:
         for task in loop.tasks:
@@ -213,7 +209,7 @@ def run_simulation(
 
 
 def _end_tasks(loop: SimLoop) -> None:
-    """Cancel what still runs, until it ends: a task may wait again while it tidies up."""
+    """Cancel the remaining tasks until all end: a task may wait again while it cleans up."""
     loop.extend(STEPS_TO_END)
     for _ in range(10):
         left = [task for task in loop.tasks if not task.done()]
@@ -236,7 +232,7 @@ async def _settle(tasks: list[asyncio.Task[Any]]) -> None:
 
 
 def _unseen(loop: SimLoop) -> list[str]:
-    """Describe failures of tasks whose result nobody asked for."""
+    """Describe failures of tasks that were never awaited."""
     return [
         f"{task.get_name()}: {task.exception()!r}"
         for task in loop.tasks

@@ -1,5 +1,5 @@
-"""The scheduler: facts to the engine, its actions to the API server, and what came of them back to the engine.
+"""The scheduler: facts go to the engine, its actions to the API, and their outcomes back to the engine.
 
-``loop`` turns facts into actions; ``binder``, ``evictor``, ``statuses`` and ``reports`` carry them out; ``election``
-says who may; ``process`` puts one process together.
+``loop`` turns facts into actions; the modules of ``actions`` carry them out; ``election`` decides which process may
+write; ``process`` assembles one scheduler.
 """

@@ -1,4 +1,4 @@
-"""What differs between two settings, in words: for whoever reads a configuration again. Used by ``process``."""
+"""Describe the difference between two settings, for a configuration that is read again. Used by ``process``."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ __all__ = ["Changes", "changes_between"]
 
 _AT_ONCE = ("profiles", "policies", "notes")
 _LONGEST = 60
-_SECONDS = {"_s": 1.0, "_ns": 1e-9}  # how the names of times end here; the file has them without, as "15s"
-_KEYS = {"is_on": "enabled"}  # what the file calls otherwise
+_SECONDS = {"_s": 1.0, "_ns": 1e-9}  # suffixes of time settings here; the file writes times without them, as "15s"
+_KEYS = {"is_on": "enabled"}  # keys that have another name in the file
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What a scheduler does otherwise from now on, and what only the next one will do."""
+    """Changes that take effect at once, and changes that need a restart."""
 
     at_once: list[str]
     later: list[str]
 
 
 def changes_between(old: SchedulerSettings, new: SchedulerSettings) -> Changes:
-    """Say what differs."""
+    """Return the differences."""
     return Changes(_at_once(old, new), _later(old, new))
 
 
 def _at_once(old: SchedulerSettings, new: SchedulerSettings) -> list[str]:
-    """Say what differs in profiles and policies, which change while the scheduler runs."""
+    """Describe changes of profiles and policies, which take effect while the scheduler runs."""
     before = {profile.scheduler_name: profile.policy for profile in old.profiles}
     after = {profile.scheduler_name: profile.policy for profile in new.profiles}
-    said = [f"pods of {name} are placed by {policy} now" for name, policy in after.items() if name not in before]
-    said += [f"pods of {name} are placed no more" for name in before if name not in after]
+    said = [f"pods of {name} are now placed by {policy}" for name, policy in after.items() if name not in before]
+    said += [f"pods of {name} are no longer placed" for name in before if name not in after]
     said += [
-        f"pods of {name} are placed by {policy} now, no longer by {before[name]}"
+        f"pods of {name} are now placed by {policy}, not by {before[name]}"
         for name, policy in after.items()
         if before.get(name, policy) != policy
     ]
@@ -49,7 +49,7 @@ def _at_once(old: SchedulerSettings, new: SchedulerSettings) -> list[str]:
 
 
 def _later(old: SchedulerSettings, new: SchedulerSettings) -> list[str]:
-    """Say what differs beside that; contents of lists, which may hold keys, are not shown."""
+    """Describe other changes; contents of lists, which may hold keys, are not shown."""
     return [
         line
         for field in new.__struct_fields__
@@ -59,7 +59,7 @@ def _later(old: SchedulerSettings, new: SchedulerSettings) -> list[str]:
 
 
 def _differences(name: str, old: object, new: object) -> list[str]:
-    """Say what differs by the keys and in the words of the file."""
+    """Describe changes with the keys and values of the file."""
     if old == new:
         return []
     if isinstance(old, msgspec.Struct) and isinstance(new, msgspec.Struct):
@@ -82,6 +82,6 @@ def _short(value: object) -> str:
 
 
 def _parts(old: Policy, new: Policy) -> list[str]:
-    """Name what differs in a policy; of a built-in one, the file says it once for all policies."""
+    """Name the changed parts of a policy; for built-in policies, the file sets them once for all."""
     names = {"one_guest_per_host": "one_pod_per_node"} if new.name in BUILT_IN else {}
     return [names.get(field, field) for field in new.__struct_fields__ if getattr(old, field) != getattr(new, field)]

@@ -1,8 +1,9 @@
-"""Compares what we believe with what the API server shows, says what differs, and puts it right.
+"""Compare our copies of the cluster with the API server, report differences, and repair them.
 
-There are three copies of the truth: the reflectors' collections, the world, and the engine's books. Something is always
-under way between them, so only what differs twice in a row, with the same values, counts. None of this should ever find
-anything; a mistake of ours then costs minutes and not a lost pod. Used by ``process``, from time to time and on demand.
+There are three copies: the reflectors' collections, the watched cluster made from them, and the engine's allocations.
+Updates are always under way between them, so only a difference that is seen twice in a row, with the same values,
+counts. The comparer should never find anything; a bug of ours then costs minutes and not a lost pod. Used by
+``process``, from time to time and on demand.
 """
 
 from __future__ import annotations
@@ -14,19 +15,20 @@ from typing import Any, Literal
 import msgspec
 
 from hostler.errors import HostlerError
-from hostler.kube.api.client import Broken, Client
+from hostler.kube.api.client import KubeClient, UndecodableObject
 from hostler.kube.api.decoding import key_of, uid_of, version_of
-from hostler.kube.api.reflector import Reflector, Update
+from hostler.kube.api.reflector import ObjectUpdate, Reflector
 from hostler.kube.api.resources import NODES, PODS
-from hostler.kube.scheduler.binder import Binder
-from hostler.kube.scheduler.executor import Executor
+from hostler.kube.scheduler.actions.binder import Binder
 from hostler.kube.scheduler.loop import Loop
 from hostler.manifests.places import node_place, pod_place
 from hostler.model import BindFailed, Event, GuestArrived, GuestChanged, GuestLeft, HostJoined, HostLeft
+from hostler.runtime.engine_thread import Executor
+from hostler.runtime.tasks import run_parts
 
-__all__ = ["Comparer", "ComparerCounts", "Difference", "follow"]
+__all__ = ["Comparer", "ComparerCounts", "CopyDifference", "follow"]
 
-_SETTLE_S = 5.0  # between two looks: longer than a bind or a watch takes to tell
+_SETTLE_S = 5.0  # between two comparisons: longer than a bind takes, or a watch event
 _EVERY_S = 600.0
 _UNKNOWN = "nothing"
 _ORDER = ("collection", "world", "engine")
@@ -34,8 +36,8 @@ _ORDER = ("collection", "world", "engine")
 Cure = Callable[[], None]
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """One thing that is not what it should be, in which copy; ``is_now`` is what that copy says."""
+class CopyDifference(msgspec.Struct, frozen=True):
+    """One wrong value, and the copy that has it; ``is_now`` is the value in that copy."""
 
     copy: Literal["collection", "world", "engine"]
     what: str
@@ -47,36 +49,27 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class ComparerCounts(msgspec.Struct):
-    """What comparisons brought so far."""
+    """Results of comparisons so far."""
 
     rounds: int = 0
     found: int = 0
-    failed: int = 0  # comparisons that the server did not answer
+    failed: int = 0  # comparisons without a response of the server
 
 
 async def follow(reflector: Reflector[Any], doubt: asyncio.Event) -> None:
-    """Run a reflector, and let it list anew whenever its copy is doubted; cancelled to end."""
+    """Run a reflector, and let it list again when its copy is doubted; cancel it to end."""
     while True:
-        running = asyncio.ensure_future(reflector.run())
-        doubting = asyncio.ensure_future(doubt.wait())
-        try:
-            await asyncio.wait({running, doubting}, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                running.result()
-        finally:
-            running.cancel()
-            doubting.cancel()
-            await asyncio.gather(running, doubting, return_exceptions=True)
+        await run_parts({"following": reflector.run(), "doubting": doubt.wait()})
         doubt.clear()
         reflector.version = ""
 
 
 class Comparer:
-    """Compares all copies. ``relist`` lets a reflector list anew."""
+    """Compares all copies. ``relist`` makes a reflector list again."""
 
     def __init__(
         self,
-        client: Client,
+        client: KubeClient,
         reflectors: Mapping[str, Reflector[Any]],
         loop: Loop,
         binder: Binder,
@@ -87,7 +80,7 @@ class Comparer:
         settle_s: float = _SETTLE_S,
     ) -> None:
         self.counts = ComparerCounts()
-        self.last: tuple[Difference, ...] = ()
+        self.last: tuple[CopyDifference, ...] = ()
         self._client = client
         self._reflectors = reflectors
         self._loop = loop
@@ -103,7 +96,7 @@ class Comparer:
         self._asked.set()
 
     async def run(self, every_s: float = _EVERY_S) -> None:
-        """Compare from time to time and when asked; cancelled to end."""
+        """Compare from time to time and on demand; cancel it to end."""
         while True:
             was_asked = True
             try:
@@ -116,18 +109,18 @@ class Comparer:
                 found = await self.compare()
             except HostlerError as error:
                 self.counts.failed += 1
-                self._say(f"nothing was compared: {error.message}")
+                self._say(f"comparison failed: {error.message}")
                 continue
             for difference in found:
-                self._say(f"found and put right: {difference}")
+                self._say(f"found and repaired: {difference}")
             if was_asked and not found:
-                self._say("what we believe is what the API server shows")
+                self._say("no differences from the API server")
 
-    async def compare(self) -> tuple[Difference, ...]:
-        """Compare, put right what differs, and return it.
+    async def compare(self) -> tuple[CopyDifference, ...]:
+        """Compare, repair the differences, and return them.
 
-        Each copy is made from the one before it. Where several differ, a later one may be right and merely differ from
-        a wrong one, so only the first is put right now, and the others are looked at again soon.
+        Each copy is made from the one before it. If several differ, a later one may be right and merely differ from a
+        wrong one, so only the first is repaired now, and the others are compared again soon.
         """
         self.counts.rounds += 1
         found = await self._look()
@@ -144,18 +137,18 @@ class Comparer:
         self.counts.found += len(self.last)
         return self.last
 
-    async def _look(self) -> dict[Difference, Cure]:
-        found: dict[Difference, Cure] = {}
+    async def _look(self) -> dict[CopyDifference, Cure]:
+        found: dict[CopyDifference, Cure] = {}
         for reflector in self._reflectors.values():
             if not reflector.is_absent:
                 found |= await self._collection(reflector)
-        found |= dict(self._world())
+        found |= dict(self._cluster())
         booked = await self._executor.run(self._books)
         return found | dict(self._engine(*booked))
 
     # -- collections -----------------------------------------------------------------------------------------------
 
-    async def _collection(self, reflector: Reflector[Any]) -> dict[Difference, Cure]:
+    async def _collection(self, reflector: Reflector[Any]) -> dict[CopyDifference, Cure]:
         """Compare a reflector's copy with a new list."""
         listing = await self._client.list(reflector.resource)
         shown = {key_of(item): _identity(item) for item in listing.items}
@@ -166,36 +159,36 @@ class Comparer:
 
         kind = reflector.resource.kind.lower()
         return {
-            Difference("collection", f"{kind} {'/'.join(key)}", should_be, is_now): cure
+            CopyDifference("collection", f"{kind} {'/'.join(key)}", should_be, is_now): cure
             for key, should_be, is_now in _unequal(shown, ours)
         }
 
     # -- the world -------------------------------------------------------------------------------------------------
 
-    def _world(self) -> Iterator[tuple[Difference, Cure]]:
+    def _cluster(self) -> Iterator[tuple[CopyDifference, Cure]]:
         """Compare the world with what it was made from."""
-        world, problems = self._loop.world, self._loop.world.problems()
+        cluster, problems = self._loop.cluster, self._loop.cluster.problems()
         pods, nodes = self._reflectors[PODS.kind], self._reflectors[NODES.kind]
         shown = {
             key: f"{item.metadata.uid} on {item.spec.node_name or _UNKNOWN}"
             for key, item in pods.store.items()
-            if not isinstance(item, Broken) and item.metadata.uid and pod_place(*key) not in problems
+            if not isinstance(item, UndecodableObject) and item.metadata.uid and pod_place(*key) not in problems
         }
         ours = {
             (view.namespace, view.name): f"{view.uid} on {view.node or _UNKNOWN}"
-            for view in world.pods.values()
+            for view in cluster.pods.values()
             if pod_place(view.namespace, view.name) not in problems
         }
         for key, should_be, is_now in _unequal(shown, ours):
-            yield Difference("world", pod_place(*key), should_be, is_now), self._again(pods, key)
-        known = {("", name): host.uid for name, host in world.hosts.items()}
+            yield CopyDifference("world", pod_place(*key), should_be, is_now), self._again(pods, key)
+        known = {("", name): host.uid for name, host in cluster.hosts.items()}
         listed = {key: uid_of(item) for key, item in nodes.store.items() if node_place(key[1]) not in problems}
         for key, should_be, is_now in _unequal(listed, known):
-            yield Difference("world", node_place(key[1]), should_be, is_now), self._again(nodes, key)
+            yield CopyDifference("world", node_place(key[1]), should_be, is_now), self._again(nodes, key)
 
     def _again(self, reflector: Reflector[Any], key: tuple[str, str]) -> Cure:
-        """Show the world an object once more, as it is now."""
-        return lambda: self._loop.observe(reflector.resource, [Update(key, None, reflector.store.get(key))])
+        """Feed the current version of an object to the watched cluster once more."""
+        return lambda: self._loop.observe(reflector.resource, [ObjectUpdate(key, None, reflector.store.get(key))])
 
     # -- the engine ------------------------------------------------------------------------------------------------
 
@@ -206,10 +199,10 @@ class Comparer:
 
     def _engine(
         self, guests: Mapping[str, tuple[str, str]], hosts: Mapping[str, str]
-    ) -> Iterator[tuple[Difference, Cure]]:
-        """Compare the engine's books with what the world told it."""
-        world = self._loop.world
-        told = {uid: guest for uid in world.pods if (guest := world.guest(uid)) is not None}
+    ) -> Iterator[tuple[CopyDifference, Cure]]:
+        """Compare the engine's allocations with the facts that it was sent."""
+        cluster = self._loop.cluster
+        told = {uid: guest for uid in cluster.pods if (guest := cluster.guest(uid)) is not None}
         for uid in {**told, **guests}:
             guest, (host, state) = told.get(uid), guests.get(uid, ("", ""))
             where = f"{state} on {host}" if host else state or _UNKNOWN
@@ -224,16 +217,22 @@ class Comparer:
                 fact = BindFailed(uid=uid, host=host, reason="its bind was forgotten")
             if fact is not None:
                 should_be = _UNKNOWN if guest is None else f"on {guest.host}" if guest.host else "waiting"
-                yield Difference("engine", f"guest {uid}", should_be, where), self._telling(fact)
-        for name in {**world.hosts, **hosts}:
-            known = world.hosts.get(name)
+                yield CopyDifference("engine", f"guest {uid}", should_be, where), self._sender_of(fact)
+        for name in {**cluster.hosts, **hosts}:
+            known = cluster.hosts.get(name)
             if known is None:
-                yield Difference("engine", node_place(name), _UNKNOWN, hosts[name]), self._telling(HostLeft(name=name))
+                yield (
+                    CopyDifference("engine", node_place(name), _UNKNOWN, hosts[name]),
+                    self._sender_of(HostLeft(name=name)),
+                )
             elif name not in hosts:
-                yield Difference("engine", node_place(name), known.uid, _UNKNOWN), self._telling(HostJoined(host=known))
+                yield (
+                    CopyDifference("engine", node_place(name), known.uid, _UNKNOWN),
+                    self._sender_of(HostJoined(host=known)),
+                )
 
-    def _telling(self, fact: Event) -> Cure:
-        return lambda: self._loop.tell(fact)
+    def _sender_of(self, fact: Event) -> Cure:
+        return lambda: self._loop.add_fact(fact)
 
 
 def _identity(item: Any) -> str:  # noqa: ANN401 - an object of any kind
@@ -243,7 +242,7 @@ def _identity(item: Any) -> str:  # noqa: ANN401 - an object of any kind
 def _unequal(
     shown: Mapping[tuple[str, str], str], ours: Mapping[tuple[str, str], str]
 ) -> Iterable[tuple[tuple[str, str], str, str]]:
-    """Return what differs, by key: what it should be and what it is."""
+    """Return the differences by key: the expected and the actual value."""
     for key in {**shown, **ours}:
         should_be, is_now = shown.get(key, _UNKNOWN), ours.get(key, _UNKNOWN)
         if should_be != is_now:

@@ -1,7 +1,7 @@
-"""The engine, with what may go wrong around it kept inside: facts that it refuses, guests that break a plugin.
+"""The engine, with failures around it contained: facts that it rejects, and guests on which a plugin fails.
 
-Runs where the executor runs it; takes facts, returns actions. One guest that a plugin fails on is set aside with an
-error and tried again later, and does not stop the others. Used by ``loop``.
+Runs on the engine's thread; takes facts, returns actions. A guest on which a plugin fails is set aside with an error
+and retried later, without stopping the others. Used by ``loop``.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import msgspec
 
 from hostler.engine.engine import Engine
 from hostler.errors import HostlerError, PluginError
-from hostler.kube.scheduler.wording import gang_reasons, hold_messages
+from hostler.kube.scheduler.messages import gang_reasons, hold_messages
 from hostler.model import (
     Action,
     BindFailed,
+    DecisionNote,
     Event,
     Evict,
     GangChanged,
@@ -27,15 +28,16 @@ from hostler.model import (
     GuestLeft,
     PolicyChanged,
 )
+from hostler.queries import MixRenewal
 
-__all__ = ["Core", "Driver", "Turn"]
+__all__ = ["Core", "EngineDriver", "TurnResult"]
 
 
-class Driver(Protocol):
+class EngineDriver(Protocol):
     """An engine, or one that also writes a journal."""
 
     def apply(self, event: Event) -> None:
-        """Take a fact."""
+        """Apply a fact."""
         ...
 
     def step(self, now: int, limit: int | None = None) -> list[Action]:
@@ -43,19 +45,19 @@ class Driver(Protocol):
         ...
 
 
-class Turn(msgspec.Struct, frozen=True):
-    """What one turn brought.
+class TurnResult(msgspec.Struct, frozen=True):
+    """The result of one turn.
 
-    ``refused`` are facts that the engine did not take, ``failed`` guests that it could not decide, with the reasons.
-    ``gathering`` are the gangs at hand: why they cannot be tried yet (nothing: they can), and who waits in them.
-    ``messages`` says why pods were refused, by uid, ``gang_messages`` why gangs were, by key. ``broken`` are victims
-    and the disruption budgets that forbade it. ``due`` says when the next turn is worth while.
+    ``refused`` are facts that the engine rejected, ``failed`` guests that it could not decide, with the reasons.
+    ``gathering`` are the affected gangs: why they cannot be tried yet (empty if they can), and their waiting members.
+    ``messages`` are the reasons of unschedulable pods by uid, ``gang_messages`` those of gangs by key. ``broken`` are
+    victims and the disruption budgets that forbade their eviction. ``due`` is when the next turn is worthwhile.
     """
 
     actions: Sequence[Action]
     refused: Sequence[tuple[Event, str]] = ()
     failed: Sequence[tuple[str, str]] = ()
-    gathering: Mapping[str, tuple[str, Sequence[str]]] = msgspec.field(default_factory=dict)
+    gathering: Mapping[str, tuple[DecisionNote | None, Sequence[str]]] = msgspec.field(default_factory=dict)
     messages: Mapping[str, str] = msgspec.field(default_factory=dict)
     gang_messages: Mapping[str, str] = msgspec.field(default_factory=dict)
     broken: Sequence[tuple[str, str]] = ()
@@ -64,31 +66,39 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Core:
-    """Takes facts and decides."""
+    """Applies facts and decides."""
 
-    def __init__(self, engine: Engine, driver: Driver | None = None, timer: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        driver: EngineDriver | None = None,
+        timer: Callable[[], int] = lambda: 0,
+        mixes: MixRenewal | None = None,
+    ) -> None:
         self.engine = engine
-        self._driver: Driver = driver or engine
-        self._timer = timer  # nanoseconds, for measuring only
+        self.mixes = mixes or MixRenewal(())
+        self._driver: EngineDriver = driver or engine
+        self._timer = timer  # nanoseconds, for measurements only
 
-    def turn(self, events: Sequence[Event], now: int, limit: int) -> Turn:
-        """Take the facts, decide at most ``limit`` guests, and say when to come back."""
+    def turn(self, events: Sequence[Event], now: int, limit: int) -> TurnResult:
+        """Apply the facts, decide at most ``limit`` guests, and return when to come back."""
         began = self._timer()
         refused: list[tuple[Event, str]] = []
         failed: list[tuple[str, str]] = []
         gangs: dict[str, None] = {}
         for event in events:
-            gang = self._gang_of(event)  # before a member that leaves is forgotten
+            gang = self._gang_of(event)  # before a leaving member is forgotten
             if gang:
                 gangs[gang] = None
             try:
                 self.apply(event)
             except HostlerError as error:
                 refused.append((event, error.message))
-        gathering = self._gathering(gangs)
+        self._renew_mixes(now, has_news=bool(events))
+        gathering = self._gathering_gangs(gangs)
         actions = self._decide(now, limit, failed) if limit > 0 else []
         gangs_said = gang_reasons(self.engine, actions)
-        return Turn(
+        return TurnResult(
             actions,
             refused,
             failed,
@@ -96,12 +106,23 @@ class Core:
             hold_messages(self.engine, actions, gangs_said),
             gangs_said,
             self._broken(actions),
-            self.engine.next_due(),
+            self._next_due(),
             self._timer() - began,
         )
 
+    def _renew_mixes(self, now: int, *, has_news: bool) -> None:
+        """Update the typical mix that the engine measures by, before it decides."""
+        if has_news:
+            self.mixes.note_news()
+        if change := self.mixes.renew(self.engine, now):
+            self._driver.apply(change)
+
+    def _next_due(self) -> int | None:
+        times = [at for at in (self.engine.next_due(), self.mixes.due()) if at is not None]
+        return min(times, default=None)
+
     def apply(self, event: Event) -> None:
-        """Take a fact; one that the engine refuses raises and changes nothing."""
+        """Apply a fact. A fact that the engine rejects raises and changes nothing."""
         try:
             self._driver.apply(event)
         except (HostlerError, KeyboardInterrupt):
@@ -109,7 +130,7 @@ class Core:
         except BaseException as error:
             if not isinstance(event, PolicyChanged):
                 raise
-            # New policies make plugins of third parties, whose every attribute may do anything.
+            # New policies create third-party plugins, and any of their attributes may raise.
             text = f"a plugin of the new policies failed: {type(error).__name__}: {error}"
             raise PluginError(text.encode(errors="backslashreplace").decode()) from error
 
@@ -130,7 +151,7 @@ class Core:
             return []
 
     def _gang_of(self, event: Event) -> str:
-        """Return the gang that a fact may keep from being tried, or nothing."""
+        """Return the gang that a fact may keep from being tried, or an empty string."""
         if isinstance(event, GuestArrived | GuestChanged):
             return event.guest.gang
         if isinstance(event, GuestLeft | BindFailed):
@@ -140,11 +161,11 @@ class Core:
             return event.gang.key
         return event.key if isinstance(event, GangLeft) else ""
 
-    def _gathering(self, keys: Iterable[str]) -> dict[str, tuple[str, Sequence[str]]]:
-        """Find out which of the gangs at hand wait for members, and who waits in them."""
+    def _gathering_gangs(self, keys: Iterable[str]) -> dict[str, tuple[DecisionNote | None, Sequence[str]]]:
+        """Return which of the affected gangs wait for members, and their waiting members."""
         gangs = self.engine.view.gangs
         return {key: (why, gangs.pending(key) if why else ()) for key in keys for why in (gangs.why_not_ready(key),)}
 
     def _broken(self, actions: Sequence[Action]) -> list[tuple[str, str]]:
-        """Find the victims whose budgets allow it no more, now that all are counted; the last ones broke them."""
+        """Return the victims whose budgets are overdrawn now that all are counted; the last victims broke them."""
         return self.engine.view.broken_budgets([action.uid for action in actions if isinstance(action, Evict)])

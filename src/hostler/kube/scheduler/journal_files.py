@@ -1,8 +1,8 @@
-"""Journal files of a process that runs for long: bounded in size and number, each replayable alone.
+"""Journal files of a long-running process: limited in size and number, each replayable alone.
 
-The file that is written has the name that was asked for; one that is full gets a number and a new one begins with a
-checkpoint. A disk that is full ends the recording with a word, and nothing else. Used by ``hostler kube schedule
---journal`` and ``hostler journal record``.
+The current file has the requested name. A full file gets a number, and a new one begins with a checkpoint. A full disk
+ends the recording with one log line and affects nothing else. Used by ``hostler kube schedule --journal`` and ``hostler
+journal record``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from hostler.engine.journal import Recorder
+from hostler.engine.journals.journal import Recorder
 from hostler.errors import HostlerError, InputError
 
 __all__ = ["JournalFiles"]
@@ -30,11 +30,12 @@ _KINDS = (
 
 
 class JournalFiles:
-    """Takes the entries of one recorder. ``recorder`` must be set before a limit can have an effect.
+    """Writes the entries of one recorder. ``recorder`` must be set before a limit can take effect.
 
-    ``limit`` is how many bytes of entries a file takes beyond what it begins with; 0: any number. It ends with a step,
-    so that there is something to replay. ``keep`` is how many finished files stay; 0: all. ``finished`` is told of each
-    file that is whole, before it gets its final name; until then it is called ``current``, where one is given.
+    ``limit`` is how many bytes of entries a file takes beyond its first checkpoint; 0: any number. A file ends with a
+    step, so that there is something to replay. ``keep`` is how many finished files are kept; 0: all. ``finished`` is
+    called with each complete file before it gets its final name; until then it has the name ``current``, if one is
+    given.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class JournalFiles:
         self.path = path
         self.recorder: Recorder | None = None
         self.is_stopped = False
-        self.earlier: Path | None = None  # what was there under our name, where it is now
+        self.earlier: Path | None = None  # the new name of an earlier file under our name
         self._numbered: list[Path] = []  # the full files of this process
         self._limit = limit
         self._keep = keep
@@ -65,7 +66,7 @@ class JournalFiles:
         try:
             self.earlier = self._set_aside(
                 path
-            )  # a journal of an earlier process: two of them in one file could not be read
+            )  # a journal of an earlier process: two of them in one file could not be replayed
             self._stream = self._open()
         except OSError as error:
             problem = (error.strerror or str(error)).lower()
@@ -75,11 +76,11 @@ class JournalFiles:
 
     @property
     def files(self) -> list[Path]:
-        """Return the files of this process that are there, the oldest first."""
+        """Return the existing files of this process, the oldest first."""
         return [file for file in (*self._numbered, self.path) if file.exists()]
 
     def write(self, data: bytes) -> None:
-        """Write an entry; never raises. When the file is full, go on in a new one."""
+        """Write an entry; never raises. If the file is full, continue in a new one."""
         if self._stream is None:
             return
         try:
@@ -90,12 +91,12 @@ class JournalFiles:
         self._since_open += len(data)
         recorder = self.recorder
         is_full = 0 < self._limit < self._since_open and _STEP in data[:64]
-        # The recorder writes what its engine has just done: at this moment file and engine agree.
+        # The recorder writes what its engine has just done: at this moment, file and engine agree.
         if is_full and recorder is not None and not self._is_rotating:
             self._rotate(recorder)
 
     def start_over(self) -> None:
-        """Let another recorder begin, in a file of its own: two of them in one could not be read."""
+        """Begin a new file for another recorder: two of them in one file could not be replayed."""
         self.recorder = None
         if self._stream is None:
             return
@@ -112,7 +113,7 @@ class JournalFiles:
             return
         stream.close()
         if self._numbered and self._numbered[-1].exists() and not self._since_open:
-            # The last one has nothing that the one before does not end with: that one is the last.
+            # The last file has only what the one before ends with, so that one is the last.
             self._current.unlink()
             self._numbered.pop().rename(self.path)
             return
@@ -135,7 +136,7 @@ class JournalFiles:
             self._since_open = 0
 
     def _next(self) -> None:
-        """Go on in a new file, unless there is nothing in this one."""
+        """Continue in a new file, unless the current one is empty."""
         if self._current.stat().st_size:
             self._finished(self._current)
         aside = self._set_aside(self._current)
@@ -146,20 +147,20 @@ class JournalFiles:
         self._since_open = 0
 
     def _stop(self, error: OSError | HostlerError) -> None:
-        """Record no more: what a recorder writes after a gap could not be replayed."""
+        """Stop recording: entries after a gap could not be replayed."""
         stream, self._stream = self._stream, None
         self.is_stopped = True
         if stream is not None:
             stream.close()
         why = error.message if isinstance(error, HostlerError) else (error.strerror or str(error)).lower()
-        self._warn(f"the journal {self._current} ends here, and scheduling goes on: {why}")
+        self._warn(f"the journal {self._current} ends here; scheduling continues: {why}")
 
     def _open(self) -> BinaryIO:
-        # Unbuffered: a process that is killed leaves all but the last line.
+        # Unbuffered: a killed process loses at most the last line.
         return open(self._current, "wb", buffering=0, opener=_for_its_owner)
 
     def _set_aside(self, file: Path) -> Path | None:
-        """Give a file a number, if there is anything in it."""
+        """Give a finished file a number, unless it is empty."""
         if not file.is_file() or not file.stat().st_size:
             return None
         last = max(self._numbers(), default=0)
@@ -179,18 +180,20 @@ class JournalFiles:
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse what is no file: a pipe would block us until somebody reads it, and a device keeps nothing."""
+    """Reject a path that is no regular file: a pipe would block until it is read, a device keeps nothing."""
     try:
         mode = path.stat().st_mode
     except OSError:
-        return  # not there yet; or opening it says what is wrong
+        return  # it does not exist yet, or opening it reports the error
     kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "no plain file")
     if not stat.S_ISREG(mode):
-        raise InputError(f"{path}: is {kind}, and a journal is a file", hint="name a file that does not exist yet")
+        raise InputError(
+            f"{path}: is {kind}; a journal must be a regular file", hint="name a file that does not exist yet"
+        )
 
 
 def _for_its_owner(path: str, flags: int) -> int:
-    """Open a file that only its owner reads: it tells everything about a cluster."""
+    """Open a file that only its owner can read: it contains everything about a cluster."""
     return os.open(path, flags, 0o600)
 
 

@@ -1,7 +1,12 @@
-"""The process around its schedulers: signals, the lease's identity, the journal's files, the page of probes.
+"""The process around its schedulers: signals, the identity for the lease, journal files, the HTTP service.
 
-SIGTERM and SIGINT stop it cleanly, a second one at once; SIGHUP reads the configuration again; SIGUSR2 compares our
-view with the API. Used by the command ``hostler kube schedule``.
+SIGTERM and SIGINT stop it cleanly, a second signal at once; SIGHUP reads the configuration again; SIGUSR2 compares our
+copies with the API. Used by the command ``hostler kube schedule``.
+
+When the lease is lost, a fresh scheduler waits for it again: the next term. Nothing of a term is used in the next one,
+so a term begins like a new process: the last writes of the old term have timed out before the new one reads, and it
+reads after its own lease write. Each term needs an identity of its own, because a lease that already has our name is
+taken without waiting.
 """
 
 from __future__ import annotations
@@ -14,47 +19,50 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Protocol, TypeAlias
 
-from hostler.engine.registry import Registry
-from hostler.engine.warming import warm_kernels
-from hostler.kube.api.client import Client
-from hostler.kube.api.clock import Clock, SteadyClock
-from hostler.kube.extender.calling import HttpCalls
-from hostler.kube.scheduler.complaints import Complaints
-from hostler.kube.scheduler.executor import Executor, OwnThread
+from hostler.engine.policy.registry import Registry
+from hostler.engine.warmup import warm_kernels
+from hostler.kube.api.client import KubeClient
+from hostler.kube.extender.http_calls import HttpCalls
+from hostler.kube.scheduler.changes import Changes
 from hostler.kube.scheduler.journal_files import JournalFiles
-from hostler.kube.scheduler.meters import Meters
+from hostler.kube.scheduler.meters import SchedulerMeters
+from hostler.kube.scheduler.notices import Complaints, TermReport, log_synced, reload
 from hostler.kube.scheduler.preflight import check_server
 from hostler.kube.scheduler.process import Ending, Scheduler
-from hostler.kube.scheduler.telling import Telling, reload
-from hostler.kube.scheduler.terms import Terms
 from hostler.kube.settings import SchedulerSettings
+from hostler.runtime.clock import Clock, SteadyClock
+from hostler.runtime.engine_thread import EngineThread, Executor
+from hostler.runtime.tasks import end_tasks, finish_before
 from hostler.telemetry.log import Log
 
-__all__ = ["Pages", "Serve", "new_identity", "run_scheduler"]
+__all__ = ["Make", "SchedulerDisplay", "Serve", "Terms", "new_identity", "run_scheduler"]
+
+Make: TypeAlias = Callable[[SchedulerSettings, str], Scheduler]  # by an identity
+RunTerm: TypeAlias = Callable[[Scheduler, asyncio.Event], Awaitable[Ending]]
 
 
-class Pages(Protocol):
-    """What shows a scheduler to others."""
+class SchedulerDisplay(Protocol):
+    """What shows a scheduler to users, such as its pages."""
 
     async def show(self, scheduler: Scheduler) -> None:
-        """Show this one from now on."""
+        """Show this scheduler from now on."""
         ...
 
 
-Serve: TypeAlias = Callable[[Scheduler, Client, Executor, Clock], AbstractAsyncContextManager[Pages]]
+Serve: TypeAlias = Callable[[Scheduler, KubeClient, Executor, Clock], AbstractAsyncContextManager[SchedulerDisplay]]
 
 
 def new_identity() -> str:
-    """Name this process: the machine, and something that no other process has."""
+    """Return a unique name for this process: the host name and a random part."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 async def run_scheduler(
-    connect: Callable[[], Client],
+    connect: Callable[[], KubeClient],
     settings: SchedulerSettings,
     *,
     log: Log,
@@ -65,12 +73,12 @@ async def run_scheduler(
 ) -> None:
     """Schedule until a signal ends it; ``serve`` opens the pages about it.
 
-    A lease that is lost is waited for again, by a scheduler that knows nothing of the one before.
+    After a lost lease, a new scheduler without any state of the last one waits for it again.
     """
     stop = asyncio.Event()
-    clock, executor, meters = SteadyClock(), OwnThread(), Meters()
+    clock, executor, meters = SteadyClock(), EngineThread(), SchedulerMeters()
     client, calls = connect(), HttpCalls()
-    pages: Pages | None = None
+    pages: SchedulerDisplay | None = None
 
     def make(wanted: SchedulerSettings, identity: str) -> Scheduler:
         if journal is not None:
@@ -86,8 +94,9 @@ async def run_scheduler(
             calls=calls,
             timer=time.perf_counter_ns,
             registry=registry,
-            say=log.info,
+            log=log,
             meters=meters,
+            on_synced=lambda synced: _log_synced_and_freeze(synced, log, clock),
         )
         if journal is not None:
             journal.recorder = made.recorder
@@ -96,14 +105,14 @@ async def run_scheduler(
     async def term(scheduler: Scheduler, stop: asyncio.Event) -> Ending:
         if pages is not None:
             await pages.show(scheduler)
-        return await _told(scheduler, stop, log, clock)
+        return await _run_term(scheduler, stop, log, clock)
 
     async with AsyncExitStack() as opened:
         opened.callback(log.finish)
         opened.push_async_callback(client.close)
         opened.push_async_callback(calls.close)
         opened.callback(executor.close)
-        # The engine's thread loads its kernels while we ask and list: its first step comes after that by itself.
+        # The engine's thread loads its kernels while we list: its first step comes after that by itself.
         warming = asyncio.ensure_future(executor.run(lambda: warm_kernels(settings.policies, registry)))
         opened.callback(warming.cancel)
         await check_server(client, settings, log.warn)
@@ -123,28 +132,26 @@ async def run_scheduler(
         await terms.run(stop)
 
 
-async def _told(scheduler: Scheduler, stop: asyncio.Event, log: Log, clock: Clock) -> Ending:
-    """Let one term pass, and tell what becomes of it."""
+async def _run_term(scheduler: Scheduler, stop: asyncio.Event, log: Log, clock: Clock) -> Ending:
+    """Run one term and log how it ended."""
     gc.unfreeze()
-    gc.collect()  # the term before
-    telling = Telling(scheduler, log, clock)
-    scheduler.on_synced = lambda: _settled(telling)
+    gc.collect()  # the last term
+    report = TermReport(scheduler, log, clock)
     complaining = asyncio.ensure_future(Complaints(scheduler, log, clock).watch())
     try:
         ending = await scheduler.run(stop)
     finally:
-        complaining.cancel()
-        await asyncio.gather(complaining, return_exceptions=True)
-    telling.ended(ending)
+        await end_tasks([complaining])
+    report.log_end(ending)
     return ending
 
 
-def _settled(telling: Telling) -> None:
-    """What was listed stays: the collector need not look at it again."""
+def _log_synced_and_freeze(scheduler: Scheduler, log: Log, clock: Clock) -> None:
+    """Log that the cluster is listed; listed objects stay, so the garbage collector can skip them."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    telling.synced()
+    log_synced(log, scheduler, clock)
 
 
 def _on_signals(stop: asyncio.Event, log: Log, reread: Callable[[], None], compare: Callable[[], None]) -> None:
@@ -153,7 +160,7 @@ def _on_signals(stop: asyncio.Event, log: Log, reread: Callable[[], None], compa
     def end(name: str) -> None:
         if stop.is_set():
             os._exit(130)
-        log.info(f"{name}: finishing what was sent")
+        log.info(f"{name}: waiting for open calls")
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -161,3 +168,52 @@ def _on_signals(stop: asyncio.Event, log: Log, reread: Callable[[], None], compa
     with suppress(AttributeError):
         loop.add_signal_handler(signal.SIGHUP, reread)
         loop.add_signal_handler(signal.SIGUSR2, compare)
+
+
+async def _run(scheduler: Scheduler, stop: asyncio.Event) -> Ending:
+    return await scheduler.run(stop)
+
+
+class Terms:
+    """One scheduler after the other; ``current`` is the present one. ``serve`` runs one term."""
+
+    def __init__(
+        self, make: Make, settings: SchedulerSettings, executor: Executor, *, identity: str, serve: RunTerm = _run
+    ) -> None:
+        self.lost = 0
+        self._make = make
+        self._executor = executor
+        self._identity = identity
+        self._serve = serve
+        self.current = make(settings, identity)
+
+    async def adopt(self, settings: SchedulerSettings) -> Changes:
+        """Switch to other settings, in whatever term that is by then; return what took effect and what did not."""
+        while True:
+            term = self.current
+            changes = await term.adopt(settings)
+            if term is self.current:
+                return changes
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Schedule until stopped, and wait for the lease again whenever it is lost."""
+        while await self._serve(self.current, stop) == "lost":
+            self.lost += 1
+            self.current.meters.lease_losses.inc()
+            # A running step of the old engine cannot be stopped, and its entries belong to the old journal.
+            if not await self._has_rested(stop):
+                return
+            # Settings of a reloaded file stay in effect.
+            self.current = self._make(self.current.settings, f"{self._identity}-{self.lost + 1}")
+
+    async def _has_rested(self, stop: asyncio.Event) -> bool:
+        """Wait for all running work, at most until stopped; return whether it is done."""
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            return await finish_before(stopping, self._executor.run(_do_nothing))
+        finally:
+            stopping.cancel()
+
+
+def _do_nothing() -> None:
+    """Do nothing; it runs after everything that waits for the executor."""

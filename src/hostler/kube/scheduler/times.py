@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them. Used by ``election``, ``statuses`` and ``reports``."""
+"""Timestamps in Kubernetes formats. Used by ``election``, ``statuses`` and ``reports``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _SECOND = 1_000_000_000
 
 
 def second_time(at: int) -> str:
-    """Write nanoseconds since 1970 as a Time, in whole seconds."""
+    """Format nanoseconds since 1970 as a Time, in whole seconds."""
     return datetime.fromtimestamp(at // _SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_time(at: int) -> str:
-    """Write nanoseconds since 1970 as a MicroTime."""
+    """Format nanoseconds since 1970 as a MicroTime."""
     return datetime.fromtimestamp(at // _SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at % _SECOND // 1000:06d}Z"

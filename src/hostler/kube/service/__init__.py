@@ -1,1 +1,1 @@
-"""The pages of a running scheduler: probes, metrics, explanations, what-ifs; everything but probes behind reviews."""
+"""The HTTP service of a running scheduler: probes, metrics, explanations, plans. All but probes need authorization."""

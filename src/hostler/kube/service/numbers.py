@@ -1,4 +1,4 @@
-"""What the engine's queue holds, counted in the engine's thread so that nothing moves meanwhile. Used by ``pages``."""
+"""The content of the engine's queue, counted on the engine's thread so that it is consistent. Used by ``pages``."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections import Counter
 import msgspec
 
 from hostler.engine import Engine
+from hostler.engine.cache.reasons import NamedCounts
 from hostler.engine.engine_view import GATHERING, PendingGuest
-from hostler.engine.queue import QUEUE_NAMES, WAITING
-from hostler.engine.reasons import NamedCounts
-from hostler.kube.live.waiting import member_messages
-from hostler.manifests.messages import gang_message
+from hostler.engine.state.queue import QUEUE_NAMES, WAITING
+from hostler.kube.live.wait_reasons import member_messages
+from hostler.manifests.scheduler_message import gang_message
 
-__all__ = ["Numbers", "Pending", "count", "pending"]
+__all__ = ["Pending", "QueueNumbers", "count", "pending"]
 
 UNSCHEDULABLE = "unschedulable"
 
 
-class Numbers(msgspec.Struct, frozen=True, kw_only=True):
-    """How many guests wait where, what refuses them, and who they are."""
+class QueueNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of waiting guests by queue and by reason."""
 
     active: int = 0
     backoff: int = 0
     unschedulable: int = 0
     gathering: int = 0  # members of gangs that are not complete
-    refused_by: tuple[tuple[str, int], ...] = ()  # plugin, and how many waiting guests it keeps from some host
+    refused_by: tuple[tuple[str, int], ...] = ()  # plugin, and how many waiting guests it rejects on some host
     waiting: tuple[str, ...] = ()  # their uids
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
-    """One guest that waits; times in nanoseconds since 1970, 0: not before something happens."""
+    """One waiting guest; times in nanoseconds since 1970, 0: not before something changes."""
 
     uid: str
     state: str
@@ -39,7 +39,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     next_try: int = 0
 
 
-def count(engine: Engine) -> Numbers:
+def count(engine: Engine) -> QueueNumbers:
     """Count the queue."""
     states = Counter[str]()
     verdicts = Counter[NamedCounts]()  # guests of one shape share them
@@ -54,7 +54,7 @@ def count(engine: Engine) -> Numbers:
     for reasons, number in verdicts.items():
         for plugin in {reason.plugin for reason, _ in reasons}:
             refused[plugin] += number
-    return Numbers(
+    return QueueNumbers(
         active=states["active"],
         backoff=states["backoff"],
         unschedulable=states[UNSCHEDULABLE],
@@ -65,7 +65,7 @@ def count(engine: Engine) -> Numbers:
 
 
 def pending(engine: Engine) -> list[Pending]:
-    """Return who waits, in order of priority and age."""
+    """Return the waiting guests in order of priority and age."""
     records = engine.view.records
     found = sorted(_entries(engine), key=lambda one: (-records[one[0]].guest.spec.priority, records[one[0]].arrival))
     gangs = dict.fromkeys(records[uid].guest.gang for uid, _, _ in found)
@@ -83,7 +83,7 @@ def pending(engine: Engine) -> list[Pending]:
 
 
 def _entries(engine: Engine) -> list[PendingGuest]:
-    """Return each pending guest, with our word for the state of those that fit nowhere."""
+    """Return each pending guest, with the state name of those that fit nowhere."""
     return [
         one._replace(state=UNSCHEDULABLE) if one.state == QUEUE_NAMES[WAITING] else one
         for one in engine.view.pending_guests()

@@ -1,7 +1,7 @@
-"""Questions about a scheduler's cluster, answered on a twin of its engine while it goes on deciding.
+"""Queries about a scheduler's cluster, answered on a twin of its engine while it goes on deciding.
 
-The twin is made in the engine's thread, between two turns; everything that takes long happens in another thread, and
-one question at a time. What the engine knows beside the API (assumed pods, nominations) counts here. Used by ``pages``.
+The twin is made on the engine's thread, between two turns. Everything that takes long runs in another thread, one query
+at a time. The engine's state that the API does not show (assumed pods, nominations) is included. Used by ``pages``.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import msgspec
 
 from hostler.engine import Engine
 from hostler.errors import UnknownNameError
-from hostler.kube.api.clock import NANOSECONDS, Clock
 from hostler.kube.api.resources import PODS
 from hostler.kube.facts.views import PodView
 from hostler.kube.live.answers import candidates_as_data, notes_on, queue_row
-from hostler.kube.live.planned import read_planned
-from hostler.kube.live.planning import make_plan
-from hostler.kube.live.snapshot import as_ours, open_world
-from hostler.kube.live.waiting import not_offered, waiting_message
-from hostler.kube.scheduler.executor import Executor
+from hostler.kube.live.plan import make_plan
+from hostler.kube.live.planned_objects import read_planned
+from hostler.kube.live.snapshot import as_ours, open_cluster
+from hostler.kube.live.wait_reasons import not_offered, waiting_message
 from hostler.kube.scheduler.process import Scheduler
 from hostler.kube.scheduler.times import second_time
-from hostler.kube.service.numbers import Numbers, count, pending
-from hostler.kube.service.problems import RefusedError
+from hostler.kube.service.numbers import QueueNumbers, count, pending
 from hostler.manifests import Pod
 from hostler.model import Explanation, GuestArrived
 from hostler.model.plain_data import decision_as_data, explanation_as_data
+from hostler.runtime.clock import NANOSECONDS, Clock
+from hostler.runtime.engine_thread import Executor
+from hostler.runtime.http_problems import RequestRejectedError
 
 __all__ = ["Questions"]
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Questions:
-    """Answers questions about one scheduler's cluster."""
+    """Answers queries about one scheduler's cluster."""
 
     def __init__(self, scheduler: Scheduler, executor: Executor, clock: Clock) -> None:
         self._scheduler = scheduler
@@ -48,28 +48,28 @@ class Questions:
         self._clock = clock
         self._one_at_a_time = asyncio.Lock()
         self._twin: tuple[int, Engine] | None = None
-        self._numbers = Numbers()
+        self._numbers = QueueNumbers()
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
     def pod(self, namespace: str, name: str) -> PodView:
-        """Find a pod that is known."""
-        for pod in self._scheduler.world.pods.values():
+        """Find a known pod by name."""
+        for pod in self._scheduler.cluster.pods.values():
             if (pod.namespace, pod.name) == (namespace, name):
                 return pod
         raise UnknownNameError(f"there is no pod {name!r} in namespace {namespace}")
 
     def pod_by_uid(self, uid: str) -> PodView | None:
         """Find a pod by its uid."""
-        return self._scheduler.world.pods.get(uid)
+        return self._scheduler.cluster.pods.get(uid)
 
     async def explain(self, pod: PodView) -> dict[str, object]:
-        """Explain a pod as things stand."""
+        """Explain a pod in its present state."""
         explanation, notes, message = await self._explanation(pod)
         return {**explanation_as_data(explanation, pod.namespace, message), "notes": notes}
 
     async def candidates(self, pod: PodView) -> dict[str, object]:
-        """Say which nodes would take a pod."""
+        """Return which nodes would take a pod."""
         explanation, notes, _ = await self._explanation(pod)
         return {**candidates_as_data(explanation, pod.namespace), "notes": notes}
 
@@ -82,8 +82,8 @@ class Questions:
     # -- the whole -------------------------------------------------------------------------------------------------
 
     async def queue(self, namespace: str, limit: int) -> dict[str, object]:
-        """List the pods of our profiles that wait, in the order in which they are tried; gated ones last."""
-        pods, now = self._scheduler.world.pods, self._clock.now()
+        """List the waiting pods of our profiles in the order in which they are tried; gated ones last."""
+        pods, now = self._scheduler.cluster.pods, self._clock.now()
         found = await self._aside(pending)
         rows: list[dict[str, object]] = []
         for one in found:
@@ -95,33 +95,33 @@ class Questions:
         for pod in pods.values():
             is_shown = pod.is_ours and not pod.node and not pod.has_ended and namespace in ("", pod.namespace)
             if is_shown and pod.uid not in known:
-                why = "it waits for its scheduling gates" if pod.is_gated else pod.problem
+                why = "it has scheduling gates" if pod.is_gated else pod.problem
                 rows.append(queue_row(pod, now, "gated" if pod.is_gated else "error", why, attempts=0))
         return {"pods": rows[:limit], "total": len(rows), "from": "scheduler"}
 
     async def plan(self, documents: Sequence[Any], namespace: str, *, may_evict: bool) -> dict[str, object]:
-        """Say where pods would go that do not exist yet."""
+        """Return where pods that do not exist yet would go."""
         scheduler, now = self._scheduler, self._clock.now()
         planned = read_planned(documents, scheduler.settings, namespace)
         stores = self._stores()
 
         def work(twin: Engine) -> dict[str, object]:
-            world, _ = open_world(stores, scheduler.settings, now)
-            plan = make_plan(world, twin.fork(), planned, now, may_evict=may_evict)
+            cluster, _ = open_cluster(stores, scheduler.settings, now)
+            plan = make_plan(cluster, twin.fork(), planned, now, may_evict=may_evict)
             return {**msgspec.to_builtins(plan), "complete": plan.is_complete}
 
         return await self._aside(work)
 
-    async def numbers(self) -> Numbers:
-        """Count the queue; where the engine is busy for long, as it was last."""
+    async def numbers(self) -> QueueNumbers:
+        """Count the queue; if the engine is busy for long, return the last count."""
         engine = self._scheduler.core.engine
         with suppress(TimeoutError):
             self._numbers = await self._in_engine(lambda: count(engine), patience_s=5.0)
         return self._numbers
 
     async def disagreements(self) -> list[str]:
-        """Say where the engine and what we saw of the cluster differ; while facts wait, that is no error."""
-        engine, views = self._scheduler.core.engine, dict(self._scheduler.world.pods)
+        """Return where the engine and the watched cluster differ; while facts wait, that is no error."""
+        engine, views = self._scheduler.core.engine, dict(self._scheduler.cluster.pods)
 
         def compare() -> list[str]:
             found = []
@@ -131,7 +131,7 @@ class Questions:
                     found.append(f"the engine knows {uid}, which is no pod")
                 elif pod.node and record.host != pod.node:
                     found.append(
-                        f"{pod.namespace}/{pod.name} is on {pod.node}, to the engine on {record.host or 'none'}"
+                        f"{pod.namespace}/{pod.name} is on {pod.node}, but in the engine on {record.host or 'none'}"
                     )
             guests = engine.view.records
             for uid, pod in views.items():
@@ -153,17 +153,17 @@ class Questions:
         def work(twin: Engine) -> tuple[Explanation, list[str], str]:
             if pod.uid not in twin.view.records:
                 if stores is None:
-                    raise RefusedError(409, f"the pod is not placed at all: {pod.problem or 'it has ended'}")
-                world, _ = open_world(stores, scheduler.settings, now, change=as_ours(scheduler.settings, pod.uid))
-                guest = world.guest(pod.uid)
+                    raise RequestRejectedError(409, f"the pod cannot be scheduled: {pod.problem or 'it has ended'}")
+                cluster, _ = open_cluster(stores, scheduler.settings, now, change=as_ours(scheduler.settings, pod.uid))
+                guest = cluster.guest(pod.uid)
                 if guest is None:
-                    raise RefusedError(409, f"the pod is not placed at all: {world.pods[pod.uid].problem}")
+                    raise RequestRejectedError(409, f"the pod cannot be scheduled: {cluster.pods[pod.uid].problem}")
                 twin = twin.fork()
                 twin.apply(GuestArrived(guest=guest, at=now))
             explanation, decision = twin.explain(pod.uid), twin.decision(pod.uid)
             guest = twin.view.guest(pod.uid)
             if guest.gang and not decision.host and (decision.seq or decision.note):
-                # A member alone may find room; what was decided of it, it was as one of them.
+                # A member alone might find room; its decision was made as part of its gang.
                 explanation = msgspec.structs.replace(explanation, decision=decision)
             lacking = not_offered(twin, guest.spec)
             return explanation, [*notes, *lacking], waiting_message(twin, pod.uid, explanation)
@@ -171,9 +171,9 @@ class Questions:
         return await self._aside(work)
 
     async def _aside(self, work: Callable[[Engine], T]) -> T:
-        """Do long work on a twin in a thread of its own; it may be looked at but not changed.
+        """Run long work on a twin in a thread of its own; it may read the twin but not change it.
 
-        Who asked may give up, but a thread cannot: the next question waits until it is done.
+        The caller may give up, but a thread cannot be stopped: the next query waits until it is done.
         """
         async with asyncio.timeout(_PATIENCE_S):
             await self._one_at_a_time.acquire()
@@ -192,14 +192,14 @@ class Questions:
     def _done(self, future: asyncio.Future[Any]) -> None:
         self._one_at_a_time.release()
         if not future.cancelled():
-            future.exception()  # whoever asked is told; where he has gone, nobody need complain
+            future.exception()  # marks the error as seen: a caller that has left does not need it
 
     async def _in_engine(self, work: Callable[[], T], patience_s: float = _PATIENCE_S) -> T:
         async with asyncio.timeout(patience_s):
             return await self._executor.run(work)
 
     def _whole(self, pod: PodView) -> Pod | None:
-        """Return the pod with all that it says, as it is known now."""
+        """Return the complete pod as it is known now."""
         found = self._scheduler.reflectors[PODS.kind + PODS.group].store.get((pod.namespace, pod.name))
         return found if isinstance(found, Pod) and found.metadata.uid == pod.uid else None
 

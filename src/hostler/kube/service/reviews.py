@@ -1,8 +1,7 @@
-"""Who asks, and whether he may: TokenReview and SubjectAccessReview, remembered for a few seconds.
+"""Authentication and authorization by the API server: TokenReview and SubjectAccessReview, cached for a few seconds.
 
-The API server decides, by whatever authenticators and authorizers it has; we only pass the question on. Without an
-answer nobody gets in. Strangers cannot make us flood the server: few reviews are under way at once and few wait.
-Used by ``guard``.
+The API server decides, with its own authenticators and authorizers. Without its answer no request is allowed.
+Unauthenticated clients cannot make us flood the server: few reviews run at once and few may wait. Used by ``pages``.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from hostler.kube.api.client import Client
-from hostler.kube.api.clock import NANOSECONDS, Clock
+from hostler.kube.api.client import KubeClient
 from hostler.kube.api.failures import ApiError
-from hostler.kube.api.transport import TransportError
-from hostler.kube.service.problems import RefusedError
+from hostler.runtime.clock import NANOSECONDS, Clock
+from hostler.runtime.http_problems import RequestRejectedError
+from hostler.runtime.transport import TransportError
 
-__all__ = ["Attributes", "Reviews", "User", "of_path", "of_pods"]
+__all__ = ["Attributes", "ReviewedUser", "Reviews", "of_path", "of_pods"]
 
 _TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -31,12 +30,12 @@ _WAITING = 64
 _TIMEOUT_S = 5.0
 _MAX_TOKEN = 16_384
 
-Attributes: TypeAlias = tuple[tuple[str, str], ...]  # the fields of a question, and of which of the two kinds it is
+Attributes: TypeAlias = tuple[tuple[str, str], ...]  # the fields of a review, and which of the two kinds it is
 T = TypeVar("T")
 
 
-class User(msgspec.Struct, frozen=True):
-    """Who somebody is to the API server."""
+class ReviewedUser(msgspec.Struct, frozen=True):
+    """A user as the API server knows it."""
 
     username: str = ""
     uid: str = ""
@@ -67,37 +66,37 @@ _read = msgspec.json.Decoder(_Review).decode
 
 
 def of_path(path: str, verb: str) -> Attributes:
-    """Ask for a path that is no resource."""
+    """Return the review attributes of a non-resource path."""
     return (("kind", "nonResourceAttributes"), ("path", path), ("verb", verb))
 
 
 def of_pods(verb: str, namespace: str) -> Attributes:
-    """Ask for pods in a namespace; empty: in all of them."""
+    """Return the review attributes of pods in a namespace; empty: in all namespaces."""
     return (("kind", "resourceAttributes"), ("namespace", namespace), ("resource", "pods"), ("verb", verb))
 
 
 class Reviews:
-    """Asks the API server, and remembers what it said for ten seconds."""
+    """Asks the API server and caches its answers for ten seconds."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: KubeClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._known: dict[object, tuple[int, Any]] = {}
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._asking = 0
 
-    async def user_of(self, token: str) -> User:
-        """Find out whose token it is; nobody's is refused."""
+    async def user_of(self, token: str) -> ReviewedUser:
+        """Return the user of a token; reject an invalid one."""
         if not token or len(token) > _MAX_TOKEN:
-            raise RefusedError(401, "the token is empty or too long", hint="send 'Authorization: Bearer TOKEN'")
-        key = hashlib.sha256(token.encode()).digest()  # tokens are not kept
-        found: User | str = await self._once(key, lambda: self._authenticate(token))
+            raise RequestRejectedError(401, "the token is empty or too long", hint="send 'Authorization: Bearer TOKEN'")
+        key = hashlib.sha256(token.encode()).digest()  # tokens are not stored
+        found: ReviewedUser | str = await self._once(key, lambda: self._authenticate(token))
         if isinstance(found, str):
-            raise RefusedError(401, f"the API server does not know the token: {found}", hint="get a new one")
+            raise RequestRejectedError(401, f"the API server rejects the token: {found}", hint="get a new one")
         return found
 
-    async def check(self, user: User, wanted: Attributes) -> None:
-        """Refuse what a user may not do."""
+    async def check(self, user: ReviewedUser, wanted: Attributes) -> None:
+        """Reject what a user may not do."""
         allowed, reason = await self._once((user, wanted), lambda: self._authorize(user, wanted))
         if allowed:
             return
@@ -105,11 +104,11 @@ class Reviews:
         what = asked.get("path") or "pods " + (
             f"in namespace {asked['namespace']}" if asked["namespace"] else "everywhere"
         )
-        raise RefusedError(
+        raise RequestRejectedError(
             403,
             f"user {user.username} may not {asked['verb']} {what}" + (f": {reason}" if reason else ""),
             hint=f"a role must allow the verb {asked['verb']} on {asked.get('path') or 'pods'}; "
-            f"answers are remembered for {_KEPT_NS // NANOSECONDS} s, so one that was just granted may need a moment",
+            f"reviews are cached for {_KEPT_NS // NANOSECONDS} s, so a new grant may take a moment",
         )
 
     async def _once(self, key: object, ask: Callable[[], Awaitable[T]]) -> T:
@@ -119,14 +118,16 @@ class Reviews:
             found: T = known[1]
             return found
         if self._asking >= _WAITING:
-            raise RefusedError(429, "too many requests wait for the API server", hint="try again in a moment")
+            raise RequestRejectedError(
+                429, "too many requests are waiting for the API server", hint="try again in a moment"
+            )
         self._asking += 1
         try:
             async with self._room:
                 answer = await ask()
         except (ApiError, TransportError, msgspec.MsgspecError) as error:
             why = getattr(error, "message", "its answer cannot be read")
-            raise RefusedError(503, f"nobody gets in while the API server cannot be asked: {why}") from error
+            raise RequestRejectedError(503, f"no access while the API server cannot be reached: {why}") from error
         finally:
             self._asking -= 1
         self._known.pop(key, None)
@@ -135,16 +136,16 @@ class Reviews:
             del self._known[next(iter(self._known))]
         return answer
 
-    async def _authenticate(self, token: str) -> User | str:
+    async def _authenticate(self, token: str) -> ReviewedUser | str:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         status = _read(await self._client.post(_TOKENS, body, timeout_s=_TIMEOUT_S)).status
         info = status.user
         if not status.authenticated or info is None or not info.username:
-            return status.error or "it belongs to nobody"
+            return status.error or "it is not valid"
         extra = tuple((name, tuple(values)) for name, values in sorted((info.extra or {}).items()))
-        return User(info.username, info.uid, tuple(info.groups or ()), extra)
+        return ReviewedUser(info.username, info.uid, tuple(info.groups or ()), extra)
 
-    async def _authorize(self, user: User, wanted: Attributes) -> tuple[bool, str]:
+    async def _authorize(self, user: ReviewedUser, wanted: Attributes) -> tuple[bool, str]:
         fields = dict(wanted)
         kind = fields.pop("kind")
         spec: dict[str, object] = {"user": user.username, "uid": user.uid, "groups": list(user.groups)}

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hostler.sim.comparison import Row
-from hostler.sim.filling import KINDS
-from hostler.sim.report.averages import Line, arrival_lines
-from hostler.sim.report.bars import Bar, bar_chart
-from hostler.sim.report.drawing import Colours
-from hostler.sim.report.figures import bars_numbers, framed, legend, lines_numbers
-from hostler.sim.report.lines import line_chart, value_scale
+from hostler.sim.fill_experiment import KINDS
+from hostler.sim.report.charts.averages import ChartLine, arrival_lines
+from hostler.sim.report.charts.bars import Bar, bar_chart
+from hostler.sim.report.charts.canvas import PolicyColors
+from hostler.sim.report.charts.figures import bars_table, frame_chart, legend, lines_table
+from hostler.sim.report.charts.lines import line_chart, value_scale
+from hostler.sim.report.charts.scales import Scale, figure_text, linear_scale
 from hostler.sim.report.markup import Markup, tag
 from hostler.sim.report.runs import Experiment, Run
-from hostler.sim.report.scales import Scale, figure, linear
-from hostler.sim.report.summary import Bounds, best_places, compared, mean_and_spread, verdict
-from hostler.sim.report.tables import give, table
-from hostler.sim.statistics import mean
+from hostler.sim.report.summary import Bounds, best_places, compare_policies, mean_and_spread, verdict_text
+from hostler.sim.report.tables import table, with_spread_text
+from hostler.sim.sweeps.comparison import ComparisonRow
+from hostler.sim.sweeps.statistics import mean
 
 __all__ = ["failure_figure", "filling_part"]
 
@@ -28,26 +28,26 @@ _MANY = 6  # policies; with more, bars are drawn at the first and the last point
 _APART = 0.5  # points between policies, from where the second chart of allocation begins
 
 
-def filling_part(experiment: Experiment, colours: Colours, bounds: Bounds) -> Markup:
+def filling_part(experiment: Experiment, colors: PolicyColors, bounds: Bounds) -> Markup:
     """Return everything about one workload."""
     shared = experiment.shared()
-    rows = compared(shared, ["gpu_percent"], bounds)
+    rows = compare_policies(shared, ["gpu_percent"], bounds)
     by_policy = {policy: shared.of(policy) for policy in shared.policies}
-    charts = [*_curves(by_policy, colours), *_bars(by_policy, colours)]
+    charts = [*_curves(by_policy, colors), *_bars(by_policy, colors)]
     left_out = len(experiment.runs) - len(shared.runs)
-    said = verdict(rows, "of all GPUs allocated", " %")
+    said = verdict_text(rows, "of all GPUs allocated", " %")
     if left_out:
         said += f" Runs of seeds that not every policy has are left out here: {left_out:,}."
     return tag(
         "div",
         tag("p", said, class_="lead") if said else "",
-        legend(shared.policies, colours),
+        legend(shared.policies, colors),
         _table(experiment.label, by_policy, rows),
         tag("div", *charts, class_="charts"),
     )
 
 
-def _table(label: str, by_policy: Mapping[str, Sequence[Run]], rows: Sequence[Row]) -> Markup:
+def _table(label: str, by_policy: Mapping[str, Sequence[Run]], rows: Sequence[ComparisonRow]) -> Markup:
     has_bounds = any(row.of_bound is not None for row in rows)
     columns = [("Policy", "left"), ("Runs", "right"), ("GPU allocated %", "right"), ("To the best", "right")]
     columns += [("95 % within", "right"), ("Wins", "right"), ("Failed guests", "right"), ("Fragmented GPU %", "right")]
@@ -57,7 +57,9 @@ def _table(label: str, by_policy: Mapping[str, Sequence[Run]], rows: Sequence[Ro
     for row in rows:
         runs = by_policy[row.policy]
         line = [row.policy, f"{row.runs:,}"]
-        line.append(give(figure(row.mean), figure(row.spread)) if row.runs > 1 else figure(row.mean))
+        line.append(
+            with_spread_text(figure_text(row.mean), figure_text(row.spread)) if row.runs > 1 else figure_text(row.mean)
+        )
         line.append(
             "best"
             if row.difference is None and len(rows) > 1
@@ -70,7 +72,7 @@ def _table(label: str, by_policy: Mapping[str, Sequence[Run]], rows: Sequence[Ro
         line.append(mean_and_spread([run.figures["failed"] for run in runs], 1 if len(runs) > 1 else 0))
         line.append(mean_and_spread([run.figures["frag_percent"] for run in runs]))
         if has_bounds:
-            line.append("-" if row.of_bound is None else figure(row.of_bound))
+            line.append("-" if row.of_bound is None else figure_text(row.of_bound))
         lines.append(line)
     failed = [mean([run.figures["failed"] for run in by_policy[row.policy]]) for row in rows]
     bold = [(place, 2) for place in best_places([row.mean for row in rows], "gpu_percent")]
@@ -78,46 +80,46 @@ def _table(label: str, by_policy: Mapping[str, Sequence[Run]], rows: Sequence[Ro
     return table(f"{label}: after the last arrival; mean ± standard deviation over seeds", columns, lines, bold)
 
 
-def _curves(by_policy: Mapping[str, Sequence[Run]], colours: Colours) -> list[Markup]:
+def _curves(by_policy: Mapping[str, Sequence[Run]], colors: PolicyColors) -> list[Markup]:
     """Return the charts over arrivals."""
     found = []
     alloc = arrival_lines(by_policy, "alloc")
     if not alloc:
         return []
-    x = linear(0.0, max(float(line.x[-1]) for line in alloc), 13, is_tight=True)
+    x = linear_scale(0.0, max(float(line.x[-1]) for line in alloc), 13, is_tight=True)
     chart = "Allocated GPU", "% of all GPUs"
-    found.append(_curve(alloc, colours, *chart, x, value_scale(alloc, most=100.0)))
+    found.append(_curve(alloc, colors, *chart, x, value_scale(alloc, most=100.0)))
     first = _parting(alloc)
     if first is not None:
         close = arrival_lines(by_policy, "alloc", first)
-        near = linear(float(first), x.high, 6, is_tight=True)
+        near = linear_scale(float(first), x.high, 6, is_tight=True)
         chart = "Allocated GPU, where policies part", "% of all GPUs; cut axis"
-        found.append(_curve(close, colours, *chart, near, value_scale(close, is_fitted=True, most=100.0)))
+        found.append(_curve(close, colors, *chart, near, value_scale(close, is_fitted=True, most=100.0)))
     for curve, title, unit in (
         ("frag", "Fragmented GPU", "% of all GPUs, idle but of no use"),
         ("frag_ratio", "Fragmentation ratio", "fragmented % of idle GPU"),
     ):
         lines = arrival_lines(by_policy, curve)
         if lines:
-            found.append(_curve(lines, colours, title, unit, x, value_scale(lines)))
+            found.append(_curve(lines, colors, title, unit, x, value_scale(lines)))
     return found
 
 
-def _curve(lines: Sequence[Line], colours: Colours, title: str, unit: str, x: Scale, y: Scale) -> Markup:
-    ends = ", ".join(f"{line.policy} {figure(float(line.mean[-1]))}" for line in lines)
+def _curve(lines: Sequence[ChartLine], colors: PolicyColors, title: str, unit: str, x: Scale, y: Scale) -> Markup:
+    ends = ", ".join(f"{line.policy} {figure_text(float(line.mean[-1]))}" for line in lines)
     chart = line_chart(
         lines,
-        colours,
+        colors,
         title=title,
         description=f"{unit}, over {_ASKED}. At the end: {ends}.",
         x=x,
         y=y,
         x_title=_ASKED,
     )
-    return framed(title, unit, chart, lines_numbers(lines, x, "Asked for %", f"{title}: mean over seeds"))
+    return frame_chart(title, unit, chart, lines_table(lines, x, "Asked for %", f"{title}: mean over seeds"))
 
 
-def _parting(lines: Sequence[Line]) -> int | None:
+def _parting(lines: Sequence[ChartLine]) -> int | None:
     """Return from which percent on policies differ, a round one; None where they do not."""
     if len(lines) < 2:
         return None
@@ -130,7 +132,7 @@ def _parting(lines: Sequence[Line]) -> int | None:
     return first if first >= 10 else None
 
 
-def _bars(by_policy: Mapping[str, Sequence[Run]], colours: Colours) -> list[Markup]:
+def _bars(by_policy: Mapping[str, Sequence[Run]], colors: PolicyColors) -> list[Markup]:
     found = []
     lines = arrival_lines(by_policy, "alloc")
     idle = []
@@ -143,11 +145,11 @@ def _bars(by_policy: Mapping[str, Sequence[Run]], colours: Colours) -> list[Mark
         if bars:
             idle.append((f"at {point} %", bars))
     if idle:
-        found.append(_bar_figure(idle, colours, "Unallocated GPU", "% of all GPUs, by GPUs asked for so far", "At", 2))
-    return [*found, *failure_figure(by_policy, colours)]
+        found.append(_bar_figure(idle, colors, "Unallocated GPU", "% of all GPUs, by GPUs asked for so far", "At", 2))
+    return [*found, *failure_figure(by_policy, colors)]
 
 
-def failure_figure(by_policy: Mapping[str, Sequence[Run]], colours: Colours) -> list[Markup]:
+def failure_figure(by_policy: Mapping[str, Sequence[Run]], colors: PolicyColors) -> list[Markup]:
     """Return how many guests failed, by kind, where any did."""
     found = dict.fromkeys(kind for runs in by_policy.values() for run in runs for kind in run.failed_by_kind)
     kinds = [*(kind for kind in KINDS if kind in found), *(kind for kind in found if kind not in KINDS)]
@@ -161,13 +163,13 @@ def failure_figure(by_policy: Mapping[str, Sequence[Run]], colours: Colours) -> 
             groups.append((kind.replace("_", " "), bars))
     if not groups:
         return []
-    return [_bar_figure(groups, colours, "Failed guests", "by what they asked for", "Asked for", 1)]
+    return [_bar_figure(groups, colors, "Failed guests", "by what they asked for", "Asked for", 1)]
 
 
 def _bar_figure(
-    groups: Sequence[tuple[str, Sequence[Bar]]], colours: Colours, title: str, unit: str, heading: str, digits: int
+    groups: Sequence[tuple[str, Sequence[Bar]]], colors: PolicyColors, title: str, unit: str, heading: str, digits: int
 ) -> Markup:
     told = "; ".join(f"{name}: " + ", ".join(f"{bar.policy} {bar.mean:,.1f}" for bar in bars) for name, bars in groups)
     x_title = "% of all GPUs" if digits == 2 else "guests"
-    chart = bar_chart(groups, colours, title=title, description=f"{unit}. {told}.", x_title=x_title, digits=digits)
-    return framed(title, unit, chart, bars_numbers(groups, heading, f"{title}, {unit}", digits))
+    chart = bar_chart(groups, colors, title=title, description=f"{unit}. {told}.", x_title=x_title, digits=digits)
+    return frame_chart(title, unit, chart, bars_table(groups, heading, f"{title}, {unit}", digits))

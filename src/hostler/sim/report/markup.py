@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["Markup", "joined", "number", "raw", "tag"]
+__all__ = ["Markup", "coordinate_text", "join_markup", "raw", "tag"]
 
 _EMPTY = frozenset({"meta"})  # elements of HTML that have no end; elements of SVG always get one
 # Characters that no page may hold, or that would turn the text around them.
@@ -24,7 +24,7 @@ def raw(text: str) -> Markup:
     return Markup(text)
 
 
-def joined(parts: Iterable[str], between: str = "") -> Markup:
+def join_markup(parts: Iterable[str], between: str = "") -> Markup:
     """Put parts together; plain strings are escaped."""
     return Markup(_escaped(between).join(_escaped(part) for part in parts))
 
@@ -38,17 +38,17 @@ def tag(name: str, /, *children: str, **attributes: str | float | None) -> Marku
     )
     if name in _EMPTY:
         return Markup(f"<{name}{written}>")
-    return Markup(f"<{name}{written}>{joined(children)}</{name}>")
+    return Markup(f"<{name}{written}>{join_markup(children)}</{name}>")
 
 
-def number(value: float) -> str:
+def coordinate_text(value: float) -> str:
     """Write a coordinate: a tenth of a unit is finer than a screen shows."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
 
 def _value(value: str | float) -> str:
-    return _escaped(value) if isinstance(value, str) else number(value)
+    return _escaped(value) if isinstance(value, str) else coordinate_text(value)
 
 
 def _escaped(text: str) -> str:

@@ -1,25 +1,33 @@
-"""Runs: results of every kind in one form, each of them once."""
+"""Runs: results of every kind in one form, each of them once.
+
+They are read from files of ``hostler sim run -o json``, lists of them, and folders of sweeps.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
 
 from hostler.errors import DuplicateNameError, InputError
-from hostler.sim.cell_figures import filling_curves, filling_figures
-from hostler.sim.cells import CellResult
-from hostler.sim.filling import FillingResult
-from hostler.sim.scenarios.outcome import Outcome
+from hostler.sim.fill_experiment import BINS, FillResult
+from hostler.sim.scenarios.outcome import ScenarioOutcome, Series
+from hostler.sim.sweeps.cell_figures import filling_curves, filling_figures
+from hostler.sim.sweeps.cells import CellResult
+from hostler.sim.sweeps.sweep import ResultFolder
 
-__all__ = ["Experiment", "Result", "Run", "Runs", "collect", "run_of"]
+__all__ = ["Experiment", "ReportRuns", "Result", "Run", "collect_runs", "read_results", "run_of"]
 
 _NEEDED = {"openb": ("gpu_percent", "failed", "frag_percent")}
 
-Result = FillingResult | Outcome | CellResult
+Result = FillResult | ScenarioOutcome | CellResult
 
 
 class Run(NamedTuple):
-    """One run, whoever wrote it down."""
+    """One run, from any kind of result file."""
 
     kind: str  # openb, scenario or bound
     workload: str
@@ -29,7 +37,7 @@ class Run(NamedTuple):
     figures: Mapping[str, float]
     failed_by_kind: Mapping[str, int]
     curves: Mapping[str, tuple[float, ...]]
-    outcome: Outcome | None = None
+    outcome: ScenarioOutcome | None = None
     error: str = ""
 
     @property
@@ -62,14 +70,14 @@ class Experiment(NamedTuple):
         return [run for run in self.runs if run.policy == policy]
 
 
-class Runs(NamedTuple):
+class ReportRuns(NamedTuple):
     """What a report is about."""
 
     fillings: list[Experiment]
     scenarios: list[Experiment]
     bounds: dict[tuple[str, int], float]  # by label and seed, in percent of all gpus
     broken: list[Run]  # those that ended with an error
-    policies: list[str]  # in the order of the input, which gives them their colours
+    policies: list[str]  # in the order of the input, which gives them their colors
 
     @property
     def all(self) -> list[Run]:
@@ -79,10 +87,10 @@ class Runs(NamedTuple):
 
 def run_of(result: Result) -> Run:
     """Return a result as a run."""
-    if isinstance(result, Outcome):
+    if isinstance(result, ScenarioOutcome):
         name, figures = result.scenario, result.figures()
         return Run("scenario", name, result.policy, result.seed, None, figures, result.failed_by_kind, {}, result)
-    if isinstance(result, FillingResult):
+    if isinstance(result, FillResult):
         figures, curves = filling_figures(result), filling_curves(result)
         return Run("openb", result.workload, result.policy, result.seed, None, figures, result.failed_by_kind, curves)
     cell = result.cell
@@ -93,7 +101,7 @@ def run_of(result: Result) -> Run:
     )  # fmt: skip
 
 
-def collect(named: Iterable[tuple[str, Run]]) -> Runs:
+def collect_runs(named: Iterable[tuple[str, Run]]) -> ReportRuns:
     """Sort runs, each with the file that it is from; one that is there twice counts once, if both say the same."""
     found: dict[tuple[str, str, str, int, float | None], tuple[str, Run]] = {}
     for source, run in named:
@@ -118,7 +126,7 @@ def collect(named: Iterable[tuple[str, Run]]) -> Runs:
     whole = [run for run in runs if not run.error]
     tunes = {run.tune for run in whole if run.kind != "scenario"}
     is_tuned = len(tunes) > 1
-    return Runs(
+    return ReportRuns(
         fillings=_experiments([run for run in whole if run.kind == "openb"], is_tuned=is_tuned),
         scenarios=_experiments([run for run in whole if run.kind == "scenario"], is_tuned=False),
         bounds={
@@ -140,3 +148,77 @@ def _experiments(runs: Iterable[Run], *, is_tuned: bool) -> list[Experiment]:
 
 def _label(run: Run, *, is_tuned: bool) -> str:
     return f"{run.workload}, tune {run.tune:g}" if is_tuned and run.tune is not None else run.workload
+
+
+_STANDARD_STREAM = "-"
+_HINT = "give files of 'hostler sim run -o json', or the folder of a sweep"
+
+
+def read_results(paths: Iterable[str]) -> list[Result]:
+    """Read all results, in the order of the paths. Errors name the file."""
+    named: list[tuple[str, Result]] = []
+    for path in paths:
+        source = "<stdin>" if path == _STANDARD_STREAM else path
+        found = _of_folder(path) if Path(path).is_dir() else _of_file(path, source)
+        if not found:
+            raise InputError(f"{source}: there are no results in it", hint=_HINT)
+        named += [(source, result) for result in found]
+    collect_runs((source, run_of(result)) for source, result in named)
+    return [result for _, result in named]
+
+
+def _of_folder(path: str) -> Sequence[Result]:
+    results = ResultFolder(Path(path)).results()
+    for result in results:
+        if any(len(curve) != BINS for curve in result.curves.values()):
+            raise InputError(f"{path}: the curves of {result.key} have not {BINS} points", hint=_HINT)
+    return results
+
+
+def _of_file(path: str, source: str) -> Sequence[Result]:
+    try:
+        content = sys.stdin.buffer.read() if path == _STANDARD_STREAM else Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        problem = (getattr(error, "strerror", None) or str(error)).lower()
+        raise InputError(f"{source}: cannot be read: {problem}", hint="check the path and its permissions") from None
+    try:
+        found = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{source}: this is no JSON: {error}", hint=_HINT) from None
+    if not isinstance(found, list):
+        return [_result(found, source)]
+    return [_result(each, f"{source}: result {at}") for at, each in enumerate(found, 1)]
+
+
+def _result(found: Any, source: str) -> Result:  # noqa: ANN401 (whatever a JSON file may hold)
+    kinds: tuple[tuple[str, type[Result]], ...] = (
+        ("cell", CellResult),
+        ("series", ScenarioOutcome),
+        ("curves", FillResult),
+    )
+    kind = next((kind for key, kind in kinds if isinstance(found, dict) and key in found), None)
+    if kind is None:
+        raise InputError(f"{source}: this is no result of a simulation", hint=_HINT)
+    try:
+        result = msgspec.convert(found, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise InputError(f"{source}: this is no result of a simulation: {error}", hint=_HINT) from None
+    problem = _problem(result)
+    if problem:
+        raise InputError(f"{source}: {problem}", hint=_HINT)
+    return result
+
+
+def _problem(result: Result) -> str | None:
+    """Say what is wrong with the lengths of curves and series."""
+    if isinstance(result, ScenarioOutcome):
+        series = result.series
+        lengths = {len(getattr(series, name)) for name in Series.__struct_fields__}
+        if lengths != {len(series.at_s)} or len({len(row) for row in series.by_host}) > 1:
+            return "the columns of its series are not equally long"
+        if any(later < earlier for earlier, later in zip(series.at_s, series.at_s[1:], strict=False)):
+            return "the times of its series are not in order"
+        return None
+    curves = result.curves
+    columns = (curves.alloc, curves.frag, curves.frag_ratio) if not isinstance(curves, dict) else curves.values()
+    return None if all(len(column) == BINS for column in columns) else f"its curves have not {BINS} points"

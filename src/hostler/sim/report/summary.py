@@ -5,23 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hostler.errors import InputError
-from hostler.sim.cell_figures import is_less_better
-from hostler.sim.cells import Cell, CellResult
-from hostler.sim.comparison import ALL, BEST, Row, compare
+from hostler.sim.report.charts.scales import figure_text
 from hostler.sim.report.markup import Markup
 from hostler.sim.report.runs import Experiment, Run
-from hostler.sim.report.scales import figure
-from hostler.sim.report.tables import give, table
-from hostler.sim.statistics import mean, spread
+from hostler.sim.report.tables import table, with_spread_text
+from hostler.sim.sweeps.cell_figures import is_less_better
+from hostler.sim.sweeps.cells import CellResult, SweepCell
+from hostler.sim.sweeps.comparison import ALL, BEST, ComparisonRow, compare
+from hostler.sim.sweeps.statistics import mean, spread
 
-__all__ = ["Bounds", "best_places", "compared", "comparison_table", "matrix", "mean_and_spread", "verdict"]
+__all__ = [
+    "Bounds",
+    "best_places",
+    "compare_policies",
+    "comparison_table",
+    "mean_and_spread",
+    "verdict_text",
+    "workload_matrix",
+]
 
 Bounds = Mapping[tuple[str, int], float]
 
 
-def compared(experiment: Experiment, names: Sequence[str], bounds: Bounds | None = None) -> list[Row]:
-    """Compare the policies of one experiment; where they share no seed, each stands for itself."""
-    known = {(label, Cell().tune, seed): bound for (label, seed), bound in (bounds or {}).items()}
+def compare_policies(experiment: Experiment, names: Sequence[str], bounds: Bounds | None = None) -> list[ComparisonRow]:
+    """Compare the policies of one experiment. Policies that share no seed are summarized without a comparison."""
+    known = {(label, SweepCell().tune, seed): bound for (label, seed), bound in (bounds or {}).items()}
     cells = _cells(experiment.label, experiment.runs)
     try:
         return compare(cells, names, against=BEST, bounds=known)
@@ -33,13 +41,16 @@ def compared(experiment: Experiment, names: Sequence[str], bounds: Bounds | None
 def _cells(label: str, runs: Iterable[Run]) -> list[CellResult]:
     return [
         CellResult(
-            key="", hostler="", cell=Cell(workload=label, policy=run.policy, seed=run.seed), figures=dict(run.figures)
+            key="",
+            hostler="",
+            cell=SweepCell(workload=label, policy=run.policy, seed=run.seed),
+            figures=dict(run.figures),
         )
         for run in runs
     ]
 
 
-def matrix(experiments: Sequence[Experiment], policies: Sequence[str], name: str, caption: str) -> Markup:
+def workload_matrix(experiments: Sequence[Experiment], policies: Sequence[str], name: str, caption: str) -> Markup:
     """Return a table of means and spreads, a line for each workload and a column for each policy; best in bold."""
     rows: list[list[str]] = []
     bold = []
@@ -53,7 +64,7 @@ def matrix(experiments: Sequence[Experiment], policies: Sequence[str], name: str
     everything = _everything(experiments, name)
     if everything:
         bold += [(len(rows), 1 + place) for place in best_places([row.mean for row in everything], name)]
-        by_policy = {row.policy: give(figure(row.mean), figure(row.spread)) for row in everything}
+        by_policy = {row.policy: with_spread_text(figure_text(row.mean), figure_text(row.spread)) for row in everything}
         rows.append(["all together", *(by_policy[policy] for policy in policies)])
         by_wins = {row.policy: f"{row.wins:,} of {row.runs:,}" for row in everything}
         rows.append(["wins", *(by_wins[policy] for policy in policies)])
@@ -61,7 +72,7 @@ def matrix(experiments: Sequence[Experiment], policies: Sequence[str], name: str
     return table(caption, columns, rows, bold)
 
 
-def _everything(experiments: Sequence[Experiment], name: str) -> list[Row]:
+def _everything(experiments: Sequence[Experiment], name: str) -> list[ComparisonRow]:
     """Return the comparison over all workloads, where every policy has a part in each."""
     cells = [cell for each in experiments for cell in _cells(each.label, each.runs)]
     if len({tuple(sorted(each.policies)) for each in experiments}) > 1:
@@ -72,7 +83,7 @@ def _everything(experiments: Sequence[Experiment], name: str) -> list[Row]:
         return []
 
 
-def comparison_table(caption: str, rows: Sequence[Row], titles: Mapping[str, str]) -> Markup:
+def comparison_table(caption: str, rows: Sequence[ComparisonRow], titles: Mapping[str, str]) -> Markup:
     """Return a table with the differences to the best policy, run by run."""
     columns = [("Figure", "left"), ("Policy", "left"), ("Mean ± spread", "right"), ("To the best", "right")]
     columns += [("95 % within", "right"), ("Verdict", "left"), ("Wins", "right")]
@@ -80,7 +91,7 @@ def comparison_table(caption: str, rows: Sequence[Row], titles: Mapping[str, str
         [
             titles[row.figure],
             row.policy,
-            give(figure(row.mean), figure(row.spread)),
+            with_spread_text(figure_text(row.mean), figure_text(row.spread)),
             "best" if row.difference is None else f"{row.difference:+,.2f}",
             "-" if row.margin is None else f"± {row.margin:,.2f}",
             row.verdict or "-",
@@ -93,8 +104,8 @@ def comparison_table(caption: str, rows: Sequence[Row], titles: Mapping[str, str
 
 def mean_and_spread(values: Sequence[float], digits: int = 2) -> str:
     """Write the mean of runs, and their standard deviation where there are several."""
-    written = figure(mean(values), digits)
-    return give(written, figure(spread(values), digits)) if len(values) > 1 else written
+    written = figure_text(mean(values), digits)
+    return with_spread_text(written, figure_text(spread(values), digits)) if len(values) > 1 else written
 
 
 def best_places(means: Sequence[float | None], name: str) -> list[int]:
@@ -106,20 +117,24 @@ def best_places(means: Sequence[float | None], name: str) -> list[int]:
     return [place for place, value in enumerate(means) if value == best]
 
 
-def verdict(rows: Sequence[Row], what: str, unit: str) -> str:
-    """Say in a sentence who is best by a figure; empty where there is nobody to compare with."""
+def verdict_text(rows: Sequence[ComparisonRow], what: str, unit: str) -> str:
+    """Say in a sentence which policy is best by a figure; empty if there is only one."""
     best = next((row for row in rows if row.difference is None), None)
     others = sorted((abs(row.difference), row.policy, row) for row in rows if row.difference is not None)
     if best is None or not others or len(others) != len(rows) - 1:
         return ""
     gap, second, row = others[0]
     if not gap:
-        return f"{best.policy} and {second} share the first place: {figure(best.mean)}{unit} {what}."
+        return f"{best.policy} and {second} share the first place: {figure_text(best.mean)}{unit} {what}."
     sure = {None: "", "unclear": ", which may be chance", "equal": ""}.get(row.verdict, ", a clear difference (95 %)")
+    if row.verdict and row.margin is None:
+        sure = ", with every seed"
     less = "less" if is_less_better(best.figure) else "more"
-    wins = f"nobody is better in {best.wins:,} of {best.runs:,} runs" if best.runs > 1 else "by one run alone"
+    wins = f"no policy is better in {best.wins:,} of {best.runs:,} runs" if best.runs > 1 else "by one run alone"
+    if best.runs == 1 and not best.seeds_matter:
+        wins = "seeds make no difference"
     points = " points" if unit == " %" else unit
     return (
-        f"{best.policy} leads with {figure(best.mean)}{unit} {what}; {wins}. "
-        f"That is {figure(gap)}{points} {less} than the next, {second}{sure}."
+        f"{best.policy} leads with {figure_text(best.mean)}{unit} {what}; {wins}. "
+        f"That is {figure_text(gap)}{points} {less} than the next, {second}{sure}."
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hostler.sim.report.markup import Markup, joined, tag
+from hostler.sim.report.markup import Markup, join_markup, tag
 
-__all__ = ["details", "give", "table"]
+__all__ = ["details", "table", "with_spread_text"]
 
 _NARROW = 4  # so few columns would stand too far apart on a whole page
 _WIDE = 12  # so many are printed smaller, that they fit on paper
@@ -35,10 +35,10 @@ def table(
 
 def details(summary: str, *content: str) -> Markup:
     """Return something that is shown on demand."""
-    return tag("details", tag("summary", summary), joined(content))
+    return tag("details", tag("summary", summary), join_markup(content))
 
 
-def give(value: str, spread: str) -> str:
+def with_spread_text(value: str, spread: str) -> str:
     """Write a mean with its spread."""
     return f"{value} ± {spread}"
 

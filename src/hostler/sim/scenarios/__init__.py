@@ -1,8 +1,9 @@
 """Scenarios: fleets in time, with arrivals, departures, queues, gangs, preemption, failures and maintenance."""
 
-from hostler.sim.scenarios.outcome import Outcome
-from hostler.sim.scenarios.reading import load_scenario, read_scenario
-from hostler.sim.scenarios.running import run_scenario
-from hostler.sim.scenarios.scenario import Scenario
+from hostler.sim.scenarios.outcome import ScenarioOutcome
+from hostler.sim.scenarios.reader import load_scenario, read_scenario
+from hostler.sim.scenarios.scenario import Scenario, scenario_of_trace
+from hostler.sim.scenarios.simulation import run_scenario
 
-__all__ = ["Outcome", "Scenario", "load_scenario", "read_scenario", "run_scenario"]
+__all__ = ["Scenario", "ScenarioOutcome", "load_scenario", "read_scenario", "run_scenario"]
+__all__ += ["scenario_of_trace"]

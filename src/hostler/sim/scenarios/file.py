@@ -1,6 +1,6 @@
 """The structs that describe a file of kind ``Scenario``: a fleet, and what happens to it in time.
 
-Everything of a ``Fleet`` may stand in it, and unknown keys are refused. The JSON schema is made from these, so
+It may contain everything that a ``Fleet`` does, and unknown keys are rejected. The JSON schema is made from these, so
 descriptions are for users.
 """
 
@@ -15,17 +15,17 @@ from hostler.config import FleetFile, GuestEntry, means
 
 __all__ = [
     "ArrivalEntry",
+    "ArrivalGangsEntry",
     "DurationEntry",
     "FailureEntry",
-    "GangsEntry",
     "LoadEntry",
     "MaintenanceEntry",
     "MigrationEntry",
     "PatternEntry",
-    "QueueEntry",
     "ScenarioFile",
+    "ScenarioQueueEntry",
     "TraceEntry",
-]
+]  # fmt: skip
 
 Many = Annotated[int, Meta(ge=1, le=50_000_000)]
 Rate = Annotated[float, Meta(gt=0, le=1e9)]
@@ -66,8 +66,8 @@ class LoadEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     peak: Annotated[str, means("The time of day of the highest load.")] = "14h"
 
 
-class GangsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Guests come as gangs."""
+class ArrivalGangsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Guests arrive as gangs."""
 
     size: Annotated[Many, means("Members of a gang.")] = 2
     min_count: Annotated[int, means("How many of them must run; 0: all.")] = 0
@@ -85,7 +85,7 @@ class ArrivalEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pattern: Annotated[PatternEntry, means("When.")] = PatternEntry()
     duration: Annotated[DurationEntry, means("For how long.")] = DurationEntry()
     start: Annotated[str, means("When the first may arrive.")] = "0"
-    gangs: Annotated[GangsEntry | None, means("They come as gangs.")] = None
+    gangs: Annotated[ArrivalGangsEntry | None, means("They arrive as gangs.")] = None
     checkpoint: Annotated[str, means("How often they save their progress; empty: never, they begin again.")] = ""
     load: Annotated[LoadEntry | None, means("How much they really use.")] = None
 
@@ -101,15 +101,15 @@ class TraceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hosts: Annotated[bool, means("Whether the trace's hosts are used, beside those of this file.")] = True
 
 
-class QueueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What becomes of guests that fit nowhere."""
+class ScenarioQueueEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens to guests that fit nowhere."""
 
     refused: Annotated[Literal["wait", "drop"], means("They wait and are tried again, or they are dropped.")] = "wait"
     give_up_after: Annotated[str, means("How long they wait at most; empty: without end.")] = ""
 
 
 class FailureEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hosts that fail by chance, or one that fails at a time; what ran there begins again elsewhere."""
+    """Hosts that fail at random, or one that fails at a given time; its guests restart elsewhere."""
 
     hosts: Annotated[dict[str, str], means("Labels of the hosts concerned; empty: all.")] = {}
     host: Annotated[str, means("One host by name.")] = ""
@@ -128,7 +128,7 @@ class MaintenanceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stagger: Annotated[str, means("Time between the beginnings of two hosts; 0: all at once.")] = "0"
     guests: Annotated[
         Literal["migrate", "restart", "stay"],
-        means("What runs there moves on with its progress, begins again, or stays; nothing new comes."),
+        means("Running guests migrate with their progress, restart, or stay; no new guests come."),
     ] = "migrate"
 
 
@@ -144,13 +144,13 @@ class ScenarioFile(FleetFile, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     kind: Annotated[Literal["Scenario"], means("What the file holds.")]  # type: ignore[assignment]
     name: Annotated[str, means("Its name in tables and reports; empty: the file's.")] = ""
-    seed: Annotated[int, Meta(ge=0, le=2**32 - 1), means("Where chance comes from; a flag beats it.")] = 1
+    seed: Annotated[int, Meta(ge=0, le=2**32 - 1), means("The seed of all random numbers; a flag overrides it.")] = 1
     trace: Annotated[TraceEntry | None, means("Guests from a trace.")] = None
     arrivals: Annotated[list[ArrivalEntry], means("Guests by rules.")] = msgspec.field(default_factory=list)
-    queue: Annotated[QueueEntry, means("What becomes of guests that fit nowhere.")] = QueueEntry()
+    queue: Annotated[ScenarioQueueEntry, means("What happens to guests that fit nowhere.")] = ScenarioQueueEntry()
     ends: Annotated[
         Literal["from_start", "fixed_end"],
-        means("A guest runs its whole duration from its start, or ends when it would have without waiting."),
+        means("A guest runs its whole duration from its start, or ends when it would have ended without waiting."),
     ] = "from_start"
     grace: Annotated[str, means("How long an evicted guest takes to leave.")] = "0"
     failures: Annotated[list[FailureEntry], means("Hosts that fail.")] = msgspec.field(default_factory=list)

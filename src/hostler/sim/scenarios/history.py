@@ -1,4 +1,4 @@
-"""What happened in a simulation, as columns: every start and end, and what became of every guest."""
+"""The history of a simulation as columns: every start and end, and the final status of every guest."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from hostler.sim.workload import Ints
 
-__all__ = ["DROPPED", "FINISHED", "GAVE_UP", "RUNNING", "STATUS_NAMES", "WAITING", "Diary", "History"]
+__all__ = ["DROPPED", "FINISHED", "GAVE_UP", "RUNNING", "STATUS_NAMES", "WAITING", "HistoryWriter", "RunHistory"]
 
 WAITING, RUNNING, FINISHED, DROPPED, GAVE_UP = range(5)
 STATUS_NAMES = ("waiting", "running", "finished", "dropped", "gave_up")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History:
+class RunHistory:
     """Starts and ends in order of time, and the guests."""
 
     at_ns: Ints
@@ -36,8 +36,8 @@ class History:
 
 
 @dataclass(slots=True)
-class Diary:
-    """A history while it is being written."""
+class HistoryWriter:
+    """Records the history of a simulation."""
 
     at_ns: list[int] = field(default_factory=list)
     guest: list[int] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Diary:
     counted: Counter[str] = field(default_factory=Counter)
 
     def note(self, now: int, guest: int, row: int, sign: int, devices: tuple[int, ...]) -> None:
-        """Note a start or an end."""
+        """Record a start or an end."""
         self.at_ns.append(now)
         self.guest.append(guest)
         self.row.append(row)
@@ -57,20 +57,20 @@ class Diary:
         self.devices.append(devices)
 
     def note_queue(self, now: int, by: int) -> None:
-        """Note that guests began or ceased to wait."""
+        """Record that guests began or stopped waiting."""
         self.queue_at_ns.append(now)
         self.queue_by.append(by)
 
-    def finished(
+    def to_history(
         self, status: list[int], waited_ns: list[int], starts: list[int], begins_ns: int, ends_ns: int
-    ) -> History:
+    ) -> RunHistory:
         """Return the history."""
         width = max(map(len, self.devices), default=0)
         devices = np.zeros((len(self.devices), max(width, 1)), dtype=np.int64)
         for at, taken in enumerate(self.devices):
             if taken:
                 devices[at, : len(taken)] = taken
-        return History(
+        return RunHistory(
             at_ns=_column(self.at_ns),
             guest=_column(self.guest),
             row=_column(self.row),

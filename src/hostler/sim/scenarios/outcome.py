@@ -1,8 +1,11 @@
-"""What came of a scenario, in figures: how full the fleet was, who waited how long, who failed, what was wasted."""
+"""The figures of a scenario: how full the fleet was, how long guests waited, how many failed, what was wasted.
+
+Waste is measured per host at each sample: room that no guest can use, and hosts that are overloaded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -12,20 +15,22 @@ from hostler.engine import typical_mix
 from hostler.engine.meter import Meter
 from hostler.model import CPU, MEMORY, Guest, GuestSpec, amount_of
 from hostler.sim.arrivals import gpu_millis
-from hostler.sim.filling import KINDS, kind_of
-from hostler.sim.scenarios.history import DROPPED, FINISHED, GAVE_UP, RUNNING, WAITING, History
+from hostler.sim.fill_experiment import KINDS, failure_kind
+from hostler.sim.scenarios.history import DROPPED, FINISHED, GAVE_UP, RUNNING, WAITING, RunHistory
 from hostler.sim.scenarios.scenario import Scenario
-from hostler.sim.scenarios.waste import host_loads, stranded
 from hostler.sim.workload import Ints
 
-__all__ = ["Outcome", "Series", "Waits", "measure"]
+__all__ = ["ScenarioOutcome", "Series", "WaitTimes", "measure"]
 
 Floats = NDArray[np.float64]
 _SECOND = 10**9
-_CORES = (1, 4, 16)  # upper ends of the sizes by which waiting times are told
+_CORES = (1, 4, 16)  # upper ends of the sizes by which waiting times are reported
+DAY = 24 * 3600 * 10**9
+_SIZES = 64  # the most common sizes, by which room is judged
+_PICTURED = 200  # hosts in the picture of a fleet
 
 
-class Waits(msgspec.Struct, frozen=True):
+class WaitTimes(msgspec.Struct, frozen=True):
     """Waiting times of some guests, in seconds."""
 
     guests: int
@@ -52,7 +57,7 @@ class Series(msgspec.Struct, frozen=True):
     by_host: tuple[tuple[float, ...], ...]  # share of cpu (or gpu) in use, by host and time, for pictures
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class ScenarioOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of one run."""
 
     scenario: str
@@ -82,9 +87,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     stranded_cpu_mean: float
     stranded_memory_mean: float
     overloaded_share: float  # of hosts and measurements
-    waits: Waits
-    waits_by_priority: dict[str, Waits]
-    waits_by_size: dict[str, Waits]
+    waits: WaitTimes
+    waits_by_priority: dict[str, WaitTimes]
+    waits_by_size: dict[str, WaitTimes]
     series: Series
 
     def figures(self) -> dict[str, float]:
@@ -97,17 +102,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return {**plain, "wait_mean_s": self.waits.mean, "wait_p95_s": self.waits.p95}
 
 
-def measure(scenario: Scenario, policy: str, seed: int, history: History) -> Outcome:
-    """Make figures of what happened."""
+def measure(scenario: Scenario, policy: str, seed: int, history: RunHistory) -> ScenarioOutcome:
+    """Compute the figures of a run from its history."""
     books = _Books(scenario, history)
     status = history.status
     is_begun = history.starts > 0
     specs = scenario.workload.specs
     failed = (status == DROPPED) | (status == GAVE_UP)
-    kinds = np.array([KINDS.index(kind_of(spec)) for spec in specs], dtype=np.int64)[scenario.workload.spec_of]
+    kinds = np.array([KINDS.index(failure_kind(spec)) for spec in specs], dtype=np.int64)[scenario.workload.spec_of]
     counted = history.counted
     series = books.series()
-    return Outcome(
+    return ScenarioOutcome(
         scenario=scenario.name,
         policy=policy,
         seed=seed,
@@ -146,15 +151,15 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else 0.0
 
 
-def _waits(waited_ns: Ints) -> Waits:
+def _waits(waited_ns: Ints) -> WaitTimes:
     if not len(waited_ns):
-        return Waits(0, 0.0, 0.0, 0.0, 0.0)
+        return WaitTimes(0, 0.0, 0.0, 0.0, 0.0)
     seconds = waited_ns / _SECOND
     middle, high = np.percentile(seconds, [50, 95])
-    return Waits(len(seconds), float(seconds.mean()), float(middle), float(high), float(seconds.max()))
+    return WaitTimes(len(seconds), float(seconds.mean()), float(middle), float(high), float(seconds.max()))
 
 
-def _grouped(waited: Ints, is_begun: NDArray[np.bool_], labels: list[str], scenario: Scenario) -> dict[str, Waits]:
+def _grouped(waited: Ints, is_begun: NDArray[np.bool_], labels: list[str], scenario: Scenario) -> dict[str, WaitTimes]:
     names = list(dict.fromkeys(labels))
     number = np.array([names.index(label) for label in labels], dtype=np.int64)[scenario.workload.spec_of]
     return {name: _waits(waited[is_begun & (number == at)]) for at, name in enumerate(names)}
@@ -162,7 +167,7 @@ def _grouped(waited: Ints, is_begun: NDArray[np.bool_], labels: list[str], scena
 
 def _size_of(spec: GuestSpec) -> str:
     if spec.devices:
-        return kind_of(spec)
+        return failure_kind(spec)
     cores = amount_of(spec.requests, CPU) / 1000
     return next((f"up to {_cores(most)}" for most in _CORES if cores <= most), f"over {_cores(_CORES[-1])}")
 
@@ -174,7 +179,7 @@ def _cores(count: int) -> str:
 class _Books:
     """The amounts in use after every event, and what follows from them."""
 
-    def __init__(self, scenario: Scenario, history: History) -> None:
+    def __init__(self, scenario: Scenario, history: RunHistory) -> None:
         self._scenario = scenario
         self._history = history
         workload = scenario.workload
@@ -225,8 +230,8 @@ class _Books:
         at = [float(t) for t in ((self._samples - history.begins_ns) / _SECOND).tolist()]
         waiting = np.cumsum(history.queue_by)
         queued = np.searchsorted(history.queue_at_ns, self._samples, side="right") - 1
-        cpu, memory = stranded(scenario, self._specs, history, self._spec, self._reached, self._capacity)
-        load, overloaded, by_host = host_loads(
+        cpu, memory = _stranded(scenario, self._specs, history, self._spec, self._reached, self._capacity)
+        load, overloaded, by_host = _host_loads(
             scenario, history, self._spec, self._reached, self._samples, self._amounts, self._capacity
         )
         return Series(
@@ -269,3 +274,82 @@ class _Books:
         )
         fragments = amounts[:, [0, 1, 3, 4, 5, 6]].sum(axis=1) / total
         return self._at_samples(fragments)
+
+
+def _stranded(
+    scenario: Scenario,
+    specs: Sequence[GuestSpec],
+    history: RunHistory,
+    spec: Ints,
+    reached: Ints,
+    capacity: Mapping[str, Ints],
+) -> tuple[list[float], list[float]]:
+    """Return the shares of cpu and memory that are free on hosts where none of the common sizes fits."""
+    workload = scenario.workload
+    counts = np.bincount(workload.spec_of, minlength=len(workload.specs))
+    common = [workload.specs[n] for n in np.argsort(-counts, kind="stable")[:_SIZES].tolist()]
+    sizes = sorted({(amount_of(s.requests, CPU), amount_of(s.requests, MEMORY)) for s in common})
+    cpu = np.array([amount_of(s.requests, CPU) for s in specs], dtype=np.int64)
+    memory = np.array([amount_of(s.requests, MEMORY) for s in specs], dtype=np.int64)
+    free_cpu, free_memory = capacity["cpu"].copy(), capacity["memory"].copy()
+    out: tuple[list[float], list[float]] = ([], [])
+    done = 0
+    for last in reached.tolist():
+        events = slice(done, last + 1)
+        np.subtract.at(free_cpu, history.row[events], cpu[spec[events]] * history.sign[events])
+        np.subtract.at(free_memory, history.row[events], memory[spec[events]] * history.sign[events])
+        done = max(done, last + 1)
+        fits = np.zeros(len(free_cpu), dtype=np.bool_)
+        for wanted_cpu, wanted_memory in sizes:
+            fits |= (free_cpu >= wanted_cpu) & (free_memory >= wanted_memory)
+        out[0].append(float(np.maximum(free_cpu[~fits], 0).sum() / max(int(capacity["cpu"].sum()), 1)))
+        out[1].append(float(np.maximum(free_memory[~fits], 0).sum() / max(int(capacity["memory"].sum()), 1)))
+    return out
+
+
+def _host_loads(
+    scenario: Scenario,
+    history: RunHistory,
+    spec: Ints,
+    reached: Ints,
+    samples: Ints,
+    amounts: Mapping[str, Ints],
+    capacity: Mapping[str, Ints],
+) -> tuple[list[float], list[int], list[list[float]]]:
+    """Return the cpu really used as a share, the hosts beyond their cpu, and each host's share in use, by sample.
+
+    A guest without a load uses what it asked for.
+    """
+    hosts = len(capacity["cpu"])
+    kinds = sorted({load for load in scenario.loads if load is not None}, key=repr)
+    kind_of_spec = np.array(
+        [kinds.index(load) if load is not None else len(kinds) for load in scenario.loads]
+        + [len(kinds)] * len(scenario.running),
+        dtype=np.int64,
+    )
+    kind = kind_of_spec[spec] if len(spec) else spec
+    asked = np.zeros((len(kinds) + 1, hosts), dtype=np.float64)
+    has_gpus = bool(capacity["gpu"].sum())
+    shown = "gpu" if has_gpus else "cpu"
+    in_use = np.zeros(hosts, dtype=np.float64)
+    whole = np.maximum(capacity[shown], 1)
+    pictured = np.linspace(0, hosts - 1, min(hosts, _PICTURED)).astype(np.int64)
+    shares: list[float] = []
+    overloaded: list[int] = []
+    pictures: list[list[float]] = []
+    done = 0
+    total = max(int(capacity["cpu"].sum()), 1)
+    for last, now in zip(reached.tolist(), samples.tolist(), strict=True):
+        events = slice(done, last + 1)
+        signed = amounts["cpu"][events] * history.sign[events]
+        np.add.at(asked, (kind[events], history.row[events]), signed)
+        np.add.at(in_use, history.row[events], amounts[shown][events] * history.sign[events])
+        done = max(done, last + 1)
+        turn = [
+            load.mean * (1.0 + load.swing * np.cos(2.0 * np.pi * ((now - load.peak_ns) % DAY) / DAY)) for load in kinds
+        ]
+        used = np.array([*turn, 1.0]) @ asked
+        shares.append(float(used.sum() / total))
+        overloaded.append(int((used > capacity["cpu"]).sum()))
+        pictures.append([round(float(value), 4) for value in (in_use / whole)[pictured]])
+    return shares, overloaded, pictures

@@ -1,15 +1,16 @@
-"""A scenario as values: what runs, when it comes, what befalls the hosts. Readers make it, simulations play it."""
+"""A scenario as values: guests, their arrivals, and what happens to the hosts. Readers make it, simulations run it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from hostler.config import Tenancy
-from hostler.model import Guest, Policy
+from hostler.model import Guest, Policy, Tenancy
 from hostler.sim.workload import Workload
 
-__all__ = ["Load", "Outage", "Scenario"]
+__all__ = ["CpuLoad", "Outage", "Scenario", "scenario_of_trace"]
+
+USUAL_MEASUREMENTS = 100  # over the span of a scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class CpuLoad:
     """The real use of cpu by the guests of one spec: a mean, a daily swing, and the time of its peak."""
 
     mean: float
@@ -43,7 +44,7 @@ class Scenario:
     tenancy: Tenancy
     running: tuple[Guest, ...]  # guests that run from the start, for good
     outages: tuple[Outage, ...]  # by time
-    loads: tuple[Load | None, ...]  # by spec
+    loads: tuple[CpuLoad | None, ...]  # by spec
     checkpoint_ns: tuple[int, ...]  # by spec; 0: progress is never saved
     drops: bool
     give_up_ns: int  # 0: never
@@ -66,3 +67,28 @@ class Scenario:
             and not (tenancy.quotas or tenancy.reservations or tenancy.gangs)
             and not self.until_ns
         )
+
+
+def scenario_of_trace(workload: Workload, seed: int) -> Scenario:
+    """Return the scenario that only plays a trace: guests that do not fit wait, and nothing happens to the hosts."""
+    span = max(workload.span_ns + int(workload.runs_ns.max(initial=0)), 1)
+    return Scenario(
+        name=workload.name,
+        seed=seed,
+        workload=workload,
+        policies=(),
+        policy="",
+        tenancy=Tenancy(),
+        running=(),
+        outages=(),
+        loads=(None,) * len(workload.specs),
+        checkpoint_ns=(0,) * len(workload.specs),
+        drops=False,
+        give_up_ns=0,
+        fixed_end=False,
+        grace_ns=0,
+        move_ns=0,
+        move_ns_per_gib=0,
+        until_ns=0,
+        every_ns=max(span // USUAL_MEASUREMENTS, 1),
+    )

@@ -1,8 +1,10 @@
-"""A scenario played on the real engine, in virtual time.
+"""One run of a scenario in virtual time on the real engine, and its measurement.
 
-Path of one guest: it arrives as a fact; a step binds it; its end is put into the agenda; the end is a fact. Evicted,
-failed and moved guests are submitted again under a new uid, with what is left of their work. Everything that happens at
-one moment is told to the engine before it decides: ends first, then hosts, then arrivals.
+If guests only arrive and end, one kernel runs the whole scenario with the same decisions.
+
+The path of a guest: its arrival is an event; a step binds it; its end is put on the agenda; the end is an event. Guests
+that are evicted, failed or moved are submitted again under a new uid, with their remaining work. The invariant: the
+engine gets all events of one moment before it decides, in the order ends, hosts, arrivals.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 import msgspec
+import numpy as np
 
-from hostler.config import tenancy_facts
 from hostler.engine import Engine, Registry
+from hostler.engine.replay import ReplayResult, can_replay, replay
 from hostler.errors import InternalError
 from hostler.model import (
     MEMORY,
@@ -22,6 +25,7 @@ from hostler.model import (
     Answered,
     Ask,
     Bind,
+    Defer,
     Event,
     Evict,
     GangChanged,
@@ -29,7 +33,6 @@ from hostler.model import (
     GuestArrived,
     GuestBound,
     GuestLeft,
-    Hold,
     HostChanged,
     HostJoined,
     HostLeft,
@@ -39,11 +42,14 @@ from hostler.model import (
     QueueRules,
     amount_of,
 )
-from hostler.sim.scenarios.history import DROPPED, FINISHED, GAVE_UP, RUNNING, WAITING, Diary, History
+from hostler.queries import Carrier, apply_tenancy, run_until_idle, with_mixes
+from hostler.queries.runs import NO_ANSWER
+from hostler.sim.scenarios.history import DROPPED, FINISHED, GAVE_UP, RUNNING, WAITING, HistoryWriter, RunHistory
+from hostler.sim.scenarios.outcome import ScenarioOutcome, measure
 from hostler.sim.scenarios.scenario import Outage, Scenario
-from hostler.sim.workload import FOREVER
+from hostler.sim.workload import FOREVER, Workload
 
-__all__ = ["simulate"]
+__all__ = ["play_scenario", "run_scenario", "simulate"]
 
 _END, _BACK, _OUTAGE, _GONE, _GIVE_UP = range(5)  # what stands in the agenda, in the order of one moment
 _GIB = 2**30
@@ -59,12 +65,12 @@ def simulate(
     seed: int,
     registry: Registry | None = None,
     progress: Callable[[int], None] | None = None,
-) -> History:
+) -> RunHistory:
     """Play a scenario to its end."""
     return _Simulation(scenario, policy, seed, registry, progress or (lambda _: None)).run()
 
 
-class _Simulation:
+class _Simulation(Carrier):
     def __init__(
         self, scenario: Scenario, policy: Policy, seed: int, registry: Registry | None, progress: Callable[[int], None]
     ) -> None:
@@ -75,7 +81,7 @@ class _Simulation:
         self._engine = Engine([policy, *others], 0, seed, rules=_RULES, registry=registry)
         self._progress = progress
         count = len(workload)
-        self._diary = Diary()
+        self._writer = HistoryWriter()
         self._status = [WAITING] * count
         self._waited = [0] * count
         self._starts = [0] * count
@@ -96,9 +102,10 @@ class _Simulation:
         self._unfinished = Counter(workload.gang_of.tolist())  # members by gang
         self._entries = 0
         self._came = 0
+        self._has_moved = False  # whether a guest started or left at this moment
 
-    def run(self) -> History:
-        """Play everything."""
+    def run(self) -> RunHistory:
+        """Run the whole scenario."""
         self._open()
         first = self._arrives[0] if self._arrives else 0
         now, last, quiet = 0, 0, 0
@@ -111,7 +118,7 @@ class _Simulation:
             last = now if moved else last
             quiet = 0 if moved or self._agenda or self._came < len(self._workload) else quiet + 1
         ends = max(last, self._scenario.until_ns, 1)  # tries in vain after that are no part of it
-        return self._diary.finished(self._status, self._waited, self._starts, min(first, ends), ends)
+        return self._writer.to_history(self._status, self._waited, self._starts, min(first, ends), ends)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -139,20 +146,19 @@ class _Simulation:
 
     def _open(self) -> None:
         scenario = self._scenario
-        for fact in tenancy_facts(scenario.tenancy):
-            self._tell(fact)
+        apply_tenancy(self._engine, scenario.tenancy)
         self._engine.apply_many(HostsJoined(hosts=self._workload.hosts))
         for gang in self._workload.gangs:
             self._tell(GangChanged(gang=gang))
         for at, guest in enumerate(scenario.running):
             self._tell(GuestArrived(guest=guest))
             devices = self._engine.decision(guest.uid).devices
-            self._diary.note(0, len(self._workload) + at, self._row_of[guest.host], 1, devices)
+            self._writer.note(0, len(self._workload) + at, self._row_of[guest.host], 1, devices)
         for at, outage in enumerate(scenario.outages):
             self._plan(outage.at_ns, _OUTAGE, at)
 
     def _happen(self, now: int) -> bool:
-        """Tell the engine everything that happens at a moment; say whether anything did."""
+        """Send the engine all events of a moment. Return whether there were any."""
         happened = False
         while self._agenda and self._agenda[0][0] <= now:
             _, what, _, which, attempt = heappop(self._agenda)
@@ -206,7 +212,7 @@ class _Simulation:
         self._uid_of[guest] = uid
         self._since[guest] = now
         self._status[guest] = WAITING
-        self._diary.note_queue(now, 1)
+        self._writer.note_queue(now, 1)
         if self._scenario.fixed_end and self._runs[guest] != FOREVER:
             self._plan(self._arrives[guest] + self._runs[guest], _GIVE_UP, guest, attempt)
         elif self._scenario.give_up_ns:
@@ -216,35 +222,29 @@ class _Simulation:
         )
 
     def _settle(self, now: int) -> bool:
-        """Let the engine decide until it has nothing more to say at this moment; say whether anybody moved."""
-        moved = False
-        steps = 0
-        while steps < _MOST_STEPS:
-            steps += not self._engine.is_searching  # a search ends by itself
-            actions = self._engine.step(now)
-            moved |= self._carry_out(actions, now)
-            due = self._engine.next_due()
-            if due is None or due > now:
-                return moved
-        raise InternalError(f"the engine does not come to rest at {now} ns of scenario {self._scenario.name!r}")
+        """Let the engine decide until it is idle at this moment. Return whether any guest moved."""
+        self._has_moved = False
+        if run_until_idle(self._engine, now, self, most_steps=_MOST_STEPS) is not None:
+            raise InternalError(f"the engine does not come to rest at {now} ns of scenario {self._scenario.name!r}")
+        return self._has_moved
 
-    def _carry_out(self, actions: list[Action], now: int) -> bool:
-        moved = False
+    def carry_out(self, actions: list[Action], now: int) -> bool:
+        """Let guests start and leave."""
         waits = {action.uid for action in actions if isinstance(action, Nominate) and action.host}
         for action in actions:
             if isinstance(action, Bind):
-                moved = True
+                self._has_moved = True
                 self._start(self._guest_of[action.uid], action, now)
             elif isinstance(action, Evict):
-                moved = True
+                self._has_moved = True
                 self._evict(action.uid, now)
             elif isinstance(action, Ask):
-                self._tell(Answered(at=now, uid=action.uid, ask=action.ask, error="nobody can be asked here"))
-            elif isinstance(action, Hold) and self._scenario.drops and action.uid not in waits:
+                self._tell(Answered(at=now, uid=action.uid, ask=action.ask, error=NO_ANSWER))
+            elif isinstance(action, Defer) and self._scenario.drops and action.uid not in waits:
                 guest = self._guest_of.get(action.uid)
                 if guest is not None and action.uid not in self._engine.view.nominations:
                     self._drop(guest, now, DROPPED)
-        return moved
+        return False
 
     # -- guests ----------------------------------------------------------------------------------------------------
 
@@ -257,8 +257,8 @@ class _Simulation:
         self._since[guest] = now
         self._place[guest] = (row, action.devices)
         self._on_row[row][guest] = None
-        self._diary.note(now, guest, row, 1, action.devices)
-        self._diary.note_queue(now, -1)
+        self._writer.note(now, guest, row, 1, action.devices)
+        self._writer.note_queue(now, -1)
         if self._left[guest] == FOREVER:
             return
         end = now + self._left[guest]
@@ -270,7 +270,7 @@ class _Simulation:
         """Take a running guest off its host."""
         row, devices = self._place.pop(guest)
         del self._on_row[row][guest]
-        self._diary.note(now, guest, row, -1, devices)
+        self._writer.note(now, guest, row, -1, devices)
         self._forget(guest, now)
 
     def _forget(self, guest: int, now: int) -> None:
@@ -281,7 +281,7 @@ class _Simulation:
 
     def _drop(self, guest: int, now: int, status: int) -> None:
         self._waited[guest] += now - self._since[guest]
-        self._diary.note_queue(now, -1)
+        self._writer.note_queue(now, -1)
         self._forget(guest, now)
         self._status[guest] = status
 
@@ -290,7 +290,7 @@ class _Simulation:
         if guest is None:  # one that ran from the start goes for good
             self._tell(GuestLeft(at=now, uid=uid))
             return
-        self._diary.counted["evictions"] += 1
+        self._writer.counted["evictions"] += 1
         if self._scenario.grace_ns:
             self._plan(now + self._scenario.grace_ns, _GONE, guest, self._attempt[guest])
         else:
@@ -303,8 +303,8 @@ class _Simulation:
         done = now - self._since[guest]
         saved = self._scenario.checkpoint_ns[self._spec_of[guest]]
         kept = done if keeps else (done // saved * saved if saved else 0)
-        self._diary.counted[why] += 1
-        self._diary.counted["lost_work_ns"] += done - kept
+        self._writer.counted[why] += 1
+        self._writer.counted["lost_work_ns"] += done - kept
         if self._left[guest] != FOREVER:
             self._left[guest] = max(self._left[guest] - kept, 1) + more
         self._leave(guest, now)
@@ -318,7 +318,7 @@ class _Simulation:
         guests = list(self._on_row[row])
         self._plan(now + outage.lasts_ns, _BACK, which)
         if outage.kind == "fail":
-            self._diary.counted["host_failures"] += 1
+            self._writer.counted["host_failures"] += 1
             self._away[row] += 1
             for guest in guests:
                 self._begin_again(guest, now, "restarts")
@@ -345,3 +345,77 @@ class _Simulation:
     def _cost_of_moving(self, guest: int) -> int:
         memory = amount_of(self._workload.spec(guest).requests, MEMORY)
         return self._scenario.move_ns + self._scenario.move_ns_per_gib * memory // _GIB
+
+
+def run_scenario(
+    scenario: Scenario,
+    policy: Policy,
+    seed: int,
+    registry: Registry | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> ScenarioOutcome:
+    """Play a scenario under a policy and return its figures; the same seed gives the same ones."""
+    workload = scenario.workload
+    (chosen,) = with_mixes([policy], [workload.specs[n] for n in workload.spec_of[:100_000].tolist()])
+    return measure(scenario, policy.name, seed, play_scenario(scenario, chosen, seed, registry, progress))
+
+
+def play_scenario(
+    scenario: Scenario,
+    policy: Policy,
+    seed: int,
+    registry: Registry | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> RunHistory:
+    """Play a scenario; both ways decide the same."""
+    workload = scenario.workload
+    if scenario.is_plain and can_replay(policy, workload.specs) and len(workload):
+        # Those who come at one moment are decided by priority.
+        priority = np.array([spec.priority for spec in workload.specs], dtype=np.int64)[workload.spec_of]
+        order = np.lexsort((-priority, workload.arrives_ns))
+        found = replay(
+            workload.hosts,
+            policy,
+            workload.specs,
+            workload.spec_of[order],
+            workload.arrives_ns[order],
+            workload.runs_ns[order],
+            [workload.names[guest] for guest in order.tolist()] if np.any(np.diff(order) != 1) else workload.names,
+            seed=seed,
+            registry=registry,
+            progress=progress or (lambda _: None),
+        )
+        if found is not None:
+            back = np.argsort(order)
+            placed = ReplayResult(found.rows[back], found.devices[back], found.taken[back])
+            return _history(workload, placed)
+    return simulate(scenario, policy, seed, registry, progress)
+
+
+def _history(workload: Workload, placed: ReplayResult) -> RunHistory:
+    """Return what happened as columns: ends before starts at one moment, as they were decided."""
+    guests = np.flatnonzero(placed.rows >= 0)
+    ends = guests[workload.runs_ns[guests] != FOREVER]
+    at = np.concatenate((workload.arrives_ns[guests], workload.arrives_ns[ends] + workload.runs_ns[ends]))
+    sign = np.concatenate((np.ones(len(guests), dtype=np.int64), -np.ones(len(ends), dtype=np.int64)))
+    guest = np.concatenate((guests, ends))
+    order = np.lexsort((guest, sign, at))
+    guest = guest[order]
+    status = np.where(placed.rows < 0, DROPPED, np.where(workload.runs_ns == FOREVER, RUNNING, FINISHED))
+    nobody = np.zeros(0, dtype=np.int64)
+    return RunHistory(
+        at_ns=at[order],
+        guest=guest,
+        row=placed.rows[guest],
+        sign=sign[order],
+        devices=placed.devices[guest],
+        counts=placed.taken[guest],
+        status=status,
+        waited_ns=np.zeros(len(workload), dtype=np.int64),
+        starts=(placed.rows >= 0).astype(np.int64),
+        queue_at_ns=nobody,
+        queue_by=nobody,
+        begins_ns=int(workload.arrives_ns[0]),
+        ends_ns=max(int(at.max(initial=0)), int(workload.arrives_ns[-1]), 1),
+        counted=Counter(),
+    )

@@ -18,7 +18,7 @@ from hostler.model import Answered, Ask, Guest
 from hostler.sim.extras import missing_extra
 from hostler.sim.scorer.nodes import NodeTexts
 from hostler.sim.scorer.protocol import (
-    AskFailedError,
+    ScorerCallError,
     Variant,
     batch_request,
     pod_amounts,
@@ -31,7 +31,7 @@ from hostler.sim.scorer.protocol import (
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["ClientOptions", "ScorerClient", "Tally"]
+__all__ = ["ClientOptions", "ScorerCallCounts", "ScorerClient"]
 
 _OK = 200
 _BUSY = 429
@@ -49,11 +49,11 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     most_request_bytes: int = 64 << 20
     most_answer_bytes: int = 8 << 20
     missing: Literal["zero", "refuse"] = "zero"  # what a node without a score gets
-    give_up_after: int = 20  # guests in a row without a usable answer; then nobody is asked any more
+    give_up_after: int = 20  # guests in a row without a usable answer; then the client stops asking
 
 
-class Tally(msgspec.Struct):
-    """What came of the questions."""
+class ScorerCallCounts(msgspec.Struct):
+    """Counts of requests and their outcomes."""
 
     asked: int = 0
     answered: int = 0
@@ -68,7 +68,7 @@ class ScorerClient:
 
     def __init__(self, options: ClientOptions, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self.options = options
-        self.tally = Tally()
+        self.tally = ScorerCallCounts()
         self._sleep = sleep
         self._in_a_row = 0
         self._http = _opened(options)
@@ -86,15 +86,15 @@ class ScorerClient:
         self._http.close()
 
     def start_over(self) -> None:
-        """Forget what was counted, also that the service was given up."""
-        self.tally = Tally()
+        """Reset all counts, and ask again if the client had given up."""
+        self.tally = ScorerCallCounts()
         self._in_a_row = 0
 
     def answer(self, ask: Ask, guest: Guest, nodes: NodeTexts) -> Answered:
         """Ask about the hosts of an action; on failure the answer has an error, and nothing raises."""
         try:
             scores = self._asked(ask, guest, nodes)
-        except AskFailedError as error:
+        except ScorerCallError as error:
             self._in_a_row += 1
             self.tally.failures[error.kind] = self.tally.failures.get(error.kind, 0) + 1
             self.tally.first_failure.setdefault(error.kind, error.text[:200])
@@ -111,12 +111,12 @@ class ScorerClient:
     def _asked(self, ask: Ask, guest: Guest, nodes: NodeTexts) -> dict[str, int]:
         """Try, and try again where that may help."""
         if 0 < self.options.give_up_after <= self._in_a_row:
-            raise AskFailedError("given_up", f"the last {self._in_a_row} guests got no usable answer")
+            raise ScorerCallError("given_up", f"the last {self._in_a_row} guests got no usable answer")
         self.tally.asked += 1
         for attempt in range(self.options.retries + 1):
             try:
                 return self._try(ask, guest, nodes)
-            except AskFailedError as error:
+            except ScorerCallError as error:
                 if not error.is_worth_a_retry or attempt == self.options.retries:
                     raise
             self.tally.retries += 1
@@ -135,7 +135,7 @@ class ScorerClient:
                 for host in ask.hosts
             }
         except InputError as error:
-            raise AskFailedError("not_writable", error.message) from error
+            raise ScorerCallError("not_writable", error.message) from error
 
     def _post(self, body: bytes, deadline: float) -> bytes:
         """Send one request and return the body of its answer."""
@@ -143,22 +143,22 @@ class ScorerClient:
 
         options = self.options
         if len(body) > options.most_request_bytes:
-            raise AskFailedError("request_too_large", f"the request has {len(body):,} bytes")
+            raise ScorerCallError("request_too_large", f"the request has {len(body):,} bytes")
         try:
             with self._http.stream(
                 "POST", options.endpoint, content=body, timeout=_left(deadline, options)
             ) as response:
                 if response.status_code != _OK:
                     retry = response.status_code == _BUSY or response.status_code >= _SERVER_ERRORS
-                    raise AskFailedError("status", f"the service says {response.status_code}", is_worth_a_retry=retry)
+                    raise ScorerCallError("status", f"the service says {response.status_code}", is_worth_a_retry=retry)
                 return self._read(response, deadline)
         except httpx.TimeoutException as error:
             raise _late(options) from error
         except httpx.ConnectError as error:
-            raise AskFailedError("no_connection", f"{options.endpoint}: {error}", is_worth_a_retry=True) from error
+            raise ScorerCallError("no_connection", f"{options.endpoint}: {error}", is_worth_a_retry=True) from error
         except (httpx.HTTPError, httpx.StreamError) as error:
             text = f"the connection broke: {type(error).__name__}: {error}"
-            raise AskFailedError("broken_connection", text, is_worth_a_retry=True) from error
+            raise ScorerCallError("broken_connection", text, is_worth_a_retry=True) from error
 
     def _read(self, response: httpx.Response, deadline: float) -> bytes:
         """Read a body piece by piece, so that neither a huge nor a trickling one is waited for."""
@@ -168,7 +168,7 @@ class ScorerClient:
             parts.append(part)
             size += len(part)
             if size > self.options.most_answer_bytes:
-                raise AskFailedError("too_large", f"the answer has more than {self.options.most_answer_bytes:,} bytes")
+                raise ScorerCallError("too_large", f"the answer has more than {self.options.most_answer_bytes:,} bytes")
             _left(deadline, self.options)
         return b"".join(parts)
 
@@ -200,5 +200,5 @@ def _left(deadline: float, options: ClientOptions) -> float:
     return left
 
 
-def _late(options: ClientOptions) -> AskFailedError:
-    return AskFailedError("timed_out", f"no answer within {options.timeout_s:g} s", is_worth_a_retry=True)
+def _late(options: ClientOptions) -> ScorerCallError:
+    return ScorerCallError("timed_out", f"no answer within {options.timeout_s:g} s", is_worth_a_retry=True)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hostler.model import CPU, MEMORY, WHOLE_DEVICE, GuestSpec, amount_of
-from hostler.sim.scorer.fragments import EncodedMix, Floats, Levels
+from hostler.sim.scorer.fragments import EncodedMix, Floats, MixLevels
 from hostler.sim.workload import Ints
 
-__all__ = ["FEATURES", "GPU", "STEPS", "Candidates", "Wish", "features_of", "wish_of"]
+__all__ = ["FEATURES", "GPU", "STEPS", "CandidateHosts", "GuestNeeds", "features_of", "guest_needs"]
 
 GPU = "gpu"
 STEPS = 4096.0
@@ -34,7 +34,7 @@ FEATURES = (
 )  # fmt: skip
 
 
-class Wish(NamedTuple):
+class GuestNeeds(NamedTuple):
     """What a guest asks for, as far as features look at it."""
 
     cpu: int  # milli-cores
@@ -44,7 +44,7 @@ class Wish(NamedTuple):
     is_constrained: bool
 
 
-class Candidates(NamedTuple):
+class CandidateHosts(NamedTuple):
     """Hosts as columns."""
 
     cpu_size: Ints
@@ -55,16 +55,16 @@ class Candidates(NamedTuple):
     model: Ints  # as the mix numbers them
 
 
-def wish_of(spec: GuestSpec) -> Wish:
+def guest_needs(spec: GuestSpec) -> GuestNeeds:
     """Return what a shape asks for; of several requests for gpus the first counts."""
     gpu = next((device for device in spec.devices if device.kind == GPU), None)
     cpu, memory = amount_of(spec.requests, CPU), amount_of(spec.requests, MEMORY)
     if gpu is None:
-        return Wish(cpu, memory, 0, 0, is_constrained=False)
-    return Wish(cpu, memory, gpu.count, gpu.milli, bool(gpu.models))
+        return GuestNeeds(cpu, memory, 0, 0, is_constrained=False)
+    return GuestNeeds(cpu, memory, gpu.count, gpu.milli, bool(gpu.models))
 
 
-def features_of(wish: Wish, hosts: Candidates, mix: EncodedMix) -> Floats:
+def features_of(wish: GuestNeeds, hosts: CandidateHosts, mix: EncodedMix) -> Floats:
     """Return (hosts, features), in the order of ``FEATURES``."""
     columns: dict[str, Floats | float] = {}
     for part in (_room(wish, hosts), _gpus(wish, hosts), _guest(wish), _fragments(wish, hosts, mix)):
@@ -76,7 +76,7 @@ def features_of(wish: Wish, hosts: Candidates, mix: EncodedMix) -> Floats:
     return rounded
 
 
-def _room(wish: Wish, hosts: Candidates) -> dict[str, Floats]:
+def _room(wish: GuestNeeds, hosts: CandidateHosts) -> dict[str, Floats]:
     columns: dict[str, Floats] = {}
     for name, size, free, asked, unit in (
         ("cpu", hosts.cpu_size, hosts.cpu_free, wish.cpu, _CPU),
@@ -91,7 +91,7 @@ def _room(wish: Wish, hosts: Candidates) -> dict[str, Floats]:
     return columns
 
 
-def _gpus(wish: Wish, hosts: Candidates) -> dict[str, Floats]:
+def _gpus(wish: GuestNeeds, hosts: CandidateHosts) -> dict[str, Floats]:
     left = hosts.left
     idle = np.maximum(left, 0)
     fits = left >= max(wish.milli, 1)
@@ -108,7 +108,7 @@ def _gpus(wish: Wish, hosts: Candidates) -> dict[str, Floats]:
     }
 
 
-def _guest(wish: Wish) -> dict[str, float]:
+def _guest(wish: GuestNeeds) -> dict[str, float]:
     return {
         "guest_cpu": wish.cpu / _CPU,
         "guest_memory": wish.memory / _MEMORY,
@@ -120,7 +120,7 @@ def _guest(wish: Wish) -> dict[str, float]:
     }
 
 
-def _fragments(wish: Wish, hosts: Candidates, mix: EncodedMix) -> dict[str, Floats]:
+def _fragments(wish: GuestNeeds, hosts: CandidateHosts, mix: EncodedMix) -> dict[str, Floats]:
     levels = mix.levels(hosts.left)
     before = mix.fragment(hosts.cpu_free, levels, hosts.model)
     after = _after(wish, hosts, mix, levels)
@@ -135,7 +135,7 @@ def _fragments(wish: Wish, hosts: Candidates, mix: EncodedMix) -> dict[str, Floa
     }
 
 
-def _after(wish: Wish, hosts: Candidates, mix: EncodedMix, levels: Levels) -> Floats:
+def _after(wish: GuestNeeds, hosts: CandidateHosts, mix: EncodedMix, levels: MixLevels) -> Floats:
     """Return the fragment with the guest there: a share on the gpu where that is least, whole gpus on the fullest."""
     cpu = hosts.cpu_free - wish.cpu
     left = hosts.left

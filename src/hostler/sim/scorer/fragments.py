@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hostler.model import MixEntry
 from hostler.sim.workload import Ints
 
-__all__ = ["Bools", "EncodedMix", "Floats", "Levels"]
+__all__ = ["Bools", "EncodedMix", "Floats", "MixLevels"]
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 _SHARE_STEPS = 2.0**30
 
 
-class Levels(NamedTuple):
+class MixLevels(NamedTuple):
     """What is left on hosts, by the sizes that the mix asks for."""
 
     idle: Ints  # (hosts,) milli-gpus
@@ -58,21 +58,21 @@ class EncodedMix:
         """Return the number of a model; all that the mix does not name share one."""
         return self.models.index(model) if model in self.models else len(self.models)
 
-    def levels(self, left: Ints) -> Levels:
+    def levels(self, left: Ints) -> MixLevels:
         """Sort what is left by the sizes of the mix; ``left``: (hosts, gpus), -1 where there is none."""
         idle = np.maximum(left, 0)
         fits = left[:, :, None] >= self._levels
         small = np.where(fits, 0, idle[:, :, None])
-        return Levels(idle.sum(axis=1), fits, small, fits.sum(axis=1), small.sum(axis=1))
+        return MixLevels(idle.sum(axis=1), fits, small, fits.sum(axis=1), small.sum(axis=1))
 
-    def fragment(self, cpu_free: Ints, levels: Levels, model: Ints) -> Floats:
+    def fragment(self, cpu_free: Ints, levels: MixLevels, model: Ints) -> Floats:
         """Return the expected fragment of each host, in milli-gpus."""
         by_host = self._fragment(
             cpu_free[:, None], levels.idle[:, None], levels.fitting[:, None], levels.below[:, None], model
         )
         return by_host[:, 0]
 
-    def after_share(self, cpu_free: Ints, left: Ints, levels: Levels, model: Ints, milli: int) -> Floats:
+    def after_share(self, cpu_free: Ints, left: Ints, levels: MixLevels, model: Ints, milli: int) -> Floats:
         """Return (hosts, gpus) fragments: what they are once a share has been put on each of the gpus in turn."""
         then = self.levels(left - milli)
         counts = levels.fitting[:, None] - levels.fits + then.fits

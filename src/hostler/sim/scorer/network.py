@@ -18,11 +18,11 @@ from hostler.errors import InputError
 from hostler.model import MixEntry
 from hostler.sim.datasets import find_data
 from hostler.sim.extras import missing_extra
-from hostler.sim.scorer.features import FEATURES, STEPS, Candidates, Wish, features_of
+from hostler.sim.scorer.features import FEATURES, STEPS, CandidateHosts, GuestNeeds, features_of
 from hostler.sim.scorer.fragments import EncodedMix, Floats
 from hostler.sim.workload import Ints
 
-__all__ = ["SHIPPED", "Layer", "Network", "load_network", "save_network", "shipped_network"]
+__all__ = ["SHIPPED", "Layer", "ScorerNetwork", "load_network", "save_network", "shipped_network"]
 
 SHIPPED = "scorer/fgd_like.safetensors"
 _KIND = "hostler.dev/mlp-scorer/v1"
@@ -50,7 +50,7 @@ class _Metadata(msgspec.Struct):
     trained: str = ""
 
 
-class Network:
+class ScorerNetwork:
     """Scores hosts for a guest, 0 to 100; more is better."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Network:
         """Return the sizes of all layers, inputs first."""
         return [len(self.features), *(len(layer.biases) for layer in self.layers)]
 
-    def scores(self, wish: Wish, hosts: Candidates) -> Ints:
+    def scores(self, wish: GuestNeeds, hosts: CandidateHosts) -> Ints:
         """Return one integer from 0 to 100 per host."""
         values = self.outputs(features_of(wish, hosts, self.mix)[:, self._columns])
         scores: Ints = np.floor(np.clip(values, 0.0, 100.0)).astype(np.int64)
@@ -97,7 +97,7 @@ class Network:
         return out
 
 
-def load_network(path: Path) -> Network:
+def load_network(path: Path) -> ScorerNetwork:
     """Read a weights file (safetensors; what else must be known stands in its metadata)."""
     try:
         from safetensors import safe_open
@@ -115,7 +115,7 @@ def load_network(path: Path) -> Network:
         if data.kind != _KIND:
             raise InputError(f"{path}: a network of the kind {data.kind!r}", hint=f"known: {_KIND}")
         layers = [Layer(tensors[f"layer{at}.weight"], tensors[f"layer{at}.bias"]) for at in range(len(data.sizes) - 1)]
-        network = Network(data.name, layers, data.features, data.mean, data.scale, data.mix, data.trained)
+        network = ScorerNetwork(data.name, layers, data.features, data.mean, data.scale, data.mix, data.trained)
     except InputError:
         raise
     except Exception as error:  # the reader of the format raises errors of its own
@@ -125,7 +125,7 @@ def load_network(path: Path) -> Network:
     return network
 
 
-def save_network(network: Network, path: Path) -> None:
+def save_network(network: ScorerNetwork, path: Path) -> None:
     """Write a weights file."""
     from safetensors.numpy import save_file
 
@@ -143,13 +143,13 @@ def save_network(network: Network, path: Path) -> None:
 
 
 @lru_cache(maxsize=4)
-def shipped_network() -> Network:
+def shipped_network() -> ScorerNetwork:
     """Return the network that comes with the package."""
     return load_network(find_data(SHIPPED))
 
 
-def _check(network: Network) -> None:
-    """Refuse shapes that do not fit together, and numbers that sums would not be exact for."""
+def _check(network: ScorerNetwork) -> None:
+    """Reject shapes that do not fit together, and numbers that sums would not be exact for."""
     width = len(network.features)
     if not network.layers or not len(network.mean) == len(network.scale) == width:
         raise InputError(f"network {network.name!r} has no layers, or not one mean and scale per feature")

@@ -10,11 +10,11 @@ import msgspec
 from hostler.engine import Engine
 from hostler.model import CPU, MEMORY, Host, amounts
 from hostler.sim.scorer.features import GPU
-from hostler.sim.scorer.protocol import Free, Variant, node_amounts, node_text
+from hostler.sim.scorer.protocol import NodeFreeAmounts, Variant, node_amounts, node_text
 
 __all__ = ["NodeTexts"]
 
-Writer: TypeAlias = Callable[[Host, Free], bytes]
+Writer: TypeAlias = Callable[[Host, NodeFreeAmounts], bytes]
 _WRITERS: dict[Variant, Writer] = {"batch": node_text, "per_node": node_amounts}
 
 
@@ -46,8 +46,8 @@ class NodeTexts:
         reserve = tuple(sorted({**dict(policy.reserve), **dict(host.reserve)}.items()))
         return msgspec.structs.replace(host, overcommit=overcommit, reserve=reserve)
 
-    def _free(self, host: Host) -> Free:
+    def _free(self, host: Host) -> NodeFreeAmounts:
         view = self._engine.view
         devices = zip(host.devices, view.devices_left(host.name), strict=True)
         gpus = tuple(left for device, left in devices if device.kind == GPU)
-        return Free(view.room_left(host.name, CPU), view.room_left(host.name, MEMORY), gpus)
+        return NodeFreeAmounts(view.room_left(host.name, CPU), view.room_left(host.name, MEMORY), gpus)

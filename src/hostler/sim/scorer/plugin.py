@@ -12,12 +12,12 @@ import numpy as np
 from hostler.engine import ClusterView
 from hostler.errors import PluginError
 from hostler.model import CPU, MEMORY, GuestSpec, Policy, ScorerUse
-from hostler.sim.scorer.features import GPU, Candidates, wish_of
+from hostler.sim.scorer.features import GPU, CandidateHosts, guest_needs
 from hostler.sim.scorer.fragments import EncodedMix
-from hostler.sim.scorer.network import Network, load_network, shipped_network
+from hostler.sim.scorer.network import ScorerNetwork, load_network, shipped_network
 from hostler.sim.workload import Ints
 
-__all__ = ["MlpScorer", "candidates", "mlp_policy", "network_at"]
+__all__ = ["MlpScorer", "candidate_hosts", "mlp_policy", "network_at"]
 
 
 class MlpScorer:
@@ -35,10 +35,10 @@ class MlpScorer:
 
     def evaluate(self, spec: GuestSpec, rows: Ints) -> Ints:
         """Return scores from 0 to 100."""
-        return self._network.scores(wish_of(spec), candidates(self._view, rows, self._network.mix))
+        return self._network.scores(guest_needs(spec), candidate_hosts(self._view, rows, self._network.mix))
 
 
-def candidates(view: ClusterView, rows: Ints, mix: EncodedMix) -> Candidates:
+def candidate_hosts(view: ClusterView, rows: Ints, mix: EncodedMix) -> CandidateHosts:
     """Return hosts of the engine as columns."""
     columns, tables = view.cluster.columns(), view.cluster.tables
     is_gpu = columns.device_kind[rows] == tables.kinds.find(GPU)
@@ -51,7 +51,7 @@ def candidates(view: ClusterView, rows: Ints, mix: EncodedMix) -> Candidates:
     else:
         model = np.full(len(rows), mix.number(""), dtype=np.int64)
     cpu, memory = view.limit(CPU, rows), view.limit(MEMORY, rows)
-    return Candidates(cpu, cpu - view.used(CPU, rows), memory, memory - view.used(MEMORY, rows), left, model)
+    return CandidateHosts(cpu, cpu - view.used(CPU, rows), memory, memory - view.used(MEMORY, rows), left, model)
 
 
 def mlp_policy(model: Path | None = None) -> Policy:
@@ -67,11 +67,11 @@ def mlp_policy(model: Path | None = None) -> Policy:
     )
 
 
-def network_at(model: Path | None) -> Network:
+def network_at(model: Path | None) -> ScorerNetwork:
     """Return the network of a weights file, or the one that comes with the package."""
     return shipped_network() if model is None else _loaded(model)
 
 
 @lru_cache(maxsize=4)
-def _loaded(model: Path) -> Network:
+def _loaded(model: Path) -> ScorerNetwork:
     return load_network(model)

@@ -16,12 +16,25 @@ from typing import Literal
 import msgspec
 
 from hostler.manifests import guest_to_pod, host_to_node
-from hostler.manifests.gpus import GPU_COUNT, GPU_MILLI, KIND
+from hostler.manifests.pods.gpus import GPU_COUNT, GPU_MILLI, KIND
 from hostler.model import CPU, GUESTS, WHOLE_DEVICE, Amounts, Guest, Host, may_give
 
 __all__ = [
-    "FREE", "FREE_GPU", "FREE_OF", "MODEL", "AskFailedError", "Free", "Variant", "batch_request", "node_amounts",
-    "node_text", "pod_amounts", "pod_text", "read_scores", "read_single_score", "single_request",
+    "FREE",
+    "FREE_GPU",
+    "FREE_OF",
+    "MODEL",
+    "NodeFreeAmounts",
+    "ScorerCallError",
+    "Variant",
+    "batch_request",
+    "node_amounts",
+    "node_text",
+    "pod_amounts",
+    "pod_text",
+    "read_scores",
+    "read_single_score",
+    "single_request",
 ]  # fmt: skip
 
 Variant = Literal["batch", "per_node"]
@@ -34,7 +47,7 @@ _BEST = 100
 _MILLI = 1000.0
 
 
-class Free(msgspec.Struct, frozen=True):
+class NodeFreeAmounts(msgspec.Struct, frozen=True):
     """What is left of a node, in the annotation ``hostler.dev/free``; gpus in the order of their index."""
 
     cpu_millis: int
@@ -42,7 +55,7 @@ class Free(msgspec.Struct, frozen=True):
     gpu_millis: tuple[int, ...] = ()
 
 
-class AskFailedError(Exception):
+class ScorerCallError(Exception):
     """No usable answer came: a word for what went wrong, and a sentence."""
 
     def __init__(self, kind: str, text: str, *, is_worth_a_retry: bool = False) -> None:
@@ -65,7 +78,7 @@ def pod_text(guest: Guest) -> bytes:
     return msgspec.json.encode(guest_to_pod(guest))
 
 
-def node_text(host: Host, free: Free) -> bytes:
+def node_text(host: Host, free: NodeFreeAmounts) -> bytes:
     """Return a host as the JSON of a Node that says what is free."""
     node = host_to_node(host)
     metadata = node["metadata"]
@@ -89,7 +102,7 @@ def pod_amounts(guest: Guest) -> bytes:
     return msgspec.json.encode(amounts)
 
 
-def node_amounts(host: Host, free: Free) -> bytes:
+def node_amounts(host: Host, free: NodeFreeAmounts) -> bytes:
     """Return what a host may give, and what is free of it, as numbers by resource."""
     amounts = _numbers(tuple((name, may_give(host, name)) for name, _ in host.capacity))
     amounts |= {FREE_OF + "cpu": free.cpu_millis / _MILLI, FREE_OF + "memory": float(free.memory_bytes)}
@@ -107,17 +120,19 @@ def single_request(pod: bytes, node: bytes) -> bytes:
 
 
 def read_scores(raw: bytes, asked: Collection[str]) -> dict[str, int]:
-    """Read an answer to a batch; nodes may be missing, but none may be there that nobody asked about."""
+    """Read an answer to a batch. Nodes may be missing, but a node that was not asked about is an error."""
     try:
         answer = msgspec.json.decode(raw, type=_Scores)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise AskFailedError("not_an_answer", f'the answer is not {{"scores": {{...}}}}: {error}') from error
+        raise ScorerCallError("not_an_answer", f'the answer is not {{"scores": {{...}}}}: {error}') from error
     names = asked if isinstance(asked, set | frozenset) else set(asked)
     for name, score in answer.scores.items():
         if name not in names:
-            raise AskFailedError("unknown_node", f"the answer has a score for {name[:80]!r}, which was not asked about")
+            raise ScorerCallError(
+                "unknown_node", f"the answer has a score for {name[:80]!r}, which was not asked about"
+            )
         if not 0 <= score <= _BEST or score != int(score):
-            raise AskFailedError("out_of_range", f"the score of {name!r} is {score}, not a whole number from 0 to 100")
+            raise ScorerCallError("out_of_range", f"the score of {name!r} is {score}, not a whole number from 0 to 100")
     return {name: int(score) for name, score in answer.scores.items()}
 
 
@@ -126,9 +141,9 @@ def read_single_score(raw: bytes, node: str) -> int:
     try:
         score = msgspec.json.decode(raw, type=_Score).score
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise AskFailedError("not_an_answer", f'the answer is not {{"score": number}}: {error}') from error
+        raise ScorerCallError("not_an_answer", f'the answer is not {{"score": number}}: {error}') from error
     if not 0 <= score <= _BEST:
-        raise AskFailedError("out_of_range", f"the score of {node!r} is {score}, not from 0 to 100")
+        raise ScorerCallError("out_of_range", f"the score of {node!r} is {score}, not from 0 to 100")
     return round(score)
 
 

@@ -1,65 +1,113 @@
-"""A scoring service with a network: ``POST /score`` in both variants, ``GET /healthz``. Standard library only.
+"""A scoring service with a network: ``POST /score`` in both variants, ``GET /healthz``.
 
-It trusts whoever can reach it, so it listens on the loopback address unless told otherwise.
+It has no authentication, so it listens on the loopback address by default. Its connections have the
+limits of ``runtime.listener``; scores are computed in threads, so that a large request does not hold up the others.
 """
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import FrameType
-from typing import ClassVar
+from typing import Self
 
 import msgspec
+from aiohttp import web
 
 from hostler.errors import InputError, UnavailableError
-from hostler.sim.scorer.network import Network
-from hostler.sim.scorer.reading import BatchRequest, RequestReader
+from hostler.runtime.http_problems import Handler, RequestRejectedError
+from hostler.runtime.listener import ListenerLimits, mark_busy, read_body, serve_application
+from hostler.sim.scorer.network import ScorerNetwork
+from hostler.sim.scorer.requests import BatchRequest, RequestReader
 
-__all__ = ["MOST_BYTES", "ScoringService", "reply", "serve_until_told"]
+__all__ = ["MOST_BYTES", "ScoringService", "answer_request", "serve_until_signal"]
 
 MOST_BYTES = 64 << 20  # of a request; 1,213 nodes take about 1 MiB
-_IDLE_S = 60.0  # after which a silent connection is closed
+_BACKLOG = 64  # connections that wait to be accepted
+_LIMITS = ListenerLimits(head_s=60.0, body_s=60.0)
 
 
-class ScoringService(ThreadingHTTPServer):
-    """Answers until ``shutdown`` is called; one thread per connection."""
-
-    daemon_threads = True
-    request_queue_size = 64
+class ScoringService:
+    """Answers until ``shutdown`` is called; its address is taken when it is made."""
 
     def __init__(
-        self, network: Network, host: str = "127.0.0.1", port: int = 5000, most_bytes: int = MOST_BYTES
+        self, network: ScorerNetwork, host: str = "127.0.0.1", port: int = 5000, most_bytes: int = MOST_BYTES
     ) -> None:
-        self.network = network
-        self.reader = RequestReader(network.mix)
-        self.most_bytes = most_bytes
-        if ":" in host:
-            self.address_family = socket.AF_INET6
+        self._network = network
+        self._reader = RequestReader(network.mix)
+        self._most_bytes = most_bytes
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            super().__init__((host, port), _Handler)
+            self._sock = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         except (OSError, OverflowError) as error:
             raise UnavailableError(f"cannot listen on {host}:{port}: {error}", hint="choose another --port") from error
+        self.server_port: int = self._sock.getsockname()[1]
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+        self._is_told = threading.Event()
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Keep quiet about clients that turned away, as they do when their time-out has passed."""
-        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]
+    def __enter__(self) -> Self:
+        """Give the service."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Give the address back."""
+        self.server_close()
 
     @property
     def endpoint(self) -> str:
         """Return the address to ask."""
-        host, port = self.server_address[:2]
-        name = str(host)
-        return f"http://{f'[{name}]' if ':' in name else name}:{port}/score"
+        host = self._sock.getsockname()[0]
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.server_port}/score"
+
+    def serve_forever(self) -> None:
+        """Serve until ``shutdown`` is called, also when it was called before."""
+        asyncio.run(self._serve())
+
+    def shutdown(self) -> None:
+        """Let ``serve_forever`` return; from any thread."""
+        self._is_told.set()
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(self._stop.set)
+
+    def server_close(self) -> None:
+        """Give the address back."""
+        self._sock.close()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        if self._is_told.is_set():
+            return
+        async with serve_application(self._application(), self._sock, _LIMITS):
+            await self._stop.wait()
+
+    def _application(self) -> web.Application:
+        app = web.Application(client_max_size=self._most_bytes, middlewares=[mark_busy, _answer_errors])
+        app.router.add_post("/score", self._score)
+        app.router.add_get("/healthz", self._tell_health)
+        return app
+
+    async def _score(self, request: web.Request) -> web.Response:
+        length = request.content_length
+        if length is None:
+            raise RequestRejectedError(HTTPStatus.LENGTH_REQUIRED, "the request needs a Content-Length")
+        if length > self._most_bytes:
+            raise RequestRejectedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {self._most_bytes:,} bytes")
+        body = await read_body(request, _LIMITS.body_s)
+        return _answer(HTTPStatus.OK, await asyncio.to_thread(answer_request, self._network, self._reader, body))
+
+    async def _tell_health(self, request: web.Request) -> web.Response:
+        return _answer(HTTPStatus.OK, {"model": self._network.name})
 
 
-def reply(network: Network, reader: RequestReader, body: bytes) -> dict[str, object]:
+def answer_request(network: ScorerNetwork, reader: RequestReader, body: bytes) -> dict[str, object]:
     """Return the answer to one request."""
     request = reader.read(body)
     scores = network.scores(request.wish, request.hosts).tolist()
@@ -68,83 +116,39 @@ def reply(network: Network, reader: RequestReader, body: bytes) -> dict[str, obj
     return {"score": float(scores[0])}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    timeout: ClassVar[float | None] = _IDLE_S
-    disable_nagle_algorithm = True
-    wbufsize = -1  # head and body leave together
-    server: ScoringService
-
-    def do_POST(self) -> None:
-        """Score."""
-        body = self._body()
-        if body is None:
-            return
-        if self.path.partition("?")[0] != "/score":
-            self._send(HTTPStatus.NOT_FOUND, {"error": f"there is no {self.path[:80]}; post to /score"})
-            return
-        try:
-            answer = reply(self.server.network, self.server.reader, body)
-        except InputError as error:
-            self._send(HTTPStatus.BAD_REQUEST, {"error": error.message})
-        except Exception as error:
-            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": f"{type(error).__name__}: {error}"})
-        else:
-            self._send(HTTPStatus.OK, answer)
-
-    def do_GET(self) -> None:
-        """Say that it is there."""
-        if self.path == "/healthz":
-            self._send(HTTPStatus.OK, {"model": self.server.network.name})
-        elif self.path == "/score":
-            self._send(HTTPStatus.METHOD_NOT_ALLOWED, {"error": "post to /score"})
-        else:
-            self._send(HTTPStatus.NOT_FOUND, {"error": "there is /score and /healthz"})
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet: a run asks ten thousand times."""
-
-    def _body(self) -> bytes | None:
-        """Read the body, or refuse it; a refused one is not read, so the connection ends."""
-        text = self.headers.get("Content-Length", "")
-        if not text.isascii() or not text.isdigit() or len(text) > 15:
-            self._refuse(HTTPStatus.LENGTH_REQUIRED, "the request needs a Content-Length")
-            return None
-        if int(text) > self.server.most_bytes:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {self.server.most_bytes:,} bytes")
-            return None
-        body = self.rfile.read(int(text))
-        if len(body) < int(text):
-            self.close_connection = True
-            return None
-        return body
-
-    def _refuse(self, status: HTTPStatus, error: str) -> None:
-        self.close_connection = True
-        self._send(status, {"error": error})
-
-    def _send(self, status: HTTPStatus, answer: dict[str, object]) -> None:
-        body = msgspec.json.encode(answer)
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(body)
+@web.middleware
+async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPMethodNotAllowed:
+        return _answer(HTTPStatus.METHOD_NOT_ALLOWED, {"error": "post to /score, get /healthz"})
+    except web.HTTPNotFound:
+        return _answer(HTTPStatus.NOT_FOUND, {"error": f"there is no {request.path[:80]}, but /score and /healthz"})
+    except RequestRejectedError as error:  # the body was not read, so the connection ends
+        answer = _answer(error.status, {"error": error.message})
+        answer.force_close()
+        return answer
+    except InputError as error:
+        return _answer(HTTPStatus.BAD_REQUEST, {"error": error.message})
+    except Exception as error:
+        return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": f"{type(error).__name__}: {error}"})
 
 
-def serve_until_told(service: ScoringService, announce: Callable[[], None]) -> None:
+def _answer(status: int, data: dict[str, object]) -> web.Response:
+    return web.Response(body=msgspec.json.encode(data), status=status, content_type="application/json")
+
+
+def serve_until_signal(service: ScoringService, announce: Callable[[], None]) -> None:
     """Serve until SIGINT or SIGTERM, then put their handlers back; announce once both would be heeded."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        # From another thread: shutdown waits for the loop, and the loop is what was interrupted here.
+        # From another thread: what was interrupted here may hold the loop's own locks.
         threading.Thread(target=service.shutdown, daemon=True).start()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         announce()
-        service.serve_forever(poll_interval=0.1)
+        service.serve_forever()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -27,19 +27,20 @@ from hostler.model import (
     PolicyChanged,
     amount_of,
 )
-from hostler.sim.simon.folder import Pod
+from hostler.queries import decide_once
+from hostler.sim.simon.folder import SimonPod
 from hostler.sim.simon.scheduler_config import with_typical
 
-__all__ = ["Cluster", "Node", "Running"]
+__all__ = ["RunningPod", "SimonCluster", "SimonNode"]
 
 _MOST_SEED = 2**63
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningPod:
     """A pod that runs: where, and on which gpus."""
 
-    pod: Pod
+    pod: SimonPod
     row: int
     devices: tuple[int, ...]
 
@@ -50,7 +51,7 @@ class Running:
 
 
 @dataclass(slots=True)
-class Node:
+class SimonNode:
     """What a node has left, and the pods on it in order of their coming."""
 
     host: Host
@@ -58,9 +59,9 @@ class Node:
     cpu: int
     memory: int
     gpus: list[int]
-    pods: dict[str, Running] = field(default_factory=dict)
+    pods: dict[str, RunningPod] = field(default_factory=dict)
 
-    def take(self, running: Running, sign: int) -> None:
+    def take(self, running: RunningPod, sign: int) -> None:
         """Put a pod on the node (1), or take it off (-1)."""
         spec = running.pod.spec
         self.cpu -= sign * amount_of(spec.requests, CPU)
@@ -69,7 +70,7 @@ class Node:
             self.gpus[device] -= sign * running.milli
 
 
-class Cluster:
+class SimonCluster:
     """Nodes, and the pods on them."""
 
     def __init__(
@@ -80,9 +81,9 @@ class Cluster:
         namespaces: Mapping[str, Labels],
         registry: Registry | None = None,
     ) -> None:
-        self.running: dict[str, Running] = {}  # by namespace and name
+        self.running: dict[str, RunningPod] = {}  # by namespace and name
         self.nodes = [
-            Node(host, row, amount_of(host.capacity, CPU), amount_of(host.capacity, MEMORY), _gpus(host))
+            SimonNode(host, row, amount_of(host.capacity, CPU), amount_of(host.capacity, MEMORY), _gpus(host))
             for row, host in enumerate(hosts)
         ]
         self._row_of = {host.name: row for row, host in enumerate(hosts)}
@@ -94,7 +95,7 @@ class Cluster:
         for name, labels in namespaces.items():
             self._engine.apply(NamespaceChanged(name=name, labels=labels))
 
-    def adopt(self, pods: Iterable[Pod]) -> None:
+    def adopt(self, pods: Iterable[SimonPod]) -> None:
         """Take in pods that already run somewhere."""
         for pod in pods:
             guest = msgspec.structs.replace(pod.guest, uid=pod.key)
@@ -107,7 +108,7 @@ class Cluster:
                     hint="take its node away, so that it is placed",
                 )
 
-    def schedule(self, pods: Sequence[Pod]) -> list[Pod]:
+    def schedule(self, pods: Sequence[SimonPod]) -> list[SimonPod]:
         """Place pods one by one; return those that fit nowhere, which are gone."""
         self._round += 1
         uids = [f"{pod.key}~{self._round}" for pod in pods]
@@ -121,7 +122,7 @@ class Cluster:
                 uids=tuple(uids),
             )
         )
-        for action in self._engine.step(self._round):
+        for action in decide_once(self._engine, self._round, len(pods)):
             if isinstance(action, Bind):
                 self._engine.apply(GuestBound(uid=action.uid, host=action.host))
                 self._start(of_uid.pop(action.uid), action.uid, action.host, action.devices)
@@ -143,8 +144,8 @@ class Cluster:
         self._policy = with_typical(self._policy, mix)
         self._engine.apply(PolicyChanged(policies=(self._policy,)))
 
-    def _start(self, pod: Pod, uid: str, host: str, devices: tuple[int, ...]) -> None:
-        running = Running(pod, self._row_of[host], devices)
+    def _start(self, pod: SimonPod, uid: str, host: str, devices: tuple[int, ...]) -> None:
+        running = RunningPod(pod, self._row_of[host], devices)
         node = self.nodes[running.row]
         node.take(running, 1)
         node.pods[pod.key] = running

@@ -10,9 +10,9 @@ from msgspec import Meta
 
 from hostler.config import Document, did_you_mean, invalid
 from hostler.errors import InputError
-from hostler.sim.simon.keys import Part, Tell, only_document, read_struct
+from hostler.sim.simon.keys import SimonStruct, WarningSink, only_document, read_struct
 
-__all__ = ["App", "ClusterConfig", "Custom", "TypicalPods", "read_cluster_config"]
+__all__ = ["AppConfig", "ClusterConfig", "CustomConfig", "TypicalPodsConfig", "read_cluster_config"]
 
 VERSION = "simon/v1alpha1"
 POLICIES = ("cosSim", "fragOnePod", "fragMultiPod")
@@ -21,35 +21,35 @@ Ratio = Annotated[float, Meta(ge=-1e9, le=1000)]  # zero and below mean: not at 
 Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
-class Export(Part, frozen=True):
+class ExportConfig(SimonStruct, frozen=True):
     """Where snapshots are written; empty: nowhere."""
 
     pod_snapshot_yaml_file_prefix: str = ""
     node_snapshot_csv_file_prefix: str = msgspec.field(default="", name="nodeSnapshotCSVFilePrefix")
 
 
-class Inflation(Part, frozen=True):
+class InflationConfig(SimonStruct, frozen=True):
     """By how much the workload is inflated after the run, to see what still fits."""
 
     ratio: Ratio = 0.0
     seed: Seed | None = None  # never had an effect
 
 
-class Tuning(Part, frozen=True):
+class TuningConfig(SimonStruct, frozen=True):
     """The demand for gpus as a share of what the nodes have, and where chance comes from."""
 
     ratio: Ratio = 0.0
     seed: Seed = 0
 
 
-class Deschedule(Part, frozen=True):
+class DescheduleConfig(SimonStruct, frozen=True):
     """How many pods are moved at most, as a share of those that run, and how they are chosen."""
 
     ratio: Annotated[float, Meta(ge=0, le=1)] = 0.0
     policy: str = ""
 
 
-class TypicalPods(Part, frozen=True):
+class TypicalPodsConfig(SimonStruct, frozen=True):
     """Which pods fragmentation is measured by."""
 
     is_involved_cpu_pods: bool = False
@@ -58,26 +58,26 @@ class TypicalPods(Part, frozen=True):
     gpu_res_weight: Annotated[float, Meta(ge=-1e9, le=1e6)] = 0.0
 
 
-class Custom(Part, frozen=True):
+class CustomConfig(SimonStruct, frozen=True):
     """What is done with the workload."""
 
     shuffle_pod: bool = False
-    export_config: Export = Export()
-    workload_inflation_config: Inflation = Inflation()
-    workload_tuning_config: Tuning = Tuning()
+    export_config: ExportConfig = ExportConfig()
+    workload_inflation_config: InflationConfig = InflationConfig()
+    workload_tuning_config: TuningConfig = TuningConfig()
     new_workload_config: str = ""
-    deschedule_config: Deschedule = Deschedule()
-    typical_pods_config: TypicalPods = TypicalPods()
+    deschedule_config: DescheduleConfig = DescheduleConfig()
+    typical_pods_config: TypicalPodsConfig = TypicalPodsConfig()
 
 
-class Cluster(Part, frozen=True):
+class ClusterSource(SimonStruct, frozen=True):
     """Where nodes and pods come from."""
 
     custom_config: str = ""
     kube_config: str = ""
 
 
-class App(Part, frozen=True):
+class AppConfig(SimonStruct, frozen=True):
     """Pods that come after everything else."""
 
     name: str = ""
@@ -85,20 +85,20 @@ class App(Part, frozen=True):
     chart: bool = False
 
 
-class Spec(Part, frozen=True):
+class ClusterConfigSpec(SimonStruct, frozen=True):
     """All of it."""
 
-    cluster: Cluster = Cluster()
-    app_list: tuple[App, ...] = ()
+    cluster: ClusterSource = ClusterSource()
+    app_list: tuple[AppConfig, ...] = ()
     new_node: str = ""
-    custom_config: Custom = Custom()
+    custom_config: CustomConfig = CustomConfig()
 
 
-class _File(Part, frozen=True):
+class _File(SimonStruct, frozen=True):
     api_version: str
     kind: str
     metadata: dict[str, object] = msgspec.field(default_factory=dict)
-    spec: Spec = Spec()
+    spec: ClusterConfigSpec = ClusterConfigSpec()
 
 
 class ClusterConfig(msgspec.Struct, frozen=True):
@@ -108,13 +108,13 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     folder: Path
     apps: tuple[tuple[str, Path], ...]
     new_workload: Path | None
-    custom: Custom
+    custom: CustomConfig
 
 
-def read_cluster_config(file: str, tell: Tell) -> ClusterConfig:
-    """Read a cluster configuration; ``tell`` hears of keys that do not count."""
+def read_cluster_config(file: str, warn: WarningSink) -> ClusterConfig:
+    """Read a cluster configuration; ``warn`` gets a line for each key that does not count."""
     document, data = only_document(file, VERSION, "Config")
-    found = read_struct(document, data, _File, tell)
+    found = read_struct(document, data, _File, warn)
     spec, custom = found.spec, found.spec.custom_config
     if spec.cluster.kube_config:
         raise invalid(
@@ -127,10 +127,10 @@ def read_cluster_config(file: str, tell: Tell) -> ClusterConfig:
         raise invalid(document, ("spec", "cluster"), "names no folder", hint="give spec.cluster.customConfig")
     _check_policy(document, custom)
     if spec.new_node:
-        tell(f"{document.where(('spec', 'newNode'))}: newNode does not count: no nodes are added")
+        warn(f"{document.where(('spec', 'newNode'))}: newNode does not count: no nodes are added")
     if custom.workload_inflation_config.seed is not None:
         path = ("spec", "customConfig", "workloadInflationConfig", "seed")
-        tell(f"{document.where(path)}: the seed of workloadInflationConfig does not count; workloadTuningConfig's does")
+        warn(f"{document.where(path)}: the seed of workloadInflationConfig does not count; workloadTuningConfig's does")
     name = str(found.metadata.get("name") or "")
     new = custom.new_workload_config
     return ClusterConfig(
@@ -142,14 +142,14 @@ def read_cluster_config(file: str, tell: Tell) -> ClusterConfig:
     )
 
 
-def _check_policy(document: Document, custom: Custom) -> None:
+def _check_policy(document: Document, custom: CustomConfig) -> None:
     policy = custom.deschedule_config.policy
     if policy and policy not in POLICIES:
         path = ("spec", "customConfig", "descheduleConfig", "policy")
         raise invalid(document, path, f"is {policy[:60]!r}, which does not exist", hint=did_you_mean(policy, POLICIES))
 
 
-def _app(document: Document, app: App, at: int) -> tuple[str, Path]:
+def _app(document: Document, app: AppConfig, at: int) -> tuple[str, Path]:
     path = ("spec", "appList", at)
     if app.chart:
         raise invalid(

@@ -1,33 +1,75 @@
-"""One ``apply``: everything that a cluster configuration asks for, step by step, as simon does it."""
+"""One ``apply``: everything that a cluster configuration asks for, step by step, as simon does it.
+
+The last step may be an inflation: clones of random pods, to see how many more would fit.
+Fragmentation is measured by typical pods, chosen as ``typicalPodsConfig`` says; with cpu-only pods, 95 percent, steps
+of one and no weight these are the engine's ``typical_mix``.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from hostler.engine import Registry
+from hostler.engine.cluster.tables import GPU
 from hostler.errors import DuplicateNameError
-from hostler.model import MixEntry, Policy
-from hostler.sim.simon.cluster import Cluster
-from hostler.sim.simon.cluster_config import ClusterConfig
-from hostler.sim.simon.descheduling import choose_victims
-from hostler.sim.simon.folder import Folder, Pod, read_folder
-from hostler.sim.simon.inflation import inflated
-from hostler.sim.simon.keys import Tell
-from hostler.sim.simon.ordering import arrivals
+from hostler.model import CPU, WHOLE_DEVICE, GuestSpec, MixEntry, Policy, amount_of
+from hostler.sim.arrivals import gpu_millis
+from hostler.sim.shuffles import draws
+from hostler.sim.simon.arrival_order import order_arrivals
+from hostler.sim.simon.cluster import SimonCluster, SimonNode
+from hostler.sim.simon.cluster_config import ClusterConfig, TypicalPodsConfig
+from hostler.sim.simon.descheduler import choose_victims
+from hostler.sim.simon.folder import SimonFolder, SimonPod, read_folder
+from hostler.sim.simon.keys import WarningSink
 from hostler.sim.simon.scheduler_config import with_typical
 from hostler.sim.simon.snapshots import node_csv, pod_csv, pod_yaml
-from hostler.sim.simon.summary import Stage, summarised
-from hostler.sim.simon.typical import typical_pods
+from hostler.sim.simon.summary import StageSummary, summarize_stage
 
-__all__ = ["Result", "Write", "apply"]
+__all__ = ["SimonResult", "Write", "apply_simon_config", "inflate_workload", "typical_pods"]
+
+_INFLATION = 21  # the stream of its draws
+_MOST = 1_000_000  # clones
+_DEFAULT_CPU = 100  # milli-cores of a pod that asks for none
+_DEFAULT_PERCENT = 60
+_DEFAULT_STEP = 10
+
+Need = tuple[int, int, int, str]  # cpu, milli of each gpu, gpus, models
+
+
+def inflate_workload(
+    workload: Sequence[SimonPod], asked: Sequence[SimonPod], nodes: Sequence[SimonNode], ratio: float, seed: int
+) -> list[SimonPod]:
+    """Return clones of the workload, at most ceil(n x ratio) - n, until all that is asked for would pass capacity."""
+    wanted = min(math.ceil(len(workload) * ratio) - len(workload), _MOST)
+    if not workload or wanted <= 0:
+        return []
+    cpu_left = sum(amount_of(node.host.capacity, CPU) for node in nodes) - sum(_cpu(pod.spec) for pod in asked)
+    gpu_left = 1000 * sum(len(node.gpus) for node in nodes) - sum(gpu_millis(pod.spec) for pod in asked)
+    taken = {pod.key for pod in asked}
+    clones: list[SimonPod] = []
+    for at, number in enumerate(draws(seed, _INFLATION, wanted).tolist()):
+        pod = workload[number % len(workload)]
+        cpu_left -= _cpu(pod.spec)
+        gpu_left -= gpu_millis(pod.spec)
+        if cpu_left < 0 or gpu_left < 0:
+            break
+        clone = pod.clone(f"-clone-{at}")
+        clones.append(clone if clone.key not in taken else pod.clone(f"-clone-{wanted + at}"))
+    return clones
+
+
+def _cpu(spec: GuestSpec) -> int:
+    return amount_of(spec.requests, CPU)
+
 
 Write = Callable[[Path, bytes], None]
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class SimonResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it."""
 
     name: str
@@ -40,53 +82,53 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     events: int  # pods that arrived, clones included; not those of inflation
     failed: int
     unscheduled: tuple[str, ...]  # of the first schedule, the re-schedule and the apps, by namespace and name
-    stages: tuple[Stage, ...]
+    stages: tuple[StageSummary, ...]
     files: tuple[str, ...]
 
 
-def apply(
+def apply_simon_config(
     config: ClusterConfig,
     policy: Policy,
-    tell: Tell,
+    warn: WarningSink,
     write: Write,
     *,
     data_dir: Path | None = None,
     registry: Registry | None = None,
-) -> Result:
-    """Run an experiment; ``tell`` hears of what does not count, ``write`` writes snapshots."""
-    return _Experiment(config, policy, tell, write, data_dir, registry).run()
+) -> SimonResult:
+    """Run an experiment; ``warn`` gets a line for all that does not count, ``write`` writes snapshots."""
+    return _Experiment(config, policy, warn, write, data_dir, registry).run()
 
 
 class _Experiment:
     def __init__(
-        self, config: ClusterConfig, policy: Policy, tell: Tell, write: Write, data_dir: Path | None,
+        self, config: ClusterConfig, policy: Policy, warn: WarningSink, write: Write, data_dir: Path | None,
         registry: Registry | None,
     ) -> None:  # fmt: skip
         self._config = config
         self._custom = config.custom
-        self._tell = tell
+        self._warn = warn
         self._write = write
         self._seed = config.custom.workload_tuning_config.seed
-        self._input = read_folder(config.folder, tell)
-        self._workload: Sequence[Pod] = self._input.pods
+        self._input = read_folder(config.folder, warn)
+        self._workload: Sequence[SimonPod] = self._input.pods
         self._mix = self._typical(self._workload)
         self._policy = with_typical(policy, self._mix)
         waiting = [pod for pod in self._workload if not pod.guest.host]
-        self._arrivals = arrivals(waiting, self._input.hosts, self._custom, data_dir)
+        self._arrivals = order_arrivals(waiting, self._input.hosts, self._custom, data_dir)
         namespaces = dict(self._input.namespaces)
-        self._cluster = Cluster(self._arrivals.hosts, self._policy, self._seed, namespaces, registry)
+        self._cluster = SimonCluster(self._arrivals.hosts, self._policy, self._seed, namespaces, registry)
         self._asked = [*(pod for pod in self._workload if pod.guest.host), *self._arrivals.pods]
         self._apps = self._read_apps()
-        self._stages: list[Stage] = []
+        self._stages: list[StageSummary] = []
         self._files: list[str] = []
-        self._failed: list[Pod] = []
+        self._failed: list[SimonPod] = []
 
-    def run(self) -> Result:
+    def run(self) -> SimonResult:
         self._cluster.adopt(pod for pod in self._workload if pod.guest.host)
         self._schedule("InitSchedule", self._arrivals.pods)
         self._inflate("ScheduleInflation")
         if self._config.new_workload is not None:
-            self._workload = read_folder(self._config.new_workload, self._tell, self._arrivals.hosts).pods
+            self._workload = read_folder(self._config.new_workload, self._warn, self._arrivals.hosts).pods
             self._mix = self._typical(self._workload)
             self._cluster.measure_by(self._mix)
         if self._custom.deschedule_config.policy:
@@ -96,7 +138,7 @@ class _Experiment:
         for name, pods in self._apps:
             self._schedule(f"App {name}", pods, is_exported=False)
         arrived = len(self._arrivals.pods) + sum(len(pods) for _, pods in self._apps)
-        return Result(
+        return SimonResult(
             name=self._config.name,
             policy=self._policy.name,
             seed=self._seed,
@@ -111,10 +153,10 @@ class _Experiment:
             files=tuple(self._files),
         )
 
-    def _schedule(self, tag: str, pods: Sequence[Pod], *, is_exported: bool = True) -> None:
+    def _schedule(self, tag: str, pods: Sequence[SimonPod], *, is_exported: bool = True) -> None:
         failed = self._cluster.schedule(pods)
         self._failed += failed
-        self._stages.append(summarised(tag, self._cluster, self._mix, len(pods), failed))
+        self._stages.append(summarize_stage(tag, self._cluster, self._mix, len(pods), failed))
         if is_exported:
             self._export(tag, failed)
 
@@ -122,12 +164,12 @@ class _Experiment:
         ratio = self._custom.workload_inflation_config.ratio
         if ratio <= 1:
             return
-        clones = inflated(self._workload, self._asked, self._cluster.nodes, ratio, self._seed)
+        clones = inflate_workload(self._workload, self._asked, self._cluster.nodes, ratio, self._seed)
         if not clones:
-            self._tell(f"{tag}: one more pod would already pass what the nodes have, so nothing is inflated")
+            self._warn(f"{tag}: one more pod would already pass what the nodes have, so nothing is inflated")
             return
         failed = self._cluster.schedule(clones)
-        self._stages.append(summarised(tag, self._cluster, self._mix, len(clones), failed))
+        self._stages.append(summarize_stage(tag, self._cluster, self._mix, len(clones), failed))
         self._export(tag, failed)
         gone = {pod.key for pod in failed}
         self._cluster.remove(pod.key for pod in clones if pod.key not in gone)
@@ -137,11 +179,11 @@ class _Experiment:
         victims = choose_victims(self._cluster.nodes, self._mix, rule.policy, rule.ratio)
         moved = [self._cluster.running[key].pod for key in victims]
         self._cluster.remove(victims)
-        self._stages.append(summarised("PostEviction", self._cluster, self._mix, 0, ()))
+        self._stages.append(summarize_stage("PostEviction", self._cluster, self._mix, 0, ()))
         self._export("PostEviction", ())
         self._schedule("PostDeschedule", moved)
 
-    def _export(self, tag: str, failed: Sequence[Pod]) -> None:
+    def _export(self, tag: str, failed: Sequence[SimonPod]) -> None:
         export = self._custom.export_config
         files: dict[Path, str] = {}
         if export.node_snapshot_csv_file_prefix:
@@ -155,17 +197,17 @@ class _Experiment:
             self._write(path, text.encode())
             self._files.append(str(path))
 
-    def _typical(self, pods: Sequence[Pod]) -> tuple[MixEntry, ...]:
+    def _typical(self, pods: Sequence[SimonPod]) -> tuple[MixEntry, ...]:
         return typical_pods([pod.spec for pod in pods], self._custom.typical_pods_config)
 
-    def _read_apps(self) -> list[tuple[str, Sequence[Pod]]]:
+    def _read_apps(self) -> list[tuple[str, Sequence[SimonPod]]]:
         """Read the pods of the apps; a name that is taken would end the pod that has it."""
         taken = {pod.key for pod in self._asked}
-        apps: list[tuple[str, Sequence[Pod]]] = []
+        apps: list[tuple[str, Sequence[SimonPod]]] = []
         for name, path in self._config.apps:
-            found: Folder = read_folder(path, self._tell, self._arrivals.hosts)
+            found: SimonFolder = read_folder(path, self._warn, self._arrivals.hosts)
             if found.hosts:
-                self._tell(f"{path}: {len(found.hosts)} nodes of app {name!r} do not count")
+                self._warn(f"{path}: {len(found.hosts)} nodes of app {name!r} do not count")
             for pod in found.pods:
                 if pod.key in taken:
                     raise DuplicateNameError(
@@ -174,3 +216,43 @@ class _Experiment:
                 taken.add(pod.key)
             apps.append((name, found.pods))
         return apps
+
+
+def typical_pods(specs: Sequence[GuestSpec], config: TypicalPodsConfig) -> tuple[MixEntry, ...]:
+    """Return the most common needs until they cover as much as is asked for, with their shares.
+
+    Shares are computed as the artifact does, (n / N) / (covered / N): other ways of writing it flip single ties.
+    """
+    counts: dict[Need, float] = {}
+    for spec in specs:
+        need = _typical_need(spec)
+        if need[1] == 0 and not config.is_involved_cpu_pods:
+            continue
+        is_whole = need[1] == WHOLE_DEVICE and config.gpu_res_weight > 0
+        counts[need] = counts.get(need, 0.0) + (1.0 + need[2] * config.gpu_res_weight if is_whole else 1.0)
+    total = sum(counts.values())
+    ordered = sorted(counts.items(), key=lambda item: (item[1], item[0]), reverse=True)
+    percent = config.pod_popularity_threshold
+    if not 0 < percent <= 100:
+        percent = _DEFAULT_PERCENT
+    step = config.pod_increase_step if config.pod_increase_step > 0 else _DEFAULT_STEP
+    chosen, covered = 0, 0.0
+    while chosen < len(ordered) and covered * 100 < percent * total:
+        covered += sum(count for _, count in ordered[chosen : chosen + step])
+        chosen = min(chosen + step, len(ordered))
+    return tuple(
+        MixEntry(
+            cpu_millis=cpu,
+            device_millis=milli,
+            device_count=gpus,
+            models=tuple(models.split("|")) if models else (),
+            share=(count / total) / (covered / total) if chosen < len(ordered) else count / total,
+        )
+        for (cpu, milli, gpus, models), count in ordered[:chosen]
+    )
+
+
+def _typical_need(spec: GuestSpec) -> Need:
+    gpu = next((device for device in spec.devices if device.kind == GPU), None)
+    cpu = amount_of(spec.requests, CPU) or _DEFAULT_CPU
+    return (cpu, gpu.milli, gpu.count, "|".join(gpu.models)) if gpu else (cpu, 0, 0, "")

@@ -10,23 +10,23 @@ import msgspec
 
 from hostler.config import Document, quote, read_documents
 from hostler.errors import DuplicateNameError, InputError
-from hostler.manifests import Note, is_manifest, read_manifests
-from hostler.manifests.gpus import GPU_INDEX, gpu_indices
+from hostler.manifests import is_manifest, read_manifests
 from hostler.manifests.places import about
+from hostler.manifests.pods.gpus import GPU_INDEX, gpu_indices
 from hostler.model import Guest, GuestSpec, Host, Labels
-from hostler.sim.simon.keys import Tell
+from hostler.model.hosts import HOSTNAME, with_hostname
+from hostler.sim.simon.keys import WarningSink
 from hostler.sim.topology import HIER
-from hostler.sim.traces.kubernetes import CREATION_TIME, DELETION_TIME
+from hostler.sim.traces.kubernetes import CREATION_TIME, DELETION_TIME, note_lines
 
-__all__ = ["HOSTNAME", "Folder", "Pod", "key_of", "read_folder"]
+__all__ = ["SimonFolder", "SimonPod", "pod_key", "read_folder"]
 
-HOSTNAME = "kubernetes.io/hostname"
 _SUFFIXES = (".yaml", ".yml")
 _MAX_DEPTH = 8  # lists in lists
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class SimonPod:
     """A pod of the input: the guest, and when it was created, as its annotation says."""
 
     guest: Guest
@@ -40,31 +40,31 @@ class Pod:
     @property
     def key(self) -> str:
         """Return namespace and name."""
-        return key_of(self.guest)
+        return pod_key(self.guest)
 
-    def renamed(self, suffix: str) -> Pod:
+    def clone(self, suffix: str) -> SimonPod:
         """Return a clone under a longer name, which runs nowhere."""
         clone = msgspec.structs.replace(self.guest, name=self.guest.name + suffix, uid="", host="", on_devices=())
         return replace(self, guest=clone)
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class SimonFolder:
     """What a folder holds: nodes and pods by name."""
 
     hosts: tuple[Host, ...]
-    pods: tuple[Pod, ...]
+    pods: tuple[SimonPod, ...]
     namespaces: Mapping[str, Labels]
 
 
-def key_of(guest: Guest) -> str:
+def pod_key(guest: Guest) -> str:
     """Return namespace and name of a pod."""
     return f"{guest.spec.namespace}/{guest.name}"
 
 
-def read_folder(folder: Path, tell: Tell, more_hosts: Sequence[Host] = ()) -> Folder:
+def read_folder(folder: Path, warn: WarningSink, more_hosts: Sequence[Host] = ()) -> SimonFolder:
     """Read all objects of a folder; ``more_hosts`` are there already, so that daemons run on them too."""
-    files = _files(folder, tell)
+    files = _files(folder, warn)
     objects: list[Mapping[str, object]] = []
     sources: list[str] = []
     annotations: dict[str, Mapping[str, str]] = {}
@@ -82,13 +82,14 @@ def read_folder(folder: Path, tell: Tell, more_hosts: Sequence[Host] = ()) -> Fo
     except DuplicateNameError as error:
         hint = f"every YAML file of {folder} counts: is there a copy of the same objects?"
         raise DuplicateNameError(error.message, hint=hint) from error
-    _tell_notes(found.notes, tell)
-    hosts = tuple(_labelled(host) for host in sorted(found.hosts, key=lambda host: host.name))
-    pods = _pods(found.guests, annotations, {host.name for host in (*hosts, *more_hosts)}, tell)
-    return Folder(hosts, pods, found.namespaces)
+    for line in note_lines(note for note in found.notes if GPU_INDEX not in note.field):  # that one counts here
+        warn(line)
+    hosts = tuple(with_hostname(host) for host in sorted(found.hosts, key=lambda host: host.name))
+    pods = _pods(found.guests, annotations, {host.name for host in (*hosts, *more_hosts)}, warn)
+    return SimonFolder(hosts, pods, found.namespaces)
 
 
-def _files(folder: Path, tell: Tell) -> list[Path]:
+def _files(folder: Path, warn: WarningSink) -> list[Path]:
     """Find the files; both copies of a cluster in one folder would double it."""
     if folder.is_file():
         return [folder]
@@ -105,7 +106,7 @@ def _files(folder: Path, tell: Tell) -> list[Path]:
         raise InputError(f"{folder}: there are no YAML files in it", hint="it needs nodes and pods as .yaml files")
     stores = [path.name for path in folder.rglob("*.json")]
     if stores:
-        tell(f"{folder}: {stores[0]}{' and others' if len(stores) > 1 else ''}: local storage does not count")
+        warn(f"{folder}: {stores[0]}{' and others' if len(stores) > 1 else ''}: local storage does not count")
     return files
 
 
@@ -129,13 +130,13 @@ def _annotations(document: Document) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _pods(
-    guests: Sequence[Guest], annotations: Mapping[str, Mapping[str, str]], hosts: set[str], tell: Tell
-) -> tuple[Pod, ...]:
+    guests: Sequence[Guest], annotations: Mapping[str, Mapping[str, str]], hosts: set[str], warn: WarningSink
+) -> tuple[SimonPod, ...]:
     known: dict[GuestSpec, GuestSpec] = {}
-    pods: list[Pod] = []
+    pods: list[SimonPod] = []
     dropped = {"priorities": 0, "gangs": 0, "deletion times": 0, "gpu indices without a node": 0}
     for guest in sorted(guests, key=lambda guest: (guest.name, guest.spec.namespace)):
-        marks = annotations.get(key_of(guest), {})
+        marks = annotations.get(pod_key(guest), {})
         spec = guest.spec
         dropped["priorities"] += spec.priority != 0
         dropped["gangs"] += bool(guest.gang)
@@ -147,36 +148,18 @@ def _pods(
         if GPU_INDEX in marks and not guest.host:
             selector = dict(spec.host_selector)
             if HOSTNAME in selector:
-                with about(f"pod {key_of(guest)}"):
+                with about(f"pod {pod_key(guest)}"):
                     devices = gpu_indices(marks, spec.devices)
                 guest = msgspec.structs.replace(guest, host=selector[HOSTNAME], on_devices=devices)
             else:
                 dropped["gpu indices without a node"] += 1
         if guest.host and guest.host not in hosts:
             raise InputError(
-                f"pod {key_of(guest)} is on node {quote(guest.host)}, which is not there",
+                f"pod {pod_key(guest)} is on node {quote(guest.host)}, which is not there",
                 hint="add the node, or take nodeName or the node selector away",
             )
-        pods.append(Pod(guest, marks.get(CREATION_TIME, "")))
+        pods.append(SimonPod(guest, marks.get(CREATION_TIME, "")))
     for what, count in dropped.items():
         if count:
-            tell(f"{what} of {count:,} pods do not count: pods are decided one by one, and stay")
+            warn(f"{what} of {count:,} pods do not count: pods are decided one by one, and stay")
     return tuple(pods)
-
-
-def _labelled(host: Host) -> Host:
-    """Give a node its name as a label, as Kubernetes does."""
-    if any(key == HOSTNAME for key, _ in host.labels):
-        return host
-    return msgspec.structs.replace(host, labels=tuple(sorted((*host.labels, (HOSTNAME, host.name)))))
-
-
-def _tell_notes(notes: Sequence[Note], tell: Tell) -> None:
-    groups: dict[tuple[str, str, str], list[Note]] = {}
-    for note in notes:
-        if GPU_INDEX in note.field:  # it counts here
-            continue
-        groups.setdefault((note.object.split(" ", 1)[0], note.field, note.text), []).append(note)
-    for (kind, _, _), group in groups.items():
-        more = f" (and {len(group) - 1:,} more of kind {kind})" if len(group) > 1 else ""
-        tell(f"{group[0].line()}{more}")

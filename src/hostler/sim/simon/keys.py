@@ -1,23 +1,23 @@
-"""Files of other tools to structs: values are checked strictly, and keys that nobody reads are told, not refused."""
+"""Files of other tools to structs: values are checked strictly; an unknown key is a warning, not an error."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar, get_args
+from typing import TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from hostler.config import Document, convert, describe, did_you_mean, quote, read_documents
-from hostler.config.wording import Path
+from hostler.config import Document, convert, describe_path, did_you_mean, quote, read_documents
+from hostler.config.key_paths import Path
 from hostler.errors import InputError
 
-__all__ = ["Part", "Tell", "only_document", "read_struct"]
+__all__ = ["SimonStruct", "WarningSink", "only_document", "read_struct"]
 
-Tell = Callable[[str], None]
+WarningSink: TypeAlias = Callable[[str], None]  # takes one line about what of a file does not count
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Part(msgspec.Struct, frozen=True, rename="camel"):
+class SimonStruct(msgspec.Struct, frozen=True, rename="camel"):
     """Base of all structs that are read: camelCase names."""
 
 
@@ -34,27 +34,27 @@ def only_document(file: str, version: str, kind: str) -> tuple[Document, Mapping
     return documents[0], data
 
 
-def read_struct(document: Document, data: object, into: type[T], tell: Tell, path: Path = ()) -> T:
-    """Convert plain values, with a word about every key that is not known; an empty value counts as a missing one."""
-    _tell_unknown(document, data, into, path, tell)
+def read_struct(document: Document, data: object, into: type[T], warn: WarningSink, path: Path = ()) -> T:
+    """Convert plain values and warn of every unknown key; an empty value counts as a missing one."""
+    _warn_of_unknown_keys(document, data, into, path, warn)
     return convert(document, _without_empty(data), into, path)
 
 
-def _tell_unknown(document: Document, data: object, into: object, path: Path, tell: Tell) -> None:
+def _warn_of_unknown_keys(document: Document, data: object, into: object, path: Path, warn: WarningSink) -> None:
     if isinstance(data, list):
         for at, item in enumerate(data):
             for inner in get_args(into):
-                _tell_unknown(document, item, inner, (*path, at), tell)
+                _warn_of_unknown_keys(document, item, inner, (*path, at), warn)
         return
     if not (isinstance(data, Mapping) and isinstance(into, type) and issubclass(into, msgspec.Struct)):
         return
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(into)}
     for key, value in data.items():
         if key in fields:
-            _tell_unknown(document, value, fields[key], (*path, key), tell)
+            _warn_of_unknown_keys(document, value, fields[key], (*path, key), warn)
             continue
-        place = f"in {describe(path)}" if path else "at the top level"
-        tell(f"{document.where((*path, key))}: unknown key {quote(key)} {place} does not count; "
+        place = f"in {describe_path(path)}" if path else "at the top level"
+        warn(f"{document.where((*path, key))}: unknown key {quote(key)} {place} does not count; "
              f"{did_you_mean(key, fields)}")  # fmt: skip
 
 

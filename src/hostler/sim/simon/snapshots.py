@@ -11,10 +11,11 @@ import msgspec
 from hostler.config import write_yaml
 from hostler.errors import InputError
 from hostler.manifests import guest_to_pod
-from hostler.manifests.gpus import GPU_INDEX
+from hostler.manifests.pods.gpus import GPU_INDEX
 from hostler.model import CPU, MEMORY, amount_of
-from hostler.sim.simon.cluster import Cluster, Node, Running
-from hostler.sim.simon.folder import HOSTNAME, Pod
+from hostler.model.hosts import HOSTNAME
+from hostler.sim.simon.cluster import RunningPod, SimonCluster, SimonNode
+from hostler.sim.simon.folder import SimonPod
 from hostler.sim.traces.kubernetes import CREATION_TIME
 
 __all__ = ["node_csv", "pod_csv", "pod_yaml"]
@@ -41,24 +42,24 @@ _POD_COLUMNS = (
 )  # fmt: skip
 
 
-def node_csv(cluster: Cluster) -> str:
+def node_csv(cluster: SimonCluster) -> str:
     """Return what every node has and has left."""
     return _table(_NODE_COLUMNS, (_node_row(node) for node in cluster.nodes))
 
 
-def pod_csv(cluster: Cluster) -> str:
+def pod_csv(cluster: SimonCluster) -> str:
     """Return what every running pod holds, and on which gpus."""
     return _table(_POD_COLUMNS, (_pod_row(one, cluster.nodes[one.row]) for one in _by_name(cluster)))
 
 
-def pod_yaml(cluster: Cluster, failed: Iterable[Pod]) -> str:
+def pod_yaml(cluster: SimonCluster, failed: Iterable[SimonPod]) -> str:
     """Return the pods as objects that run again where they ran; those that failed are marked."""
     objects = [_placed(one, cluster.nodes[one.row]) for one in _by_name(cluster)]
     objects += (_object(pod, {UNSCHEDULED: "true"}, {}) for pod in failed)
     return "---\n".join(write_yaml(data) for data in objects)
 
 
-def _by_name(cluster: Cluster) -> list[Running]:
+def _by_name(cluster: SimonCluster) -> list[RunningPod]:
     return [cluster.running[key] for key in sorted(cluster.running)]
 
 
@@ -70,7 +71,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return stream.getvalue()
 
 
-def _node_row(node: Node) -> list[object]:
+def _node_row(node: SimonNode) -> list[object]:
     model = _model(node)
     each = _GPU_MEMORY.get(model, 0)
     capacity = node.host.capacity
@@ -83,7 +84,7 @@ def _node_row(node: Node) -> list[object]:
     return [*row, sum(node.gpus), sum(left * each // 1000 for left in node.gpus)]
 
 
-def _pod_row(one: Running, node: Node) -> list[object]:
+def _pod_row(one: RunningPod, node: SimonNode) -> list[object]:
     spec = one.pod.spec
     each = _GPU_MEMORY.get(_model(node), 0)
     wanted = "|".join(spec.devices[0].models) if spec.devices else ""
@@ -94,12 +95,12 @@ def _pod_row(one: Running, node: Node) -> list[object]:
     ]  # fmt: skip
 
 
-def _placed(one: Running, node: Node) -> dict[str, object]:
+def _placed(one: RunningPod, node: SimonNode) -> dict[str, object]:
     marks = {GPU_INDEX: "-".join(map(str, one.devices))} if one.devices else {}
     return _object(one.pod, marks, {HOSTNAME: node.host.name})
 
 
-def _object(pod: Pod, marks: dict[str, str], selector: dict[str, str]) -> dict[str, object]:
+def _object(pod: SimonPod, marks: dict[str, str], selector: dict[str, str]) -> dict[str, object]:
     """Write a pod, with more annotations and a narrower selector."""
     spec = pod.spec
     if selector:
@@ -116,9 +117,9 @@ def _object(pod: Pod, marks: dict[str, str], selector: dict[str, str]) -> dict[s
     return data
 
 
-def _model(node: Node) -> str:
+def _model(node: SimonNode) -> str:
     return (node.host.devices[0].model if node.host.devices else "") or "CPU"
 
 
-def _ip(node: Node) -> str:
+def _ip(node: SimonNode) -> str:
     return dict(node.host.labels).get(_NODE_IP, "")

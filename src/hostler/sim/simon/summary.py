@@ -10,11 +10,11 @@ import numpy as np
 from hostler.engine.meter import CLASS_NAMES, Meter
 from hostler.model import CPU, MEMORY, WHOLE_DEVICE, MixEntry, amount_of
 from hostler.sim.arrivals import gpu_millis
-from hostler.sim.filling import KINDS, kind_of
-from hostler.sim.simon.cluster import Cluster
-from hostler.sim.simon.folder import Pod
+from hostler.sim.fill_experiment import KINDS, failure_kind
+from hostler.sim.simon.cluster import SimonCluster
+from hostler.sim.simon.folder import SimonPod
 
-__all__ = ["CLASSES", "Stage", "summarised"]
+__all__ = ["CLASSES", "StageSummary", "summarize_stage"]
 
 # As the artifact prints them.
 CLASSES = {
@@ -28,7 +28,7 @@ CLASSES = {
 }
 
 
-class Stage(msgspec.Struct, frozen=True, kw_only=True):
+class StageSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster after one step, by simon's tag."""
 
     tag: str
@@ -43,13 +43,15 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     fragmentation: dict[str, float]  # milli-gpus by class; "idle" and "frag" at the end
 
 
-def summarised(tag: str, cluster: Cluster, mix: Sequence[MixEntry], arrived: int, failed: Sequence[Pod]) -> Stage:
+def summarize_stage(
+    tag: str, cluster: SimonCluster, mix: Sequence[MixEntry], arrived: int, failed: Sequence[SimonPod]
+) -> StageSummary:
     """Look at a cluster."""
     nodes = cluster.nodes
     specs = [running.pod.spec for running in cluster.running.values()]
-    kinds = [kind_of(pod.spec) for pod in failed]
+    kinds = [failure_kind(pod.spec) for pod in failed]
     gpus = sum(len(node.gpus) for node in nodes)
-    return Stage(
+    return StageSummary(
         tag=tag,
         pods=len(specs),
         arrived=arrived,
@@ -69,7 +71,7 @@ def summarised(tag: str, cluster: Cluster, mix: Sequence[MixEntry], arrived: int
     )
 
 
-def _fragmentation(cluster: Cluster, mix: Sequence[MixEntry]) -> dict[str, float]:
+def _fragmentation(cluster: SimonCluster, mix: Sequence[MixEntry]) -> dict[str, float]:
     if not mix or not any(node.gpus for node in cluster.nodes):
         return {}
     running = list(cluster.running.values())

@@ -18,12 +18,12 @@ import numpy as np
 from hostler.config import quote
 from hostler.errors import InputError
 from hostler.model import Amounts, GuestSpec, parse_amounts
-from hostler.sim.traces.demand import placed_on
-from hostler.sim.traces.files import decoded, first_bytes, read_unpacked
+from hostler.sim.traces.demand import with_chosen_hosts
+from hostler.sim.traces.files import decode_text, read_first_bytes, read_unpacked
 from hostler.sim.traces.options import TraceOptions
-from hostler.sim.workload import FOREVER, Workload, numbered
+from hostler.sim.workload import FOREVER, Workload, numbered_names
 
-__all__ = ["read_azure_vm", "recognises_azure_vm"]
+__all__ = ["read_azure_vm", "recognizes_azure_vm"]
 
 _LINE = re.compile(rb"[0-9]+ (?:(?:[a-z]|[UC][0-9]+|\|),?)+")
 _LIFETIMES = re.compile(r"(?P<stem>.+)\.c(?P<end>[0-9]+)\.txt(?:\.gz)?")
@@ -36,9 +36,9 @@ _BATCH_END = "|"
 _USUAL_HOST = (64_000, 512 * 2**30)
 
 
-def recognises_azure_vm(path: Path) -> bool:
+def recognizes_azure_vm(path: Path) -> bool:
     """Say whether a file has the lines of this format."""
-    line = first_bytes(path).split(b"\n", 1)[0]
+    line = read_first_bytes(path).split(b"\n", 1)[0]
     return bool(_LINE.match(line[:64])) and b"|" in line
 
 
@@ -87,11 +87,11 @@ def read_azure_vm(path: Path, options: TraceOptions) -> Workload:
         hosts=(),
         specs=tuple(specs),
         spec_of=np.array(names, dtype=np.int64),
-        names=numbered("vm", len(names)),
+        names=numbered_names("vm", len(names)),
         arrives_ns=arrives * _SECOND_NS,
         runs_ns=np.where(lasts == FOREVER, FOREVER, lasts * _SECOND_NS),
     )
-    return placed_on(workload, options, cpu_milli=_USUAL_HOST[0], memory_bytes=_USUAL_HOST[1])
+    return with_chosen_hosts(workload, options, cpu_milli=_USUAL_HOST[0], memory_bytes=_USUAL_HOST[1])
 
 
 def _pair(path: Path) -> tuple[Path, Path, int]:
@@ -121,7 +121,7 @@ def _interval_map(folder: Path, flavours_at: Path) -> Path:
 
 def _lines(path: Path) -> Iterator[tuple[int, str, str]]:
     """Yield the number of a line and its two words."""
-    for number, line in enumerate(decoded(read_unpacked(path), path).splitlines(), 1):
+    for number, line in enumerate(decode_text(read_unpacked(path), path).splitlines(), 1):
         if not line.strip():
             continue
         first, _, second = line.partition(" ")
@@ -151,7 +151,7 @@ def _entries(path: Path) -> Iterator[_Entry]:
 
 
 def _refuse_rest(flavours_at: Path, lifetimes_at: Path, count: int) -> None:
-    """Refuse files of which one has more entries than the other, or that have none."""
+    """Reject two files with different numbers of entries, or without any."""
     sizes = [sum(1 for _ in _entries(path)) for path in (flavours_at, lifetimes_at)]
     if sizes[0] != sizes[1]:
         raise InputError(

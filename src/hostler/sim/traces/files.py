@@ -1,6 +1,6 @@
 """Files of foreign traces: packed or not, as columns of text that remember their lines.
 
-Files come from strangers: what is truncated, wrongly encoded or not a number is refused with file and line.
+Files are untrusted: truncated or wrongly encoded data and wrong numbers are rejected with file and line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from hostler.errors import DuplicateNameError, InputError, QuantityError
 from hostler.model import MAX_AMOUNT
 from hostler.sim.workload import Ints
 
-__all__ = ["Columns", "decoded", "first_bytes", "header_of", "read_columns", "read_unpacked", "refuse_duplicates"]
+__all__ = [
+    "CsvColumns",
+    "decode_text",
+    "read_columns",
+    "read_csv_header",
+    "read_first_bytes",
+    "read_unpacked",
+    "reject_duplicates",
+]
 
 MOST_BYTES = 1 << 30  # of one file, unpacked
 _HEAD_BYTES = 1 << 16  # enough to tell formats apart
@@ -65,7 +73,7 @@ def _unpacked(raw: bytes, path: Path) -> bytes:
     return b"".join(parts)
 
 
-def first_bytes(path: Path) -> bytes:
+def read_first_bytes(path: Path) -> bytes:
     """Return the beginning of a file, unpacked, to see what it is; nothing where it cannot be read."""
     try:
         with path.open("rb") as stream:
@@ -75,16 +83,16 @@ def first_bytes(path: Path) -> bytes:
         return b""
 
 
-def header_of(path: Path) -> tuple[str, ...]:
+def read_csv_header(path: Path) -> tuple[str, ...]:
     """Return the names of a CSV file's columns; nothing where there are none."""
-    line = first_bytes(path).removeprefix(_BOM).split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r")
+    line = read_first_bytes(path).removeprefix(_BOM).split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r")
     try:
         return tuple(next(csv.reader([line]), ()))
     except csv.Error:
         return ()
 
 
-def decoded(raw: bytes, path: Path) -> str:
+def decode_text(raw: bytes, path: Path) -> str:
     """Return the text of a file; it must be UTF-8."""
     try:
         return raw.decode()
@@ -93,7 +101,7 @@ def decoded(raw: bytes, path: Path) -> str:
         raise InputError(f"{path}:{line}: the file is not UTF-8 text", hint="save it as UTF-8") from None
 
 
-class Columns:
+class CsvColumns:
     """A CSV file as columns of text, with the line of each row; it has at least one."""
 
     def __init__(self, path: Path, names: Sequence[str], rows: Sequence[Sequence[str]], lines: Sequence[int]) -> None:
@@ -130,7 +138,7 @@ class Columns:
         return found
 
     def amounts(self, name: str, per_unit: int) -> Ints:
-        """Return a column of amounts in their unit, rounded up; negative and absurd ones are refused."""
+        """Return a column of amounts in their unit, rounded up; negative and absurd ones are rejected."""
         found = self.numbers(name) * per_unit
         self.check_amounts(name, found)
         return np.ceil(np.round(found, 3)).astype(np.int64)  # 0.1 x 1000 is a little more than 100
@@ -155,7 +163,7 @@ class Columns:
         return found.astype(np.int64)
 
     def check_amounts(self, name: str, found: NDArray[np.float64]) -> None:
-        """Refuse amounts below 0 or beyond 2^62."""
+        """Reject amounts below 0 or beyond 2^62."""
         wrong = ~((found >= 0) & (found <= MAX_AMOUNT))
         if wrong.any():
             row = int(wrong.argmax())
@@ -166,7 +174,7 @@ class Columns:
             )
 
     def refuse(self, wrong: NDArray[np.bool_], problem: str, hint: str = "") -> None:
-        """Refuse the first row for which something is wrong."""
+        """Reject the first row for which something is wrong."""
         if wrong.any():
             raise InputError(f"{self.where(int(wrong.argmax()))}: {problem}", hint=hint)
 
@@ -180,9 +188,9 @@ class Columns:
             ) from None
 
 
-def read_columns(path: Path, wanted: Sequence[str]) -> Columns:
+def read_columns(path: Path, wanted: Sequence[str]) -> CsvColumns:
     """Read a CSV file that must have certain columns, and every row all of them."""
-    stream = io.StringIO(decoded(read_unpacked(path), path), newline="")
+    stream = io.StringIO(decode_text(read_unpacked(path), path), newline="")
     reader = csv.reader(stream, strict=True)
     rows: list[list[str]] = []
     lines: list[int] = []
@@ -203,7 +211,7 @@ def read_columns(path: Path, wanted: Sequence[str]) -> Columns:
         raise InputError(f"{path}:{reader.line_num}: this is not CSV: {error}", hint="is the file truncated?") from None
     if not rows:
         raise InputError(f"{path}: there are no rows", hint="a trace has at least one guest")
-    return Columns(path, names, rows, lines)
+    return CsvColumns(path, names, rows, lines)
 
 
 def _check_names(names: Sequence[str], wanted: Sequence[str], path: Path) -> None:
@@ -216,8 +224,8 @@ def _check_names(names: Sequence[str], wanted: Sequence[str], path: Path) -> Non
         raise DuplicateNameError(f"{path}:1: there are two columns {quote(twice)}", hint="rename one of them")
 
 
-def refuse_duplicates(columns: Columns, name: str) -> None:
-    """Refuse a column of names in which one stands twice."""
+def reject_duplicates(columns: CsvColumns, name: str) -> None:
+    """Reject a column of names in which one stands twice."""
     texts = columns.text(name)
     if len(set(texts)) == len(texts):
         return

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hostler.engine import Engine
-from hostler.engine.journal import Applied, Journal, Saved, Stepped, read_journal
+from hostler.engine.journals.journal import CheckpointEntry, FactEntry, Journal, StepEntry, read_journal
 from hostler.errors import InputError, JournalError
 from hostler.model import (
     Bind,
@@ -30,20 +30,20 @@ from hostler.model import (
     HostJoined,
     HostsJoined,
 )
-from hostler.sim.traces.demand import placed_on
-from hostler.sim.traces.files import first_bytes, read_unpacked
+from hostler.sim.traces.demand import with_chosen_hosts
+from hostler.sim.traces.files import read_first_bytes, read_unpacked
 from hostler.sim.traces.options import TraceOptions
 from hostler.sim.workload import FOREVER, Workload
 
-__all__ = ["read_journal_trace", "recognises_journal"]
+__all__ = ["read_journal_trace", "recognizes_journal"]
 
 _USUAL_HOST = (64_000, 256 * 2**30)
 _OPENED = b'{"entry":"opened"'
 
 
-def recognises_journal(path: Path) -> bool:
+def recognizes_journal(path: Path) -> bool:
     """Say whether a file begins as a journal does."""
-    return first_bytes(path)[9:].startswith(_OPENED)
+    return read_first_bytes(path)[9:].startswith(_OPENED)
 
 
 @dataclass(slots=True)
@@ -65,10 +65,10 @@ class _Story:
         self.gangs: dict[str, Gang] = {}
         self.stays: dict[str, _Stay] = {}
         for number, entry in enumerate(journal.entries):
-            if isinstance(entry, Applied):
+            if isinstance(entry, FactEntry):
                 self.now = max(self.now, entry.event.at)
                 self._apply(entry.event)
-            elif isinstance(entry, Stepped):
+            elif isinstance(entry, StepEntry):
                 self.now = max(self.now, entry.now)
                 for action in entry.actions:
                     if isinstance(action, Bind) and action.uid in self.stays:
@@ -92,7 +92,7 @@ class _Story:
         elif isinstance(event, GuestBound) and event.uid in self.stays and self.stays[event.uid].started is None:
             self.stays[event.uid].started = self.now
 
-    def _restore(self, saved: Saved) -> None:
+    def _restore(self, saved: CheckpointEntry) -> None:
         """Begin with what a checkpoint holds, where a rotated journal begins with one."""
         state = Engine.restore(saved.checkpoint).state
         self.now = max(self.now, state.now)
@@ -131,7 +131,7 @@ def read_journal_trace(path: Path, options: TraceOptions) -> Workload:
         gangs=gangs,
         gang_of=np.array(gang_of, dtype=np.int64),
     ).by_arrival()
-    return placed_on(workload, options, cpu_milli=_USUAL_HOST[0], memory_bytes=_USUAL_HOST[1])
+    return with_chosen_hosts(workload, options, cpu_milli=_USUAL_HOST[0], memory_bytes=_USUAL_HOST[1])
 
 
 def _guests(event: GuestArrived | GuestsArrived) -> Iterator[Guest]:

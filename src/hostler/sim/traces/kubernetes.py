@@ -8,7 +8,7 @@ more, but here it counts when its end is known; it ran from its start until its 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,14 +17,14 @@ import numpy as np
 from hostler.config import Document, parse_documents, quote
 from hostler.config.times import parse_time
 from hostler.errors import DuplicateNameError, InputError, QuantityError
-from hostler.manifests import Note, is_manifest, read_manifests
+from hostler.manifests import ManifestNote, is_manifest, read_manifests
 from hostler.model import Gang, Guest, Host
-from hostler.sim.traces.demand import placed_on
-from hostler.sim.traces.files import first_bytes, read_unpacked
+from hostler.sim.traces.demand import with_chosen_hosts
+from hostler.sim.traces.files import read_first_bytes, read_unpacked
 from hostler.sim.traces.options import TraceOptions
 from hostler.sim.workload import FOREVER, Workload
 
-__all__ = ["CREATION_TIME", "DELETION_TIME", "read_kubernetes", "recognises_kubernetes", "workload_of"]
+__all__ = ["CREATION_TIME", "DELETION_TIME", "note_lines", "read_kubernetes", "recognizes_kubernetes", "workload_of"]
 
 CREATION_TIME = "alibabacloud.com/creation-time"
 DELETION_TIME = "alibabacloud.com/deletion-time"
@@ -33,31 +33,32 @@ _USUAL_HOST = (64_000, 256 * 2**30)
 _MAX_DEPTH = 8  # lists in lists
 
 
-class Times(NamedTuple):
-    """When a guest arrived and how long it ran; None where nobody says."""
+class PodTimes(NamedTuple):
+    """When a guest arrived and how long it ran; None if unknown."""
 
     arrived: int | None = None
     runs: int | None = None
 
 
-def recognises_kubernetes(path: Path) -> bool:
+def recognizes_kubernetes(path: Path) -> bool:
     """Say whether a file begins as a manifest of Kubernetes does."""
-    head = first_bytes(path)
+    head = read_first_bytes(path)
     return b"apiVersion" in head and b"kind" in head and b"hostler/v1" not in head
 
 
 def read_kubernetes(path: Path, options: TraceOptions) -> Workload:
     """Read nodes and pods of a dump."""
     objects: list[Mapping[str, object]] = []
-    times: dict[tuple[str, str], Times] = {}
+    times: dict[tuple[str, str], PodTimes] = {}
     for document in parse_documents(read_unpacked(path), str(path)):
         if not is_manifest(document.data) or not isinstance(document.data, Mapping):
             raise InputError(f"{document.where()}: this is no Kubernetes object", hint="give Kubernetes manifests only")
         objects.append(_revived(document.data, str(document.data["kind"]), times, document))
     found = read_manifests(objects, sources=[str(path)] * len(objects))
-    _tell(found.notes, options)
+    for line in note_lines(found.notes):
+        options.note(line)
     workload = workload_of(path.name.split(".")[0], found.hosts, found.guests, found.gangs, times, str(path))
-    return placed_on(workload, options, cpu_milli=_USUAL_HOST[0], memory_bytes=_USUAL_HOST[1])
+    return with_chosen_hosts(workload, options, cpu_milli=_USUAL_HOST[0], memory_bytes=_USUAL_HOST[1])
 
 
 def workload_of(
@@ -65,13 +66,13 @@ def workload_of(
     hosts: Sequence[Host],
     guests: Sequence[Guest],
     gangs: Sequence[Gang],
-    times: Mapping[tuple[str, str], Times],
+    times: Mapping[tuple[str, str], PodTimes],
     where: str,
 ) -> Workload:
     """Put guests with their times, by namespace and name, together; who has no time arrives with the first."""
     if not guests:
         raise InputError(f"{where}: there are no guests in it", hint="a trace has at least one")
-    of_each = [times.get((guest.spec.namespace, guest.name), Times()) for guest in guests]
+    of_each = [times.get((guest.spec.namespace, guest.name), PodTimes()) for guest in guests]
     first = min((one.arrived for one in of_each if one.arrived is not None), default=0)
     specs = {spec: number for number, spec in enumerate(dict.fromkeys(guest.spec for guest in guests))}
     keys = {guest.gang for guest in guests if guest.gang}
@@ -102,7 +103,7 @@ def _names(guests: Sequence[Guest], where: str) -> list[str]:
 
 
 def _revived(
-    data: Mapping[str, object], kind: str, times: dict[tuple[str, str], Times], document: Document, depth: int = 0
+    data: Mapping[str, object], kind: str, times: dict[tuple[str, str], PodTimes], document: Document, depth: int = 0
 ) -> Mapping[str, object]:
     """Note the times of all pods, and return the objects with finished pods as they were before they ended."""
     items = data.get("items")
@@ -129,7 +130,7 @@ def _revived(
     return {**data, "metadata": kept, "status": alive}
 
 
-def _times(metadata: Mapping[str, object], status: Mapping[str, object], place: str) -> Times:
+def _times(metadata: Mapping[str, object], status: Mapping[str, object], place: str) -> PodTimes:
     annotations = _part(metadata, "annotations")
     created = _time(annotations.get(CREATION_TIME) or metadata.get("creationTimestamp"), place)
     started = None if CREATION_TIME in annotations else _time(status.get("startTime"), place)
@@ -140,11 +141,11 @@ def _times(metadata: Mapping[str, object], status: Mapping[str, object], place: 
             ended = _time(metadata.get("deletionTimestamp"), place)
     arrived = created if created is not None else started
     if ended is None or arrived is None:
-        return Times(arrived)
+        return PodTimes(arrived)
     begin = started if started is not None else arrived
     if ended < begin:
         raise InputError(f"{place}: it ends before it starts", hint="check its times")
-    return Times(arrived, ended - begin)
+    return PodTimes(arrived, ended - begin)
 
 
 def _last_end(status: Mapping[str, object], place: str) -> int | None:
@@ -173,11 +174,11 @@ def _part(data: Mapping[str, object], key: str) -> Mapping[str, object]:
     return part if isinstance(part, Mapping) else {}
 
 
-def _tell(notes: Sequence[Note], options: TraceOptions) -> None:
-    """Say what did not count, once for all objects of a kind."""
-    groups: dict[tuple[str, str, str], list[Note]] = {}
+def note_lines(notes: Iterable[ManifestNote]) -> Iterator[str]:
+    """Yield what did not count, one line for all objects of a kind."""
+    groups: dict[tuple[str, str, str], list[ManifestNote]] = {}
     for one in notes:
         groups.setdefault((one.object.split(" ", 1)[0], one.field, one.text), []).append(one)
     for (kind, _, _), group in groups.items():
         more = f" (and {len(group) - 1:,} more of kind {kind})" if len(group) > 1 else ""
-        options.note(f"{group[0].line()}{more}")
+        yield f"{group[0].line()}{more}"

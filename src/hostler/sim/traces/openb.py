@@ -16,13 +16,13 @@ import numpy as np
 from hostler.errors import InputError, UnknownNameError
 from hostler.model import Device, DeviceRequest, GuestSpec, Host, amounts
 from hostler.sim.datasets import find_data, read_rows
-from hostler.sim.traces.demand import placed_on
-from hostler.sim.traces.files import header_of, read_columns, refuse_duplicates
+from hostler.sim.traces.demand import with_chosen_hosts
+from hostler.sim.traces.files import read_columns, read_csv_header, reject_duplicates
 from hostler.sim.traces.options import TraceOptions
 from hostler.sim.workload import Ints, Workload
 
 __all__ = ["SEEDS", "USUAL_HOST", "WORKLOADS", "published_arrivals", "read_hosts", "read_openb", "read_pods"]
-__all__ += ["read_timed", "recognises_openb", "spec_of_row"]
+__all__ += ["read_timed", "recognizes_openb", "spec_of_row"]
 
 SEEDS = range(42, 52)
 _CONSTRAINED = ("gpuspec10", "gpuspec20", "gpuspec25", "gpuspec33")
@@ -40,7 +40,7 @@ _MIB = 2**20
 _SECOND = 10**9
 _MOST = 2**40  # of a number in the files, so that amounts in bytes stay within 64 bits
 _MAX_GPUS = 64
-USUAL_HOST = (96_000, 384 * 2**30)  # where somebody wants equal hosts; they have no GPUs
+USUAL_HOST = (96_000, 384 * 2**30)  # of equal hosts, if the options ask for them
 _MOST_SECONDS = 2**32  # of a time, so that it stays within 64 bits as nanoseconds
 
 
@@ -115,9 +115,9 @@ def read_timed(workload: str = "default", data_dir: Path | None = None) -> Workl
     ).by_arrival()
 
 
-def recognises_openb(path: Path) -> bool:
+def recognizes_openb(path: Path) -> bool:
     """Say whether a file is a pod list of the trace."""
-    return set(_POD_COLUMNS) <= set(header_of(path))
+    return set(_POD_COLUMNS) <= set(read_csv_header(path))
 
 
 def read_openb(path: Path, options: TraceOptions) -> Workload:
@@ -126,7 +126,7 @@ def read_openb(path: Path, options: TraceOptions) -> Workload:
     Where there are no nodes beside it, the 1,213 GPU nodes of the published experiments are the hosts.
     """
     columns = read_columns(path, (*_POD_COLUMNS, *_TIME_COLUMNS))
-    refuse_duplicates(columns, "name")
+    reject_duplicates(columns, "name")
     created, deleted = (columns.wholes(name, most=_MOST_SECONDS) for name in _TIME_COLUMNS)
     columns.refuse(deleted < created, "the pod is deleted before it is created", "deletion_time is the later one")
     fields = [name for name in (*_POD_COLUMNS, "gpu_spec") if name in columns]
@@ -147,12 +147,12 @@ def read_openb(path: Path, options: TraceOptions) -> Workload:
         arrives_ns=created * _SECOND,
         runs_ns=np.maximum(deleted - created, 1) * _SECOND,
     ).by_arrival()
-    return placed_on(workload, options, cpu_milli=USUAL_HOST[0], memory_bytes=USUAL_HOST[1])
+    return with_chosen_hosts(workload, options, cpu_milli=USUAL_HOST[0], memory_bytes=USUAL_HOST[1])
 
 
 def _nodes_beside(path: Path) -> tuple[Host, ...]:
     columns = read_columns(path, _NODE_COLUMNS)
-    refuse_duplicates(columns, "sn")
+    reject_duplicates(columns, "sn")
     rows = enumerate(zip(*(columns.text(name) for name in _NODE_COLUMNS), strict=True))
     hosts = (_host(dict(zip(_NODE_COLUMNS, row, strict=True)), columns.where(at)) for at, row in rows)
     return tuple(sorted(hosts, key=lambda host: host.name))

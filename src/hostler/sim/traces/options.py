@@ -23,15 +23,17 @@ class TraceOptions:
     hosts: int | None = None  # how many equal hosts; None: the format's usual number, or as many as the trace needs
     host_cpu: str = ""  # their size, as people write amounts; empty: the format's usual size
     host_memory: str = ""
+    host_gpus: int | None = None  # None: 8 for a trace with GPUs, or as many as its largest guest asks for
     hosts_file: Path | None = None  # a table of hosts; it beats all of the above and the hosts of the trace
     columns: Mapping[str, str] = field(default_factory=dict)  # our name of a column to the one in the file
-    censored: Literal["end", "forever"] = "end"  # guests whose end nobody saw: run to the trace's end, or for good
+    censored: Literal["end", "forever"] = "end"  # guests without a recorded end run to the end of the trace, or forever
     tenants: bool = True  # False: guests of all tenants are alike, which gives far fewer distinct specs
     workload: str = "default"  # of openb, by name
     data_dir: Path | None = None
-    note: Callable[[str], None] = _ignore  # is told what of a trace does not count
+    note: Callable[[str], None] = _ignore  # receives a line for each part of a trace that is ignored
 
     @property
     def has_hosts(self) -> bool:
         """Say whether the hosts are named here, so that those of the trace do not count."""
-        return self.hosts is not None or bool(self.host_cpu or self.host_memory) or self.hosts_file is not None
+        is_sized = bool(self.host_cpu or self.host_memory) or self.host_gpus is not None
+        return self.hosts is not None or is_sized or self.hosts_file is not None

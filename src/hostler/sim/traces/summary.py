@@ -8,17 +8,17 @@ import msgspec
 import numpy as np
 
 from hostler.model import CPU, MEMORY, amount_of
-from hostler.sim.filling import kind_of
-from hostler.sim.traces.demand import fits_nowhere, peak_of
+from hostler.sim.fill_experiment import failure_kind
+from hostler.sim.traces.demand import count_oversized_guests, peak_of
 from hostler.sim.workload import FOREVER, Workload
 
-__all__ = ["Demand", "Summary", "summarise"]
+__all__ = ["ResourceDemand", "TraceSummary", "summarize_trace"]
 
 _HOUR_NS = 3600 * 10**9
 _SECOND_NS = 10**9
 
 
-class Demand(msgspec.Struct, frozen=True):
+class ResourceDemand(msgspec.Struct, frozen=True):
     """One resource: what the hosts have, and what is asked for at the peak."""
 
     capacity: float
@@ -30,7 +30,7 @@ class Demand(msgspec.Struct, frozen=True):
         return self.peak / self.capacity if self.capacity else None
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class TraceSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A trace in numbers; the peak is what is asked for at one moment, were every guest placed on arrival."""
 
     name: str
@@ -47,26 +47,26 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     duration_median_s: float | None
     duration_p95_s: float | None
     peak_guests: int
-    cpu: Demand  # milli-cores
-    memory: Demand  # bytes
-    gpu: Demand  # thousandths of GPUs
+    cpu: ResourceDemand  # milli-cores
+    memory: ResourceDemand  # bytes
+    gpu: ResourceDemand  # thousandths of GPUs
     fit_nowhere: int
     kinds: dict[str, int]
     gangs: int
     in_gangs: int
 
 
-def summarise(workload: Workload) -> Summary:
+def summarize_trace(workload: Workload) -> TraceSummary:
     """Count and measure a workload."""
     peak = peak_of(workload)
     lasts = workload.runs_ns[workload.runs_ns != FOREVER] / _SECOND_NS
     per_spec = np.bincount(workload.spec_of, minlength=len(workload.specs)).tolist()
     kinds: Counter[str] = Counter()
     for spec, count in zip(workload.specs, per_spec, strict=True):
-        kinds[kind_of(spec)] += count
+        kinds[failure_kind(spec)] += count
     hosts = workload.hosts
     span = workload.span_ns
-    return Summary(
+    return TraceSummary(
         name=workload.name,
         guests=len(workload),
         specs=len(workload.specs),
@@ -81,10 +81,10 @@ def summarise(workload: Workload) -> Summary:
         duration_median_s=float(np.median(lasts)) if len(lasts) else None,
         duration_p95_s=float(np.percentile(lasts, 95)) if len(lasts) else None,
         peak_guests=peak.guests,
-        cpu=Demand(sum(amount_of(host.capacity, CPU) for host in hosts), peak.cpu_milli),
-        memory=Demand(sum(amount_of(host.capacity, MEMORY) for host in hosts), peak.memory_bytes),
-        gpu=Demand(sum(device.milli for host in hosts for device in host.devices), peak.gpu_milli),
-        fit_nowhere=fits_nowhere(workload),
+        cpu=ResourceDemand(sum(amount_of(host.capacity, CPU) for host in hosts), peak.cpu_milli),
+        memory=ResourceDemand(sum(amount_of(host.capacity, MEMORY) for host in hosts), peak.memory_bytes),
+        gpu=ResourceDemand(sum(device.milli for host in hosts for device in host.devices), peak.gpu_milli),
+        fit_nowhere=count_oversized_guests(workload),
         kinds={kind: count for kind, count in kinds.most_common() if count},
         gangs=len(workload.gangs),
         in_gangs=int((workload.gang_of >= 0).sum()),

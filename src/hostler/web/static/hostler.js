@@ -21,6 +21,56 @@
     lamp.textContent = isOn ? "live" : "not live";
   };
 
+  // -- a lost server: pages say how old they are until it answers again. While the stream is open and refreshes work,
+  // a page is current; the server sends an event every 5 s at least.
+
+  const stale = document.getElementById("stale");
+  const age = document.getElementById("stale-age");
+  const SILENT_MS = 16000; // three events did not come
+  const PATIENCE_MS = 1000; // a page that is being left is no lost server
+  let currentAt = Date.now();
+  let triedAt = 0; // when the stream was asked for
+  let isBroken = false; // a refresh failed, and none succeeded since
+  let retry = 0; // the next refresh after a failed one; a single one, or a server that is down gets more and more
+  let losing = 0;
+  let aging = 0;
+
+  const showAge = () => {
+    const seconds = Math.round((Date.now() - currentAt) / 1000);
+    const minutes = Math.floor(seconds / 60);
+    age.textContent = seconds < 120 ? `${seconds} s old` : minutes < 120 ? `${minutes} min old` : `${Math.floor(minutes / 60)} h old`;
+  };
+
+  const lose = () => {
+    if (!stale || losing || aging) return;
+    losing = setTimeout(() => {
+      losing = 0;
+      showAge();
+      stale.hidden = false;
+      aging = setInterval(showAge, 1000);
+    }, PATIENCE_MS);
+  };
+
+  const hear = () => {
+    if (isBroken) return;
+    currentAt = Date.now();
+    clearTimeout(losing);
+    clearInterval(aging);
+    losing = aging = 0;
+    if (stale) stale.hidden = true;
+  };
+
+  // A connection may be dead without an error, for example when the network is cut.
+  setInterval(() => {
+    if (!stream || document.hidden || Date.now() - Math.max(currentAt, triedAt) < SILENT_MS) return;
+    show(false);
+    lose();
+    stream.close();
+    stream = null;
+    isOld = true;
+    listen();
+  }, SILENT_MS / 4);
+
   const isBusy = () => document.hidden || document.querySelector("dialog[open]") !== null;
 
   // A page that takes long to make is fetched less often: a tenth of the server's time at most goes to one viewer.
@@ -36,7 +86,20 @@
     }, Math.max(calmUntil - performance.now(), 0));
   };
   body.addEventListener("htmx:afterRequest", (event) => {
-    if (event.detail.elt.id !== "region") return;
+    // After a swap the element of the event is a parent: the region itself has been replaced.
+    if (event.detail.requestConfig.elt.id !== "region") return;
+    isBroken = !event.detail.successful;
+    if (isBroken) {
+      lose();
+      if (!retry) {
+        retry = setTimeout(() => {
+          retry = 0;
+          refresh();
+        }, 5000);
+      }
+      return;
+    }
+    hear();
     const now = performance.now();
     calmUntil = now + 9 * (now - asked);
   });
@@ -46,18 +109,28 @@
     if (stream || document.hidden || !body.dataset.live) return;
     const mine = new EventSource(body.dataset.live);
     stream = mine;
+    triedAt = Date.now();
     mine.addEventListener("open", () => {
       show(true);
+      hear();
       if (isOld) refresh();
       isOld = false;
     });
-    mine.addEventListener("news", refresh);
+    mine.addEventListener("beat", hear);
+    mine.addEventListener("news", () => {
+      hear();
+      refresh();
+    });
     mine.addEventListener("over", () => location.reload());
     mine.addEventListener("error", () => {
       show(false);
       isOld = true;
-      if (mine.readyState === EventSource.CLOSED && stream === mine) {
+      if (mine.readyState !== EventSource.CLOSED) {
+        lose();
+      } else if (stream === mine) {
+        // The server, or a proxy before it, rejected the stream: whether the page can be had is seen by fetching it.
         stream = null;
+        refresh();
         setTimeout(listen, 5000);
       }
     });

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.kube.memory.contract.talk import MERGE, STRATEGIC, Json, Talk, pod
+from tests.kube.memory.contract.session import MERGE, STRATEGIC, ApiSession, Json, pod
 
 __all__ = ["PODS"]
 
@@ -17,7 +17,7 @@ def _told(answer: tuple[int, Json]) -> tuple[int, str, str]:
     return answer[0], answer[1].get("reason", ""), answer[1].get("message", "")
 
 
-async def a_binding_sets_the_node_once(talk: Talk) -> None:
+async def a_binding_sets_the_node_once(talk: ApiSession) -> None:
     """The node, the condition, the annotations; the nomination goes. A second binding is refused, even to the same."""
     uid = (await talk.make(pod("a")))["metadata"]["uid"]
     patch = {"status": {"nominatedNodeName": "n9", "conditions": [{"type": "PodScheduled", "status": "False"}]}}
@@ -36,7 +36,7 @@ async def a_binding_sets_the_node_once(talk: Talk) -> None:
     assert await talk.get("a") == bound
 
 
-async def a_binding_of_another_uid_is_refused(talk: Talk) -> None:
+async def a_binding_of_another_uid_is_refused(talk: ApiSession) -> None:
     """The pod that was decided about is gone; its successor stays unbound."""
     uid = (await talk.make(pod("a")))["metadata"]["uid"]
     await talk.call("DELETE", f"{talk.pods}/a")
@@ -51,7 +51,7 @@ async def a_binding_of_another_uid_is_refused(talk: Talk) -> None:
     assert "nodeName" not in (await talk.get("a"))["spec"]
 
 
-async def a_gated_pod_is_not_bound(talk: Talk) -> None:
+async def a_gated_pod_is_not_bound(talk: ApiSession) -> None:
     """Not before its gates are gone."""
     made = await talk.make(pod("a", schedulingGates=[{"name": "example.org/wait"}]))
     assert [known["reason"] for known in made["status"]["conditions"]] == ["SchedulingGated"]
@@ -61,7 +61,7 @@ async def a_gated_pod_is_not_bound(talk: Talk) -> None:
     assert (await talk.bind("a", "n1"))[0] == 201
 
 
-async def a_pod_that_is_being_deleted_is_not_bound(talk: Talk) -> None:
+async def a_pod_that_is_being_deleted_is_not_bound(talk: ApiSession) -> None:
     """Whatever holds it."""
     item = pod("a")
     item["metadata"]["finalizers"] = ["example.org/hold"]
@@ -71,7 +71,7 @@ async def a_pod_that_is_being_deleted_is_not_bound(talk: Talk) -> None:
     assert _told(await talk.bind("a", "n1")) == wanted
 
 
-async def a_binding_must_make_sense(talk: Talk) -> None:
+async def a_binding_must_make_sense(talk: ApiSession) -> None:
     """It names this pod and a node; whether the node exists is not asked."""
     await talk.make(pod("a"))
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "b"}, "target": {"name": "n1"}}
@@ -81,7 +81,7 @@ async def a_binding_must_make_sense(talk: Talk) -> None:
     assert (await talk.bind("a", "no-such-node"))[0] == 201
 
 
-async def one_of_many_bindings_wins(talk: Talk) -> None:
+async def one_of_many_bindings_wins(talk: ApiSession) -> None:
     """However many come at once."""
     uid = (await talk.make(pod("a")))["metadata"]["uid"]
     answers = await asyncio.gather(*(talk.bind("a", f"n{number}", uid) for number in range(5)))
@@ -90,7 +90,7 @@ async def one_of_many_bindings_wins(talk: Talk) -> None:
     assert (await talk.get("a"))["spec"]["nodeName"] == f"n{winner}"
 
 
-async def a_bound_pod_has_time_to_end(talk: Talk) -> None:
+async def a_bound_pod_has_time_to_end(talk: ApiSession) -> None:
     """It stays, marked, for its grace period; a shorter one counts, a longer one does not, none ends it."""
     await talk.make(pod("a"))
     await talk.settle("a", "n1")
@@ -114,7 +114,7 @@ async def a_bound_pod_has_time_to_end(talk: Talk) -> None:
     assert (await talk.call("GET", path))[0] == 404
 
 
-async def pods_that_run_nowhere_go_at_once(talk: Talk) -> None:
+async def pods_that_run_nowhere_go_at_once(talk: ApiSession) -> None:
     """Unbound, ended, or without a grace period."""
     await talk.make(pod("unbound"))
     await talk.make(pod("ended"))
@@ -128,7 +128,7 @@ async def pods_that_run_nowhere_go_at_once(talk: Talk) -> None:
         assert (await talk.call("GET", f"{talk.pods}/{name}"))[0] == 404
 
 
-async def _running(talk: Talk, name: str) -> str:
+async def _running(talk: ApiSession, name: str) -> str:
     item = pod(name)
     item["metadata"]["labels"] = {"app": "x"}
     made = await talk.make(item)
@@ -139,7 +139,7 @@ async def _running(talk: Talk, name: str) -> str:
     return uid
 
 
-async def a_budget_blocks_evictions(talk: Talk) -> None:
+async def a_budget_blocks_evictions(talk: ApiSession) -> None:
     """None while it is not computed, none when it is spent, one for each that it allows."""
     for name in "ab":
         await _running(talk, name)
@@ -184,7 +184,7 @@ async def a_budget_blocks_evictions(talk: Talk) -> None:
     assert (await evict("a"))[0] == 201
 
 
-async def evictions_ask_for_the_uid_too(talk: Talk) -> None:
+async def evictions_ask_for_the_uid_too(talk: ApiSession) -> None:
     """A pod that runs nowhere costs no budget; another uid is refused."""
     await _running(talk, "a")
     body: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
@@ -198,7 +198,7 @@ async def evictions_ask_for_the_uid_too(talk: Talk) -> None:
     assert (await talk.call("GET", f"{talk.pods}/b"))[0] == 404
 
 
-async def a_deadline_that_has_passed_means_nothing_happened(talk: Talk) -> None:
+async def a_deadline_that_has_passed_means_nothing_happened(talk: ApiSession) -> None:
     """The time-out in the query is the server's own."""
     await talk.make(pod("a"))
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": "n1"}}

@@ -1,15 +1,15 @@
-"""The contract of reads: versions, lists, pages, watches, and the words of refusals."""
+"""The contract of reads: versions, lists, pages, watches, and error messages."""
 
 from __future__ import annotations
 
 import asyncio
 
-from tests.kube.memory.contract.talk import MERGE, STRATEGIC, Json, Talk, pod
+from tests.kube.memory.contract.session import MERGE, STRATEGIC, ApiSession, Json, pod
 
 __all__ = ["READS"]
 
 
-async def versions_grow_with_every_change(talk: Talk) -> None:
+async def versions_grow_with_every_change(talk: ApiSession) -> None:
     """Each write gives a higher version; a write that changes nothing gives none."""
     made = [int((await talk.make(pod(name)))["metadata"]["resourceVersion"]) for name in "abc"]
     assert made == sorted(set(made))
@@ -22,7 +22,7 @@ async def versions_grow_with_every_change(talk: Talk) -> None:
     assert (listed["kind"], listed["apiVersion"], "kind" in listed["items"][0]) == ("PodList", "v1", False)
 
 
-async def a_watch_from_a_list_misses_nothing(talk: Talk) -> None:
+async def a_watch_from_a_list_misses_nothing(talk: ApiSession) -> None:
     """What happens after a list comes in its order, each change once."""
     await talk.make(pod("a"))
     _, listed = await talk.call("GET", talk.pods)
@@ -42,7 +42,7 @@ async def a_watch_from_a_list_misses_nothing(talk: Talk) -> None:
     assert events[-1]["object"]["metadata"]["deletionGracePeriodSeconds"] == 0
 
 
-async def a_watch_without_a_version_begins_with_what_is_there(talk: Talk) -> None:
+async def a_watch_without_a_version_begins_with_what_is_there(talk: ApiSession) -> None:
     """Version 0 or none: all objects come first, as added."""
     for name in "ba":
         await talk.make(pod(name))
@@ -54,7 +54,7 @@ async def a_watch_without_a_version_begins_with_what_is_there(talk: Talk) -> Non
         ]
 
 
-async def a_watch_ends_after_its_time(talk: Talk) -> None:
+async def a_watch_ends_after_its_time(talk: ApiSession) -> None:
     """A quiet watch ends by itself, without an error."""
     made = await talk.make(pod("a"))
     stream = await talk.watch(made["metadata"]["resourceVersion"], seconds=1)
@@ -62,7 +62,7 @@ async def a_watch_ends_after_its_time(talk: Talk) -> None:
     assert await stream.rest() == []
 
 
-async def a_bookmark_carries_a_version_and_nothing_else(talk: Talk) -> None:
+async def a_bookmark_carries_a_version_and_nothing_else(talk: ApiSession) -> None:
     """Two seconds before the end of a watch comes a bookmark, from which another watch can go on."""
     made = await talk.make(pod("a"))
     stream = await talk.watch(made["metadata"]["resourceVersion"], seconds=8, more="&allowWatchBookmarks=true")
@@ -77,7 +77,7 @@ async def a_bookmark_carries_a_version_and_nothing_else(talk: Talk) -> None:
     assert [(event["type"], event["object"]["metadata"]["name"]) for event in events] == [("ADDED", "b")]
 
 
-async def an_object_that_leaves_a_selection_is_told_as_deleted(talk: Talk) -> None:
+async def an_object_that_leaves_a_selection_is_told_as_deleted(talk: ApiSession) -> None:
     """A watch on pods without a node loses a pod when it is bound, in the state before."""
     made = await talk.make(pod("a"))
     version = made["metadata"]["resourceVersion"]
@@ -92,7 +92,7 @@ async def an_object_that_leaves_a_selection_is_told_as_deleted(talk: Talk) -> No
     assert [event["type"] for event in await other.rest()] == ["ADDED"]
 
 
-async def selectors_choose(talk: Talk) -> None:
+async def selectors_choose(talk: ApiSession) -> None:
     """Labels and fields, as schedulers use them."""
     for name, label in (("a", "x"), ("b", "y"), ("c", "")):
         made = pod(name, schedulerName=f"s-{name}")
@@ -120,7 +120,7 @@ async def selectors_choose(talk: Talk) -> None:
     assert (status, refused["message"]) == (400, "field label not supported: spec.foo")
 
 
-async def pages_show_one_moment(talk: Talk) -> None:
+async def pages_show_one_moment(talk: ApiSession) -> None:
     """All pages of a list are of the version of the first, whatever happens between."""
     for name in "abcde":
         await talk.make(pod(name))
@@ -141,7 +141,7 @@ async def pages_show_one_moment(talk: Talk) -> None:
     assert status == 400
 
 
-async def a_list_can_be_asked_not_to_be_older(talk: Talk) -> None:
+async def a_list_can_be_asked_not_to_be_older(talk: ApiSession) -> None:
     """A version that exists is fine, one from the future is not."""
     made = await talk.make(pod("a"))
     version = made["metadata"]["resourceVersion"]
@@ -155,7 +155,7 @@ async def a_list_can_be_asked_not_to_be_older(talk: Talk) -> None:
     assert (status, refused["reason"]) == (422, "Invalid")
 
 
-async def what_does_not_exist_is_named(talk: Talk) -> None:
+async def what_does_not_exist_is_named(talk: ApiSession) -> None:
     """Objects, resources and groups that are not there."""
     for method, path in (("GET", "/x"), ("DELETE", "/x"), ("POST", "/x/binding"), ("POST", "/x/eviction")):
         body: Json | None = {"metadata": {"name": "x"}, "target": {"name": "n"}} if method == "POST" else None
@@ -175,7 +175,7 @@ async def what_does_not_exist_is_named(talk: Talk) -> None:
     assert (status, refused["reason"]) == (405, "MethodNotAllowed")
 
 
-async def the_server_says_what_it_serves(talk: Talk) -> None:
+async def the_server_says_what_it_serves(talk: ApiSession) -> None:
     """Version and discovery."""
     status, version = await talk.call("GET", "/version")
     assert (status, version["gitVersion"][:3]) == (200, "v1.")
@@ -191,7 +191,7 @@ async def the_server_says_what_it_serves(talk: Talk) -> None:
     assert await talk.call("GET", "/livez") == (200, "ok")
 
 
-async def two_watches_see_the_same(talk: Talk) -> None:
+async def two_watches_see_the_same(talk: ApiSession) -> None:
     """Whoever watches sees the same changes in the same order."""
     made = await talk.make(pod("a"))
     streams = [await talk.watch(made["metadata"]["resourceVersion"], seconds=3) for _ in range(2)]

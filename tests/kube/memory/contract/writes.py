@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.kube.memory.contract.talk import JSON_PATCH, MERGE, STRATEGIC, Json, Talk, pod
+from tests.kube.memory.contract.session import JSON_PATCH, MERGE, STRATEGIC, ApiSession, Json, pod
 
 __all__ = ["WRITES"]
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-async def a_name_is_taken_once(talk: Talk) -> None:
+async def a_name_is_taken_once(talk: ApiSession) -> None:
     """A second object of the same name is refused; a generated name is new."""
     await talk.make(pod("a"))
     status, refused = await talk.call("POST", talk.pods, pod("a"))
@@ -22,7 +22,7 @@ async def a_name_is_taken_once(talk: Talk) -> None:
     assert all(name.startswith("a-") and len(name) == 7 for name in names)
 
 
-async def a_new_pod_gets_its_defaults(talk: Talk) -> None:
+async def a_new_pod_gets_its_defaults(talk: ApiSession) -> None:
     """What a scheduler relies on is there."""
     made = await talk.make(pod("a"))
     spec, metadata = made["spec"], made["metadata"]
@@ -55,7 +55,7 @@ async def a_new_pod_gets_its_defaults(talk: Talk) -> None:
     assert (status, refused["reason"]) == (422, "Invalid")
 
 
-async def a_stale_version_is_refused(talk: Talk) -> None:
+async def a_stale_version_is_refused(talk: ApiSession) -> None:
     """Replace and patch with an old version: conflict; without a version: the last one wins."""
     made = await talk.make(pod("a"))
     path = f"{talk.pods}/a"
@@ -74,8 +74,8 @@ async def a_stale_version_is_refused(talk: Talk) -> None:
     assert (status, replaced["metadata"]["labels"]) == (200, {"x": "3"})
 
 
-async def another_uid_is_refused(talk: Talk) -> None:
-    """An object that was made anew under the same name is another one."""
+async def another_uid_is_refused(talk: ApiSession) -> None:
+    """An object that was recreated under the same name is another one."""
     made = await talk.make(pod("a"))
     uid, path = made["metadata"]["uid"], f"{talk.pods}/a"
     made["metadata"]["uid"] = "another"
@@ -98,7 +98,7 @@ async def another_uid_is_refused(talk: Talk) -> None:
     assert (await talk.get("a"))["metadata"]["uid"] == uid
 
 
-async def status_and_spec_are_written_apart(talk: Talk) -> None:
+async def status_and_spec_are_written_apart(talk: ApiSession) -> None:
     """The status subresource leaves the spec alone, and the other way round."""
     await talk.make(pod("a"))
     path = f"{talk.pods}/a"
@@ -113,7 +113,7 @@ async def status_and_spec_are_written_apart(talk: Talk) -> None:
     assert refused["message"].startswith('Pod "a" is invalid: spec: Forbidden: pod updates may not change fields other')
 
 
-async def conditions_merge_by_type(talk: Talk) -> None:
+async def conditions_merge_by_type(talk: ApiSession) -> None:
     """A strategic merge patch changes one condition; a merge patch replaces them all."""
     await talk.make(pod("a"))
     path = f"{talk.pods}/a/status"
@@ -137,7 +137,7 @@ async def conditions_merge_by_type(talk: Talk) -> None:
     assert "nominatedNodeName" not in changed["status"]
 
 
-async def json_patches_test_before_they_change(talk: Talk) -> None:
+async def json_patches_test_before_they_change(talk: ApiSession) -> None:
     """All steps or none."""
     item = pod("a")
     item["metadata"]["labels"] = {"x": "1"}
@@ -155,7 +155,7 @@ async def json_patches_test_before_they_change(talk: Talk) -> None:
     assert changed["metadata"]["labels"] == {"example.org/y": "2"}
 
 
-async def one_of_two_wins_a_lease(talk: Talk) -> None:
+async def one_of_two_wins_a_lease(talk: ApiSession) -> None:
     """Two writers from the same version: one success, one conflict; and creation is a race of its own."""
     lease: Json = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {}}
     answers = await asyncio.gather(*(talk.call("POST", talk.leases, lease) for _ in range(2)))
@@ -177,7 +177,7 @@ async def one_of_two_wins_a_lease(talk: Talk) -> None:
     )
 
 
-async def finalizers_hold_an_object(talk: Talk) -> None:
+async def finalizers_hold_an_object(talk: ApiSession) -> None:
     """A deleted object with a finalizer stays until the finalizer goes."""
     item = pod("a")
     item["metadata"]["finalizers"] = ["example.org/hold"]
@@ -192,7 +192,7 @@ async def finalizers_hold_an_object(talk: Talk) -> None:
     assert status == 404
 
 
-async def what_is_no_pod_goes_at_once(talk: Talk) -> None:
+async def what_is_no_pod_goes_at_once(talk: ApiSession) -> None:
     """Deletion of other objects answers with a Status, and one event tells it."""
     lease: Json = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {}}
     made = await talk.make(lease, talk.leases)
@@ -203,7 +203,7 @@ async def what_is_no_pod_goes_at_once(talk: Talk) -> None:
     assert [event["type"] for event in await stream.rest()] == ["DELETED"]
 
 
-async def names_and_namespaces_must_agree(talk: Talk) -> None:
+async def names_and_namespaces_must_agree(talk: ApiSession) -> None:
     """A body that belongs elsewhere is refused."""
     made = await talk.make(pod("a"))
     status, refused = await talk.call("PUT", f"{talk.pods}/b", made)
@@ -215,7 +215,7 @@ async def names_and_namespaces_must_agree(talk: Talk) -> None:
     assert (status, refused["message"]) == (400, words)
 
 
-async def events_are_taken(talk: Talk) -> None:
+async def events_are_taken(talk: ApiSession) -> None:
     """The events of schedulers can be written and read."""
     path = f"/apis/events.k8s.io/v1/namespaces/{talk.namespace}/events"
     event: Json = {

@@ -1,0 +1,1 @@
+"""The driver on libvirt: ``driver`` carries out verbs, the other modules are its parts."""

@@ -1,0 +1,1 @@
+"""Commands that run on this machine: services, agents, fleets, and the files of a database."""

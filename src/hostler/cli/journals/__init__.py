@@ -1,0 +1,1 @@
+"""The commands on journals, recorded runs: replayed, shown, compared, redacted and recorded."""

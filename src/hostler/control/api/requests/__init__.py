@@ -1,0 +1,1 @@
+"""The path from a request to its response, for all routes: authentication, decoding, limits, metrics, errors."""

@@ -1,0 +1,1 @@
+"""The routes by noun, and what several of them share."""

@@ -1,0 +1,63 @@
+"""Limits for responses: a response that never ends, or is larger than any of a control plane, is rejected.
+
+Responses are read as they arrive. Content encodings are not requested and not accepted, because a few bytes could
+expand to gigabytes.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import httpx
+
+from hostler.control.client.errors import AnswerError
+
+__all__ = ["LONGEST_LINE", "UNENCODED", "check_size", "read_body", "read_lines"]
+
+UNENCODED = "identity"
+LONGEST_ANSWER = 64 * 2**20
+LONGEST_LINE = 4 * 2**20  # of an answer that goes on, and of one message in it
+_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a last \r may be half of an end
+_HINT = "is this the address of a control plane?"
+
+
+def check_size(size: int, most: int) -> None:
+    """Reject a response that is larger than any of a control plane."""
+    if size > most:
+        raise AnswerError(f"the server's answer is longer than {most // 2**20} MiB", hint=_HINT)
+
+
+def read_body(response: httpx.Response, within_s: float) -> bytes:
+    """Read a whole response. One that is not complete in time is a time-out, even if bytes keep arriving."""
+    _check_encoding(response)
+    until = time.monotonic() + within_s
+    body = bytearray()
+    for piece in response.iter_raw():
+        body += piece
+        check_size(len(body), LONGEST_ANSWER)
+        if time.monotonic() > until:
+            raise httpx.ReadTimeout("the answer does not end", request=response.request)
+    return bytes(body)
+
+
+def read_lines(response: httpx.Response) -> Iterator[str]:
+    """Return the lines of a streamed response, without line ends. An incomplete last line is dropped."""
+    _check_encoding(response)
+    rest = bytearray()
+    for piece in response.iter_raw():
+        searched = max(0, len(rest) - 1)
+        rest += piece
+        begin = 0
+        for end in _LINE_END.finditer(rest, searched):
+            yield rest[begin : end.start()].decode("utf-8", "replace")
+            begin = end.end()
+        del rest[:begin]
+        check_size(len(rest), LONGEST_LINE)
+
+
+def _check_encoding(response: httpx.Response) -> None:
+    encoding = response.headers.get("Content-Encoding", UNENCODED)
+    if encoding.strip().lower() != UNENCODED:
+        raise AnswerError(f"the server's answer is encoded ({encoding}), which was not requested", hint=_HINT)

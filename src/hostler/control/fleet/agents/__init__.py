@@ -1,0 +1,1 @@
+"""The agents' side: who may speak for a host, registrations, reports within bounds, and orders."""

@@ -1,0 +1,1 @@
+"""Stored hosts: their content and writes, silence and proofs, drains, devices and problems."""

@@ -1,0 +1,1 @@
+"""Services for hosts: views, changes by operators, and why hosts take no VMs."""

@@ -1,0 +1,1 @@
+"""Services for projects: keys, quotas, reservations, and their limits."""

@@ -1,0 +1,1 @@
+"""Services for VMs and gangs."""

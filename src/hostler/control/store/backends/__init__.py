@@ -1,0 +1,1 @@
+"""SQLite and PostgreSQL behind one protocol, with their limits, notices and locks."""

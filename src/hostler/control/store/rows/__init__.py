@@ -1,0 +1,1 @@
+"""Rows by table, as plain functions over a connection, and what these functions share."""

@@ -1,0 +1,1 @@
+"""Every host's verdict for each shape, kept until the host changes."""

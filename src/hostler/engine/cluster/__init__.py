@@ -1,0 +1,1 @@
+"""The columnar state of hosts and placements: names, shapes, amounts, labels, guests per domain."""

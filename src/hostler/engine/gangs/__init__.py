@@ -1,0 +1,1 @@
+"""Guests that are placed together or not at all."""

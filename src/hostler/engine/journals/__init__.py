@@ -1,0 +1,1 @@
+"""Recorded runs: written as lines, replayed, and redacted for sharing."""

@@ -1,0 +1,1 @@
+"""The hot loops of the engine: numba functions over plain arrays."""

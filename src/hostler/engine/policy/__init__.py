@@ -1,0 +1,1 @@
+"""Policies: built from plugins, and encoded as columns for the kernels."""

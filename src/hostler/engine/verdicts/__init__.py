@@ -1,0 +1,1 @@
+"""The rules of the kernels in plain Python, for explanations and answers from outside."""

@@ -1,0 +1,108 @@
+"""Selection outside the kernel: totals with every scorer's part, and the best of some rows.
+
+Used by explanations, and when an answer from outside changes the totals. The rule is the same as the kernel's, which
+uses cached totals.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hostler.engine.cluster.randomness import host_key, mix64
+from hostler.engine.kernels.layout import Int64s
+from hostler.engine.plugins.across_guests import NearGuests
+from hostler.engine.policy.profile import BuiltScorer
+from hostler.engine.state.state import State
+from hostler.model.policies import Normalizer
+
+__all__ = ["ScoreTable", "best_row", "score_table"]
+
+
+class ScoreTable(NamedTuple):
+    """Scores of some feasible rows: one list per applicable scorer, and the totals."""
+
+    plugins: list[str]
+    raw: list[list[int | float]]
+    weighted: list[list[int | float]]
+    totals: list[int | float]
+
+
+def score_table(state: State, slot: int, policy: int, rows: Int64s) -> ScoreTable:
+    """Score the feasible rows of a slot; ``rows`` must be all of them, because normalizers depend on the whole set."""
+    profile = state.profiles.profiles[policy]
+    active = state.cache.active(slot)
+    whole, real = state.cache.raw_scores(slot, rows)
+    table = ScoreTable([], [], [], [0] * len(rows))
+    for x, scorer in enumerate(profile.scorers):
+        if not active[x] and x in profile.idle_scores:
+            _add(table, scorer, [0] * len(rows), [profile.idle_scores[x]] * len(rows))
+            continue
+        if not active[x] or (scorer.use.name == NearGuests.name and not state.cache.has_preferred_peers(slot)):
+            continue
+        raw: list[int | float] = real[x].tolist() if scorer.is_float else whole[x].tolist()
+        scaled = raw if scorer.is_float else normalize_scores(scorer.normalizer, whole[x]).tolist()
+        _add(table, scorer, raw, [scorer.use.weight * value for value in scaled])
+    return table
+
+
+def _add(table: ScoreTable, scorer: BuiltScorer, raw: list[int | float], weighted: list[int | float]) -> None:
+    table.plugins.append(scorer.use.shown_as or scorer.use.name)
+    table.raw.append(raw)
+    table.weighted.append(weighted)
+    for i, part in enumerate(weighted):
+        table.totals[i] += part
+
+
+def normalize_scores(mode: Normalizer, raw: Int64s) -> Int64s:
+    """Scale raw scores of all feasible rows to 0..100, in integers."""
+    if mode == "none" or not len(raw):
+        return raw
+    low, high = int(raw.min()), int(raw.max())
+    if mode == "max":
+        return raw * 100 // high if high > 0 else raw
+    if mode == "reverse_max":
+        return 100 - raw * 100 // high if high > 0 else np.full_like(raw, 100)
+    if mode == "min_max":
+        return (raw - low) * 100 // (high - low) if high > low else np.zeros_like(raw)
+    if mode == "min_max_real":
+        scaled = 100.0 * ((raw - low) / float(high - low)) if high > low else np.zeros(len(raw))
+        return scaled.astype(np.int64)
+    counted = raw[raw >= 0]
+    low, high = (int(counted.min()), int(counted.max())) if len(counted) else (0, 0)
+    return np.where(raw < 0, 0, 100 * (high + low - raw) // high if high > 0 else np.int64(100))
+
+
+def best_row(
+    state: State, slot: int, policy: int, rows: Int64s, bonus: dict[int, int], number: int
+) -> tuple[int, int | float]:
+    """Return the row with the best total (own scores plus bonus), with ties broken by the policy, and that total."""
+    codes, _ = state.cache.codes(slot)
+    feasible: Int64s = np.flatnonzero(codes == 0).astype(np.int64)
+    totals = dict(zip(feasible.tolist(), score_table(state, slot, policy, feasible).totals, strict=True))
+    candidates = [(totals[row] + bonus.get(row, 0), row) for row in rows.tolist()]
+    top = max(total for total, _ in candidates)
+    tied = [row for total, row in candidates if total == top]
+    return min(tied, key=lambda row: tie_keys(state, policy, row, number)), top
+
+
+def tie_keys(state: State, policy: int, row: int, number: int) -> tuple[int | bool | str, ...]:
+    """Return the sort key of a row among equal totals; the smallest wins."""
+    profile = state.profiles.profiles[policy]
+    host = state.cluster.host(row)
+    keys: list[int | bool | str] = []
+    for tie in profile.policy.ties:
+        match tie:
+            case "fewer_guests":
+                keys.append(state.cluster.used(row, 0))
+            case "rank":
+                keys.append(host.rank)
+            case "random":
+                keys.append(-mix64(number ^ host_key(host)))
+            case "after_last":
+                keys.append(host.name <= state.turns.last(profile.policy.name))
+                break
+            case "name":
+                break
+    return (*keys, host.name)

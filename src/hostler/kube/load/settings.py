@@ -1,0 +1,137 @@
+"""Convert files of kind ``Load`` to settings. Values that no server would accept are rejected with their line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from hostler.config import Document, check_kind, convert, invalid, quote, read_documents
+from hostler.config.entries import read_duration
+from hostler.config.key_paths import Path
+from hostler.errors import InputError
+from hostler.kube.load.file import LoadFile
+
+__all__ = ["Churn", "Gangs", "LoadSettings", "Nodes", "Pods", "read_load", "read_load_file"]
+
+Template = dict[str, Any]
+GangApi = Literal["auto", "built-in", "crd"]
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+_SECOND = 1_000_000_000
+_PARTS = ("nodes", "pods", "gangs", "churn")
+_TEMPLATE_KEYS = ("metadata", "spec", "status")
+
+
+class Nodes(msgspec.Struct, frozen=True):
+    """Nodes to create."""
+
+    count: int = 0
+    template: Template = {}
+
+
+class Pods(msgspec.Struct, frozen=True):
+    """Pods to create; a rate of 0 is no limit."""
+
+    count: int = 0
+    rate: float = 0.0
+    template: Template = {}
+
+
+class Gangs(msgspec.Struct, frozen=True, kw_only=True):
+    """Groups of pods to create."""
+
+    count: int = 0
+    size: int = 1
+    min: int = 1
+    rate: float = 0.0
+    api: GangApi = "auto"
+    template: Template = {}
+
+
+class Churn(msgspec.Struct, frozen=True):
+    """Pods that are created and deleted; a rate of 0 means none."""
+
+    rate: float = 0.0
+    lifetime_s: float = 30.0
+    template: Template = {}
+
+
+class LoadSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """All settings of a load."""
+
+    name: str
+    namespace: str
+    scheduler_name: str
+    nodes: Nodes = Nodes()
+    pods: Pods = Pods()
+    gangs: Gangs = Gangs()
+    churn: Churn = Churn()
+
+
+def read_load_file(path: str) -> LoadSettings:
+    """Read a file with one document of kind ``LoadSettings``."""
+    documents = read_documents([path])
+    if len(documents) != 1:
+        raise InputError(f"{path}: it has {len(documents)} documents", hint="a load has one")
+    return read_load(documents[0])
+
+
+def read_load(document: Document) -> LoadSettings:
+    """Return what a document of kind ``LoadSettings`` describes."""
+    check_kind(document, "Load")
+    file = convert(document, document.data, LoadFile)
+    for key in ("name", "namespace"):
+        if not _NAME.fullmatch(getattr(file, key)):
+            raise invalid(
+                document, (key,), f"is {quote(getattr(file, key))}", hint="at most 40 small letters, digits and '-'"
+            )
+    if all(getattr(file, part) is UNSET for part in _PARTS):
+        raise invalid(document, (), "creates nothing", hint=f"give one of {', '.join(_PARTS)}")
+    for part in _PARTS:
+        entry = getattr(file, part)
+        if entry is not UNSET:
+            _check_template(document, (part, "template"), entry.template)
+    return LoadSettings(
+        name=file.name,
+        namespace=file.namespace,
+        scheduler_name=file.scheduler_name,
+        nodes=Nodes() if file.nodes is UNSET else Nodes(file.nodes.count, file.nodes.template),
+        pods=Pods() if file.pods is UNSET else Pods(file.pods.count, file.pods.rate, file.pods.template),
+        gangs=_gangs(document, file),
+        churn=_churn(document, file),
+    )
+
+
+def _gangs(document: Document, file: LoadFile) -> Gangs:
+    entry = file.gangs
+    if entry is UNSET:
+        return Gangs()
+    least = entry.size if entry.min is UNSET else entry.min
+    if least > entry.size:
+        raise invalid(document, ("gangs", "min"), f"is more than the size, {entry.size}", hint="lower it")
+    return Gangs(count=entry.count, size=entry.size, min=least, rate=entry.rate, api=entry.api, template=entry.template)
+
+
+def _churn(document: Document, file: LoadFile) -> Churn:
+    entry = file.churn
+    if entry is UNSET:
+        return Churn()
+    lifetime = read_duration(document, ("churn", "lifetime"), entry.lifetime)
+    return Churn(entry.rate, lifetime / _SECOND, entry.template)
+
+
+def _check_template(document: Document, path: Path, template: Template) -> None:
+    """Reject what is not part of an object, and names: those are generated."""
+    for key, value in template.items():
+        if key not in _TEMPLATE_KEYS:
+            raise invalid(
+                document, (*path, key), "is not allowed in a template", hint=f"one of {', '.join(_TEMPLATE_KEYS)}"
+            )
+        if not isinstance(value, dict):
+            raise invalid(document, (*path, key), "must be a mapping")
+    for key in ("name", "namespace", "generateName"):
+        if key in template.get("metadata", {}):
+            raise invalid(document, (*path, "metadata", key), "is set by the load", hint="remove it")

@@ -1,0 +1,1 @@
+"""The fields of Kubernetes objects that we read, as msgspec structs by kind."""

@@ -1,0 +1,1 @@
+"""Objects that create pods: their existing pods, how many are missing, and the missing ones as guests."""
