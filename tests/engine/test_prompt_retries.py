@@ -30,7 +30,7 @@ from hostler.model import (
     amounts,
     labels,
 )
-from tests.engine.fleet import SECOND, arrive, binds, declared, engine_with, guest, host, place, policy, spec
+from tests.engine.fleet import GIB, SECOND, arrive, binds, declared, engine_with, guest, host, place, policy, spec
 
 PREEMPTING = policy("spread", preemption=PreemptionRules())
 
@@ -91,24 +91,28 @@ def test_a_nominated_guest_is_not_tried_while_its_host_cannot_take_it():
 # -- gangs -------------------------------------------------------------------------------------------------------------
 
 
-def test_gang_of_higher_priority_gets_room_before_guests_without_backoff():
+@pytest.mark.parametrize("members", [4, 200])
+def test_gang_of_higher_priority_gets_room_before_guests_without_backoff(members):
     anti = (GuestTerm(topology="host", selector=Selector((Expression("app", "In", ("g",)),))),)
-    hosts = [host("big", cpu=16_000, labels=labels({"host": "big"}))]
-    hosts += [host(f"n{i}", cpu=1000, labels=labels({"host": f"n{i}", "zone": "A"})) for i in range(3)]
+    hosts = [host("big", cpu=1000 * members, memory=members * GIB, labels=labels({"host": "big"}))]
+    small = [f"n{i}" for i in range(members - 1)]
+    hosts += [host(name, cpu=1000, labels=labels({"host": name, "zone": "A"})) for name in small]
     engine = engine_with(hosts)
-    arrive(engine, *(guest(f"r{i}", host=f"n{i}", version=1) for i in range(3)))
-    engine.apply(GangChanged(gang=Gang(name="g", min_count=4, priority=1000)))
+    arrive(engine, *(guest(f"r-{name}", host=name, version=1) for name in small))
+    engine.apply(GangChanged(gang=Gang(name="g", min_count=members, priority=1000)))
     shape = spec(labels=labels({"app": "g"}), anti_affinity=anti, priority=1000)
-    arrive(engine, *(Guest(name=f"g{i}", uid=f"g{i}", gang="default/g", spec=shape) for i in range(4)))
-    arrive(engine, *(guest(f"s{i}", selector={"zone": "A"}) for i in range(9)))
+    arrive(engine, *(Guest(name=f"g{i}", uid=f"g{i}", gang="default/g", spec=shape) for i in range(members)))
+    arrive(engine, *(guest(f"s{i}", selector={"zone": "A"}) for i in range(members + 5)))
     life(engine, 0, SECOND)
-    for second in (2, 3, 4, 5):  # it is refused again and again, for by amounts there is room
-        engine.apply(HostChanged(host=host("big", cpu=16_000 + second, labels=hosts[0].labels, version=second)))
+    for second in (2, 3, 4, 5):  # it is rejected again and again, although by amounts there is room
+        grown = host("big", cpu=1000 * members + second, memory=members * GIB, labels=hosts[0].labels, version=second)
+        engine.apply(HostChanged(host=grown))
         life(engine, second * SECOND, second * SECOND)
-    for i in range(3):
-        engine.apply(GuestLeft(uid=f"r{i}", at=6 * SECOND))
-    found = binds(engine.step(6 * SECOND))
-    assert found.keys() == {f"g{i}" for i in range(4)}
+    for name in small:
+        engine.apply(GuestLeft(uid=f"r-{name}", at=6 * SECOND))
+    found = binds(life(engine, 6 * SECOND, 6 * SECOND))
+    assert {uid for uid in found if not uid.startswith("s")} == {f"g{i}" for i in range(members)}
+    assert len(found) == members
 
 
 # -- those who may evict -----------------------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ __all__ = ["WaitIndex"]
 
 _ABOUT_OTHERS = frozenset({GuestAffinity.name, SpreadFilter.name, PortsFilter.name})
 _FEW = 64  # waiting pairs that are all looked at whenever guests move
-_PROMPT = 128  # members up to which a gang that may fit is tried at once; larger ones take milliseconds, and rest
 
 
 class WaitIndex:
@@ -133,16 +132,17 @@ class WaitIndex:
     def _wake_gangs(self, *, is_freed: bool) -> None:
         """Wake gangs that may have room; after a part of a quota was freed, all gangs.
 
-        Gangs that are cheap to try are tried at once. Otherwise guests of lower priority would get the room first.
+        Gangs that may have room are tried at once, or guests of lower priority would get the room first. A large gang
+        that is rejected again and again spends the share of its tenant (``search_shares``), which bounds each step.
         """
         state = self._state
         waiting = state.queue.guests_under(GANG_KEY)
         room = GangRoom(state)
         for name in waiting:
             key = name.removeprefix(GANG)
-            if room.may_fit(key) and len(state.gangs.pending(key)) <= _PROMPT:
+            if room.may_fit(key):
                 state.queue.activate_now(name)
-            elif is_freed or room.may_fit(key):
+            elif is_freed:
                 state.queue.wake_one(name, state.now)
 
     def _wake_nominated(self, rows: set[int]) -> None:
