@@ -45,11 +45,16 @@ class ApiLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GangRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Rules that a PodGroup does not contain: for a gang that lost members, and for one that finds no room."""
+    """Rules that a PodGroup does not contain.
+
+    They are for a gang that lost members, for one that finds no room, and for one without a priority of its own, which
+    takes that of its lowest or of its highest member.
+    """
 
     when_broken: Literal["keep", "prefer_repair", "release_after"] = "keep"
     release_after_s: float = 60.0
     head_of_line: Literal["skip", "reserve"] = "skip"
+    priority: Literal["lowest", "highest"] = "lowest"
 
 
 class ExtenderSettings(msgspec.Struct, frozen=True, kw_only=True):

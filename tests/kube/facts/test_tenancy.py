@@ -3,6 +3,7 @@
 import pytest
 
 from hostler.kube.api.resources import PRIORITY_CLASSES
+from hostler.kube.settings import GangRules
 from hostler.model import DecisionNote, Gang
 from hostler.model.notes import GANG_UNKNOWN
 from tests.kube.facts.cluster import (
@@ -207,3 +208,58 @@ def test_an_object_beats_a_group_of_annotations():
     assert event.gang.min_count == 2
     (event,) = cluster.drop(POD_GROUPS, "g", "default")
     assert event.gang.min_count == 4
+
+
+def test_group_maximum_keeps_further_members_waiting():
+    cluster = FactCluster()
+    cluster.nodes(node())
+    limited = group(count=2)
+    limited["metadata"]["annotations"] = {"hostler.dev/max-count": "3"}
+    (event,) = cluster.put(POD_GROUPS, limited)
+    assert (event.gang.min_count, event.gang.max_count) == (2, 3)
+    cluster.pods(*(pod(name, **IN_GROUP) for name in "abcd"))
+    assert kinds(cluster.engine.step(cluster.now)).count("Bind") == 3
+    (event,) = cluster.put(POD_GROUPS, group(count=2))
+    assert event.gang.max_count == 0
+    assert kinds(cluster.engine.step(cluster.now + 60 * SECOND)) == ["Bind"]
+
+
+@pytest.mark.parametrize("text", ["1", "many", "-3"])
+def test_group_with_a_bad_maximum_is_reported_and_no_gang(text):
+    cluster = FactCluster()
+    bad = group(count=2)
+    bad["metadata"]["annotations"] = {"hostler.dev/max-count": text}
+    assert cluster.put(POD_GROUPS, bad) == []
+    (problem,) = cluster.watched.problems().values()
+    assert "hostler.dev/max-count" in problem
+
+
+def test_annotated_group_with_a_maximum_leaves_the_rest_waiting():
+    cluster = FactCluster(seed_annotations=True)
+    cluster.nodes(node())
+    annotations = {"pod-group": "team", "pod-group-min": "2", "pod-group-max": "2"}
+    cluster.pods(*(pod(name, annotations=annotations) for name in "abc"))
+    assert cluster.watched.gangs["default/team"] == Gang(name="team", min_count=2, max_count=2)
+    assert kinds(cluster.engine.step(cluster.now)).count("Bind") == 2
+    assert cluster.pods(pod("d", annotations={**annotations, "pod-group-max": "some"})) == []
+    assert "not a number of pods" in cluster.view("d").problem
+
+
+def test_gang_takes_the_priority_of_its_highest_member_by_rule():
+    cluster = FactCluster(gangs=GangRules(priority="highest"))
+    cluster.put(POD_GROUPS, group(count=2))
+    *_, event = cluster.pods(pod(priority=3, **IN_GROUP))
+    assert event.gang.priority == 3
+    *_, event = cluster.pods(pod("b", priority=8, **IN_GROUP))
+    assert event.gang.priority == 8
+    assert cluster.view("a").problem == ""
+    left, changed = cluster.drop(PODS, "b", "default")
+    assert (type(left).__name__, changed.gang.priority) == ("GuestLeft", 3)
+
+
+def test_priority_of_a_group_object_wins_over_the_highest_member():
+    cluster = FactCluster(gangs=GangRules(priority="highest"))
+    (event,) = cluster.put(POD_GROUPS, group(priority=5))
+    assert event.gang.priority == 5
+    assert cluster.pods(pod(priority=8, **IN_GROUP)) == []
+    assert "is not that of its group" in cluster.view().problem

@@ -68,6 +68,10 @@ class GangsEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Literal["skip", "reserve"],
         means("A gang without room: others pass it, or it reserves the room that it waits for."),
     ] = "skip"
+    priority: Annotated[
+        Literal["lowest", "highest"],
+        means("Priority of a gang whose PodGroup gives none: that of its lowest, or of its highest member."),
+    ] = "lowest"
 
 
 class ManagedEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

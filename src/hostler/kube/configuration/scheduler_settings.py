@@ -54,6 +54,7 @@ def read_own(document: Document, *, lenient: bool = False) -> SchedulerSettings:
             when_broken=file.gangs.when_broken,
             release_after_s=seconds_of(document, ("gangs", "release_after"), file.gangs.release_after),
             head_of_line=file.gangs.head_of_line,
+            priority=file.gangs.priority,
         ),
         seed_annotations=file.seed_annotations,
         seed=file.seed,

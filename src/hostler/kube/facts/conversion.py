@@ -6,6 +6,7 @@ least the requests are counted. Used by ``pods``.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 import msgspec
@@ -20,7 +21,7 @@ from hostler.kube.facts.volume_terms import both
 from hostler.kube.facts.volumes import Needs, Volumes
 from hostler.manifests.objects.core import Pod
 from hostler.manifests.places import DEFAULT_NAMESPACE, check_name
-from hostler.manifests.pods.gangs import gang_named_by, has_seed_group, seed_group_min
+from hostler.manifests.pods.gangs import gang_named_by, has_seed_group, seed_group_max, seed_group_min
 from hostler.manifests.pods.gpus import gpu_indices
 from hostler.manifests.pods.guests import read_spec
 from hostler.manifests.pods.priorities import check_priority
@@ -63,14 +64,14 @@ class Conversion:
         except InputError:
             return ""
 
-    def member(self, pod: Pod) -> Member:
+    def member(self, pod: Pod, priority: int) -> Member:
         """Return a pod as a member of its group."""
         is_seed = self._seed_annotations and has_seed_group(pod)
-        try:
-            minimum = (seed_group_min(pod) or 0) if is_seed else 0
-        except InputError:
-            minimum = 0  # of a running pod; a pending one was rejected
-        return Member(scheduler_of(pod), is_seed, minimum)
+        minimum = maximum = 0
+        if is_seed:
+            with contextlib.suppress(InputError):  # of a running pod; a pending one was rejected
+                minimum, maximum = seed_group_min(pod) or 0, seed_group_max(pod) or 0
+        return Member(scheduler_of(pod), priority, is_seed, minimum, maximum)
 
     def pending(self, uid: str, pod: Pod) -> Guest:
         """Convert a pending pod; raise if it is invalid."""
@@ -78,6 +79,7 @@ class Conversion:
         group = gang_named_by(pod, _namespace(pod), seed_annotations=self._seed_annotations)
         if self._seed_annotations and has_seed_group(pod):
             seed_group_min(pod)
+            seed_group_max(pod)
         spec = check_spec(self._spec(uid, pod), self._names, uid)
         if group:
             problem = self._groups.why_unfit(group, uid, spec, scheduler_of(pod))

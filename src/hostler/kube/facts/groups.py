@@ -29,11 +29,13 @@ _BUILT_IN, _CRD = "scheduling.k8s.io", "scheduling.x-k8s.io"
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A member known to the engine: its scheduler, and the minimum that it gives for a group of annotations."""
+    """A member known to the engine: its scheduler, its priority, and the counts that it gives for its group."""
 
     scheduler: str
+    priority: int = 0
     is_seed: bool = False
     minimum: int = 0  # 0: none given
+    maximum: int = 0  # 0: none given
 
 
 class GroupBook:
@@ -84,7 +86,7 @@ class GroupBook:
             first = next(iter(members.values()))
         if first is not None and first.scheduler != scheduler:
             return f"members of group {key} name different schedulers: {first.scheduler} and {scheduler}"
-        gang = self.told.get(key)
+        gang = self._find_gang(key)
         if gang is not None and gang.priority is not None and gang.priority != spec.priority:
             return f"its priority {spec.priority} is not that of its group {key}, {gang.priority}"
         found = self._objects.get((_BUILT_IN, key))
@@ -160,13 +162,20 @@ class GroupBook:
         if not members or not minimum:
             return None
         namespace, _, name = key.partition("/")
-        return Gang(name=name, namespace=namespace, min_count=minimum)
+        maximum = max(member.maximum for member in members)
+        return Gang(name=name, namespace=namespace, min_count=minimum, max_count=maximum and max(maximum, minimum))
 
     def _with_rules(self, gang: Gang | None) -> Gang | None:
         """Add the rules that the configuration sets for all gangs."""
         rules = self._rules
-        return gang and msgspec.structs.replace(
+        if gang is None:
+            return None
+        priority = gang.priority
+        if priority is None and rules.priority == "highest":
+            priority = max((member.priority for member in self._members.get(gang.key, {}).values()), default=None)
+        return msgspec.structs.replace(
             gang,
+            priority=priority,
             when_broken=rules.when_broken,
             release_after_ns=int(rules.release_after_s * _SECOND),
             head_of_line=rules.head_of_line,

@@ -228,7 +228,7 @@ class PodBook:
             if len(self._specs) > self._spec_limit:
                 self._prune_specs()
         if guest.gang:
-            events += self._groups.enter(guest.gang, uid, self._conversion.member(pod), now)
+            events += self._groups.enter(guest.gang, uid, self._conversion.member(pod, guest.spec.priority), now)
 
     def _leave(self, uid: str, entry: PodEntry, events: list[Event], now: int) -> None:
         """Remove a pod from the engine, permanently."""

@@ -10,6 +10,7 @@ from typing import Literal
 
 from hostler.errors import InputError
 from hostler.manifests.objects.core import Pod
+from hostler.manifests.objects.metadata import Metadata
 from hostler.manifests.objects.policies import CrdPodGroup, PodGroup, PodGroupSpec, SchedulingPolicy
 from hostler.manifests.places import DEFAULT_NAMESPACE, ManifestNote, check_count, check_name, child, version_of
 from hostler.manifests.pods.priorities import UNKNOWN_CLASS, PriorityClasses, check_priority, may_preempt
@@ -17,13 +18,16 @@ from hostler.manifests.pods.unevaluated_fields import NOT_EVALUATED
 from hostler.model import Gang
 
 __all__ = [
-    "POD_GROUP_LABEL", "SEED_POD_GROUP_MIN", "gang_named_by", "has_seed_group", "read_crd_pod_group", "read_pod_group",
-    "seed_group_min",
+    "GROUP_MAX", "POD_GROUP_LABEL", "SEED_POD_GROUP_MAX", "SEED_POD_GROUP_MIN", "gang_named_by", "has_seed_group",
+    "read_crd_pod_group", "read_pod_group", "seed_group_max", "seed_group_min",
 ]  # fmt: skip
 
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 SEED_POD_GROUP = "pod-group"  # an annotation of the first scheduler, from which this project grew
-SEED_POD_GROUP_MIN = "pod-group-min"  # ours beside it: how many members must be there, which that one could not say
+# Ours beside it, for what that one could not say: how many members must be there, and how many are placed at most.
+SEED_POD_GROUP_MIN = "pod-group-min"
+SEED_POD_GROUP_MAX = "pod-group-max"
+GROUP_MAX = "hostler.dev/max-count"  # an annotation of a PodGroup; neither form has a field for a maximum
 
 # The words of the newest form, which are keys of an object, and of the one before it; in small letters.
 _DISRUPTIONS: dict[str, Literal["single", "all"]] = {
@@ -54,13 +58,31 @@ def has_seed_group(pod: Pod) -> bool:
 
 def seed_group_min(pod: Pod) -> int | None:
     """Return how many members a pod's group needs, from an annotation of the first scheduler; None if absent."""
-    text = pod.metadata.annotations.get(SEED_POD_GROUP_MIN)
+    return _annotated_count(pod.metadata, SEED_POD_GROUP_MIN)
+
+
+def seed_group_max(pod: Pod) -> int | None:
+    """Return how many members of a pod's group are placed at most, from an annotation beside it; None if absent."""
+    return _annotated_count(pod.metadata, SEED_POD_GROUP_MAX)
+
+
+def _annotated_count(metadata: Metadata, name: str) -> int | None:
+    text = metadata.annotations.get(name)
     if text is None:
         return None
-    path = child("metadata.annotations", SEED_POD_GROUP_MIN)
+    path = child("metadata.annotations", name)
     if not (text.isascii() and text.isdecimal() and len(text) <= 10):
         raise InputError(f"{path}: {text[:60]!r} is not a number of pods", hint='such as "4"')
     return check_count(int(text), path)
+
+
+def _max_count(metadata: Metadata, least: int) -> int:
+    """Return how many members of a group are placed at most; 0 means any number."""
+    most = _annotated_count(metadata, GROUP_MAX) or 0
+    if most and most < least:
+        path = child("metadata.annotations", GROUP_MAX)
+        raise InputError(f"{path}: {most} is below the minimum {least}", hint="raise it, or remove it for any number")
+    return most
 
 
 def read_pod_group(group: PodGroup, classes: PriorityClasses, place: str) -> tuple[Gang, tuple[ManifestNote, ...]]:
@@ -72,11 +94,13 @@ def read_pod_group(group: PodGroup, classes: PriorityClasses, place: str) -> tup
         "spec.parentCompositePodGroupName": bool(spec.parent_composite_pod_group_name),
         "spec.resourceClaims": bool(spec.resource_claims),
     }
+    least = _min_count(spec)
     gang = Gang(
         name=group.metadata.name,
         namespace=group.metadata.namespace or DEFAULT_NAMESPACE,
         version=version_of(group.metadata),
-        min_count=_min_count(spec),
+        min_count=least,
+        max_count=_max_count(group.metadata, least),
         priority=priority,
         topology=_topology(spec),
         disruption=_disruption(spec),
@@ -96,11 +120,13 @@ def read_crd_pod_group(group: CrdPodGroup, place: str) -> tuple[Gang, tuple[Mani
         "spec.scheduleTimeoutSeconds": group.spec.schedule_timeout_seconds is not None,
         "spec.minResources": bool(group.spec.min_resources),
     }
+    least = check_count(count, "spec.minMember")
     gang = Gang(
         name=group.metadata.name,
         namespace=group.metadata.namespace or DEFAULT_NAMESPACE,
         version=version_of(group.metadata),
-        min_count=check_count(count, "spec.minMember"),
+        min_count=least,
+        max_count=_max_count(group.metadata, least),
     )
     return gang, tuple(ManifestNote(place, field, NOT_EVALUATED) for field, is_given in fields.items() if is_given)
 
