@@ -287,6 +287,9 @@ def _compact_record(record: GuestRecord, codes: dict[Reason, int]) -> GuestRecor
 
 def _restore_record(record: GuestRecord, spec: GuestSpec, saved: Checkpoint) -> GuestRecord:
     """Return the record that ``_compact_record`` was given."""
+    guest = replace(record.guest, spec=spec)
+    if not record.counts and not record.note:  # as for most placed guests
+        return replace(record, guest=guest)
     reasons = tuple((saved.reasons[code], hosts) for code, hosts in record.counts)
     if saved.free_names is None:  # older checkpoints name selectors by their position in the spec
         decided = record.decided_spec or spec
@@ -294,15 +297,14 @@ def _restore_record(record: GuestRecord, spec: GuestSpec, saved: Checkpoint) -> 
             (about(reason, decided) if reason.plugin == HostAffinity.name else reason, hosts)
             for reason, hosts in reasons
         )
-    guest = replace(record.guest, spec=spec)
     return replace(record, guest=guest, reasons=reasons, counts=(), notes=_notes(record), note="")
 
 
 def _notes(record: GuestRecord) -> tuple[DecisionNote, ...]:
     """Return the notes of a record; checkpoints of older versions have texts."""
-    no_eviction_helps = DecisionNote(NO_EVICTION_HELPS)
     if not record.note:
         return record.notes
+    no_eviction_helps = DecisionNote(NO_EVICTION_HELPS)
     if record.note == note_text(no_eviction_helps):
         return (no_eviction_helps,)
     return (DecisionNote(RECORDED, said=record.note),)
