@@ -22,13 +22,12 @@ from starlette.applications import Starlette
 from hostler.control.access import Authenticator, Limiter
 from hostler.control.access.limits import RateLimits
 from hostler.control.access.listen_addresses import Address, allowed_names, check_listening, parse_listen
-from hostler.control.access.sessions import signing_secret
+from hostler.control.access.sessions import read_signing_secret, signing_secret
 from hostler.control.api.app import make_app
 from hostler.control.api.http_server import Tls, bind, check_files, make_server, url_of
 from hostler.control.api.requests.context import ServiceContext
 from hostler.control.api.requests.question_limits import EXPLAINED, QuestionLimits
-from hostler.control.api.requests.remote_log import RemoteLog
-from hostler.control.api.session_secret import refresh_signing_secret
+from hostler.control.api.requests.rejections import RemoteLog
 from hostler.control.api.startup import StartupApp, log_slow_start
 from hostler.control.books.answers.process import ProcessAnswerer
 from hostler.control.books.books import Books
@@ -42,11 +41,12 @@ from hostler.control.store import Database, open_database
 from hostler.control.store.history import lease
 from hostler.errors import HostlerError
 
-__all__ = ["ServiceOptions", "Tls", "check_files", "serve"]
+__all__ = ["ServiceOptions", "Tls", "check_files", "refresh_signing_secret", "serve"]
 
 _NOTE_USES_S = 30.0
 _LOAD_AFTER_S = 2.0
 _TURN_S = 0.0005
+_REREAD_SECRET_S = 5.0  # less than the 10 s within which what was revoked counts everywhere
 _OPENING = "the database is being opened"
 _COMPILING = "kernels are being compiled once, which may take a minute or two"
 _READING = "the log is being read, and missing kernels are being compiled"
@@ -237,3 +237,19 @@ def _raise_if_dead(done: Set[object], parts: dict[str, asyncio.Task[None]], stop
                 if isinstance(error, HostlerError):
                     raise error
                 raise RuntimeError(f"{name} ended") from error
+
+
+async def refresh_signing_secret(
+    context: ServiceContext, stopping: asyncio.Event, *, every_s: float = _REREAD_SECRET_S
+) -> None:
+    """Reread the secret now and then until ``stopping`` is set. Skipped if the database is not shared."""
+    if not context.database.is_shared:
+        await stopping.wait()
+    while not stopping.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(every_s):
+                await stopping.wait()
+        try:
+            context.signing = await context.database.read(read_signing_secret) or context.signing
+        except HostlerError as error:
+            context.tell(f"what sessions are signed with could not be read: {error.message}")

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from hostler.control.access.listen_addresses import parse_listen
 from hostler.control.api.http_server import Server, bind, make_server
-from hostler.control.api.requests.remote_log import RemoteLog
+from hostler.control.api.requests.rejections import RemoteLog
 from tests.wait import GIVE_UP_S, until
 
 

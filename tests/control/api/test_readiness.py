@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from hostler.control.api.requests.context import WriteProbe
 from hostler.control.api.requests.problems import problem
-from hostler.control.api.requests.write_probe import WriteProbe
 from hostler.control.store import open_database
 from hostler.control.store.errors import DatabaseFullError, DatabaseUnavailableError
 from hostler.control.store.history.log import touch

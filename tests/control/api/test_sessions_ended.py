@@ -9,7 +9,7 @@ import pytest
 
 from hostler.control.access.principals import Principal
 from hostler.control.access.sessions import open_session, renew_signing_secret, seal, signing_secret
-from hostler.control.api.session_secret import refresh_signing_secret
+from hostler.control.service import refresh_signing_secret
 from tests.control.api.service_in_process import InProcessService, fake_random, open_service
 from tests.control.postgres import PostgresServer
 from tests.wait import GIVE_UP_S

@@ -10,7 +10,7 @@ import httpx
 import pytest
 import uvicorn
 
-from hostler.control.api.connections import timed_protocol
+from hostler.control.api.http_server import timed_protocol
 from hostler.control.api.requests.open_streams import Streams, TooManyStreamsError
 from hostler.control.settings import ControlSettings
 from hostler.web.routes import mount

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from hostler.control.access.listen_addresses import parse_listen
-from hostler.control.api.connections import MOST_HEAD, timed_protocol
-from hostler.control.api.http_server import Server, bind, make_server
+from hostler.control.api.http_server import MOST_HEAD, Server, bind, make_server, timed_protocol
 from tests.control.api.service_in_process import InProcessService, open_service
 from tests.wait import GIVE_UP_S
 

@@ -7,7 +7,7 @@ import threading
 
 import msgspec
 
-from hostler.control.api.requests.write_probe import WriteProbe
+from hostler.control.api.requests.context import WriteProbe
 from hostler.control.books.waiting_vms import PlacementWaits
 from hostler.control.store import open_database
 from hostler.control.store.history.log import StoredEntry

@@ -9,12 +9,11 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from hostler.control.client.answer_bounds import read_lines
 from hostler.control.client.client import Client
 from hostler.control.client.errors import AnswerError, ServerUnavailableError, UnreachableError
-from hostler.control.client.pages import list_items
+from hostler.control.client.responses import read_lines
 from hostler.control.client.server_target import ServerTarget
-from hostler.control.client.wire import Wire
+from hostler.control.client.wire import Wire, list_items
 from hostler.control.schemas import Page
 from tests.control.client.scripted_server import ScriptedAnswer, scripted_server
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from hostler.control.client.client import Client
-from hostler.control.client.events import StreamMessage, read_messages
+from hostler.control.client.responses import StreamMessage, read_messages
 from hostler.control.client.server_target import ServerTarget
 from tests.control.client.scripted_server import ScriptedAnswer, scripted_server
 

@@ -12,8 +12,7 @@ from types import TracebackType
 
 import httpx
 
-from hostler.control.client.answer_bounds import read_lines
-from hostler.control.client.events import read_messages
+from hostler.control.client.responses import read_lines, read_messages
 from hostler.control.client.server_target import ServerTarget
 from hostler.control.client.wire import Wire
 from hostler.errors import HostlerError

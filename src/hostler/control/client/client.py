@@ -5,6 +5,8 @@
     with Client(resolve_target(TargetOptions())) as client:
         changed = client.vms.create(VmCreate(name="web-0", spec=VmSpec(cpu=2, memory="4Gi")))
         client.wait(changed.operation.id, 60)
+
+Calls for VMs are in ``vms``, those for projects, quotas, reservations and gangs in ``tenancy``.
 """
 
 from __future__ import annotations
@@ -12,25 +14,149 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
+from typing import Literal
 
 import httpx
 import msgspec
 
-from hostler.control.client.access import Keys, Tokens
-from hostler.control.client.answer_bounds import read_lines
 from hostler.control.client.errors import UNREADABLE, AnswerError
-from hostler.control.client.events import read_messages
-from hostler.control.client.hosts import Hosts
-from hostler.control.client.pages import list_items
+from hostler.control.client.responses import read_lines, read_messages
 from hostler.control.client.server_target import ServerTarget
 from hostler.control.client.tenancy import check_project, gangs, projects, quotas, reservations
 from hostler.control.client.vms import Vms, split_name
-from hostler.control.client.wire import PAGE, Query, Wire, path_of
-from hostler.control.schemas import Event, Operation, Page, Policies, Whoami
+from hostler.control.client.wire import PAGE, Query, Wire, list_items, path_of
+from hostler.control.schemas import (
+    AllowTeardown,
+    Confirm,
+    Event,
+    Host,
+    HostEdit,
+    Key,
+    KeyCreate,
+    KeyMade,
+    KeyRotate,
+    Operation,
+    Page,
+    Policies,
+    Scheduling,
+    Token,
+    TokenCreate,
+    TokenMade,
+    Whoami,
+)
 
-__all__ = ["Client"]
+__all__ = ["Client", "HostVerb", "Hosts", "Keys", "Tokens"]
+
+HostVerb = Literal["cordon", "uncordon", "drain", "undrain"]
+
+
+class Hosts:
+    """Calls for hosts. Each host is named by its name or id."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def list(self, *, state: str = "", limit: int = 0) -> Iterator[Host]:
+        """Return the hosts, page by page."""
+        return list_items(self._wire, "/v1/hosts", Page[Host], {"state": state}, limit=limit)
+
+    def get(self, host: str) -> Host:
+        """Return a host. If it is draining, the VMs that cannot leave are included."""
+        return self._wire.read(path_of("hosts", host), Host)
+
+    def scheduling(self, host: str) -> Scheduling:
+        """Return the view of a host for schedulers."""
+        return self._wire.read(path_of("hosts", host, "scheduling"), Scheduling)
+
+    def act(self, host: str, verb: HostVerb) -> Host:
+        """Cordon, drain, uncordon or undrain a host."""
+        return self._wire.change("POST", path_of("hosts", host, verb), Host)
+
+    def force_offline(self, host: str, *, confirm: str) -> Host:
+        """Treat a host as offline at once; its VMs stay assigned to it."""
+        return self._confirmed(host, "force-offline", confirm)
+
+    def confirm_dead(self, host: str, *, confirm: str) -> Host:
+        """Confirm that nothing runs on a host, so that its VMs may start elsewhere."""
+        return self._confirmed(host, "confirm-dead", confirm)
+
+    def allow_teardown(self, host: str, count: int) -> Host:
+        """Let a host remove many VMs at once."""
+        body = AllowTeardown(confirm=count)
+        return self._wire.change("POST", path_of("hosts", host, "allow-teardown"), Host, body=body)
+
+    def rotate_credential(self, host: str) -> Host:
+        """Give a host's agent a new credential, at its next report."""
+        return self._wire.change("POST", path_of("hosts", host, "rotate-credential"), Host)
+
+    def revoke_credential(self, host: str) -> Host:
+        """Revoke the credential of a host's agent; its VMs keep running."""
+        return self._wire.change("POST", path_of("hosts", host, "revoke-credential"), Host)
+
+    def edit(self, host: str, edit: HostEdit, *, version: str = "") -> Host:
+        """Change labels, taints, overcommitment or reserve."""
+        return self._wire.change("PATCH", path_of("hosts", host), Host, body=edit, version=version)
+
+    def delete(self, host: str, *, confirm: str) -> None:
+        """Delete a host."""
+        self._wire.remove(path_of("hosts", host), {"confirm": confirm})
+
+    def _confirmed(self, host: str, verb: str, name: str) -> Host:
+        return self._wire.change("POST", path_of("hosts", host, verb), Host, body=Confirm(confirm=name))
+
 
 _POLL_S = 20.0  # of one long poll: shorter than what proxies in between allow
+
+
+class Tokens:
+    """Calls for tokens with which hosts join. A secret is returned once, when it is created."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def create(self, wish: TokenCreate) -> TokenMade:
+        """Create a token."""
+        return self._wire.change("POST", "/v1/tokens", TokenMade, body=wish, is_once=True)
+
+    def list(self) -> Iterator[Token]:
+        """Return the tokens, without their secrets."""
+        return list_items(self._wire, "/v1/tokens", Page[Token])
+
+    def revoke(self, token: str) -> None:
+        """Revoke a token."""
+        self._wire.remove(path_of("tokens", token))
+
+
+class Keys:
+    """Calls for API keys. A secret is returned once, when it is created."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def create(self, wish: KeyCreate) -> KeyMade:
+        """Create a key."""
+        return self._wire.change("POST", "/v1/keys", KeyMade, body=wish, is_once=True)
+
+    def list(self, *, project: str = "") -> Iterator[Key]:
+        """Return the keys, without their secrets."""
+        return list_items(self._wire, "/v1/keys", Page[Key], {"project": project})
+
+    def rotate(self, key: str, *, overlap_s: int = 0) -> KeyMade:
+        """Create a key that replaces another one, which stays valid for the overlap."""
+        body = KeyRotate(overlap_s=overlap_s)
+        return self._wire.change("POST", path_of("keys", key, "rotate"), KeyMade, body=body, is_once=True)
+
+    def confirm(self, key: str) -> Key:
+        """Accept a key again after a restore."""
+        return self._wire.change("POST", path_of("keys", key, "confirm"), Key, is_once=True)
+
+    def revoke(self, key: str) -> None:
+        """Revoke a key."""
+        self._wire.remove(path_of("keys", key))
+
+    def end_sessions(self) -> None:
+        """End every session of the dashboard."""
+        self._wire.remove(path_of("sessions"))
 
 
 class Client:

@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from hostler.control.client.errors import NotAllowedError, ServerNotFoundError
-from hostler.control.client.pages import list_items
-from hostler.control.client.wire import Wire, path_of
+from hostler.control.client.wire import Wire, list_items, path_of
 from hostler.control.schemas import (
     Gang,
     GangCreate,

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from hostler.control.client.pages import list_items
 from hostler.control.client.tenancy import check_project
-from hostler.control.client.wire import Wire, path_of
+from hostler.control.client.wire import Wire, list_items, path_of
 from hostler.control.schemas import (
     Candidates,
     CandidatesAsked,

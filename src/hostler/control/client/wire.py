@@ -3,7 +3,7 @@
 A request that never reached the server is repeated, and so is one that the server put off (429, 503 with Retry-After).
 A lost response is requested again if that changes nothing: for reads, and for changes with an idempotency key, which
 the server answers the second time as the first. If http was used instead of https or the other way round, the error
-says so.
+says so. Lists are fetched page by page, as they are read.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
 import msgspec
 
 from hostler._version import __version__
-from hostler.control.client.answer_bounds import UNENCODED, read_body
 from hostler.control.client.errors import (
     UNREADABLE,
     AnswerError,
@@ -31,9 +30,21 @@ from hostler.control.client.errors import (
     error_for_problem,
     read_problem,
 )
+from hostler.control.client.responses import UNENCODED, read_body
 from hostler.control.client.server_target import ServerTarget, tls_context
+from hostler.control.schemas import Page
 
-__all__ = ["IDEMPOTENCY_HEADER", "HttpAnswer", "Query", "Wire", "is_not_tls", "other_scheme", "path_of", "speaks_tls"]
+__all__ = [
+    "IDEMPOTENCY_HEADER",
+    "HttpAnswer",
+    "Query",
+    "Wire",
+    "is_not_tls",
+    "list_items",
+    "other_scheme",
+    "path_of",
+    "speaks_tls",
+]
 
 T = TypeVar("T")
 Query = Mapping[str, str | int | Sequence[str] | None]
@@ -51,6 +62,7 @@ _LONGEST_PAUSE_S = 30.0  # a longer Retry-After is reported to the caller instea
 _PUT_OFF = (429, 503)
 _FINAL = ("no_available_agents",)  # a 503 that is the answer to a question, and no reason to ask again
 _READING = ("GET", "HEAD")
+_MOST_EMPTY = 250  # pages in a row: what a filter leaves out may fill some
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
@@ -291,3 +303,29 @@ def speaks_tls(server: str) -> bool:
             return True
     except OSError:
         return False
+
+
+def list_items(
+    wire: Wire, path: str, page: type[Page[T]], query: Query | None = None, *, limit: int = 0
+) -> Iterator[T]:
+    """Yield the items of a list; at most ``limit`` unless that is 0."""
+    asked: dict[str, Any] = {**(query or {}), "limit": min(limit, wire.page) if limit else wire.page}
+    left = limit or -1
+    seen: set[str] = set()
+    empty = 0
+    while True:
+        answer = wire.read(path, page, asked)
+        empty = 0 if answer.items else empty + 1
+        for item in answer.items:
+            yield item
+            left -= 1
+            if not left:
+                return
+        if not answer.next:
+            return
+        if answer.next in seen or empty > _MOST_EMPTY:
+            raise AnswerError(
+                f"the server's list of {path} does not end", hint="is this the address of a control plane?"
+            )
+        seen.add(answer.next)
+        asked["after"] = answer.next

@@ -31,7 +31,7 @@ from hostler.errors import HostlerError, InputError
 from hostler.model.vocabulary import plural
 
 if TYPE_CHECKING:
-    from hostler.control.client.hosts import HostVerb
+    from hostler.control.client.client import HostVerb
     from hostler.control.schemas import Host
 
 __all__ = [

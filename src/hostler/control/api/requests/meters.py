@@ -44,7 +44,7 @@ METRICS = MetricTable(
         "Attempts of agents that report here to apply orders, by outcome.",
         ("outcome",),
     ),
-    # Read at each scrape, by ``metrics``.
+    # Read at each scrape, by ``routes.health``.
     MetricSpec("gauge", "vms", "VMs by state.", ("state",)),
     MetricSpec(
         "gauge",

@@ -15,6 +15,7 @@ import msgspec
 from starlette.requests import Request
 
 from hostler.control.access.errors import UnauthenticatedError
+from hostler.control.access.limits import Limiter, Rate, RateLimits, address_block
 from hostler.control.access.secrets import bearer_of, parse_secret, redact
 from hostler.control.api.requests.problems import status_of
 from hostler.control.fleet.times import wait
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RejectedRequests",
     "RejectionLog",
+    "RemoteLog",
     "count_rejected_request",
     "count_rejection",
     "ended_key",
@@ -43,6 +45,7 @@ _ENDED = ("expired", "revoked", "unconfirmed")  # keys that we know, and that op
 _EVERY_S = 60.0
 _MOST = 1000  # callers and reasons that are told apart between two writes
 _MOST_DEEDS = 10  # of one caller for one reason
+_LINES = Rate(20)  # enough to see the pattern; metrics count all of them
 
 
 class RejectedRequests(msgspec.Struct, kw_only=True):
@@ -176,3 +179,20 @@ def _known_actor(request: Request, error: HostlerError, door: str) -> str:
         return f"credential:{parse_secret(secret, 'credential').id}"
     except UnauthenticatedError:
         return ""
+
+
+class RemoteLog:
+    """Log lines about unauthenticated clients, limited per address, because their requests cost them nothing.
+
+    ``now`` returns nanoseconds.
+    """
+
+    def __init__(self, tell: Callable[[str], None], now: Callable[[], int]) -> None:
+        self._tell = tell
+        self._now = now
+        self._lines = Limiter(RateLimits(reads=_LINES))
+
+    def tell(self, line: str, remote: str) -> None:
+        """Write a line about a client's address, unless that address had too many lines lately."""
+        if not self._lines.take(address_block(remote), self._now(), is_change=False):
+            self._tell(line)

@@ -1,13 +1,17 @@
-"""Creating a VM. A VM that must be placed at once waits for its decision and is rejected if there is no room."""
+"""Creating a VM, and waiting for the results of changes: a decision, or the end of an operation.
+
+A VM that must be placed at once waits for its decision and is rejected if there is no room.
+"""
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import msgspec
 
 from hostler.control.api.requests.call import ApiCall, new_id
-from hostler.control.api.routes.outcomes import is_rejected, wait_for_decision
+from hostler.control.books import ledger
 from hostler.control.books.books import NoLeaderError
 from hostler.control.books.ledger import StoredVm
 from hostler.control.books.waiting_vms import QUOTA_FULL
@@ -18,12 +22,16 @@ from hostler.control.services.explanations.what_ifs import guest_facts
 from hostler.control.services.hosts import unavailable_hosts
 from hostler.control.services.visible_names import readable
 from hostler.control.services.vms import vm_changes
-from hostler.control.services.vms.vm_views import show_vm
+from hostler.control.services.vms.gangs import with_stopped_members
+from hostler.control.services.vms.vm_views import show_operation, show_vm
 from hostler.control.store import Connection
 from hostler.control.store.rows import operations
+from hostler.control.vms.state import Vm
 from hostler.errors import HostlerError
 
-__all__ = ["create_or_reject"]
+__all__ = ["create_or_reject", "wait_for_operation"]
+
+_LOOK_S = 5.0  # polls in case a notice gets lost
 
 
 async def create_or_reject(call: ApiCall, asked: VmCreate) -> VmChanged:
@@ -73,14 +81,14 @@ async def _write_if_led(call: ApiCall, asked: VmCreate) -> VmChanged:
 
 async def _place_or_reject(call: ApiCall, asked: VmCreate, changed: VmChanged) -> VmChanged:
     identity = changed.vm.id
-    stored = await wait_for_decision(call, identity)
+    stored = await _wait_for_decision(call, identity)
     if stored is None:
         stored = await call.write(lambda connection: vm_changes.give_up(connection, identity, call.caller))
         if stored.vm.is_gone:
             await _fail(call, changed.operation.id, "no decision in time")
             hint = "try again; if it happens again, check which replica leads"
             raise NoDecisionError(f"no decision within {call.context.settings.verdict_s:g} s", hint=hint)
-    if is_rejected(stored.vm):
+    if _is_rejected(stored.vm):
         await _fail(call, changed.operation.id, stored.vm.why)
         raise await _rejection(call, asked, stored)
     return msgspec.structs.replace(changed, vm=show_vm(stored))
@@ -119,3 +127,43 @@ async def _fail(call: ApiCall, operation: str, why: str) -> None:
         await call.write(work)
     except HostlerError as error:
         call.context.tell(f"request {call.request_id}: {error.message}")
+
+
+async def wait_for_operation(call: ApiCall, changed: VmChanged, wait_s: float) -> VmChanged:
+    """Return a change when its operation has ended, or when the time is over."""
+    if wait_s <= 0 or changed.operation.state != "pending":
+        return changed
+
+    def look(connection: Connection) -> VmChanged:
+        row = operations.get(connection, changed.operation.id)
+        stored = ledger.load(connection, changed.vm.id)
+        gathers = with_stopped_members(connection, call.context.books.gathers)
+        return VmChanged(vm=show_vm(stored, gathers), operation=show_operation(row))
+
+    end = time.monotonic() + wait_s
+    with call.context.books.watch("vm", changed.vm.id) as news:
+        while True:
+            changed = await call.read(look)
+            left = end - time.monotonic()
+            if changed.operation.state != "pending" or left <= 0 or call.context.stopping.is_set():
+                return changed
+            await news.wait(min(left, _LOOK_S))
+
+
+async def _wait_for_decision(call: ApiCall, identity: str) -> StoredVm | None:
+    """Return a VM as soon as it is decided or gone; None if there is no decision in time."""
+    end = time.monotonic() + call.context.settings.verdict_s
+    with call.context.books.watch("vm", identity) as news:
+        while True:
+            stored = await call.read(lambda connection: ledger.load(connection, identity))
+            if not stored.vm.is_undecided:
+                return stored
+            left = end - time.monotonic()
+            if left <= 0 or call.context.stopping.is_set():
+                return None
+            await news.wait(min(left, _LOOK_S))
+
+
+def _is_rejected(vm: Vm) -> bool:
+    """Return whether a VM is gone because it was to be placed at once and no host had room."""
+    return vm.is_gone and vm.fails_unplaced and bool(vm.why)

@@ -24,8 +24,7 @@ from hostler.control.api.routes.lists import (
     read_labels,
 )
 from hostler.control.api.routes.operations import read_events
-from hostler.control.api.routes.outcomes import wait_for_operation
-from hostler.control.api.routes.vm_creation import create_or_reject
+from hostler.control.api.routes.vm_creation import create_or_reject, wait_for_operation
 from hostler.control.books import ledger
 from hostler.control.schemas import Event, Migrate, Nothing, Page, Start, Vm, VmChanged, VmCreate, VmEdit
 from hostler.control.services.explanations.vm_explanations import answer_decision

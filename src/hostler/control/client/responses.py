@@ -1,20 +1,22 @@
-"""Limits for responses: a response that never ends, or is larger than any of a control plane, is rejected.
+"""Bodies of responses, read as they arrive: within limits, as a whole, as lines, or as server-sent events.
 
-Responses are read as they arrive. Content encodings are not requested and not accepted, because a few bytes could
-expand to gigabytes.
+A response that never ends, or is larger than any of a control plane, is rejected. Content encodings are not requested
+and not accepted, because a few bytes could expand to gigabytes. Events have the format of the web standard (fields
+``id``, ``event``, ``data``, ``retry``; a blank line ends a message).
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import httpx
+import msgspec
 
 from hostler.control.client.errors import AnswerError
 
-__all__ = ["LONGEST_LINE", "UNENCODED", "check_size", "read_body", "read_lines"]
+__all__ = ["LONGEST_LINE", "UNENCODED", "StreamMessage", "check_size", "read_body", "read_lines", "read_messages"]
 
 UNENCODED = "identity"
 LONGEST_ANSWER = 64 * 2**20
@@ -61,3 +63,33 @@ def _check_encoding(response: httpx.Response) -> None:
     encoding = response.headers.get("Content-Encoding", UNENCODED)
     if encoding.strip().lower() != UNENCODED:
         raise AnswerError(f"the server's answer is encoded ({encoding}), which was not requested", hint=_HINT)
+
+
+class StreamMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message; ``id`` is the last id of the stream, even if this message has none."""
+
+    data: str
+    id: str = ""
+    event: str = "message"
+
+
+def read_messages(lines: Iterable[str]) -> Iterator[StreamMessage]:
+    """Parse messages from lines without line ends. An incomplete last message is dropped."""
+    data: list[str] = []
+    event, last, size = "", "", 0
+    for line in lines:
+        size = size + len(line) if line else 0
+        check_size(size, LONGEST_LINE)
+        if not line:
+            if data:
+                yield StreamMessage(data="\n".join(data), id=last, event=event or "message")
+            data, event = [], ""
+            continue
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
+            data.append(value)
+        elif name == "event":
+            event = value
+        elif name == "id" and "\0" not in value:
+            last = value
