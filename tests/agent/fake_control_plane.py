@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from hostler.agent.connection.transport import ServerResponse
+from hostler.agent.connection.link import ServerResponse
 from hostler.agent.messages import (
     JOIN_PATH,
     ORDERS_PATH,

@@ -12,8 +12,8 @@ from hostler.agent.core.reports import reports
 from hostler.agent.core.state import Action, ActionOutcome, Record
 from hostler.agent.driver import DriverError
 from hostler.agent.drivers.fake import FakeDriver
-from hostler.agent.executor import perform
 from hostler.agent.messages import Orders, VmReport
+from hostler.agent.worker import perform
 
 SECOND = 1_000_000_000
 

@@ -6,8 +6,12 @@ import asyncio
 
 import pytest
 
-from hostler.agent.connection.link import AgentRejectedError, ControlPlaneBusyError, MessageRejectedError
-from hostler.agent.connection.transport import ServerResponse
+from hostler.agent.connection.link import (
+    AgentRejectedError,
+    ControlPlaneBusyError,
+    MessageRejectedError,
+    ServerResponse,
+)
 from hostler.agent.messages import JOIN_PATH, REGISTER_PATH, HostSize, Order
 from hostler.agent.simulated_fleet import FleetPlan, SimulatedFleet, tokens_from_list, tokens_from_server
 from hostler.errors import InputError

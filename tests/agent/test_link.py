@@ -17,9 +17,9 @@ from hostler.agent.connection.link import (
     ControlPlaneBusyError,
     Link,
     MessageRejectedError,
+    ServerResponse,
     longest_pause_s,
 )
-from hostler.agent.connection.transport import ServerResponse
 from hostler.agent.messages import HostSize, Joined, Orders, Register, Registered, Report
 from hostler.errors import InputError
 from hostler.runtime.backoff import Backoff

@@ -10,7 +10,7 @@ import pytest
 
 _PROGRAM = """
 import os, resource, sys
-from hostler.agent.watchdog.priority import claim_priority
+from hostler.agent.supervision import claim_priority
 if sys.argv[1]:
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (2**16, 2**16))
     os.setgroups([])

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from hostler.agent.connection.transport import ServerResponse
+from hostler.agent.connection.link import ServerResponse
 from hostler.agent.messages import JOIN_PATH, ORDERS_PATH, REGISTER_PATH, Join, Registered
 from hostler.runtime.transport import Request
 from tests.agent.fake_control_plane import FakeControlPlane

@@ -15,11 +15,11 @@ from hostler.agent.core.reports import ReportContent, difference
 from hostler.agent.core.state import Action, DriverVerb
 from hostler.agent.driver import BlockedError, DriverError, PermanentError, UnsupportedError
 from hostler.agent.drivers.fake import FakeDriver
-from hostler.agent.executor import perform, trouble_of
 from hostler.agent.manifest import FileManifest, ManifestError, MemoryManifest
 from hostler.agent.messages import Departed, HostSize, Order, VmReport
 from hostler.agent.process import Agent
 from hostler.agent.settings import AgentSettings
+from hostler.agent.worker import perform, trouble_of
 from hostler.kube.memory.virtual_time import SimClock, run_simulation
 from tests.agent.fake_control_plane import TOKEN, FakeControlPlane
 from tests.async_tests import run_with

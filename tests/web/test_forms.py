@@ -14,7 +14,7 @@ from hostler.control.services.vms import vm_changes
 from hostler.control.store.rows.vms import VmFilter
 from hostler.control.store.rows.vms import list_page as list_vms
 from hostler.control.vms.state import Vm
-from hostler.web.pages.vm_form import DiskForm, VmForm, field_of_problem, read_vm_form, request_of
+from hostler.web.pages.vm_creation import DiskForm, VmForm, field_of_problem, read_vm_form, request_of
 from tests.wait import GIVE_UP_S
 from tests.web.conftest import OpenWindow, Window
 from tests.web.service_in_thread import WebService

@@ -28,9 +28,8 @@ from hostler.agent.driver import Driver
 from hostler.agent.manifest import Manifest
 from hostler.agent.messages import SPOKEN, Orders, Register, Registered, Tries
 from hostler.agent.settings import AgentSettings
-from hostler.agent.try_counts import tries_since
 from hostler.agent.watchdog.watchdog import LeaseFile, WatchdogLease
-from hostler.agent.worker import HostWorker
+from hostler.agent.worker import HostWorker, tries_since
 from hostler.errors import HostlerError, UnavailableError
 from hostler.runtime.backoff import Backoff
 from hostler.runtime.tasks import run_parts

@@ -18,8 +18,7 @@ import msgspec
 
 from hostler.agent.boot import boot_id, boottime_ns
 from hostler.agent.connection.credentials import CredentialFile, CredentialStore, MemoryCredentials
-from hostler.agent.connection.link import PAUSES, ControlPlaneBusyError, Link, MessageRejectedError
-from hostler.agent.connection.transport import AgentTransport
+from hostler.agent.connection.link import PAUSES, AgentTransport, ControlPlaneBusyError, Link, MessageRejectedError
 from hostler.agent.drivers.fake import DEEDS, FakeDriver, FakeWires, Fault
 from hostler.agent.manifest import FileManifest, Manifest, MemoryManifest
 from hostler.agent.messages import HostSize

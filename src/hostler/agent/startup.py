@@ -21,8 +21,13 @@ import msgspec
 from hostler.agent.boot import boot_id, boottime_ns
 from hostler.agent.connection.credentials import CredentialFile
 from hostler.agent.connection.http import HttpTransport
-from hostler.agent.connection.link import AgentRejectedError, Link, ProtocolOutdatedError
-from hostler.agent.connection.transport import AgentTransport, ServerResponse
+from hostler.agent.connection.link import (
+    AgentRejectedError,
+    AgentTransport,
+    Link,
+    ProtocolOutdatedError,
+    ServerResponse,
+)
 from hostler.agent.driver import Driver, DriverError
 from hostler.agent.drivers.fake import FakeDriver, Fault
 from hostler.agent.manifest import FileManifest

@@ -1,4 +1,4 @@
-"""The hands of an agent: keeps the core's state, makes records durable, and runs one lane per VM on the driver.
+"""The host side of an agent: keeps the core's state, makes records durable, and runs one lane per VM on the driver.
 
 Order of things, on which everything after a crash depends: the core says what to do, the lanes are taken, the records
 are safe on disk, and only then the driver acts. Used by ``process``.
@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Literal
 
 import msgspec
 
@@ -25,16 +26,14 @@ from hostler.agent.core import decisions
 from hostler.agent.core.plan import plan
 from hostler.agent.core.reports import ReportContent, gone, reports, taken, unavailable, unknown, unknown_left_out
 from hostler.agent.core.state import NEVER, Action, ActionOutcome, AgentState, DriverVerb, Record
-from hostler.agent.driver import Driver, ObservedVm
-from hostler.agent.executor import perform
+from hostler.agent.driver import BlockedError, Driver, DriverError, ObservedVm, PermanentError
 from hostler.agent.manifest import Manifest, ManifestError
 from hostler.agent.messages import HostSize, Orders, Tries, Trouble
 from hostler.agent.settings import AgentSettings
-from hostler.agent.try_counts import count_try
-from hostler.errors import HostlerError
+from hostler.errors import HostlerError, InternalError
 from hostler.telemetry.log import Log
 
-__all__ = ["HostWorker", "RepeatedLines"]
+__all__ = ["HostWorker", "RepeatedLines", "perform", "tries_since", "trouble_of"]
 
 
 class RepeatedLines:
@@ -304,7 +303,7 @@ class HostWorker:
         self._end(action, outcome)
 
     def _end(self, action: Action, outcome: ActionOutcome) -> None:
-        self.tries = count_try(self.tries, outcome.trouble)
+        self.tries = _count_try(self.tries, outcome.trouble)
         self._become(decisions.after_outcome(self.state, action, outcome, self._clock()))
 
     def _log_trouble(self, action: Action, trouble: Trouble | None) -> None:
@@ -342,3 +341,78 @@ class HostWorker:
     @staticmethod
     def _ns(seconds: float) -> int:
         return int(seconds * _SECOND)
+
+
+def _count_try(tries: Tries, trouble: Trouble | None) -> Tries:
+    """Return the counts with one more try."""
+    kind = trouble.kind if trouble is not None else "done"
+    return msgspec.structs.replace(tries, **{kind: getattr(tries, kind) + 1})
+
+
+def tries_since(told: Tries, now: Tries) -> Tries | None:
+    """Return the tries since the last report; None if there are none."""
+    kinds = Tries.__struct_fields__
+    return Tries(**{kind: getattr(now, kind) - getattr(told, kind) for kind in kinds}) if now != told else None
+
+
+async def perform(driver: Driver, action: Action, *, grace_s: float, timeout_s: float | None = None) -> ActionOutcome:
+    """Carry out an action on a driver within its time. Errors become troubles; only a cancellation is raised."""
+    try:
+        if timeout_s is None:
+            return await _call(driver, action, grace_s)
+        async with asyncio.timeout(timeout_s + grace_s):
+            return await _call(driver, action, grace_s)
+    except Exception as error:  # a driver's bug must not end the agent that keeps the other VMs
+        return ActionOutcome(trouble=trouble_of(error, action))
+
+
+def trouble_of(error: Exception, action: Action) -> Trouble:
+    """Classify a failure."""
+    if isinstance(error, DriverError):
+        return Trouble(kind=_kind_of(error), code=error.code, message=error.message, hint=error.hint)
+    if isinstance(error, TimeoutError):
+        message = f"{action.verb} of {action.vm} took too long and was given up"
+        return Trouble(kind="transient", code="driver_timeout", message=message, hint="it is tried again")
+    return Trouble(
+        kind="transient",
+        code="driver_broke",
+        message=f"{action.verb} of {action.vm} broke: {type(error).__name__}: {error}",
+        hint="please report it; it is tried again",
+    )
+
+
+def _kind_of(error: DriverError) -> Literal["transient", "permanent", "blocked"]:
+    if isinstance(error, BlockedError):
+        return "blocked"
+    return "permanent" if isinstance(error, PermanentError) else "transient"
+
+
+async def _call(driver: Driver, action: Action, grace_s: float) -> ActionOutcome:
+    vm, order = action.vm, action.order
+    if action.verb is DriverVerb.FORGET:
+        return ActionOutcome()
+    if order is None:
+        raise InternalError(f"{action.verb} of {vm} without an order")
+    match action.verb:
+        case DriverVerb.CREATE:
+            await driver.create(order)
+        case DriverVerb.START:
+            await driver.start(vm)
+        case DriverVerb.STOP | DriverVerb.RESTART:
+            await driver.stop(vm, grace_s=grace_s)
+        case DriverVerb.PAUSE:
+            await driver.pause(vm)
+        case DriverVerb.RESUME:
+            await driver.resume(vm)
+        case DriverVerb.RESIZE:
+            await driver.resize(vm, order)
+        case DriverVerb.DELETE:
+            # What makes way for the same VM must not take its disks with it.
+            await driver.delete(vm, keeps_shared=order.keeps_shared or order.power != "absent")
+        case DriverVerb.AWAIT_LANDING:
+            return ActionOutcome(landing=await driver.await_landing(order))
+        case DriverVerb.SEND:
+            if action.landing is None:
+                raise InternalError(f"no target is known for {vm}")
+            await driver.send(vm, action.landing)
+    return ActionOutcome()

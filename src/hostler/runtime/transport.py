@@ -1,7 +1,7 @@
 """The interface between our code and the network: one request in, one answer out.
 
 A transport carries the calls of one kind of client: calls to API servers of Kubernetes answer with streams
-(``kube.api.client``), those of agents with whole bodies (``agent.connection.transport``). Each has one implementation
+(``kube.api.client``), those of agents with whole bodies (``agent.connection.link``). Each has one implementation
 on HTTP and one in memory that can play every fault.
 
 Invariant: the sender says how long it waits; if no answer comes, the transport says whether the server may have acted.

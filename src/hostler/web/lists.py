@@ -21,7 +21,7 @@ from hostler.control.store.rows import hosts, vms
 from hostler.control.store.rows.versioned_rows import RowPage
 from hostler.control.store.rows.vms import VmFilter
 from hostler.control.vms.state import State
-from hostler.web.fields import pairs_of
+from hostler.web.request_forms import pairs_of
 
 __all__ = ["STATES", "EventPage", "VmListFilter", "VmListPage", "list_events_before", "list_vms", "project_names"]
 

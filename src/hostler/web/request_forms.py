@@ -1,4 +1,4 @@
-"""What goes with every answer, and how forms are read."""
+"""What goes with every answer, how forms are read, and fields: values as typed, with errors that name the field."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hostler.control.api.requests.request_decoder import raw_body
 from hostler.control.settings import ControlSettings
 from hostler.errors import InputError
 
-__all__ = ["DONE", "HEADERS", "read_form", "wants_json"]
+__all__ = ["DONE", "HEADERS", "pairs_of", "read_form", "wants_json", "whole_number"]
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -43,6 +43,28 @@ DONE = {
     "host-delete": "The host is gone.",
     "key-confirm": "The key is accepted again.",
 }  # what pages say after something was done: never words from an address
+
+
+def whole_number(place: str, text: str, least: int, most: int) -> int:
+    """Return a number that lies between two others; InputError."""
+    try:
+        value = int(text[:40])
+    except ValueError as error:
+        raise InputError(f"{place}: {text[:40]!r} is not a whole number", hint=f"{least} to {most}") from error
+    if not least <= value <= most:
+        raise InputError(f"{place}: {value} is out of range", hint=f"{least} to {most}")
+    return value
+
+
+def pairs_of(place: str, text: str) -> dict[str, str]:
+    """Return ``zone=a, disk=ssd`` as keys with values; InputError."""
+    found = {}
+    for pair in filter(None, (one.strip() for one in text.split(","))):
+        key, is_pair, value = pair.partition("=")
+        if not is_pair or not key.strip():
+            raise InputError(f"{place}: {pair[:40]!r} is not key=value", hint="write zone=a, several with commas")
+        found[key.strip()] = value.strip()
+    return found
 
 
 async def read_form(request: Request) -> dict[str, str]:

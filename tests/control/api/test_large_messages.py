@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from hostler.agent.connection.credentials import MemoryCredentials
-from hostler.agent.connection.link import Link
-from hostler.agent.connection.transport import ServerResponse
+from hostler.agent.connection.link import Link, ServerResponse
 from hostler.agent.core.message_size import MOST_BYTES
 from hostler.agent.core.state import Record
 from hostler.agent.drivers.fake import FakeDriver, FakeVm

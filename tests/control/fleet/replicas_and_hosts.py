@@ -11,8 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from hostler.agent.connection.credentials import MemoryCredentials
-from hostler.agent.connection.link import Link
-from hostler.agent.connection.transport import ServerResponse
+from hostler.agent.connection.link import Link, ServerResponse
 from hostler.agent.core.admission import Amounts
 from hostler.agent.core.plan import allocations_of
 from hostler.agent.drivers.fake import FakeDriver

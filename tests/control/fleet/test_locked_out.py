@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from hostler.agent.connection.credentials import MemoryCredentials
-from hostler.agent.connection.link import AgentRejectedError
-from hostler.agent.connection.transport import ServerResponse
+from hostler.agent.connection.link import AgentRejectedError, ServerResponse
 from hostler.agent.messages import REGISTER_PATH, REPORT_PATH, Join, Register, Registered
 from hostler.control.access import UnauthenticatedError, tokens
 from hostler.control.fleet import operator_actions

@@ -6,7 +6,7 @@ import httpx
 import msgspec
 import pytest
 
-from hostler.agent.connection.transport import ServerResponse
+from hostler.agent.connection.link import ServerResponse
 from hostler.agent.messages import OLDEST_PROTOCOL, ORDERS_PATH, PROTOCOL, REGISTER_PATH, REPORT_PATH
 from hostler.control.fleet.hosts.host_body import read_body
 from hostler.control.vms import desired_state

@@ -15,8 +15,7 @@ import msgspec
 
 from hostler.agent.connection.credentials import MemoryCredentials
 from hostler.agent.connection.http import HttpTransport
-from hostler.agent.connection.link import Link
-from hostler.agent.connection.transport import ServerResponse
+from hostler.agent.connection.link import Link, ServerResponse
 from hostler.agent.drivers.fake import FakeDriver, FakeWires
 from hostler.agent.manifest import MemoryManifest
 from hostler.agent.messages import REGISTER_PATH, REPORT_PATH, HostSize, Report

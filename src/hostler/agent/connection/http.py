@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
-from hostler.agent.connection.transport import ServerResponse
+from hostler.agent.connection.link import ServerResponse
 from hostler.errors import InputError
 from hostler.runtime.transport import Request, TransportError
 

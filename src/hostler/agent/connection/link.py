@@ -7,13 +7,12 @@ identity, the agent stops: another try cannot help, and a removed host must not 
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from hostler.agent.connection.credentials import AgentIdentity, CredentialStore, is_usable
-from hostler.agent.connection.transport import AgentTransport, ServerResponse
 from hostler.agent.messages import (
     JOIN_PATH,
     ORDERS_PATH,
@@ -29,12 +28,21 @@ from hostler.agent.messages import (
 )
 from hostler.errors import HostlerError, UnavailableError
 from hostler.runtime.backoff import BackoffRules
-from hostler.runtime.transport import Request
+from hostler.runtime.transport import Request, Transport
 
 __all__ = [
-    "LONGEST_PAUSE_S", "PAUSES", "AgentRejectedError", "ControlPlaneBusyError", "Link", "MessageRejectedError",
-    "MessageTooLargeError", "ProtocolOutdatedError", "longest_pause_s",
-]  # fmt: skip
+    "LONGEST_PAUSE_S",
+    "PAUSES",
+    "AgentRejectedError",
+    "AgentTransport",
+    "ControlPlaneBusyError",
+    "Link",
+    "MessageRejectedError",
+    "MessageTooLargeError",
+    "ProtocolOutdatedError",
+    "ServerResponse",
+    "longest_pause_s",
+]
 
 T = TypeVar("T")
 
@@ -52,6 +60,17 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # Up to 30 % longer by chance, so that a fleet does not come at once.
 PAUSES = BackoffRules(first_s=1.0, limit_s=LONGEST_PAUSE_S, spread=0.3, asked_spread=0.3, asked_limit_s=300.0)
 _SLACK_S = 10.0  # a long poll is answered that much later than asked for, at most
+
+
+class ServerResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete answer. ``retry_after_s``: how long the server asked us to wait."""
+
+    status: int
+    body: bytes = b""
+    retry_after_s: float = 0.0
+
+
+AgentTransport: TypeAlias = Transport[ServerResponse]
 
 
 class AgentRejectedError(HostlerError):

@@ -25,10 +25,10 @@ from hostler.control.store.rows.hosts import HostRow
 from hostler.control.store.rows.vms import VmFilter
 from hostler.errors import HostlerError
 from hostler.model.vocabulary import plural
-from hostler.web.fields import whole_number
 from hostler.web.host_map import load_of
 from hostler.web.live_updates import live_link
 from hostler.web.page_requests import PageRequest
+from hostler.web.request_forms import whole_number
 
 __all__ = ["VERBS", "HostAction", "actions_for", "ask", "do", "show"]
 

@@ -23,7 +23,7 @@ from hostler.control.vms.state import Vm
 from hostler.errors import HostlerError
 from hostler.model import CPU, MEMORY
 from hostler.web.page_requests import PageRequest, problem_of
-from hostler.web.pages.vm_form import field_of_problem
+from hostler.web.pages.vm_creation import field_of_problem
 from hostler.web.texts import spec_amount_text
 
 __all__ = ["ask", "do"]

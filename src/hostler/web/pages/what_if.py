@@ -24,11 +24,10 @@ from hostler.control.vms.spec import VmSpec, check_vm_spec
 from hostler.control.vms.units import guess_unit
 from hostler.errors import HostlerError, InputError, QuantityError
 from hostler.model.resources import CPU, MEMORY, STORAGE, parse_resource
-from hostler.web.fields import pairs_of, whole_number
 from hostler.web.jinja_environment import with_query
 from hostler.web.lists import project_names
 from hostler.web.page_requests import PageRequest, problem_of
-from hostler.web.request_forms import HEADERS, wants_json
+from hostler.web.request_forms import HEADERS, pairs_of, wants_json, whole_number
 from hostler.web.verdicts import HostVerdicts, verdicts_of
 
 __all__ = ["TITLES", "WhatIfForm", "field_of_problem", "read_what_if", "show"]
