@@ -23,7 +23,7 @@ define step
 @printf '%-34s' '$(1)'; if output=$$($(2) 2>&1); then echo ok; else echo FAILED; printf '%s\n' "$$output"; exit 1; fi
 endef
 
-# An environment does not survive a move of its folder: build it anew then.
+# An environment does not survive a move of its folder: rebuild it then.
 ifneq ($(shell cat $(PACKAGES) 2>/dev/null),$(CURDIR))
 .PHONY: $(PACKAGES)
 endif
@@ -105,9 +105,14 @@ bench: deps ## measure the engine; prints a table and writes JSON
 	@$(BIN)/python -m bench engine $(ARGS)
 
 .PHONY: docs
-docs: deps ## write the generated references under docs/reference anew
+docs: deps ## rewrite the generated references under docs/reference
 	@$(BIN)/python -m tools.references
 	@$(BIN)/python -m tools.openapi
+
+.PHONY: pages
+pages: deps kernels ## refresh the output that README and the guides show, by their tests
+	@HOSTLER_REFRESH_PAGES=1 $(BIN)/python -m pytest -q -m shown_output $(ARGS)
+	@git diff --stat -- README.md docs
 
 # Hashes must be those of the public registry, whatever this machine is set up to use beside it.
 COMPILE = env -u UV_FIND_LINKS -u UV_INDEX -u UV_EXTRA_INDEX_URL $(or $(UV),build/lock/bin/uv) --no-config pip compile --quiet --upgrade \

@@ -10,10 +10,10 @@ import pytest
 
 from hostler.manifests.decoder import struct_of
 from tests.cli.cli_in_process import hostler
+from tests.docs.page_output import Page
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "guides" / "manifests.md").read_text()
-COMMANDS = re.findall(r"^\$ hostler (.*?)(?: # exit ([0-9]))?$", TEXT, re.MULTILINE)
 GROUPS, OLDER_GROUPS, ANNOTATED, FLEET = re.findall(r"^```yaml\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 FILES = {"groups.yaml": GROUPS, "older-groups.yaml": OLDER_GROUPS}
 WORKLOAD = """\
@@ -36,14 +36,18 @@ status: {allocatable: {cpu: "4", pods: "10"}}
 """
 
 
-@pytest.mark.parametrize(("command", "code"), COMMANDS)
-def test_a_command_can_be_typed_as_it_stands(command, code, monkeypatch, tmp_path):
+@pytest.mark.shown_output
+def test_every_command_prints_what_the_guide_shows(monkeypatch, tmp_path):
     (tmp_path / "demo").symlink_to(ROOT / "demo")
     for name, text in FILES.items():
         assert f"`{name}`:" in TEXT
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
-    assert hostler(*shlex.split(command)).code == int(code or 0)
+    page = Page("docs/guides/manifests.md")
+    for step in page.steps:
+        result = hostler(*shlex.split(step.command)[1:])
+        page.compare(step, result.code, result.out + result.err)
+    page.finish()
 
 
 def test_every_kind_that_is_named_is_read():

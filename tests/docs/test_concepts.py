@@ -15,6 +15,7 @@ from hostler.engine.gangs.search import EXPANSIONS
 from hostler.engine.policy.policies import BUILT_IN
 from tests.cli.cli_in_process import Result
 from tests.cli.cli_in_process import hostler as type_hostler
+from tests.docs.page_output import Page
 
 # Before anything imports the engine, as the commands do.
 prepare_kernel_cache()
@@ -33,7 +34,7 @@ def _run(page: str) -> dict[str, Any]:
 
 @pytest.fixture
 def typed(monkeypatch, tmp_path):
-    """Return a function that saves a page's files as it says, types its commands and returns what they left behind."""
+    """Return a function that saves a page's files, types its commands and compares their output."""
     for name in ("HOSTLER_CONFIG", "HOSTLER_POLICY", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config-home"))
@@ -45,10 +46,13 @@ def typed(monkeypatch, tmp_path):
         assert len(files) == text.count("```yaml")
         for name, body in files:
             (tmp_path / name).write_text(body)
+        shown = Page(f"docs/concepts/{page}")
         results = []
-        for words, code in re.findall(r"^\$ hostler (.*?)(?: # exit ([0-9]))?$", text, re.MULTILINE):
-            results.append(type_hostler(*shlex.split(words)))
-            assert results[-1].code == int(code or 0), words
+        for step in shown.steps:
+            result = type_hostler(*shlex.split(step.command)[1:])
+            shown.compare(step, result.code, result.out + result.err)
+            results.append(result)
+        shown.finish()
         return results
 
     return run
@@ -86,6 +90,7 @@ class TestConstraints:
     def test_the_explanation_names_who_is_in_the_way(self, page):
         assert page["in_the_way"] == {"n1": ("web-1",), "n2": ("web-3",), "s1": ("web-2",), "s2": ("web-4",)}
 
+    @pytest.mark.shown_output
     def test_the_file_does_the_same(self, typed):
         place, explain = typed("constraints.md")
         assert _host_of(place, "web-0", "web-1", "web-2", "web-3") == ["north-0", "south-0", "north-1", "south-1"]
@@ -117,6 +122,7 @@ class TestPreemption:
         assert page["advice"].host == ""
         assert page["advice"].why_not == "2 hosts: a disruption budget forbids it"
 
+    @pytest.mark.shown_output
     def test_the_file_shows_what_the_options_change(self, typed):
         quiet, preempting, strict, explain = typed("preemption.md")
         assert _host_of(quiet, "urgent", "second") == ["-", "-"]
@@ -164,6 +170,7 @@ class TestGangs:
         assert set(page["together"]) == {"worker-1", "worker-2", "worker-3"}
         assert {host[:2] for host in page["together"].values()} == {"r2"}
 
+    @pytest.mark.shown_output
     def test_the_file_places_one_gang_and_not_the_other(self, typed):
         place, explain = typed("gangs.md")
         assert {host[:2] for host in _host_of(place, "train-0", "train-1", "train-2")} == {"r1"}
@@ -212,6 +219,7 @@ class TestQuotas:
         assert page["kept_by"] == ("reservation:night",)
         assert _kinds(page["by_day"]) == [("Bind", "blue")]
 
+    @pytest.mark.shown_output
     def test_the_file_reclaims_only_when_asked(self, typed):
         quiet, preempting, explain, *_ = typed("quotas.md")
         assert _host_of(quiet, "blue-3", "green") == ["-", "-"]

@@ -20,33 +20,36 @@ import pytest
 
 from hostler.cli.main import cli
 from tests.control.postgres import PostgresServer, postgres
-from tests.docs.shell import type_in
+from tests.docs.page_commands import Step
+from tests.docs.page_output import AGES, IDS, SIZES, TIMES, Page
+from tests.docs.shell import type_steps
 
 pytestmark = pytest.mark.early
 
 __all__ = ["postgres"]  # a fixture
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE = (ROOT / "docs" / "guides" / "running.md").read_text()
+NAME = "docs/guides/running.md"
+GUIDE = (ROOT / NAME).read_text()
+VOLATILE = (AGES, IDS, SIZES, TIMES)
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 PROGRAM = "/opt/hostler/bin/hostler"
 PROGRAMS = ("curl", "openssl")
-
-_SECTION = re.compile(r"^#{2,3} (.*?)\n(.*?)(?=^#{2,3} |\Z)", re.DOTALL | re.MULTILINE)
 
 
 def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
-def commands(*, of_postgres: bool) -> list[str]:
-    """Return the commands of a session, in order."""
-    found: list[str] = []
-    for heading, text in _SECTION.findall(re.sub(r"^# (?!#).*$", "", GUIDE, count=1, flags=re.MULTILINE)):
-        if ("PostgreSQL" in heading) == of_postgres:
-            lines = [line for block in blocks(text, "console") for line in block.splitlines()]
-            found += [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
-    return found
+def session_of(page: Page, *, of_postgres: bool) -> list[Step]:
+    """Return the steps of a session, in order: those on PostgreSQL stand below headings that name it."""
+    lines = page.text.splitlines()
+
+    def is_of_postgres(step: Step) -> bool:
+        heading = next(line for line in reversed(lines[: step.first]) if re.match(r"#{2,3} ", line))
+        return "PostgreSQL" in heading
+
+    return [step for step in page.steps if is_of_postgres(step) == of_postgres]
 
 
 def read_by_the_command_line(words: list[str]) -> None:
@@ -74,8 +77,11 @@ def read_unit(path: Path) -> RawConfigParser:
     return unit
 
 
-def test_the_session_on_sqlite_does_what_it_says(tmp_path: Path) -> None:
-    printed = type_in(tmp_path, commands(of_postgres=False), programs=PROGRAMS)
+@pytest.mark.shown_output
+def test_session_on_sqlite_prints_what_the_guide_shows(tmp_path: Path) -> None:
+    page = Page(NAME, VOLATILE)
+    printed = type_steps(page, session_of(page, of_postgres=False), tmp_path, programs=PROGRAMS)
+    page.finish(session_of(page, of_postgres=False))
     assert "backed up" in printed
     assert "restored" in printed
     kinds = dict(re.findall(r"^# TYPE (hostler_control_\w+) (\w+)$", (tmp_path / "metrics.txt").read_text(), re.M))
@@ -86,13 +92,16 @@ def test_the_session_on_sqlite_does_what_it_says(tmp_path: Path) -> None:
     assert asked <= told
 
 
-def test_two_replicas_share_postgresql_as_it_says(tmp_path: Path, postgres: PostgresServer) -> None:
+@pytest.mark.shown_output
+def test_two_replicas_on_postgresql_print_what_the_guide_shows(tmp_path: Path, postgres: PostgresServer) -> None:
     name = postgres.new_database()
+    page = Page(NAME, VOLATILE)
+    steps = session_of(page, of_postgres=True)
     try:
-        printed = type_in(
-            tmp_path, [*commands(of_postgres=True), "kill $(jobs -p) && wait"], programs=(*PROGRAMS, "pg_dump"),
-            HOSTLER_DATABASE_URL=postgres.address(name),
-        )  # fmt: skip
+        printed = type_steps(
+            page, steps, tmp_path, programs=(*PROGRAMS, "pg_dump"), HOSTLER_DATABASE_URL=postgres.address(name)
+        )
+        page.finish(steps)
     finally:
         postgres.drop_database(name)
     assert "team-a" in printed

@@ -1,9 +1,10 @@
-"""A policy from a file outside the package: the guide is true, and what is wrong is told."""
+"""A policy from a file outside the package: the guide is correct, and errors are reported."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from hostler.engine import Engine, Registry, find_policy
 from hostler.errors import DuplicateNameError, PluginError
 from hostler.model import Device, DeviceRequest, Guest, GuestArrived, GuestSpec, Host, HostJoined, amounts
 from hostler.sim.own_plugins import load_plugin_files
+from tests.docs.page_commands import Shell
+from tests.docs.page_output import Page
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "own-policy.md").read_text()
 
@@ -39,6 +42,16 @@ def test_the_guides_scorer_keeps_idle_hosts_idle(file):
     spec = GuestSpec(requests=amounts({"cpu": 1000}), devices=(DeviceRequest("gpu", 1, 500),))
     engine.apply(GuestArrived(guest=Guest(name="g", uid="g", spec=spec)))
     assert engine.step(1)[0].host == "b"
+
+
+@pytest.mark.shown_output
+def test_every_command_prints_what_the_guide_shows(file):
+    page = Page("docs/guides/own-policy.md")
+    with Shell(file.parent, sys.executable) as shell:
+        for step in page.steps:
+            code, lines = shell.type(step.command)
+            page.compare(step, code, "\n".join(lines))
+    page.finish()
 
 
 def test_the_guides_command_runs_it_on_openb(file, capsys):
@@ -87,7 +100,7 @@ def test_one_plugin_in_two_files_is_refused(file):
         load_plugin_files([file, file])
 
 
-def test_an_unknown_policy_is_told_with_those_of_the_file(file, capsys):
+def test_an_unknown_policy_is_reported_with_those_of_the_file(file, capsys):
     assert main(["sim", "run", "openb", "--plugin", str(file), "--policy", "tidyy"]) == 2
     assert "tidy" in capsys.readouterr().err
     assert find_policy("fgd").name == "fgd"

@@ -20,6 +20,7 @@ from hostler.sim.scenarios.simulation import play_scenario
 from hostler.sim.simon.folder import read_folder
 from hostler.sim.topology import label_folder, with_racks
 from tests.cli.cli_in_process import hostler
+from tests.docs.page_output import Page
 from tests.sim.simon.files import node, pod, write
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs/guides/topology.md"
@@ -132,6 +133,17 @@ def test_folder_without_nodes_and_broken_files_change_nothing(tmp_path):
     (tmp_path / "z.yaml").write_text("a: [")
     assert _label(tmp_path).code == 2
     assert not (tmp_path / "a-hier.yaml").exists()
+
+
+@pytest.mark.shown_output
+def test_command_prints_what_the_guide_shows(tmp_path, monkeypatch):
+    write(tmp_path / "data/cluster/nodes.yaml", *(node(f"n{at}") for at in range(9)))
+    monkeypatch.chdir(tmp_path)
+    page = Page("docs/guides/topology.md")
+    for step in page.steps:
+        result = hostler(*step.command.split()[1:])
+        page.compare(step, result.code, result.out + result.err)
+    page.finish()
 
 
 # -- the experiment of the guide ---------------------------------------------------------------------------------------

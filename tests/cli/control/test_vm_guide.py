@@ -9,13 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.cli_in_process import hostler
 from tests.cli.control.command_process import MAIN, secret
 from tests.cli.control.control_plane_thread import plane
+from tests.docs.page_commands import steps_of
+from tests.docs.page_output import AGES, EVENT_NUMBERS, IDS, TIMES, Page
 
-GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "guides" / "vm-commands.md").read_text()
+ADDRESS = "http://127.0.0.1:8470"
 _BLOCK = re.compile(r"^```(console|yaml|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_EXIT = re.compile(r"\s+#\s*exit\s+([0-9]+)\s*$")
 
 
 def _run(command: str, folder: Path) -> tuple[int, str]:
@@ -35,24 +38,25 @@ def _run(command: str, folder: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_all_of_it_works(tmp_path, monkeypatch):
+@pytest.mark.shown_output
+def test_every_command_prints_what_the_guide_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("HOSTLER_")]:
         monkeypatch.delenv(name)
-    count = 0
+    page = Page("docs/guides/vm-commands.md", volatile=(AGES, EVENT_NUMBERS, IDS, TIMES))
+    steps = iter(page.steps)
     with plane(tmp_path, "node-1", "node-2", "node-3") as running:
         secret(tmp_path / "admin.key", running.key)
-        for kind, text in _BLOCK.findall(GUIDE.replace("http://127.0.0.1:8470", running.address)):
+        for kind, text in _BLOCK.findall(page.text):
             if kind == "yaml":
                 (tmp_path / "vm.yaml").write_text(text)
             elif kind == "python":
                 done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
                 assert (done.returncode, "web-1 running node-" in done.stdout) == (0, True), done.stderr + done.stdout
             else:
-                for line in text.splitlines():
-                    command = line.removeprefix("$ ")
-                    wanted = int(found[1]) if (found := _EXIT.search(command)) else 0
-                    code, said = _run(command, tmp_path)
-                    assert code == wanted, f"{command}\n{said}"
-                    count += 1
-    assert count > 30
+                for _ in steps_of(f"```console\n{text}```\n"):
+                    step = next(steps)
+                    code, said = _run(step.command.replace(ADDRESS, running.address), tmp_path)
+                    page.compare(step, code, said, {running.address: ADDRESS})
+    assert len(page.steps) > 30
+    page.finish()

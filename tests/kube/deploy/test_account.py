@@ -35,8 +35,8 @@ ELSEWHERE = {
     ("get", "", "pods"): "the answer to a bind was lost",
     ("patch", "events.k8s.io", "events"): "a pod is refused again and again for the same reason",
     ("list", "events.k8s.io", "events"): "it starts where pods of its own run already",
-    ("create", "authentication.k8s.io", "tokenreviews"): "somebody asks for explanations or metrics",
-    ("create", "authorization.k8s.io", "subjectaccessreviews"): "somebody asks for explanations or metrics",
+    ("create", "authentication.k8s.io", "tokenreviews"): "a caller asks for explanations or metrics",
+    ("create", "authorization.k8s.io", "subjectaccessreviews"): "a caller asks for explanations or metrics",
 }
 
 # What every account may do by itself: ask what it may do.

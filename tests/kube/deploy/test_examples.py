@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from tests.docs.page_commands import Shell, play
 from tests.kube.deploy.clusters import ROOT, Kubectl, scheduling, whole_cluster
-from tests.kube.deploy.page_commands import Shell, play
 
 pytestmark = pytest.mark.early
 

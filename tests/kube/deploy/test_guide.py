@@ -12,8 +12,8 @@ from hostler.config import parse_documents
 from hostler.kube.configuration import read_document
 from hostler.kube.local import LocalCluster
 from tests.cli.cli_in_process import hostler
+from tests.docs.page_commands import Shell, play
 from tests.kube.deploy.clusters import HOSTLER, ROOT, Kubectl, pod
-from tests.kube.deploy.page_commands import Shell, play
 from tests.ports import free_port
 
 pytestmark = pytest.mark.early

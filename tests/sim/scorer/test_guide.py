@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.cli.cli_in_process import hostler
+from tests.docs.page_output import AGES, Page
 from tests.sim.scorer.services import served
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "own-model.md"
 SERVICE, PYTHON, PLUGIN = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
-COMMANDS = re.findall(r"^\$ hostler (.*)$", GUIDE.read_text(), re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +27,15 @@ def port():
         yield server.server_port
 
 
-def test_the_guides_commands_run(port):
-    assert len(COMMANDS) == 2
-    for command in COMMANDS:
-        done = hostler(*command.replace(":5000", f":{port}").split())
-        assert done.code == 0, done.err
+@pytest.mark.shown_output
+def test_every_command_prints_what_the_guide_shows(port):
+    page = Page("docs/guides/own-model.md", volatile=(AGES,))
+    assert len(page.steps) == 2
+    for step in page.steps:
+        done = hostler(*step.command.replace(":5000", f":{port}").split()[1:])
+        page.compare(step, done.code, done.out + done.err, {f":{port}": ":5000"})
         assert "FAILURE" not in done.out
+    page.finish()
 
 
 def test_the_guides_python_fills_a_fleet(port):

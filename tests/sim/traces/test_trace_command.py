@@ -11,13 +11,12 @@ import pytest
 from hostler.sim.traces.formats import FORMATS
 from hostler.sim.traces.tables.columns import GUEST_COLUMNS, HOST_COLUMNS
 from tests.cli.cli_in_process import hostler
+from tests.docs.page_output import Page
 from tests.sim.traces.samples import FOLDER
 from tests.sim.traces.workloads import read, same, sample
 
 ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs" / "guides" / "traces.md").read_text()
-COMMANDS = [line for block in re.findall(r"^```console\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
-            for line in re.findall(r"^\$ (.*)$", block, re.MULTILINE)]  # fmt: skip
 
 
 def test_formats_are_listed():
@@ -46,7 +45,7 @@ def test_a_description_can_be_read_by_programs():
 
 
 def test_a_peak_counts_who_is_there_at_once(tmp_path):
-    # Two guests of 10 s, the second of which comes when the first one ends; a third is there all the time.
+    # Two guests of 10 s: the second comes when the first ends. A third is there all the time.
     (tmp_path / "t.csv").write_text("arrival,duration,cpu\n0,10,2\n0,,1\n10,10,2\n")
     data = hostler("sim", "trace", "describe", tmp_path / "t.csv", "--hosts", "1", "--host-cpu", "8", "-o", "json").json
     assert (data["peak_guests"], data["cpu"]) == (2, {"capacity": 8000, "peak": 3000.0})
@@ -124,7 +123,7 @@ def test_openb_becomes_nodes_and_pods_with_annotations(tmp_path):
         assert words in pod
 
 
-def test_what_a_format_cannot_say_is_told(tmp_path):
+def test_what_a_format_cannot_say_is_reported(tmp_path):
     fleet = hostler("sim", "trace", "convert", FOLDER / "jobs.csv", "--to", "fleet", "-O", tmp_path / "f.yaml")
     assert "a fleet has no times" in fleet.err
     pods = hostler("sim", "trace", "convert", FOLDER / "jobs.csv", "--to", "kubernetes", "-O", tmp_path / "k.yaml")
@@ -159,18 +158,20 @@ def test_help_has_examples():
         assert "Example" in hostler("sim", "trace", *words, "--help").out
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_guide_can_be_typed_as_it_stands(command, monkeypatch, tmp_path):
+@pytest.mark.shown_output
+def test_every_command_prints_what_the_guide_shows(monkeypatch, tmp_path):
     (tmp_path / "data").symlink_to(ROOT / "data")
     monkeypatch.chdir(tmp_path)
     hostler("sim", "trace", "convert", "data/samples/jobs.csv", "--to", "parquet", "-O", "jobs.parquet")
-    words = shlex.split(command)
-    assert words[0] == "hostler"
-    done = hostler(*words[1:])
-    assert done.code == 0, done.err
+    page = Page("docs/guides/traces.md")
+    for step in page.steps:
+        words = shlex.split(step.command)
+        assert words[0] == "hostler"
+        done = hostler(*words[1:])
+        page.compare(step, done.code, done.out + done.err)
+    page.finish()
 
 
 def test_the_guide_names_every_format_and_column():
-    assert len(COMMANDS) > 5
     named = set(re.findall(r"`([a-z0-9_-]+)`", GUIDE))
     assert {*FORMATS, *GUEST_COLUMNS, *HOST_COLUMNS} <= named
